@@ -1,6 +1,6 @@
 const COPIED_MS = 1500;
 
-/** Copies the text of the element that `button` names by `data-copy`, and says on the button that it did. */
+/** Copy the text of the element named by `data-copy` of `button`, and confirm it on the button. */
 export async function copyFrom(button: HTMLElement): Promise<void> {
   const text = document.querySelector(button.dataset.copy!)!.textContent;
   const label = button.textContent;

@@ -1,4 +1,4 @@
-/** Asks before an act: what it is, what it does, what it would do now, and why it is done. */
+/** A dialog before an action: title, effect, preview and reason. */
 
 import { html, nothing, render, type TemplateResult } from "lit";
 import { gettext } from "./gettext.ts";
@@ -6,16 +6,16 @@ import { gettext } from "./gettext.ts";
 export interface Question {
   /** Verb, object and count: "Purge orders.new, 418 messages". */
   title: string;
-  /** What it does, in one sentence. */
+  /** The effect, in one sentence. */
   effect: string;
-  /** The word on the button: "Purge". */
+  /** The label of the button: "Purge". */
   act: string;
   danger?: boolean;
-  /** What it would do now, with these fields; asked again when one of them changes. A rejection forbids the act. */
+  /** The preview for these fields; requested again when one changes. A rejection disables the button. */
   dryRun?: (fields: FormData) => Promise<string | TemplateResult>;
   /** More fields; their values come back in `fields`. */
   fields?: TemplateResult;
-  /** What has to be typed where the environment is production, as a rule the name of the object. */
+  /** The text to type in a production environment, usually the name of the resource. */
   typed?: string;
 }
 
@@ -24,7 +24,7 @@ export interface Answer {
   fields: FormData;
 }
 
-/** Resolves to null when nothing is to be done. The focus goes back to where it was. */
+/** Open the dialog. Resolves to null when it is cancelled. The focus returns to where it was. */
 export function confirmAction(question: Question): Promise<Answer | null> {
   const origin = document.activeElement as HTMLElement | null;
   const dialog = document.createElement("dialog");
@@ -33,10 +33,10 @@ export function confirmAction(question: Question): Promise<Answer | null> {
   const inProduction = document.querySelector<HTMLElement>("#environment")?.dataset.environment?.toLowerCase() === "production";
   let previewText: string | TemplateResult | typeof nothing = question.dryRun ? gettext("Checking the effect…") : nothing;
   let allowed = question.dryRun === undefined;
-  /** What is still to be typed; empty once it was. */
-  let wanted = inProduction ? (question.typed ?? "") : "";
+  /** The text that still has to be typed; empty when it was. */
+  let missingText = inProduction ? (question.typed ?? "") : "";
   const compare = (event: InputEvent) => {
-    wanted = (event.target as HTMLInputElement).value.trim() === question.typed ? "" : question.typed!;
+    missingText = (event.target as HTMLInputElement).value.trim() === question.typed ? "" : question.typed!;
     draw();
   };
 
@@ -54,7 +54,7 @@ export function confirmAction(question: Question): Promise<Answer | null> {
             /></label>`
           : nothing}
         <div class="tools">
-          <button value="act" class=${question.danger ? "danger" : "primary"} ?disabled=${!allowed || wanted !== ""}>${question.act}</button>
+          <button value="act" class=${question.danger ? "danger" : "primary"} ?disabled=${!allowed || missingText !== ""}>${question.act}</button>
           <button value="" formnovalidate>${gettext("Cancel")}</button>
         </div>
       </form>`,

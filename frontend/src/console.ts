@@ -1,4 +1,4 @@
-/** Starts every page of the console. What only one page needs is loaded by that page's islands. */
+/** The entry of every page of the console. Code for single pages is loaded by their islands. */
 
 import { loadIslands } from "./elements.ts";
 import { bindShortcuts } from "./shortcuts.ts";
@@ -11,9 +11,9 @@ import { toggleTheme } from "./theme.ts";
 const showShortcuts = () => void import("./shortcut-list.ts").then((list) => list.showShortcuts());
 const showPalette = async () => (await import("./palette.ts")).openPalette();
 bindShortcuts(
-  { keys: "$mod+k", says: gettext("Search or jump"), action: () => void showPalette(), everywhere: true },
-  { keys: "t", says: gettext("Theme: light or dark"), action: toggleTheme },
-  { keys: "[Shift]+?", says: gettext("This list"), action: showShortcuts },
+  { keys: "$mod+k", label: gettext("Search or jump"), action: () => void showPalette(), everywhere: true },
+  { keys: "t", label: gettext("Theme: light or dark"), action: toggleTheme },
+  { keys: "[Shift]+?", label: gettext("This list"), action: showShortcuts },
 );
 
 document.addEventListener("click", (event) => {
@@ -26,7 +26,7 @@ document.addEventListener("click", (event) => {
 });
 
 function arrived(): void {
-  // What only a script can do is shown only where one runs.
+  // Elements that need JavaScript are hidden without it.
   for (const element of document.querySelectorAll<HTMLElement>("[data-scripted]")) element.hidden = false;
   loadIslands(document);
   document.dispatchEvent(new Event("mom:arrived"));

@@ -1,4 +1,4 @@
-/** Choices of this browser, kept where the server sees them: `mom_theme`, `mom_zone`, `mom_keys`, `mom_density`. */
+/** Settings of this browser, in cookies that the server reads: `mom_theme`, `mom_zone`, `mom_keys`, `mom_density`. */
 
 const YEAR_S = 365 * 24 * 3600;
 

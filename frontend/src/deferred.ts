@@ -1,4 +1,4 @@
-/** What every page has and none needs to be drawn: keys that lead around, rows, times in their zone. */
+/** Code of every page that is not needed to render it: navigation shortcuts, rows, times in the chosen zone. */
 
 import { bindShortcuts } from "./shortcuts.ts";
 import { visit } from "./navigation.ts";
@@ -9,7 +9,7 @@ import { showTimes } from "./times.ts";
 
 for (const link of document.querySelectorAll<HTMLAnchorElement>("#navigation a[data-key]")) {
   const title = link.textContent.trim();
-  bindShortcuts({ keys: `g ${link.dataset.key}`, says: gettext("Go to {page}", { page: title }), action: () => visit(link.href) });
+  bindShortcuts({ keys: `g ${link.dataset.key}`, label: gettext("Go to {page}", { page: title }), action: () => visit(link.href) });
 }
 
 function arrived(): void {

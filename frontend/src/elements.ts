@@ -1,11 +1,8 @@
-/**
- * The islands: elements that a page names and a module draws. A module is loaded when a page first shows its
- * element, so that no page pays for what it does not show.
- */
+/** The islands: custom elements that modules render. A module is loaded when a page first contains its element. */
 
 import { loadModule } from "./load-module.ts";
 
-/** What stands on the overview together comes together. */
+/** The islands of the overview are one chunk. */
 const overview = () => import("./islands/overview.ts");
 
 const MODULES: Record<string, () => Promise<unknown>> = {
@@ -47,7 +44,7 @@ const MODULES: Record<string, () => Promise<unknown>> = {
   "mom-subscription-list": () => import("./islands/subscription-list.ts"),
 };
 
-/** Loads the modules of all islands below `root` that are not running yet. Each module defines its own element. */
+/** Load the modules of all islands below `root` that are not defined yet. Each module defines its own element. */
 export function loadIslands(root: ParentNode): void {
   for (const [name, load] of Object.entries(MODULES)) {
     if (customElements.get(name) === undefined && root.querySelector(name) !== null) void loadModule(load);

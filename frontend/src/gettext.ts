@@ -1,11 +1,11 @@
-/** Sentences in the language of the page. Without a catalogue they are said as they are written here. */
+/** Texts in the language of the page. Without a catalogue they are shown in English. */
 
 interface Catalogue {
   gettext(text: string): string;
   ngettext(one: string, many: string, count: number): string;
 }
 
-/** Django's script with the words of the page's language; English pages have none. */
+/** Django's JavaScript catalogue of the page's language; English pages have none. */
 const catalogue = (globalThis as { django?: Partial<Catalogue> }).django ?? {};
 
 type Values = Record<string, string | number>;

@@ -1,4 +1,4 @@
-/** Acts on many messages: a dry run in the dialog, then a job, then a toast that tells how far it is, with Undo. */
+/** Jobs on many messages: a dialog with a dry run, then the job, then a toast with progress and Undo. */
 
 import { html, nothing, type TemplateResult } from "lit";
 import { confirmAction } from "./confirm-dialog.ts";
@@ -12,27 +12,27 @@ import { bodyOf, preview } from "./view/body.ts";
 import { ago, count, fullTime } from "./view/format.ts";
 
 export interface JobDialogOptions {
-  /** What is asked of `POST /jobs`; what the dialog asks for is added. */
+  /** The body of `POST /jobs`; fields of the dialog are added. */
   jobRequest: JobRequest;
   title: string;
   effect: string;
   act: string;
   danger?: boolean;
-  /** What has to be typed in production. */
+  /** The text to type in production. */
   typed?: string;
-  /** Whether the dialog asks for the queue to which they go. */
+  /** Whether the dialog asks for a target queue. */
   target?: "none" | "optional" | "needed";
-  /** Whether it may be done at a rate, so that consumers are not flooded, and stops when too many are refused. */
+  /** Whether the dialog asks for a limit, a rate and the percentage of failures. */
   paced?: boolean;
-  /** What is said while it can still be taken back: then it begins ten seconds later. */
+  /** The text of the toast while the job can be cancelled; it starts ten seconds later. */
   held?: (count: number) => string;
 }
 
-/** How long an act without undo can be taken back: so long it is only promised. */
+/** The delay of jobs that cannot be undone. */
 const HELD_MS = 10_000;
 const NAMED = 4;
 
-/** Asks, and begins the job. Resolves to null when nothing was begun (yet); what went wrong is told. */
+/** Open the dialog, and start the job. Resolves to null when it was not started (yet); errors are shown as a toast. */
 export async function openJobDialog({ jobRequest, paced, target = "none", held, ...question }: JobDialogOptions): Promise<Job | null> {
   let drawn: Plan | undefined;
   const answer = await confirmAction({
@@ -62,7 +62,7 @@ export async function openJobDialog({ jobRequest, paced, target = "none", held, 
   return null;
 }
 
-/** Does it a while later, or when the page is left, unless it is taken back. */
+/** Run the action after a delay, or when the page is left, unless it is cancelled. */
 export function hold(text: string, action: () => Promise<unknown>): void {
   const forget = () => {
     clearTimeout(timer);
@@ -93,7 +93,7 @@ function fields(target: JobDialogOptions["target"], paced: boolean): TemplateRes
       : nothing}`;
 }
 
-/** The jobRequest with what the dialog was told. */
+/** The request with the fields of the dialog. */
 function completed(jobRequest: JobRequest, given: FormData): JobRequest {
   const text = (name: string) => String(given.get(name) ?? "").trim();
   const [limit, rate, ratio] = ["limit", "rate", "ratio"].map((name) => Number(text(name)));
@@ -106,7 +106,7 @@ function completed(jobRequest: JobRequest, given: FormData): JobRequest {
   };
 }
 
-/** What a plan says: how many, how old, where from and why, some of them, and what may go wrong. */
+/** The plan of a job: count, ages, origins, reasons, warnings and samples. */
 function previewText(drawn: Plan): TemplateResult {
   const times = drawn.oldest && drawn.newest;
   return html`<div class="foreseen">

@@ -1,4 +1,4 @@
-/** Code that is loaded while a page is shown: the broker that has it may be away just then. */
+/** Loads modules while a page is shown, even if the broker is unavailable at that moment. */
 
 const DELAY_MS = 1_000;
 /** How soon a page is loaded again that has been so already. */

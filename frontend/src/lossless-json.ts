@@ -1,4 +1,4 @@
-/** JSON whose numbers come out as they went in. */
+/** JSON that keeps the text of its numbers. */
 
 // Beyond TypeScript's library: the source text of a number, and a value that prints as that text.
 type ReviveWithSource = (key: string, value: unknown, context?: { source?: string }) => unknown;

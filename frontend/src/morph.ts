@@ -1,10 +1,9 @@
-/** What frames and islands put on elements themselves; no page says it. */
+/** Attributes that the frame and islands set themselves. */
 const OURS = /^data-(htmx|island|old|sending)/;
 
 /**
- * Makes what is drawn like what is wanted, and touches nothing that is so already: focus, what is typed and who
- * listens stay. Children with a `data-row` or an id are known again wherever they are; what an island has drawn is its
- * own.
+ * Change `drawn` into `wanted` with as few changes as possible, so that focus, input and listeners are kept. Children
+ * with a `data-row` or an id are matched wherever they are; the content of islands is left alone.
  */
 export function morph(drawn: Element, wanted: Element): void {
   for (const { name } of [...drawn.attributes]) {

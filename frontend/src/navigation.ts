@@ -1,8 +1,7 @@
 /**
- * Going from page to page. htmx exchanges the main part; frame, explorer and conversation stay.
- *
- * A page is another one when its path, or the thing it shows (`name`, `id`), changes: then it begins at its
- * top and the focus goes to its heading. A tab keeps the focus where it was; a filter keeps also what is drawn.
+ * Navigation. htmx replaces the main part; frame, explorer and connection stay. A page changes when its path, `name` or
+ * `id` changes: then it is scrolled to the top and its heading is focused. Changes of `tab` keep the focus; other
+ * changes also keep the content.
  */
 
 import htmx from "htmx.org";
@@ -36,12 +35,12 @@ let focused: string | undefined;
 /** How far the page was scrolled that Back leads to. */
 let scrolled: number | undefined;
 
-/** Goes to a page of the console. */
+/** Go to a page of the console. */
 export function visit(address: string, { push = true } = {}): void {
   void htmx.ajax("GET", address, { ...MAIN, swap: "outerHTML", push: push ? "true" : "false" } as object);
 }
 
-/** Follows the links and forms of this page and of all that come; `arrived` is called for each. */
+/** Handle links and forms of all pages; `arrived` is called for each new page. */
 export function startNavigation(arrived: () => void): void {
   history.replaceState({ ...history.state, htmx: true }, "");
   on("config:request", ({ ctx }) => asBrowsersDo(ctx));
@@ -63,8 +62,8 @@ export function startNavigation(arrived: () => void): void {
     // Signed out, as somebody else, in another language, of another version, or no page of ours: whole, then.
     if (!answersForm(ctx) || answer.querySelector("#main") !== null) return leave(ctx.response!.raw.url, event);
     // A refusal of a form has no address of its own.
-    const says = answer.querySelector("main")?.innerHTML ?? `<h1>${ctx.response!.raw.status}</h1>`;
-    ctx.text = `<title>${answer.title}</title><main id="main" tabindex="-1"><div class="overview page">${says}</div></main>`;
+    const content = answer.querySelector("main")?.innerHTML ?? `<h1>${ctx.response!.raw.status}</h1>`;
+    ctx.text = `<title>${answer.title}</title><main id="main" tabindex="-1"><div class="overview page">${content}</div></main>`;
   });
   on("before:swap", ({ ctx, tasks }) => {
     keepScroll();

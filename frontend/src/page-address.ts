@@ -4,10 +4,9 @@ import { Source } from "./live/source.ts";
 export type Change = Record<string, string | null>;
 
 /**
- * What the address bar asks of the page: every choice, so that Back, reload and a copied link work.
- *
- * An island that follows it (`new Follow(this, () => [place])`) is told of each change, Back and Forward
- * included, and draws what the address says; the page is not asked for again meanwhile.
+ * The state of the page in its address, so that Back, reload and copied links work. Islands that follow it (`new
+ * Follow(this, () => [pageAddress])`) are notified of each change, Back and Forward included, and render what the
+ * address contains, without loading the page again.
  */
 export class PageAddress extends Source {
   /** The value of a name in the query, or "". */
@@ -15,7 +14,7 @@ export class PageAddress extends Source {
     return new URLSearchParams(location.search).get(name) ?? "";
   }
 
-  /** Goes to a changed query. Typing in a field replaces the entry, so that Back leaves the page in one step. */
+  /** Change the query. Typing in a field replaces the history entry, so that Back leaves the page in one step. */
   go(change: Change, { replace = false } = {}): void {
     const address = this.href(change);
     if (replace) history.replaceState({ ...history.state, htmx: true }, "", address);
@@ -34,7 +33,7 @@ export class PageAddress extends Source {
     return location.pathname + (text && `?${text}`);
   }
 
-  /** Tells that the address has changed by itself. */
+  /** Notify that the address has changed by navigation. */
   read(): void {
     this.changed();
   }

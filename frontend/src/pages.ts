@@ -20,7 +20,7 @@ export function pageOf(destination: string, tab = "", more: Record<string, strin
   return `${basePath}console/${isQueue(destination) ? "queues" : "topics"}/one?${query}`;
 }
 
-/** The page of a client; `id` is what CONNECTED told it as its session. */
+/** The page of a client; `id` is the session header of its CONNECTED frame. */
 export function connectionPage(id: string): string {
   return `${basePath}console/connections/one?${new URLSearchParams({ id })}`;
 }

@@ -1,4 +1,4 @@
-/** Ctrl K: go to any page, destination or bridge, or do something to it, without the mouse. */
+/** Ctrl K: open any page, destination or bridge, or run a command. */
 
 import { html, nothing, render, type TemplateResult } from "lit";
 import { confirmAction } from "./confirm-dialog.ts";
@@ -70,9 +70,9 @@ class Palette {
     if (text.trim()) this.#timer = setTimeout(() => void this.#seek(), PAUSE_MS);
   }
 
-  /** What is known without asking the broker: where somebody has been, pages, and acts on none in particular. */
+  /** Entries that need no request: recent pages, all pages, general commands. */
   #here(): Entry[] {
-    const wanted = this.#text.trim().toLowerCase();
+    const query = this.#text.trim().toLowerCase();
     const pages = [...document.querySelectorAll<HTMLAnchorElement>("#navigation > li a, #account a")]
       .filter((link) => link.closest("mom-branch") === null)
       .map((link) => ({
@@ -83,11 +83,11 @@ class Palette {
       { group: gettext("Actions"), label: gettext("Save this view…"), action: () => this.#go(viewOf(location.pathname + location.search)) },
       { group: gettext("Actions"), label: gettext("Keyboard shortcuts"), hint: "?", action: () => document.querySelector<HTMLElement>("[data-action=keys]")!.click() },
     ];
-    if (!wanted) return [...recent().map(({ label, href }) => ({ group: gettext("Recent"), label, action: () => this.#go(href) })), ...pages, ...acts];
-    return [...pages, ...acts].filter(({ label }) => wanted.split(/\s+/).every((word) => label.toLowerCase().includes(word)));
+    if (!query) return [...recent().map(({ label, href }) => ({ group: gettext("Recent"), label, action: () => this.#go(href) })), ...pages, ...acts];
+    return [...pages, ...acts].filter(({ label }) => query.split(/\s+/).every((word) => label.toLowerCase().includes(word)));
   }
 
-  /** What the broker finds: `pause dc` finds acts on what is named so, anything else pages. */
+  /** Results of the broker: commands for texts such as `pause dc`, else pages. */
   async #seek(): Promise<void> {
     const number = ++this.#asked;
     const [first = "", ...others] = this.#text.trim().split(/\s+/);
@@ -175,7 +175,7 @@ const VERBS: Verb[] = [
   { word: gettext("Publish"), of: ["queue", "topic"], action: (kind, name) => visit(pageOf(`/${kind}/${name}`, "publish")) },
 ];
 
-/** Pauses or resumes, says it, and offers to take it back. */
+/** Pause or resume, with a toast that offers Undo. */
 async function hold(kind: Kind, name: string, paused: boolean): Promise<void> {
   const answer = await confirmAction({
     title: paused ? gettext("Pause {name}", { name }) : gettext("Resume {name}", { name }),
@@ -196,8 +196,8 @@ async function hold(kind: Kind, name: string, paused: boolean): Promise<void> {
 }
 
 function setHeld(kind: Kind, name: string, paused: boolean, reason: string): Promise<unknown> {
-  const said = kind === "bridge" ? { desired: paused ? "paused" : "running" } : { paused: paused ? "all" : null };
-  return act("PATCH", `${kind}s/${encodeURIComponent(name)}`, said, reason, "*");
+  const change = kind === "bridge" ? { desired: paused ? "paused" : "running" } : { paused: paused ? "all" : null };
+  return act("PATCH", `${kind}s/${encodeURIComponent(name)}`, change, reason, "*");
 }
 
 function sayFault(fault: unknown): void {

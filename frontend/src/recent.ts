@@ -1,7 +1,7 @@
-/** Where somebody has been in this browser, for the palette. */
+/** Recent pages of this browser, for the palette. */
 
 const RECENT = 8;
-/** Names are other people's business: each user has a list of their own. */
+/** Each user has a separate list. */
 const RECENT_KEY = `mom.recent.${document.body.dataset.user}`;
 
 interface Visited {
@@ -14,7 +14,7 @@ export function recent(): Visited[] {
   return JSON.parse(localStorage.getItem(RECENT_KEY) ?? "[]") as Visited[];
 }
 
-/** Remembers the page that is shown, for the next time. */
+/** Add the current page to the recent ones. */
 export function remember(): void {
   const heading = document.querySelector("#main h1")?.textContent.trim();
   if (!heading) return;

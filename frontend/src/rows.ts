@@ -1,4 +1,4 @@
-/** Rows of any table under the fingers: next and previous, choose, and what is done to the one that has the focus. */
+/** Keyboard shortcuts for rows of tables: next, previous, select, and actions of the focused row. */
 
 import { bindShortcuts } from "./shortcuts.ts";
 import { gettext } from "./gettext.ts";
@@ -38,17 +38,17 @@ function pressed(selector: string, inRow = false): void {
 bindShortcuts(
   {
     keys: "/",
-    says: gettext("Filter"),
+    label: gettext("Filter"),
     action: () => {
       const field = document.querySelector<HTMLInputElement>("#main input[type=search]") ?? document.querySelector<HTMLInputElement>("#tree-filter");
       field?.focus();
       field?.select();
     },
   },
-  { keys: "j", says: gettext("Next row"), action: () => move(1) },
-  { keys: "k", says: gettext("Previous row"), action: () => move(-1) },
-  { keys: "x", says: gettext("Select the row"), action: () => pressed("input[type=checkbox]", true) },
-  { keys: "r", says: gettext("Retry"), action: () => pressed("[data-key=r]") },
-  { keys: "m", says: gettext("Move"), action: () => pressed("[data-key=m]") },
-  { keys: ".", says: gettext("Actions for the row"), action: () => pressed(".acts-of-row button", true) },
+  { keys: "j", label: gettext("Next row"), action: () => move(1) },
+  { keys: "k", label: gettext("Previous row"), action: () => move(-1) },
+  { keys: "x", label: gettext("Select the row"), action: () => pressed("input[type=checkbox]", true) },
+  { keys: "r", label: gettext("Retry"), action: () => pressed("[data-key=r]") },
+  { keys: "m", label: gettext("Move"), action: () => pressed("[data-key=m]") },
+  { keys: ".", label: gettext("Actions for the row"), action: () => pressed(".acts-of-row button", true) },
 );

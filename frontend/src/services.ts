@@ -1,4 +1,4 @@
-/** What every part of the page shares: one conversation with the broker, and what it told. Made once a tab. */
+/** Objects shared by all parts of a page, created once per tab: the STOMP session, the node's status, the address. */
 
 import { NodeStatus } from "./live/node-status.ts";
 import { isSignedIn } from "./live/requests.ts";
@@ -12,5 +12,5 @@ const base = location.origin + basePath;
 export const session = new Session(`${base.replace(/^http/, "ws")}ws`, isSignedIn);
 export const nodeStatus = new NodeStatus();
 export const pageAddress = new PageAddress();
-/** Where programs reach this broker, for the code that pages show. */
+/** The addresses of this broker, for example code. */
 export const server: Server = { origin: base.replace(/\/$/, ""), host: location.hostname, stompPort, user };

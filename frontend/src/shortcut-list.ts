@@ -1,4 +1,4 @@
-/** The list of all keys that can be pressed on this page. */
+/** The list of all keyboard shortcuts of this page. */
 
 import { html, nothing, render } from "lit";
 import { boundShortcuts, singleKeysEnabled } from "./shortcuts.ts";
@@ -6,7 +6,7 @@ import { gettext } from "./gettext.ts";
 
 const WORDS: [key: string, word: string][] = [["[Shift]+", ""], ["$mod+", "Ctrl "]];
 
-/** Shows it until it is closed; the focus goes back to where it was. */
+/** Show the list until it is closed; the focus returns to where it was. */
 export function showShortcuts(): void {
   const origin = document.activeElement as HTMLElement | null;
   const dialog = document.createElement("dialog");
@@ -18,7 +18,7 @@ export function showShortcuts(): void {
   });
   render(
     html`<h2 id="keys-title">${gettext("Keyboard shortcuts")}</h2>
-      <dl class="pairs keys">${boundShortcuts().map(({ keys, says }) => html`<dt><kbd>${errorText(keys)}</kbd></dt><dd>${says}</dd>`)}</dl>
+      <dl class="pairs keys">${boundShortcuts().map(({ keys, label }) => html`<dt><kbd>${keyText(keys)}</kbd></dt><dd>${label}</dd>`)}</dl>
       ${singleKeysEnabled() ? nothing : html`<p class="quiet">${gettext("Single-letter shortcuts are switched off in My settings.")}</p>`}
       <form method="dialog"><button>${gettext("Close")}</button></form>`,
     dialog,
@@ -27,6 +27,6 @@ export function showShortcuts(): void {
   dialog.showModal();
 }
 
-function errorText(keys: string): string {
+function keyText(keys: string): string {
   return WORDS.reduce((text, [key, word]) => text.replace(key, word), keys);
 }

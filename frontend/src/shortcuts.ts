@@ -1,20 +1,20 @@
-/** Keys of the page: bound here alone, so that the list of keys is complete and a setting can turn them off. */
+/** Keyboard shortcuts. All are bound here, so that the list is complete and a setting can turn them off. */
 
 import { tinykeys } from "tinykeys";
 
 export interface Key {
   /** As tinykeys spells it: "g q", "[Shift]+?", "$mod+k". */
   keys: string;
-  says: string;
+  label: string;
   action: (event: KeyboardEvent) => void;
-  /** Whether it is pressed in fields, too. */
+  /** Whether it also works in fields. */
   everywhere?: boolean;
 }
 
-/** What was bound to the same keys, the newest last: a page's own action goes before the frame's. */
+/** Shortcuts by keys, newest last: those of a page precede those of the frame. */
 const bound = new Map<string, Key[]>();
 
-/** Binds keys until the returned function is called. They rest inside fields and open dialogs. */
+/** Bind shortcuts until the returned function is called. They are inactive in fields and open dialogs. */
 export function bindShortcuts(...keys: Key[]): () => void {
   for (const key of keys) {
     const same = bound.get(key.keys);
@@ -31,12 +31,12 @@ export function bindShortcuts(...keys: Key[]): () => void {
   };
 }
 
-/** What can be pressed on this page, in the order in which it was bound. */
+/** The shortcuts of this page, in the order in which they were bound. */
 export function boundShortcuts(): Key[] {
   return [...bound.values()].flatMap((same) => same.slice(-1));
 }
 
-/** Whether keys without Ctrl do anything: who speaks to the machine, or types beside fields, turns them off. */
+/** Whether shortcuts without Ctrl are enabled; users of speech input, for example, turn them off. */
 export function singleKeysEnabled(): boolean {
   return !/(^|; )mom_keys=off/.test(document.cookie);
 }

@@ -1,4 +1,4 @@
-/** What appears when the session has ended: nothing on the page is told by the broker any more. */
+/** The dialog that appears when the session has ended, since the page is no longer updated. */
 
 import { html, render } from "lit";
 import { gettext } from "./gettext.ts";

@@ -1,4 +1,4 @@
-/** Light or dark: the system's choice until somebody makes one, which the server then renders from a cookie. */
+/** Light or dark: by default that of the system, else a cookie that the server renders. */
 
 import { keep } from "./cookies.ts";
 

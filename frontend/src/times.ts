@@ -7,7 +7,7 @@ import { ago, fullTime } from "./view/format.ts";
 
 const AGO_EVERY_MS = 10_000;
 
-/** Writes what the times below `root` are. */
+/** Format the times below `root`. */
 export function showTimes(root: ParentNode): void {
   for (const element of root.querySelectorAll<HTMLTimeElement>("time[datetime]:not([data-island] *)")) {
     if (Number.isNaN(Date.parse(element.dateTime))) continue;
@@ -20,7 +20,7 @@ setInterval(() => {
   for (const element of document.querySelectorAll<HTMLTimeElement>("time[data-ago]:not([data-island] *)")) element.textContent = ago(element.dateTime);
 }, AGO_EVERY_MS);
 
-/** Whoever copies a time gets it as programs read it. */
+/** Times are copied in ISO format. */
 document.addEventListener("copy", (event) => {
   const selection = getSelection();
   const element = selection?.anchorNode?.parentElement?.closest<HTMLTimeElement>("time[datetime]");

@@ -1,19 +1,19 @@
-/** What came of an act, said at the edge of the page for a while. */
+/** Toasts: short messages at the edge of the page. */
 
 import { gettext } from "./gettext.ts";
 
 export interface Toast {
   text: string;
   tone: "good" | "warn" | "bad" | "quiet";
-  /** Where more is to be seen. */
+  /** A link to details. */
   link?: { href: string; text: string };
-  /** Takes the act back. */
+  /** Undoes the action. */
   undo?: () => void;
 }
 
 const SHOWN_MS = 10_000;
 
-/** Says it. A toast with Undo stays as long as undoing makes sense to offer: ten seconds. */
+/** Show a toast for ten seconds. */
 export function showToast({ text, tone, link, undo }: Toast): void {
   const toast = document.createElement("div");
   toast.className = "notice toast";

@@ -1,4 +1,4 @@
-/** What can be done to destinations, one or many: each with what it would do, what came of it, and the way back. */
+/** Actions on one or many destinations, each with preview, result and undo. */
 
 import { html, nothing, type TemplateResult } from "lit";
 import { confirmAction, type Answer, type Question } from "../confirm-dialog.ts";
@@ -9,25 +9,25 @@ import { showToast } from "../toasts.ts";
 import { count, duration } from "../view/format.ts";
 import type { DestinationStats, Kind } from "./stats.ts";
 
-/** Destinations of one act. */
+/** The maximum number of destinations per action. */
 export const MOST = 200;
-/** Requests that are under way together. */
+/** Concurrent requests. */
 const TOGETHER = 4;
-/** How long what cannot be taken back is held. */
+/** The delay of actions that cannot be undone. */
 const HELD_MS = 10_000;
 
 export type Action = "pause" | "resume" | "purge" | "export" | "delete";
 
 export interface Operation {
   kind: Kind;
-  /** Finds out what is meant, when it is asked for. */
+  /** Loads the selected rows. */
   chosen: () => Promise<DestinationStats[]>;
-  /** How many are meant, and the name where it is one. */
+  /** The number of destinations, and the name if it is one. */
   number: number;
   name: string;
-  /** StatsRow how many are done; the last time with null. */
+  /** Reports progress; null at the end. */
   progress: (text: string | null) => void;
-  /** Something has changed. */
+  /** Called after changes. */
   done: () => void;
 }
 
@@ -48,12 +48,12 @@ export const LABELS: Record<Action, string> = {
   delete: gettext("Delete…"),
 };
 
-/** The right that a action needs, where who looks is known not to have it; empty when nothing stands in the way. */
+/** The missing right for an action, if it is known to be missing; else empty. */
 export function missingRight(action: Action, administers: boolean): string {
   return administers || action === "purge" || action === "export" ? "" : gettext("requires the right administer");
 }
 
-/** Asks, and does it. */
+/** Ask for confirmation, and run the action. */
 export async function perform(action: Action, operation: Operation): Promise<void> {
   await ACTIONS[action](operation);
 }
@@ -207,7 +207,7 @@ async function removed(operation: Operation): Promise<void> {
 
 // ------------------------------------------------------------------ a new one
 
-/** Asks for a name, and declares a queue or topic of that name. Resolves to it, or to null. */
+/** Ask for a name, and create a queue or topic. Resolves to the name, or to null. */
 export async function create(kind: Kind): Promise<string | null> {
   const answer = await confirmAction({
     title: kind === "queue" ? gettext("New queue") : gettext("New topic"),
@@ -238,7 +238,7 @@ interface Sure extends Omit<Question, "dryRun"> {
   preview: (rows: DestinationStats[]) => string | TemplateResult | Promise<string | TemplateResult>;
 }
 
-/** What was chosen once it is clear what would be done to it and somebody said yes; null when nobody did. */
+/** The selected rows after confirmation with a preview; null when it was cancelled. */
 async function sure(operation: Operation, { preview, ...question }: Sure): Promise<{ rows: DestinationStats[]; reason: string } | null> {
   let rows: DestinationStats[] = [];
   const answer: Answer | null = await confirmAction({
@@ -265,7 +265,7 @@ function typedFor({ number, name }: Operation): string {
   return number === 1 ? name : String(number);
 }
 
-/** Does something to each, a few at a time. */
+/** Run an action for each item, a few at a time. */
 async function each<Item extends { name: string }>(
   operation: Operation,
   things: Item[],
@@ -290,7 +290,7 @@ async function each<Item extends { name: string }>(
   return { done, failures };
 }
 
-/** What cannot be taken back waits ten seconds, in which it can. */
+/** Run an action that cannot be undone after ten seconds, unless it is cancelled. */
 function hold(text: string, action: () => Promise<void>): void {
   const timer = setTimeout(() => void action(), HELD_MS);
   showToast({ text, tone: "quiet", undo: () => clearTimeout(timer) });

@@ -1,4 +1,4 @@
-/** The columns that a list of destinations may have: what each is called, sorted by and drawn from. */
+/** The columns of a list of destinations: label, sort order and value of each. */
 
 import { gettext } from "../gettext.ts";
 import { NONE, count, duration, rate } from "../view/format.ts";
@@ -7,17 +7,17 @@ import type { DestinationStats, Kind } from "./stats.ts";
 export interface Column {
   key: string;
   label: string;
-  /** More of it, for the pointer. */
+  /** The tooltip. */
   hint?: string;
-  /** The member of a row that it needs, and is sorted by where `sorts`. */
+  /** The member of a row with the value, and the sort key if `sorts`. */
   member: string;
   sorts: boolean;
   drawn: "text" | "state" | "trend" | "limit";
-  /** Shown where nobody chose. */
+  /** Shown by default. */
   usual: boolean;
-  /** Among the three facts of a card on a phone. */
+  /** One of the three values of a card on a phone. */
   onCards?: boolean;
-  /** `ageS` is how long ago the figures came. */
+  /** `ageS` is the age of the values in seconds. */
   text: (figures: DestinationStats, ageS: number) => string;
 }
 
@@ -73,13 +73,13 @@ export function columnsOf(kind: Kind): Column[] {
   return kind === "queue" ? QUEUE_COLUMNS : TOPIC_COLUMNS;
 }
 
-/** Those that the address asks for (their keys, by comma), else the usual ones. */
+/** The columns in the address (keys, separated by commas), else the default ones. */
 export function chosenColumns(kind: Kind, text: string): Column[] {
   const keys = text.split(",");
   return columnsOf(kind).filter((each) => (text ? keys.includes(each.key) : each.usual));
 }
 
-/** What the broker is asked for: what the columns show, and what acts need to know. */
+/** The fields to request: those of the columns, and those that actions need. */
 export function membersOf(columns: Column[]): string[] {
   const always = ["name", "state", "paused", "depth", "unsettled", "consumers"];
   const shown = columns.flatMap(({ member }) => (member === "fill" ? ["fill", "full_in_s"] : [member]));

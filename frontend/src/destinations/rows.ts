@@ -1,8 +1,7 @@
 /**
- * The rows of a list of destinations.
- *
- * A thousand of them change every second, so they are drawn by hand: each cell remembers what it shows and
- * touches its own text node only when that changes, and rows out of sight wait until they come into it.
+ * The rows of a list of destinations. A thousand of them change every second, so they are rendered by hand: each cell
+ * remembers its text and updates its own text node only when that changes; rows out of sight are updated when they come
+ * into view.
  */
 
 import { pageOf } from "../pages.ts";
@@ -13,7 +12,7 @@ import { signOfState } from "../view/state.ts";
 import type { Column } from "./columns.ts";
 import type { DestinationStats, Kind, ChangedStats } from "./stats.ts";
 
-/** Seconds of one step of a trend. */
+/** Seconds per step of a trend. */
 const STEP_S = 10;
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -26,7 +25,7 @@ export class Row {
   gone = false;
   #draws: { drawn: Column["drawn"]; ages: boolean; draw: Draw }[];
   #cameAt = performance.now();
-  /** Whether it is in sight, or nearly; and whether something was not drawn because it is not. */
+  /** Whether the row is (nearly) visible, and whether updates were skipped because it is not. */
   #seen = true;
   #behind = false;
 
@@ -69,7 +68,7 @@ export class Row {
     return `/${this.kind}/${this.figures.name}`;
   }
 
-  /** Takes over what moved. The trend is drawn again by `step`. */
+  /** Apply changed values. The trend is rendered by `step`. */
   move(change: Partial<DestinationStats>): void {
     Object.assign(this.figures, change);
     this.#cameAt = performance.now();
@@ -77,18 +76,18 @@ export class Row {
     this.#draw(({ drawn }) => drawn !== "trend");
   }
 
-  /** It comes into sight, and shows what it has missed; or it leaves it. */
+  /** Called when the row comes into view, where skipped updates are rendered, or leaves it. */
   see(seen: boolean): void {
     this.#seen = seen;
     if (seen && this.#behind) this.#draw(() => true);
   }
 
-  /** What waits has grown older. */
+  /** Update the age of the oldest message. */
   age(): void {
     if (this.figures.depth > 0) this.#draw(({ ages }) => ages);
   }
 
-  /** A step of the trend has ended: the next one begins where it stood. */
+  /** Begin the next step of the trend with the current value. */
   step(): void {
     const { trend } = this.figures;
     if (!trend) return;
@@ -99,13 +98,13 @@ export class Row {
     this.#draw(({ drawn }) => drawn === "trend");
   }
 
-  /** Whether it is among those chosen, and whether that is shown by its mark. */
+  /** Whether the row is selected. */
   choose(chosen: boolean): void {
     this.check.checked = chosen;
     this.element.dataset.chosen = String(chosen);
   }
 
-  /** It does not exist any more: it keeps its place, dimmed, until the list is read again. */
+  /** The destination was deleted: the row stays, dimmed, until the list is reloaded. */
   leave(): void {
     this.gone = true;
     this.check.disabled = true;
@@ -187,7 +186,7 @@ const DRAWN: Record<Column["drawn"], (cell: HTMLElement, column: Column) => Draw
   },
 };
 
-/** Writes into an element, and only what is new. */
+/** Return a function that writes text into an element when it changes. */
 function writer(element: Element): (text: string) => void {
   const node = document.createTextNode("");
   element.append(node);
@@ -202,7 +201,7 @@ function make<Name extends keyof HTMLElementTagNameMap>(name: Name, className = 
   return element;
 }
 
-/** All rows of a page, by address, in the order in which the broker gave them. */
+/** All rows of a page by address, in the order of the broker. */
 export class Rows {
   readonly body = make("tbody");
   #rows = new Map<string, Row>();
@@ -228,7 +227,7 @@ export class Rows {
     return this.all.find(({ element }) => element.contains(document.activeElement));
   }
 
-  /** Shows other rows. The focus stays with its destination, where that is still there. */
+  /** Show other rows. The focus stays on its destination, if that still exists. */
   show(kind: Kind, items: DestinationStats[], columns: Column[]): void {
     const focused = this.focused?.address;
     const rows = items.map((figures) => new Row(kind, figures, columns));
@@ -246,7 +245,7 @@ export class Rows {
     for (const [address, change] of moves) this.#rows.get(address)?.move(change);
   }
 
-  /** Once a second: ages grow, and of ten rows one begins the next step of its trend. */
+  /** Once a second: update ages, and begin the next step of the trend for one row in ten. */
   tick(): void {
     this.#ticks += 1;
     let index = 0;

@@ -1,11 +1,11 @@
-/** What is known of the destinations of a list, and how it stays true. */
+/** Statistics of the destinations of a list, and subscriptions to their changes. */
 
 import { session } from "../services.ts";
 
 export type Kind = "queue" | "topic";
 export type State = "at-limit" | "no-consumer" | "growing" | "paused" | "flowing" | "idle";
 
-/** One destination. Rates are messages a second; `fill` is how much of its limit is used, from 0 to 1. */
+/** One destination. Rates are messages per second; `fill` is the used share of its limit, from 0 to 1. */
 export interface DestinationStats {
   name: string;
   depth: number;
@@ -18,9 +18,9 @@ export interface DestinationStats {
   fill: number | null;
   full_in_s: number | null;
   paused: string;
-  /** Numbers in steps of ten seconds, the last one now. */
+  /** Values in steps of ten seconds, the last one is current. */
   trend: number[];
-  /** What only some columns show. */
+  /** Values of optional columns. */
   [more: string]: unknown;
 }
 
@@ -30,13 +30,13 @@ export interface Page {
   approx_total: number;
 }
 
-/** As `$mom.moved` tells it: the address, then figures in a fixed order. */
+/** A row of `$mom.moved`: the address, then values in a fixed order. */
 type StatsRow = [string, number, number, number, number, number, number, State, number | null, number | null];
 
-/** What moved in a second, by address. */
+/** Changed statistics by address. */
 export type ChangedStats = Map<string, Partial<DestinationStats>>;
 
-/** Hears what moves, once a second at most, until the returned function is called. */
+/** Subscribe to changes, at most once a second. Returns the function that ends it. */
 export function onStatsChanged(receive: (moves: ChangedStats) => void): () => void {
   return session.subscribe("/topic/$mom.moved", (body) => {
     const { rows } = JSON.parse(body) as { rows: StatsRow[] };
@@ -48,7 +48,7 @@ function statsOf([, depth, unsettled, consumers, in_rate, out_rate, oldest_s, st
   return { depth, unsettled, consumers, in_rate, out_rate, oldest_s, state, fill, full_in_s };
 }
 
-/** Hears that queues came into being or are gone. */
+/** Subscribe to created and deleted queues. */
 export function onCreatedOrDeleted(receive: (event: { gone: boolean; destination: string }) => void): () => void {
   const hear = (topic: string, gone: boolean) =>
     session.subscribe(`/topic/$mom.dest.${topic}`, (body) => {

@@ -1,16 +1,16 @@
-/** What the server finds wrong with a text. It stands in the page, each at its place: `data-line`, `data-column`. */
+/** An error in a text that the server found. The page contains them with `data-line` and `data-column`. */
 export interface ServerDiagnostic {
   line: number;
   column: number;
-  says: string;
+  message: string;
 }
 
-/** The mistakes in the text of a field that the page tells of. */
+/** The errors of a field that the page contains. */
 export function diagnosticsOn(page: ParentNode, field: string): ServerDiagnostic[] {
   const found = page.querySelectorAll<HTMLElement>(`[data-line][data-field="${CSS.escape(field)}"]`);
   return [...found].map(({ dataset, textContent }) => ({
     line: Number(dataset.line),
     column: Number(dataset.column) || 1,
-    says: textContent.trim(),
+    message: textContent.trim(),
   }));
 }

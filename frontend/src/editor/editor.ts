@@ -1,4 +1,4 @@
-/** The one place that knows CodeMirror's view: an editor with numbers, history, completion and marks. */
+/** The only module that uses CodeMirror's view: an editor with line numbers, history, completion and error marks. */
 
 import { autocompletion, closeBrackets, completionKeymap, type CompletionSource } from "@codemirror/autocomplete";
 import { defaultKeymap, history, historyKeymap } from "@codemirror/commands";
@@ -14,9 +14,9 @@ export interface EditorOptions {
   label: string;
 
   readOnly: boolean;
-  /** So many lines are to be seen at least. */
+  /** The minimum number of visible lines. */
   lines: number;
-  /** Lines have numbers, and marks where they are wrong. */
+  /** Show line numbers and error marks. */
   numbered: boolean;
   highlighting: Extension;
   complete: CompletionSource | undefined;
@@ -69,7 +69,7 @@ const typingOver = EditorView.domEventHandlers({
   },
 });
 
-/** Draws an editor into a shadow root. */
+/** Create an editor in a shadow root. */
 export function startEditor(root: ShadowRoot, options: EditorOptions): Editor {
   const view = new EditorView({
     root,
@@ -96,7 +96,7 @@ function extensionsOf(options: EditorOptions): Extension[] {
     EditorView.theme({ ".cm-content, .cm-gutter": { minHeight: `${options.lines * 1.5}em` } }),
     tooltips({ position: "absolute" }),
     autocompletion({ override: options.complete ? [options.complete] : [], icons: false }),
-    // Tab leaves the field, as it leaves every other.
+    // Tab moves the focus on, as in every other field.
     keymap.of([...completionKeymap, ...defaultKeymap, ...historyKeymap]),
     EditorState.readOnly.of(options.readOnly),
     EditorView.editable.of(!options.readOnly),
@@ -108,11 +108,11 @@ function extensionsOf(options: EditorOptions): Extension[] {
   ];
 }
 
-/** From the place that is wrong to the end of the word there. */
-function diagnosticOf(state: EditorState, { line, column, says }: ServerDiagnostic): Diagnostic {
+/** The range from the position of the error to the end of the word. */
+function diagnosticOf(state: EditorState, { line, column, message }: ServerDiagnostic): Diagnostic {
   const { from, to } = state.doc.line(Math.min(Math.max(line, 1), state.doc.lines));
   const start = Math.min(from + column - 1, to);
   const word = /^\S+/.exec(state.sliceDoc(start, to))?.[0].length ?? 0;
-  return { from: start, to: start + word, severity: "error", message: says };
+  return { from: start, to: start + word, severity: "error", message: message };
 }
 

@@ -1,4 +1,4 @@
-/** The languages that the editor knows: how they are coloured, and what can come next. */
+/** The languages of the editor: highlighting and completion. */
 
 import type { Completion, CompletionContext, CompletionResult, CompletionSource } from "@codemirror/autocomplete";
 import { StreamLanguage, type StreamParser } from "@codemirror/language";
@@ -32,7 +32,7 @@ const conditions: StreamParser<null> = {
   },
 };
 
-/** YAML as far as definitions use it: names, texts, comments. */
+/** The part of YAML that definitions use: names, strings, comments. */
 const yaml: StreamParser<null> = {
   token(stream) {
     if (stream.eatSpace()) return null;
@@ -45,13 +45,13 @@ const yaml: StreamParser<null> = {
   },
 };
 
-/** Colours for a language; none for lists of names. */
+/** The highlighting of a language; none for lists of names. */
 export function highlightingOf(language: string): Extension {
   if (language === "conditions") return StreamLanguage.define(conditions);
   return language === "yaml" ? StreamLanguage.define(yaml) : [];
 }
 
-/** What completes a text in a language. */
+/** The completions of a language. */
 export function completionOf(language: string): CompletionSource | undefined {
   if (language === "users") return named(userNames);
   if (language === "groups") return named(groupNames);

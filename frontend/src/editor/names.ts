@@ -1,4 +1,4 @@
-/** Names that there are, asked from the broker as far as somebody has typed. Who may not read them completes none. */
+/** Existing names for completion, requested by prefix. Users who may not list them get none. */
 
 import { read } from "../live/requests.ts";
 

@@ -38,7 +38,7 @@ const SPANS: [seconds: number, label: string][] = [
   [604_800, gettext("1 week")],
 ];
 
-/** What fires, what somebody said to it, and what ended lately. Which of them stands in the address. */
+/** Alerts by state: open, firing, acknowledged, silenced, recent. The state is in the address. */
 export class AlertList extends Island {
   readonly #polling = new Polling<{ items: Alert[] }>(this, () => read("alerts", { limit: MOST }), EVERY_MS, () => ["$mom.alert"]);
 

@@ -17,7 +17,7 @@ interface Answer {
   approx_total: number;
 }
 
-/** What needs attention, the worst first, each with its one best act. */
+/** Open alerts, most severe first, each with its most useful action. */
 export class AttentionList extends Island {
   readonly #polling = new Polling<Answer>(
     this,
@@ -62,7 +62,7 @@ export class AttentionList extends Island {
     </li>`;
   }
 
-  /** The one act that most likely helps. */
+  /** The most useful action. */
   #best(alert: Alert): TemplateResult {
     switch (alert.condition) {
       case "bridge-stalled":

@@ -4,13 +4,13 @@ import { morph } from "../morph.ts";
 import { gettext } from "../gettext.ts";
 import { session } from "../services.ts";
 
-/** What happens close together is drawn once. */
+/** Events within this time cause one update. */
 const SOON_MS = 250;
 const EVERY_MS = 10_000;
 
 /**
- * A part of a page that is drawn anew by the page's own address whenever something is told on one of its `topics`,
- * and every ten seconds, for ages grow by themselves. It needs an id. What cannot be read anew is dimmed.
+ * A part of a page that is reloaded from the page's address after each event on one of its `topics`, and every ten
+ * seconds. It needs an id. When loading fails, it is dimmed.
  */
 export class AutoRefresh extends HTMLElement {
   #leave: (() => void)[] = [];
@@ -34,18 +34,18 @@ export class AutoRefresh extends HTMLElement {
     this.#asked += 1;
   }
 
-  /** Draws it anew now. */
+  /** Reload it now. */
   async refresh(): Promise<void> {
     const number = ++this.#asked;
-    const wanted = await this.#read();
+    const reloaded = await this.#read();
     if (number !== this.#asked) return;
-    if (wanted !== null) {
-      morph(this, wanted);
+    if (reloaded !== null) {
+      morph(this, reloaded);
       htmx.process(this);
       loadIslands(this);
       document.dispatchEvent(new Event("mom:arrived"));
     }
-    this.#tell(wanted === null);
+    this.#showStale(reloaded === null);
     this.#in(EVERY_MS);
   }
 
@@ -59,12 +59,12 @@ export class AutoRefresh extends HTMLElement {
     }
   }
 
-  #tell(old: boolean): void {
-    const told = this.querySelector(":scope > .last-figures");
+  #showStale(old: boolean): void {
+    const shown = this.querySelector(":scope > .last-figures");
     if (old) this.dataset.old = "true";
     else delete this.dataset.old;
-    if (!old) told?.remove();
-    else if (told === null) {
+    if (!old) shown?.remove();
+    else if (shown === null) {
       const notice = document.createElement("p");
       notice.className = "notice last-figures";
       notice.dataset.tone = "warn";
@@ -77,7 +77,7 @@ export class AutoRefresh extends HTMLElement {
   #in(ms: number): void {
     clearTimeout(this.#timer);
     this.#timer = setTimeout(() => {
-      // A page that nobody sees asks for nothing; it asks again when it is seen.
+      // Hidden pages are not updated until they are visible again.
       if (!document.hidden) void this.refresh();
     }, ms);
   }

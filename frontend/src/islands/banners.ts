@@ -9,23 +9,23 @@ import { Island } from "./island.ts";
 
 const { basePath = "/" } = document.body.dataset;
 const TICK_MS = 1_000;
-/** A connection that comes back at once is not worth a line across the page. */
+/** Short interruptions are not reported. */
 const PATIENCE_S = 3;
 
 interface Worst extends Sign {
-  says: string;
+  text: string;
   /** The address of its page, below the console. */
   page: string;
 }
 
-/** What stays on every page until its cause is gone: no connection, signed out, a node that takes nothing, the worst alert. */
+/** Banners of every page: no connection, signed out, a node that refuses messages, the most severe alert. */
 export class Banners extends Island {
   static override properties = { alerts: {} };
-  /** The address of the page of alerts, for those who may see it. */
+  /** The address of the page of alerts, for users who may see it. */
   declare alerts: string;
 
   #ticker: ReturnType<typeof setInterval> | undefined;
-  /** What is worst, in a sentence, with the page below the console that shows it. */
+  /** The most severe alert. */
   #worst: Worst | undefined;
   #counted: number | undefined;
 
@@ -77,7 +77,7 @@ export class Banners extends Island {
     const alert = this.#worst;
     if (!alert) return nothing;
     const others = (this.#counted ?? 1) - 1;
-    return line(alert.tone, alert.shape, html`${alert.says} <a href=${`${basePath}console/${alert.page}`}>${gettext("Open")}</a>
+    return line(alert.tone, alert.shape, html`${alert.text} <a href=${`${basePath}console/${alert.page}`}>${gettext("Open")}</a>
       ${others > 0 ? html`<a href=${this.alerts}>${ngettext("and {count} other", "and {count} others", others)}</a>` : nothing}`);
   }
 
@@ -96,11 +96,11 @@ async function worst(): Promise<Worst | undefined> {
   if (found === undefined) return undefined;
   // The sentences of alerts are loaded only when one fires.
   const { sentenceOf, signOf } = await import("../view/alert.ts");
-  return { ...signOf(found), says: sentenceOf(found), page: found.page };
+  return { ...signOf(found), text: sentenceOf(found), page: found.page };
 }
 
-function line(tone: string, shape: string, says: TemplateResult): TemplateResult {
-  return html`<div class="banner" data-tone=${tone} role="status"><span class="shape" aria-hidden="true">${shape}</span><span>${says}</span></div>`;
+function line(tone: string, shape: string, text: TemplateResult): TemplateResult {
+  return html`<div class="banner" data-tone=${tone} role="status"><span class="shape" aria-hidden="true">${shape}</span><span>${text}</span></div>`;
 }
 
 customElements.define("mom-banners", Banners);

@@ -13,14 +13,15 @@ import "../style/body.css";
 
 type Form = "Pretty" | "Raw" | "Hex" | "Diff";
 
-/** Of a longer body only its head, which browsing gives, and its tail are shown. */
+/** Of longer bodies only head and tail are shown. */
 const LARGEST_SHOWN = 256 * 1024;
 const TAIL_BYTES = 64 * 1024;
 const IMAGES = /^image\/(png|jpeg|gif|webp|avif|bmp)\b/;
 
 /**
- * A body as JSON tree, indented XML, form, picture, text or bytes. Everything but pictures is shown as text: nothing of a
- * message is ever run. Browsing gives JSON parsed and long bodies cut, so the bytes themselves are fetched.
+ * A body as JSON tree, indented XML, form, image, text or bytes. Everything but images is rendered as text, so no
+ * content of a message is executed. Browsing returns parsed JSON and cuts long bodies, so the original bytes are
+ * fetched.
  */
 export class BodyView extends Island {
   static override properties = { message: { attribute: false }, others: { attribute: false } };
@@ -28,13 +29,13 @@ export class BodyView extends Island {
   declare message: Message;
   /** Where it waits, bare; empty for what a topic retains, of which there are no more bytes than those here. */
   declare queue: string;
-  /** Messages that it can be compared with. */
+  /** Messages to compare with. */
   declare others: Message[];
 
   #body!: Body;
   #form: Form = "Raw";
   #error = "";
-  /** The end of a body that is not shown whole. */
+  /** The tail of a long body. */
   #tail: Uint8Array | undefined;
   #compression: string | undefined;
   #other: Message | undefined;
@@ -47,14 +48,14 @@ export class BodyView extends Island {
     void this.#complete();
   }
 
-  /** Looks into a body, opens it where it is compressed, and shows its first form. */
+  /** Detect the format of a body, decompress it, and show its first view. */
   #take(body: Body): void {
     this.#body = body;
     this.#form = this.#forms()[0]!;
     this.#compression = body.text === undefined ? compressionOf(body.bytes) : undefined;
   }
 
-  /** Gets what of the body is missing here: all of it, or of a long one the end. */
+  /** Fetch the missing part of the body: all of it, or the tail of a long one. */
   async #complete(): Promise<void> {
     const { message, queue } = this;
     try {
@@ -197,7 +198,7 @@ export class BodyView extends Island {
   }
 }
 
-/** A body as lines: JSON and XML with one for each member. */
+/** A body as lines; JSON and XML with one per member. */
 function readable({ json, text = "", xml, bytes }: Body): string {
   if (json !== undefined) return prettyJson(JSON.stringify(json)) ?? text;
   return xml ? indented(text) : text || hexDump(bytes);

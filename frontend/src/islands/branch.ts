@@ -38,7 +38,7 @@ interface Found {
   next: string | null;
   approx_total: number;
 }
-/** A level of the tree that was unfolded; without an answer it is on its way. */
+/** An expanded level of the tree; without an answer it is loading. */
 interface Level {
   answer?: Answer;
   fault?: string;
@@ -46,7 +46,7 @@ interface Level {
 /** [name, depth, unsettled, consumers, in_rate, out_rate, oldest_s, state, …] of what has changed */
 type Moved = { rows: [string, number, number, number, number, number, number, string][] };
 
-/** The destinations of a kind, below the explorer's line. Each level is read when it is first unfolded. */
+/** The destinations of a kind in the explorer. Each level is loaded when it is first expanded. */
 export class Branch extends Island {
   static override properties = { kind: {} };
   declare kind: "queue" | "topic";
@@ -189,7 +189,7 @@ export class Branch extends Island {
     if (now - this.#readAt > SUMS_MS - REREAD_MS || this.#hasNewcomers(figures.keys())) this.#soon(REREAD_MS);
   }
 
-  /** Whether one of these is neither shown nor below a branch that is folded. */
+  /** Whether one of these is neither shown nor below a collapsed branch. */
   #hasNewcomers(names: Iterable<string>): boolean {
     const shown = new Set<string>();
     const folded: string[] = [];

@@ -8,8 +8,8 @@ const NUMBERS = ["port", "window", "park_after"];
 const DECIMALS = ["retry_s", "idle_s", "scan_s", "stalled_s"];
 
 /**
- * The form of a new bridge, one step after the other: name, where, log in, test, look at it, save. Nothing is saved
- * before the last one. Without script it is one long form that does the same.
+ * The form of a new bridge in steps: name, address, login, test, preview. Only the last step saves. Without JavaScript
+ * it is one long form.
  */
 export class BridgeSteps extends HTMLElement {
   #at = 0;
@@ -22,7 +22,7 @@ export class BridgeSteps extends HTMLElement {
     this.#tools.className = "tools acts";
     this.#form.append(this.#tools);
     this.#form.addEventListener("keydown", (event) => {
-      // Enter in a field goes on, as the page says; it does not save.
+      // Enter in a field goes on, as the page text; it does not save.
       if (event.key !== "Enter" || !(event.target instanceof HTMLInputElement) || this.#isLast) return;
       event.preventDefault();
       void this.#go(this.#at + 1);
@@ -89,43 +89,43 @@ export class BridgeSteps extends HTMLElement {
     );
   }
 
-  /** Tests what is typed in; nothing is saved. */
+  /** Test the connection of the form; nothing is saved. */
   async #test(): Promise<void> {
     const place = this.querySelector<HTMLElement>(".trial-place")!;
-    const said = this.#said();
-    const names = stepsBy(String(said.protocol));
+    const values = this.#values();
+    const names = stepsBy(String(values.protocol));
     const draw = (steps: Step[], trial?: ConnectionTest) => render(connectionTestView(names, steps, trial), place);
     draw([]);
     try {
-      const trial = await act<ConnectionTest>("POST", "forwarding/test", said);
+      const trial = await act<ConnectionTest>("POST", "forwarding/test", values);
       await reveal(trial, (steps) => draw(steps));
       draw(trial.steps, trial);
     } catch (fault) {
-      const says = errorText(fault);
-      render(html`<p class="notice" data-tone="bad" role="alert">${says}</p>`, place);
+      const text = errorText(fault);
+      render(html`<p class="notice" data-tone="bad" role="alert">${text}</p>`, place);
     }
   }
 
-  /** What the API wants, of what is typed in; what is left empty is left out. */
-  #said(): Record<string, unknown> {
-    const said: Record<string, unknown> = {};
+  /** The values of the form for the API, without empty ones. */
+  #values(): Record<string, unknown> {
+    const values: Record<string, unknown> = {};
     for (const [name, value] of new FormData(this.#form)) {
       const text = String(value);
       if (text === "" || ["csrfmiddlewaretoken", "version", "reason", "operation", "initial-version"].includes(name)) continue;
-      if (name === "paused_queues") said[name] = text.split("\n").map((line) => line.trim()).filter(Boolean);
-      else said[name] = NUMBERS.includes(name) || DECIMALS.includes(name) ? Number(text) : text;
+      if (name === "paused_queues") values[name] = text.split("\n").map((line) => line.trim()).filter(Boolean);
+      else values[name] = NUMBERS.includes(name) || DECIMALS.includes(name) ? Number(text) : text;
     }
-    return said;
+    return values;
   }
 
-  /** What saving would do, as the server says it; a field that is wrong is gone back to. */
+  /** Show the server's preview; errors lead back to their field. */
   async #preview(): Promise<void> {
     const place = this.querySelector<HTMLElement>(".preview-place")!;
     place.textContent = gettext("Checking the effect…");
-    const wanted = new FormData(this.#form);
-    wanted.set("operation", "preview");
+    const form = new FormData(this.#form);
+    form.set("operation", "preview");
     try {
-      const reply = await fetch(this.#form.action, { method: "POST", body: wanted });
+      const reply = await fetch(this.#form.action, { method: "POST", body: form });
       const page = new DOMParser().parseFromString(await reply.text(), "text/html");
       const steps = [...page.querySelectorAll<HTMLFieldSetElement>("fieldset[data-step]")];
       const wrong = steps.findIndex((step) => step.querySelector(".hint[data-tone=bad]"));

@@ -2,7 +2,7 @@ import { html, render } from "lit";
 import { act, errorText } from "../live/requests.ts";
 import { reveal, stepsBy, connectionTestView, type Step, type ConnectionTest } from "../view/connection-test.ts";
 
-/** Around the form that tests a bridge's connection: the steps appear below it, and the page stays. */
+/** Wraps the form that tests a bridge's connection: shows the steps without reloading the page. */
 export class BridgeTest extends HTMLElement {
   #place: HTMLElement | undefined;
   #testing = false;
@@ -38,8 +38,8 @@ export class BridgeTest extends HTMLElement {
       await reveal(trial, (steps) => draw(steps));
       draw(trial.steps, trial);
     } catch (fault) {
-      const says = errorText(fault);
-      render(html`<p class="notice" data-tone="bad" role="alert">${says}</p>`, this.#place);
+      const text = errorText(fault);
+      render(html`<p class="notice" data-tone="bad" role="alert">${text}</p>`, this.#place);
     }
     this.#testing = false;
   }

@@ -22,7 +22,7 @@ interface Row {
   trend: number[];
 }
 
-/** The destinations to which most is sent. They keep their places while they are the same ones. */
+/** The busiest destinations. They keep their order while they are the same ones. */
 export class BusiestList extends Island {
   readonly #polling = new Polling<Row[]>(this, () => this.#read(), EVERY_MS);
   #order: string[] = [];

@@ -62,14 +62,14 @@ const GONE: Column[] = [
   { key: "reason", label: gettext("reason"), cell: ({ reason }) => reason },
 ];
 
-/** Since when nothing came, and how often something should: a heart-beat that is late is marked. */
+/** The time since the last frame and the heart-beat interval; late heart-beats are marked. */
 function beat({ silent_s, heart_beat_in_s }: Connection): TemplateResult {
   const late = heart_beat_in_s > 0 && silent_s > 1.5 * heart_beat_in_s;
   const title = heart_beat_in_s > 0 ? gettext("heart-beat interval: {span}", { span: duration(heart_beat_in_s) }) : gettext("no heart-beats");
   return html`<span title=${title}>${late ? html`<span class="late" role="img" aria-label=${gettext("late")}>▲</span> ` : nothing}${duration(silent_s)}</span>`;
 }
 
-/** Who is connected, or was within the day. Filter, order and page are the broker's, and stand in the address. */
+/** Current clients, or those of the last 24 hours. Filter, order and page are in the address and evaluated by the broker. */
 export class ConnectionList extends Island {
   readonly #polling = new Polling<Answer>(this, () => this.#read(), EVERY_MS, () => ["$mom.conn.>"]);
   #order: string[] = [];
@@ -90,7 +90,7 @@ export class ConnectionList extends Island {
     return read("connections", { state, filter, sort, after, limit: ROWS });
   }
 
-  /** Asks for something else, from its first page on. */
+  /** Change the address, and go to the first page. */
   #go(change: Change, options = {}): void {
     pageAddress.go({ after: null, ...change }, options);
   }

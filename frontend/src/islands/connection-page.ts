@@ -15,7 +15,7 @@ const EVERY_MS = 2_000;
 const BAD = new Set(["refused", "disconnecting"]);
 const WARN = new Set(["slow", "draining"]);
 
-/** What a client is called in the events that happen to it. */
+/** Labels of client events. */
 const WORDS: Record<string, string> = {
   connected: gettext("connected"),
   subscribed: gettext("subscribed"),
@@ -34,7 +34,7 @@ interface Answer {
   dropped: number;
 }
 
-/** One client: its figures, its subscriptions, and what happened to it, also for a day after it has gone. */
+/** One client: values, subscriptions and events, also for a day after it disconnects. */
 export class ConnectionPage extends Island {
   static override properties = { connection: {}, admin: {} };
   declare connection: string;
@@ -188,11 +188,11 @@ export class ConnectionPage extends Island {
       effect: gettext("The client receives the reason and can connect again. {held}", { held }),
       act: gettext("Close"),
       danger: true,
-      fields: told(gettext("an operator closed the connection")),
+      fields: reasonField(gettext("an operator closed the connection")),
       typed: nameOf(connection),
     });
     if (answer === null) return;
-    const reason = String(answer.fields.get("told"));
+    const reason = String(answer.fields.get("shown_reason"));
     await this.#do(gettext("The connection of {name} was closed: {reason}", { name: nameOf(connection), reason }), () =>
       act("DELETE", `connections/${encodeURIComponent(connection.id)}`, { reason }, answer.reason),
     );
@@ -203,13 +203,13 @@ export class ConnectionPage extends Island {
       title: gettext("Drain the connection of {name}", { name: nameOf(connection) }),
       effect: gettext("The client receives no new messages. The connection is closed when its {count} unsettled messages are settled and its transactions have ended, or after the time limit.", { count: connection.unsettled }),
       act: gettext("Drain"),
-      fields: html`${told(gettext("an operator drained the connection"))}
+      fields: html`${reasonField(gettext("an operator drained the connection"))}
         <label>${gettext("Time limit in seconds")}<input name="within" type="number" min="0" max="600" value="30" required /></label>`,
     });
     if (answer === null) return;
-    const wanted = { reason: String(answer.fields.get("told")), within_s: Number(answer.fields.get("within")) };
+    const body = { reason: String(answer.fields.get("shown_reason")), within_s: Number(answer.fields.get("within")) };
     await this.#do(gettext("The connection of {name} is being drained.", { name: nameOf(connection) }), () =>
-      act("POST", `connections/${encodeURIComponent(connection.id)}/drain`, wanted, answer.reason),
+      act("POST", `connections/${encodeURIComponent(connection.id)}/drain`, body, answer.reason),
     );
   }
 
@@ -224,8 +224,8 @@ export class ConnectionPage extends Island {
   }
 }
 
-function told(text: string): TemplateResult {
-  return html`<label>${gettext("Reason shown to the client")}<input name="told" required maxlength="500" value=${text} autocomplete="off" /></label>`;
+function reasonField(text: string): TemplateResult {
+  return html`<label>${gettext("Reason shown to the client")}<input name="shown_reason" required maxlength="500" value=${text} autocomplete="off" /></label>`;
 }
 
 customElements.define("mom-connection-page", ConnectionPage);

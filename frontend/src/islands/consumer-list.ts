@@ -31,7 +31,7 @@ interface Rates {
 const READ_EVERY_MS = 2_000;
 const { basePath = "/" } = document.body.dataset;
 
-/** Who consumes a destination, how each keeps up, and ending one. */
+/** The consumers of a destination, with their rates; closing one. */
 export class ConsumerList extends Island {
   static override properties = { kind: {}, name: {} };
 
@@ -144,12 +144,12 @@ export class ConsumerList extends Island {
       danger: true,
       typed: consumer.user,
       fields: html`<label>${gettext("Reason shown to the client")}
-        <input name="told" maxlength="500" required value=${gettext("an operator closed the connection")} />
+        <input name="shown_reason" maxlength="500" required value=${gettext("an operator closed the connection")} />
       </label>`,
     });
     if (answer === null) return;
     try {
-      const reason = String(answer.fields.get("told"));
+      const reason = String(answer.fields.get("shown_reason"));
       const path = `connections/${encodeURIComponent(connection)}`;
       await act("DELETE", path, { reason }, answer.reason);
       showToast({ text: gettext("The connection of {user} was closed.", { user: consumer.user }), tone: "good" });
@@ -176,7 +176,7 @@ export class ConsumerList extends Island {
     this.requestUpdate();
   }
 
-  /** Rates between this reading and the one before. */
+  /** The rates between the last two requests. */
   #measure(consumers: Consumer[], elapsed_s: number): void {
     const before = new Map(this.#consumers?.map((consumer) => [keyOf(consumer), consumer]));
     // Two readings at once, for somebody came: the former rates say more.

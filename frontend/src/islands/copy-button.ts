@@ -3,7 +3,7 @@ import { gettext } from "../gettext.ts";
 
 const SHOWN_MS = 1500;
 
-/** Copies `text` and says so in its own place. Without the clipboard's permission it says that instead. */
+/** Copies `text` and label so in its own place. Without the clipboard's permission it label that instead. */
 export function copyButton(text: string, label: string): TemplateResult {
   return html`<button type="button" class="link copy" aria-label=${label} @click=${(event: Event) => copy(event, text)}>
     <span aria-live="polite">${gettext("Copy")}</span>
@@ -11,12 +11,12 @@ export function copyButton(text: string, label: string): TemplateResult {
 }
 
 async function copy(event: Event, text: string): Promise<void> {
-  const says = (event.currentTarget as HTMLElement).querySelector("span")!;
+  const label = (event.currentTarget as HTMLElement).querySelector("span")!;
   try {
     await navigator.clipboard.writeText(text);
-    says.textContent = gettext("Copied");
+    label.textContent = gettext("Copied");
   } catch {
-    says.textContent = gettext("The browser does not allow copying");
+    label.textContent = gettext("The browser does not allow copying");
   }
-  setTimeout(() => (says.textContent = gettext("Copy")), SHOWN_MS);
+  setTimeout(() => (label.textContent = gettext("Copy")), SHOWN_MS);
 }

@@ -25,14 +25,14 @@ const LIVES: [days: string, text: string][] = [
 const DAY_MS = 86_400_000;
 const { basePath = "/" } = document.body.dataset;
 
-/** Code to use one destination with, a token for it made on the spot, and trying it here. */
+/** Example code for a destination, creating a token for it, and trying it in the page. */
 export class DestinationCode extends Island {
   static override properties = { kind: {}, name: {} };
 
   declare kind: Kind;
   declare name: string;
 
-  /** The secret of a token just made: on this page alone, and only as long as it is open. */
+  /** The secret of the new token, kept only while this page is open. */
   #token = "";
 
   constructor() {
@@ -107,9 +107,9 @@ export class DestinationCode extends Island {
     if (answer === null) return;
     const chosen = answer.fields.getAll("right").map(String);
     const expires = new Date(Date.now() + Number(answer.fields.get("days")) * DAY_MS).toISOString();
-    const wanted = { name: answer.fields.get("name"), expires, grants: [{ rights: chosen, destinations: [this.#one.address] }] };
+    const body = { name: answer.fields.get("name"), expires, grants: [{ rights: chosen, destinations: [this.#one.address] }] };
     try {
-      const { token } = await act<{ token: string }>("POST", "tokens", wanted, answer.reason);
+      const { token } = await act<{ token: string }>("POST", "tokens", body, answer.reason);
       this.#token = token;
       this.requestUpdate();
     } catch (fault) {
@@ -118,7 +118,7 @@ export class DestinationCode extends Island {
   }
 }
 
-/** Tells tokens of one destination apart: names are taken once. */
+/** A time stamp that makes names of tokens unique. */
 function stamp(): string {
   return new Date().toISOString().slice(0, 16).replace("T", " ");
 }

@@ -27,15 +27,15 @@ const HELD: Record<Paused, string> = {
 /** Origins of dead letters that the head names. */
 const SHOWN_ORIGINS = 3;
 
-/** How a queue or topic stands, and what can be done to it as a whole. */
+/** The status of a queue or topic, and actions on the whole destination. */
 export class DestinationHead extends Island {
   static override properties = { kind: {}, name: {}, dead: { type: Boolean }, list: {} };
 
   declare kind: Kind;
   declare name: string;
-  /** Whether dead letters come here. */
+  /** Whether the queue receives dead letters. */
   declare dead: boolean;
-  /** The address of the list that it is in. */
+  /** The address of the list of destinations. */
   declare list: string;
 
   #origins: [name: string, share: number][] = [];
@@ -102,7 +102,7 @@ export class DestinationHead extends Island {
       <span>${gettext("out")} <b class="num">${rate(now.out_rate)}/s</b></span>`;
   }
 
-  /** Where its dead letters come from; asked once, for it looks at the messages. */
+  /** The origins of its dead letters; requested once, since the broker scans the messages for it. */
   async #digest(): Promise<void> {
     this.#digested = true;
     try {
@@ -158,7 +158,7 @@ export class DestinationHead extends Island {
     return this.#setPaused("none", facts, "");
   }
 
-  /** Says it, and how it is taken back. */
+  /** Show a toast with Undo. */
   async #setPaused(paused: Paused, facts: Facts, reason: string): Promise<void> {
     const own = facts.settings.paused?.source === "own";
     const before = own ? facts.paused : null;
@@ -223,7 +223,7 @@ export class DestinationHead extends Island {
     if (gone) showToast({ text: gettext("{name} was deleted.", { name: this.name }), tone: "good", link: { href: this.list, text: gettext("All queues") } });
   }
 
-  /** Does it and reads anew; what goes wrong is told. */
+  /** Run the request and reload; show errors as a toast. */
   async #try(action: () => Promise<unknown>): Promise<boolean> {
     try {
       await action();

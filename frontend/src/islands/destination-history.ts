@@ -57,10 +57,10 @@ const PICTURES: Record<Kind, Picture[]> = {
   queue: [DEPTH, RATES, AGE, TIMES, CONSUMERS],
   topic: [RATES, CONSUMERS],
 };
-/** What is drawn is read anew so often: small differences do not add up. */
+/** The interval of reloading, so that small differences do not add up. */
 const READ_AGAIN_MS = 60_000;
 
-/** The past of a destination as charts whose cursors go together, with changes of its settings as marks. */
+/** The history of a destination as charts with a common cursor, and changes of its settings as marks. */
 export class DestinationHistory extends Island {
   static override properties = { kind: {}, name: {}, marks: { type: Array } };
 
@@ -134,7 +134,7 @@ export class DestinationHistory extends Island {
       const { t0, step_s: step, series } = await read<Columns>(pathOf(this.kind, this.name, "stats", { window_s, step_s }));
       this.#columns = { t0, step_s: step, series };
       this.#fault = undefined;
-      // What was told before is in what was read.
+      // Earlier updates are contained in the response.
       if (this.#one.now) this.#second = Math.floor(Date.parse(this.#one.now.time) / 1000);
     } catch (fault) {
       this.#fault = this.#one.isMissing ? undefined : fault;
@@ -143,7 +143,7 @@ export class DestinationHistory extends Island {
     this.requestUpdate();
   }
 
-  /** Puts the newest second behind what was read. */
+  /** Append the newest second. */
   #append(): void {
     const { now } = this.#one;
     if (now === undefined || this.#columns === undefined) return;

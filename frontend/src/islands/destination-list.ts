@@ -27,14 +27,14 @@ const TICK_MS = 1_000;
 const ORDER_TICKS = 3;
 
 /**
- * All queues or topics, live. Filter, order and page are the broker's and stand in the address; rows keep their
- * place while their figures change.
+ * All queues or topics, live. Filter, order and page are in the address and evaluated by the broker; rows keep their
+ * place while their values change.
  */
 export class DestinationList extends Island {
   static override properties = { kind: {}, administers: { type: Boolean }, welcome: {} };
 
   declare kind: Kind;
-  /** Whether who looks may change settings. */
+  /** Whether the current user may change settings. */
   declare administers: boolean;
   /** The address of the first steps; empty when there are none. */
   declare welcome: string;
@@ -42,7 +42,7 @@ export class DestinationList extends Island {
   readonly #rows = new Rows();
   #page: Page | undefined;
   #columns: Column[] = [];
-  /** Why the last reading failed, and when the rows that are shown were read. */
+  /** The error of the last request, and the time of the rows that are shown. */
   #fault = "";
   #readAt = "";
   /** How many there are without a filter, once it is known that the filter hides them all. */
@@ -50,7 +50,7 @@ export class DestinationList extends Island {
   /** Counts readings: only the latest counts. */
   #readings = 0;
   #chosen = new Set<string>();
-  /** Whether all that match are meant, on whatever page. */
+  /** Whether all matching destinations are selected, on all pages. */
   #all = false;
   #newcomers = 0;
   #outOfOrder = false;
@@ -99,7 +99,7 @@ export class DestinationList extends Island {
     return CHOICES_OF_ROWS.includes(asked) ? asked : ROWS;
   }
 
-  /** Reads the page that the address asks for, and shows it. */
+  /** Load and show the page in the address. */
   async #read(): Promise<void> {
     const reading = ++this.#readings;
     this.#columns = chosenColumns(this.kind, pageAddress.get("columns"));
@@ -196,11 +196,11 @@ export class DestinationList extends Island {
       all[Math.min(Math.max(at, 0), all.length - 1)]?.link.focus();
     };
     return bindShortcuts(
-      { keys: "/", says: gettext("Filter"), action: () => this.#seek() },
-      { keys: "j", says: gettext("Next row"), action: () => move(1) },
-      { keys: "k", says: gettext("Previous row"), action: () => move(-1) },
-      { keys: "x", says: gettext("Select the row"), action: () => this.#toggle(this.#rows.focused) },
-      { keys: ".", says: gettext("Actions for the row"), action: () => this.#openMenu(this.#rows.focused) },
+      { keys: "/", label: gettext("Filter"), action: () => this.#seek() },
+      { keys: "j", label: gettext("Next row"), action: () => move(1) },
+      { keys: "k", label: gettext("Previous row"), action: () => move(-1) },
+      { keys: "x", label: gettext("Select the row"), action: () => this.#toggle(this.#rows.focused) },
+      { keys: ".", label: gettext("Actions for the row"), action: () => this.#openMenu(this.#rows.focused) },
     );
   }
 
@@ -255,7 +255,7 @@ export class DestinationList extends Island {
     });
   }
 
-  /** Does it to one row, or to all that are chosen. */
+  /** Run an action for one row, or for the selection. */
   async #do(action: Action, row?: Row): Promise<void> {
     const names = row ? [row.figures.name] : [...this.#chosen];
     const all = this.#all && row === undefined;
@@ -412,9 +412,9 @@ export class DestinationList extends Island {
     const direction = sort === member ? "ascending" : sort === `-${member}` ? "descending" : undefined;
     // Numbers are looked for at their largest first.
     const next = numeric === (direction === "descending") ? member : `-${member}`;
-    const wanted = direction === undefined && !numeric ? member : next;
+    const sort = direction === undefined && !numeric ? member : next;
     return html`<th scope="col" class=${style} title=${hint ?? nothing} aria-sort=${direction ?? nothing}>
-      <button type="button" @click=${() => this.#go({ sort: wanted === "name" ? null : wanted })}>${label}</button>
+      <button type="button" @click=${() => this.#go({ sort: sort === "name" ? null : sort })}>${label}</button>
     </th>`;
   }
 
@@ -429,7 +429,7 @@ export class DestinationList extends Island {
     </nav>`;
   }
 
-  /** What can be done with the rows that are chosen. */
+  /** The actions for the selection. */
   #bar(page: Page): TemplateResult | typeof nothing {
     const number = this.#all ? page.approx_total : this.#chosen.size;
     if (number === 0) return this.#progress ? html`<div class="bulk" role="status">${this.#progress}</div>` : nothing;

@@ -1,12 +1,12 @@
 import { session } from "../services.ts";
 import { Island } from "./island.ts";
 
-/** What is told close together is read once. */
+/** Events within this time cause one update. */
 const SOON_MS = 400;
 
 /**
- * Lets a piece of a page that Django made follow the broker: when something is told on one of `topics` (a list with
- * blanks), it sends the bubbling event `broker-event`, on which htmx reads that piece again. Nothing is read while nobody looks.
+ * Keeps a server-rendered part of a page current: after an event on one of `topics` (separated by spaces), it
+ * dispatches the bubbling event `broker-event`, on which htmx reloads that part. Hidden pages are not updated.
  */
 export class EventTrigger extends Island {
   static override properties = { topics: {} };

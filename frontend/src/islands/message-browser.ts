@@ -70,8 +70,8 @@ export class MessageBrowser extends Island {
     super.connectedCallback();
     if (this.#isTail) void loadModule(() => import("./message-tail.ts"));
     this.#unbind = bindShortcuts(
-      { keys: "r", says: gettext("Retry the message, or the selection"), action: () => this.#retry() },
-      { keys: "m", says: gettext("Move the message, or the selection"), action: () => this.#move() },
+      { keys: "r", label: gettext("Retry the message, or the selection"), action: () => this.#retry() },
+      { keys: "m", label: gettext("Move the message, or the selection"), action: () => this.#move() },
     );
     document.addEventListener("mom:job-ended", this.#jobEnded);
     let beginning = true;
@@ -265,7 +265,7 @@ export class MessageBrowser extends Island {
     const found = this.#digest;
     return html`<div class="message-facts">
       <p class="quiet" role="status">
-        ${this.#says()}
+        ${this.#summary()}
         ${this.#moved
           ? html` · ${gettext("the queue has changed since then")}
               <button type="button" class="link" @click=${() => this.#reload()}>${gettext("Refresh")}</button>`
@@ -278,7 +278,7 @@ export class MessageBrowser extends Island {
     </div>`;
   }
 
-  #says(): string {
+  #summary(): string {
     if (this.#state === "loading" && this.#first) return "";
     if (this.#state === "loading") return gettext("Searching…");
     if (this.#state !== "shown" || this.#total === 0) return "";

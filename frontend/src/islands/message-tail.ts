@@ -122,7 +122,7 @@ export class MessageTail extends Island {
       <div class="tools">
         <button type="button" aria-pressed=${paused} @click=${() => this.#pause()}>${paused ? gettext("▷ Continue") : gettext("‖ Pause")}</button>
         <button type="button" @click=${() => this.#clear()}>${gettext("Clear")}</button>
-        <span class="quiet num" aria-live="off">${this.#says()}</span>
+        <span class="quiet num" aria-live="off">${this.#summary()}</span>
       </div>
       ${this.#state === "broken" && this.#fault ? html`<p class="notice" data-tone="bad" role="alert">${this.#fault}</p>` : nothing}
       ${this.#lines.length === 0
@@ -133,7 +133,7 @@ export class MessageTail extends Island {
     `;
   }
 
-  #says(): string {
+  #summary(): string {
     if (this.#meanwhile !== undefined) return ngettext("Paused. {count} new message.", "Paused. {count} new messages.", this.#meanwhile);
     if (this.#state === "connecting") return gettext("Connecting…");
     if (this.#state === "broken") return gettext("No connection. Retrying.");

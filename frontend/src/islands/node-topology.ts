@@ -24,7 +24,7 @@ interface Point {
   y: number;
 }
 
-/** What is connected with the broker: a drawing, and a table that says the same. */
+/** What is connected with the broker: a drawing, and a table that text the same. */
 export class NodeTopology extends Island {
   readonly #polling = new Polling<Forwarding>(
     this,
@@ -83,23 +83,23 @@ export class NodeTopology extends Island {
     </svg>`;
   }
 
-  #line({ says, tone, flows }: Line, source: Point, target: Point) {
+  #line({ text, tone, flows }: Line, source: Point, target: Point) {
     const [x1, y1, x2, y2] = [source.x + WIDTH, source.y + HEIGHT / 2, target.x, target.y + HEIGHT / 2];
     const middle = (x1 + x2) / 2;
     return svg`<g class="line" data-tone=${tone} ?data-flows=${flows} aria-hidden="true">
       <path d="M${x1} ${y1}C${middle} ${y1} ${middle} ${y2} ${x2} ${y2}"></path>
       <path class="head" d="M${x2 - 7} ${y2 - 4}L${x2} ${y2}L${x2 - 7} ${y2 + 4}"></path>
-      <text x=${x1 + (x2 - x1) * 0.62} y=${y1 + (y2 - y1) * 0.72 - 5}>${says}</text>
+      <text x=${x1 + (x2 - x1) * 0.62} y=${y1 + (y2 - y1) * 0.72 - 5}>${text}</text>
     </g>`;
   }
 
-  #vertex({ title, says, href, tone, shape }: Vertex, { x, y }: Point) {
+  #vertex({ title, text, href, tone, shape }: Vertex, { x, y }: Point) {
     const short = title.length > LETTERS ? `${title.slice(0, LETTERS - 1)}…` : title;
-    return svg`<a href=${href} class="vertex" data-tone=${tone} aria-label=${`${title}: ${says}`}>
+    return svg`<a href=${href} class="vertex" data-tone=${tone} aria-label=${`${title}: ${text}`}>
       <title>${title}</title>
       <rect x=${x} y=${y} width=${WIDTH} height=${HEIGHT} rx="8"></rect>
       <text class="title" x=${x + 11} y=${y + 19}>${short}</text>
-      <text class="says" x=${x + 11} y=${y + 34}>${shape ? `${shape} ` : ""}${says}</text>
+      <text class="says" x=${x + 11} y=${y + 34}>${shape ? `${shape} ` : ""}${text}</text>
     </a>`;
   }
 
@@ -109,14 +109,14 @@ export class NodeTopology extends Island {
       <caption class="visually-hidden">${gettext("Connections of this broker")}</caption>
       <thead><tr><th scope="col">${gettext("from")}</th><th scope="col">${gettext("to")}</th><th scope="col">${gettext("flow")}</th><th scope="col">${gettext("state")}</th></tr></thead>
       <tbody>
-        ${lines.map(({ from, to, says }) => {
+        ${lines.map(({ from, to, text }) => {
           const [source, target] = [named.get(from)!, named.get(to)!];
           const other = source.id === "broker" ? target : source;
           return html`<tr>
             <th scope="row"><a href=${source.href}>${source.title}</a></th>
             <td data-label=${gettext("to")}><a href=${target.href}>${target.title}</a></td>
-            <td data-label=${gettext("flow")}>${says}</td>
-            <td data-label=${gettext("state")}><span class="state" data-tone=${other.tone}>${other.shape ? `${other.shape} ${other.says}` : NONE}</span></td>
+            <td data-label=${gettext("flow")}>${text}</td>
+            <td data-label=${gettext("state")}><span class="state" data-tone=${other.tone}>${other.shape ? `${other.shape} ${other.text}` : NONE}</span></td>
           </tr>`;
         })}
       </tbody>

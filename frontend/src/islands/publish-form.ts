@@ -24,12 +24,12 @@ interface Result {
   tookMs: number;
   running: boolean;
   /** What became of the one message: who has it, or why it waits. */
-  says: string;
+  status: string;
   error: string;
 }
 
 /**
- * Publishes a message, or many at a rate, and says what the broker answered. `template` of the address is the id of a message
+ * Publishes a message, or many at a rate, and status what the broker answered. `template` of the address is the id of a message
  * of the queue `from` whose body and headers are filled in; with `replace` that one is removed when the new one is stored.
  */
 export class PublishForm extends Island {
@@ -283,7 +283,7 @@ export class PublishForm extends Island {
     this.#running = new AbortController();
     const began = performance.now();
     const sent: Sent = { ids: [], errors: [], duplicates: 0 };
-    this.#result = { sent, tookMs: 0, running: true, says: "", error: "" };
+    this.#result = { sent, tookMs: 0, running: true, status: "", error: "" };
     const show = (change: Partial<Result>) => {
       this.#result = { ...this.#result!, ...change, tookMs: performance.now() - began };
       this.requestUpdate();
@@ -293,7 +293,7 @@ export class PublishForm extends Island {
       const done = await send(run, (so_far) => show({ sent: so_far }), this.#running.signal);
       show({ sent: done, running: false });
       if (done.ids.length > 0 && form.has("replace")) await remove(pageAddress.get("from"), pageAddress.get("template"));
-      if (done.ids.length === 1 && isQueue(draft.destination)) show({ says: await this.#fateOf(draft.destination, done.ids[0]!) });
+      if (done.ids.length === 1 && isQueue(draft.destination)) show({ status: await this.#fateOf(draft.destination, done.ids[0]!) });
     } catch (error) {
       const title = (error as Partial<RequestRefused>).problem?.title;
       const detail = faultOf(error, gettext("The broker cannot be reached. The message may or may not have been stored."));
@@ -309,14 +309,14 @@ export class PublishForm extends Island {
     return reasons === undefined ? gettext("A consumer has already received it.") : (reasons[0]?.sentence ?? "");
   }
 
-  #answer({ sent, tookMs, running, says, error }: Result): TemplateResult {
+  #answer({ sent, tookMs, running, status, error }: Result): TemplateResult {
     const queue = isQueue(this.destination);
     const ms = tookMs.toFixed(0);
     return html`${sent.ids.length > 0 || running
         ? html`<div class="notice" data-tone=${running ? "quiet" : "good"}>
             <strong>${running ? gettext("Sending…") : gettext("● Confirmed")}</strong>
             ${ngettext("{count} message is stored, after {ms} ms.", "{count} messages are stored, after {ms} ms.", sent.ids.length, { ms })}
-            ${says ? html`<span>${gettext("Now: {what}.", { what: says })}</span>` : nothing}
+            ${status ? html`<span>${gettext("Now: {what}.", { what: status })}</span>` : nothing}
             ${sent.duplicates ? ngettext("{count} was a duplicate.", "{count} were duplicates.", sent.duplicates) : nothing}
             ${queue && !running ? html`<a href=${pageOf(this.destination, "", { order: "newest" })}>${gettext("View messages")}</a>` : nothing}
             ${this.#ids(sent.ids, queue)}

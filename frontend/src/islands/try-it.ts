@@ -23,7 +23,7 @@ export class TryIt extends Island {
   declare kind: Kind;
   declare name: string;
 
-  #said: TemplateResult | undefined;
+  #result: TemplateResult | undefined;
   #arrived: { at: string; text: string }[] = [];
   #waiting = false;
   #fault = "";
@@ -56,7 +56,7 @@ export class TryIt extends Island {
         <label>${gettext("Message")}<textarea name="body" rows="3" spellcheck="false" translate="no">Hello</textarea></label>
         <div class="tools">
           <button type="submit" class="primary" ?disabled=${!this.#mayOrNew("send")}>${gettext("Send")}</button>
-          <span role="status">${this.#said ?? nothing}</span>
+          <span role="status">${this.#result ?? nothing}</span>
         </div>
       </form>`;
   }
@@ -98,13 +98,13 @@ export class TryIt extends Island {
     const outcome = await session.publish({ destination: this.#one.address, body, headers });
     switch (outcome.kind) {
       case "confirmed":
-        this.#said = html`<span class="state" data-tone="good">● ${gettext("Confirmed after {ms} ms", { ms: outcome.tookMs.toFixed(0) })}</span>`;
+        this.#result = html`<span class="state" data-tone="good">● ${gettext("Confirmed after {ms} ms", { ms: outcome.tookMs.toFixed(0) })}</span>`;
         break;
       case "refused":
-        this.#said = html`<span class="state" data-tone="bad">■ ${outcome.problem.detail || outcome.problem.title}</span>`;
+        this.#result = html`<span class="state" data-tone="bad">■ ${outcome.problem.detail || outcome.problem.title}</span>`;
         break;
       case "unconfirmed":
-        this.#said = html`<span class="state" data-tone="warn">▲ ${outcome.why}</span>`;
+        this.#result = html`<span class="state" data-tone="warn">▲ ${outcome.why}</span>`;
     }
     this.requestUpdate();
   }
@@ -114,8 +114,8 @@ export class TryIt extends Island {
     this.#fault = "";
     this.requestUpdate();
     try {
-      const wanted = { max: 1, wait_s: WAIT_S, ack: "auto" };
-      const { items } = await act<{ items: Received[] }>("POST", pathOf("queue", this.name, "receive"), wanted);
+      const body = { max: 1, wait_s: WAIT_S, ack: "auto" };
+      const { items } = await act<{ items: Received[] }>("POST", pathOf("queue", this.name, "receive"), body);
       if (items.length === 0) this.#show(gettext("no message received"));
       for (const item of items) this.#show(textOf(item));
     } catch (fault) {

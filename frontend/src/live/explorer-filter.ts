@@ -2,7 +2,7 @@ import { Source } from "./source.ts";
 
 const PAUSE_MS = 150;
 
-/** What is typed above the explorer: its pages are sifted here, its destinations by the broker. */
+/** The filter above the explorer: pages are filtered here, destinations by the broker. */
 class ExplorerFilter extends Source {
   text = "";
   #timer: ReturnType<typeof setTimeout> | undefined;
@@ -21,9 +21,9 @@ class ExplorerFilter extends Source {
 
   #seek(text: string): void {
     this.text = text;
-    const wanted = text.toLowerCase();
+    const query = text.toLowerCase();
     for (const line of document.querySelectorAll<HTMLElement>("#navigation li:not(:has(mom-branch)):not(mom-branch li):not(:has(> details))")) {
-      line.hidden = !line.textContent.toLowerCase().includes(wanted);
+      line.hidden = !line.textContent.toLowerCase().includes(query);
     }
     this.changed();
   }

@@ -6,7 +6,7 @@ const POLL_MS = 5_000;
 const STALE_S = 5;
 const OLD_S = 30;
 
-/** The node as `$mom.node` tells of it once a second. */
+/** The status of the node, published on `$mom.node` once a second. */
 export interface Node {
   name: string;
   version: string;
@@ -21,18 +21,18 @@ export interface Node {
   journal_bytes: number;
   jobs?: number;
   alerts?: number;
-  /** why it takes no messages now, or null */
+  /** Why it refuses messages, or null. */
   refuses: string | null;
 }
 
 export type Freshness = "none" | "fresh" | "stale" | "old";
 
-/** What the node said last, and how long ago: by it every figure on the page is as old as it looks. */
+/** The last status of the node, and its age. */
 export class NodeStatus extends Source {
   node: Node | undefined;
-  /** RFC 3339, of what was told last */
+  /** The time of the last status, RFC 3339. */
   time: string | undefined;
-  /** Whether the topic is not for who looks, so that the figures are read every 5 s instead. */
+  /** Whether the status is polled every 5 s, because the user may not subscribe to the topic. */
   polled = false;
   #receivedAt: number | undefined;
 
@@ -46,7 +46,7 @@ export class NodeStatus extends Source {
     });
   }
 
-  /** Seconds since the node was heard last, or undefined before the first time. */
+  /** Seconds since the last status, or undefined before the first one. */
   get ageS(): number | undefined {
     return this.#receivedAt === undefined ? undefined : (performance.now() - this.#receivedAt) / 1000;
   }

@@ -81,7 +81,7 @@ export class Polling<Answer> implements ReactiveController {
     if (sooner) clearTimeout(this.#timer);
     this.#timer = setTimeout(() => {
       this.#timer = undefined;
-      // A page that nobody sees asks for nothing; it asks again when it is seen.
+      // Hidden pages are not updated until they are visible again.
       if (!document.hidden) this.again();
     }, ms);
   }

@@ -18,8 +18,8 @@ export type Query = Record<string, string | number | boolean | undefined | null>
 
 /** `address("connections", { limit: 20, user: "" })`; what is empty is left out. */
 export function address(path: string, query: Query = {}): string {
-  const said = Object.entries(query).filter(([, value]) => value !== undefined && value !== null && value !== "");
-  const text = new URLSearchParams(said.map(([name, value]) => [name, String(value)])).toString();
+  const parameters = Object.entries(query).filter(([, value]) => value !== undefined && value !== null && value !== "");
+  const text = new URLSearchParams(parameters.map(([name, value]) => [name, String(value)])).toString();
   return path + (text && `?${text}`);
 }
 

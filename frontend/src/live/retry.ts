@@ -5,8 +5,8 @@ import { isPassing } from "./rest.ts";
 const RETRY_MS = 5_000;
 
 /**
- * Reads again what an element could not read because the broker was away: every few seconds, and at once when the
- * conversation with it is live again. What the broker refused is not asked for again.
+ * Repeats failed requests of an element: every few seconds, and as soon as the connection is live again. Refused
+ * requests are not repeated.
  */
 export class Retry implements ReactiveController {
   #timer: ReturnType<typeof setTimeout> | undefined;
@@ -30,7 +30,7 @@ export class Retry implements ReactiveController {
     this.#forget();
   }
 
-  /** Called with the fault of each reading, or with nothing when there was none. */
+  /** Call this with the error of each request, or without one after success. */
   after(fault?: unknown): void {
     this.#forget();
     if (isPassing(fault)) this.#timer = setTimeout(() => this.#now(), RETRY_MS);

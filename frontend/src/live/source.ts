@@ -1,6 +1,6 @@
 import type { ReactiveController, ReactiveControllerHost } from "lit";
 
-/** Something that changes and says so. Listeners are told that it changed, and read what they need. */
+/** An observable object. Listeners are notified of changes, and read what they need. */
 export class Source {
   readonly #listeners = new Set<() => void>();
 

@@ -17,7 +17,7 @@ const ACT = (op: Op): string =>
     replay: gettext("Replay"),
   })[op];
 
-/** Asks, with a dry run, and begins the job. `known` is how many they are, where that is known before. */
+/** Open the dialog with a dry run, and start the job. `known` is the number of messages if it is known. */
 export async function openBulkDialog(op: Op, source: string, filter: Condition, known?: number): Promise<void> {
   const name = source.replace(/^topic:/, "");
   const title = known !== undefined ? `${titleOf(op, known)} · ${name}` : isEmpty(filter) ? titleOfAll(op, name) : titleOfMatching(op, name);

@@ -1,4 +1,4 @@
-/** The way of a message, as far as it tells: from its headers and what the broker says of it. */
+/** The path of a message, from its headers and its status. */
 
 import { gettext, ngettext } from "../gettext.ts";
 import type { Message } from "./requests.ts";

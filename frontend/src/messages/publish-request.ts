@@ -1,4 +1,4 @@
-/** Publishing one message or many: what is filled in, how they are sent, and what the broker says. */
+/** Publishing one or many messages: placeholders, requests and results. */
 
 import { act } from "../live/requests.ts";
 import { gettext } from "../gettext.ts";
@@ -42,7 +42,7 @@ function filled(text: string, n: number): string {
   );
 }
 
-/** Sends all of it, and tells how far it is. Rejects with the first refusal of a whole request. */
+/** Send all messages, reporting progress. Rejects with the first refusal of a whole request. */
 export async function send(run: Run, report: (sent: Sent) => void, stopped: AbortSignal): Promise<Sent> {
   const sent: Sent = { ids: [], errors: [], duplicates: 0 };
   const size = run.bytes?.length ?? run.draft.body.length;
@@ -102,7 +102,7 @@ function base64(bytes: Uint8Array): string {
   return btoa(text);
 }
 
-/** Why a text is not what its content type says; "" when it is, or nothing is known. */
+/** Why a text does not match its content type; "" if it does, or if that is unknown. */
 export function complaintOf(body: string, contentType: string): string {
   if (!/[/+]json\b/.test(contentType) || body === "") return "";
   try {

@@ -37,7 +37,7 @@ export interface Reason {
   facts: Record<string, unknown>;
 }
 
-/** What is to be done to many messages. `target` is a queue, or "origin" for dead letters. */
+/** An operation on many messages. `target` is a queue, or "origin" for dead letters. */
 export interface JobRequest {
   op: "move" | "copy" | "retry" | "delete" | "export" | "replay" | "purge";
   source: string;
@@ -48,7 +48,7 @@ export interface JobRequest {
   max_error_ratio?: number;
 }
 
-/** What a jobRequest would do, valid for a quarter of an hour. */
+/** The plan of a job, valid for 15 minutes. */
 export interface Plan {
   plan: string;
   matches: number;
@@ -175,7 +175,7 @@ export function undo(id: string): Promise<Job> {
   return act("POST", `jobs/${encodeURIComponent(id)}/undo`);
 }
 
-/** In the page's words: why something was refused, or that nobody answered. */
+/** The text of an error, or of a missing response. */
 export function faultOf(error: unknown, unreachable: string): string {
   return error instanceof RequestRefused ? error.message : unreachable;
 }
@@ -187,7 +187,7 @@ export async function tail(queue: string, id: string, size: number): Promise<Uin
   return new Uint8Array(await reply.arrayBuffer());
 }
 
-/** What who is signed in may do with a queue: `send`, `browse`, `read`, `manage`, … */
+/** The rights of the current user on a queue: `send`, `browse`, `read`, `manage`, … */
 export async function rightsTo(queue: string): Promise<string[]> {
   const { may } = await read<{ may: string[] }>(`queues?${new URLSearchParams({ queue })}`);
   return may;

@@ -1,10 +1,10 @@
-/** The search box of messages: what people write there, as the conditions of the REST API. */
+/** The search box of messages: parses its text into conditions of the REST API. */
 
 import { gettext } from "../gettext.ts";
 
 export type MessageState = "ready" | "unsettled" | "delayed";
 
-/** What messages must fit, all of it. The same as the filter of a job, but for the state `unsettled`. */
+/** Conditions, all of which must match. The same as the filter of a job, except for the state `unsettled`. */
 export interface Condition {
   q?: string;
   selector?: string;
@@ -17,7 +17,7 @@ export interface Condition {
   state?: MessageState;
 }
 
-/** What was written cannot be understood; the message says why. */
+/** The search is invalid; the message contains the reason. */
 export class SearchError extends Error {}
 
 /** `name:value`, `name=value` or `name>value`, a quoted text, or a word. */
@@ -86,7 +86,7 @@ function once<Name extends keyof Condition>(found: Condition, name: Name, value:
   found[name] = value;
 }
 
-/** Whether every message fits. */
+/** Whether every message matches. */
 export function isEmpty(condition: Condition): boolean {
   return Object.keys(condition).length === 0;
 }

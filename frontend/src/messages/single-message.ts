@@ -1,4 +1,4 @@
-/** What can be done to one message. */
+/** Actions on one message. */
 
 import { confirmAction } from "../confirm-dialog.ts";
 import { JobToast } from "../islands/job-toast.ts";
@@ -7,7 +7,7 @@ import { gettext } from "../gettext.ts";
 import { showToast } from "../toasts.ts";
 import { begin, faultOf, plan, remove, type Message } from "./requests.ts";
 
-/** Retries one dead letter at once: one key, one click, and Undo. */
+/** Retry one dead letter immediately, with Undo. */
 export async function retryOne(queue: string, message: Message): Promise<void> {
   try {
     const drawn = await plan({ op: "retry", source: queue, filter: { ids: [message.id] } });
@@ -17,7 +17,7 @@ export async function retryOne(queue: string, message: Message): Promise<void> {
   }
 }
 
-/** Asks, then deletes one message after a while in which that can be taken back. */
+/** Ask for confirmation, and delete one message after a delay in which it can be cancelled. */
 export async function deleteOne(queue: string, message: Message, gone: () => void): Promise<void> {
   const answer = await confirmAction({
     title: gettext("Delete message #{position} of {queue}", { position: message.position, queue }),

@@ -1,4 +1,4 @@
-/** Alerts as REST tells them, in words and signs. */
+/** Alerts of the REST API, as sentences and signs. */
 
 import { gettext, ngettext } from "../gettext.ts";
 import { count, duration } from "./format.ts";
@@ -21,7 +21,7 @@ export interface Alert {
   by: string;
   reason: string;
   until: string | null;
-  /** Below the console. */
+  /** The address of the page, below the console. */
   page: string;
 }
 
@@ -40,7 +40,7 @@ export function signOf({ state, severity }: Alert): Sign {
   return severity === "critical" ? { tone: "bad", shape: "■", word: gettext("critical") } : { tone: "warn", shape: "▲", word: gettext("warning") };
 }
 
-/** What is wrong, in the language of the page; in the broker's words where the page has none. */
+/** The sentence of an alert in the language of the page; the broker's English text for unknown conditions. */
 export function sentenceOf({ condition, subject, value, facts, detail }: Alert): string {
   const name = bareName(subject);
   const waiting = ngettext("{count} message waits", "{count} messages wait", value);

@@ -2,7 +2,7 @@ import { parseLossless } from "../lossless-json.ts";
 import type { BrowsedMessage } from "../live/rest.ts";
 import { looksLikeXml } from "./xml.ts";
 
-/** A message's body in the forms that can be shown. Only forms that are true to it are there. */
+/** The views of a message's body; only those that apply. */
 export interface Body {
   /** Parsed JSON: by content type, or by trying a text that looks like it. */
   json?: unknown;
@@ -17,7 +17,7 @@ export interface Body {
   exact: boolean;
 }
 
-/** Decides by content type and by looking, trusting neither: what does not parse is text or bytes. */
+/** Detect the views by content type and content; what does not parse is text or bytes. */
 export function bodyOf(message: BrowsedMessage): Body {
   const body = given(message);
   return { ...body, exact: body.bytes.length === message.size };

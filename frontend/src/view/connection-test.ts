@@ -1,11 +1,11 @@
-/** The test of a connection: its steps, each with its answer and what to do about it. */
+/** Connection test: its steps, each with result and fix. */
 
 import { html, nothing, type TemplateResult } from "lit";
 import { gettext } from "../gettext.ts";
 
 export interface Step {
   name: string;
-  /** Null where it was not tried, or has nothing to say. */
+  /** Null if the step was not tested. */
   ok: boolean | null;
   detail: string;
   fix: string;
@@ -21,7 +21,7 @@ export interface ConnectionTest {
 
 const APART_MS = 120;
 
-/** Shows one step after the other, so that the eye can follow; all at once to whom motion is too much. */
+/** Show one step after the other; all at once for users who prefer reduced motion. */
 export async function reveal(trial: ConnectionTest, draw: (steps: Step[]) => void): Promise<void> {
   const still = matchMedia("(prefers-reduced-motion: reduce)").matches;
   for (let count = still ? trial.steps.length : 1; count <= trial.steps.length; count += 1) {
@@ -30,7 +30,7 @@ export async function reveal(trial: ConnectionTest, draw: (steps: Step[]) => voi
   }
 }
 
-/** Those steps that have an answer, of all that `names` says will be taken; `trial` when it has ended. */
+/** The finished steps, of all in `names`; `trial` is the result when the test has ended. */
 export function connectionTestView(names: string[], steps: Step[], trial: ConnectionTest | undefined): TemplateResult {
   const heading = trial === undefined ? gettext("Testing the connection…") : trial.ok ? gettext("The connection works") : gettext("The connection does not work");
   return html`<section class="preview" role="status" aria-label=${gettext("Connection test")}>

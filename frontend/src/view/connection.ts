@@ -1,4 +1,4 @@
-/** Connections as REST tells them, and how they are drawn. Rates are frames a second. */
+/** Connections of the REST API, and their presentation. Rates are frames per second. */
 
 import { html, nothing, type TemplateResult } from "lit";
 import { gettext } from "../gettext.ts";
@@ -60,7 +60,7 @@ export interface ClientEvent {
   times: number;
 }
 
-/** How a client is operation: shape, word and colour. */
+/** The state of a client: shape, word and colour. */
 export function conditionOf(connection: Connection): TemplateResult {
   const [tone, shape, word] = standing(connection);
   return html`<span class="state" data-tone=${tone}><span aria-hidden="true">${shape}</span> ${word}</span>`;
@@ -75,7 +75,7 @@ function standing(connection: Connection): [tone: string, shape: string, word: s
   return ["good", "●", gettext("connected")];
 }
 
-/** A client is called by what it calls itself; its user stands beside. */
+/** The name of a client: its client-id, else its user. */
 export function nameOf(connection: Connection): string {
   return connection.client || connection.user;
 }

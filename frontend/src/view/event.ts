@@ -1,4 +1,4 @@
-/** Entries of the event log as REST tells them, and the pages that they are about. */
+/** Entries of the event log of the REST API, and the pages of their sources. */
 
 import { consolePage } from "../pages.ts";
 
@@ -8,7 +8,7 @@ export interface LoggedEvent {
   kind: string;
   name: string;
   event: string;
-  /** Of a trouble; empty where there is none. */
+  /** The code of an error; empty if there is none. */
   code: string;
   detail: string;
   facts: Record<string, unknown>;

@@ -16,7 +16,7 @@ export function count(value: number): string {
   return whole.format(value);
 }
 
-/** Messages a second: a decimal only where it says something. */
+/** Messages per second, with a decimal below ten. */
 export function rate(value: number): string {
   return value === 0 || value >= 10 ? whole.format(value) : tenth.format(value);
 }

@@ -1,4 +1,4 @@
-/** How far back the charts of a page reach: one choice for all of them, kept in the page's address. */
+/** The time range of all charts of a page, kept in its address. */
 
 import { pageAddress } from "../services.ts";
 
@@ -13,7 +13,7 @@ export function chosenRange(): Range {
   return asked in RANGES ? (asked as Range) : FIRST;
 }
 
-/** The shortest range that reaches back to a time, such as that of an alert, which the address points at. */
+/** The shortest range that contains a time in the address, such as that of an alert. */
 function reaching(time: string): Range {
   const behind_s = (Date.now() - Date.parse(time)) / 1000;
   const names = Object.keys(RANGES) as Range[];

@@ -1,4 +1,4 @@
-/** Ready code for a destination, in the tools people have. */
+/** Example code for a destination, for several tools. */
 
 import { gettext } from "../gettext.ts";
 
@@ -21,7 +21,7 @@ export interface Recipe {
   key: string;
   tool: string;
   steps: Step[];
-  /** What has to be there first, or what it cannot do. */
+  /** Requirements or limitations. */
   note?: string;
 }
 
@@ -58,14 +58,14 @@ export function recipes(destination: string, server: Server, token = ""): Recipe
   const made = { kind, name, destination, server, api, messages: `${path}/messages`, receive: `${path}/receive`, socket, token };
   const known = [curl(made), httpie(made), mom(made), momClient(made), stompPy(made), stompJs(made), java(made), ...sse(made)];
   if (!name.startsWith("$")) return known;
-  // Where the broker tells of itself, nobody else produces.
+  // Only the broker publishes to system topics.
   return known.map((recipe) => ({ ...recipe, steps: recipe.steps.filter(({ purpose }) => purpose !== "produce") }));
 }
 
 /** Three ways to publish, for pages that are empty. */
 export function publishSnippets(destination: string, server: Server): Snippet[] {
-  const wanted = recipes(destination, server).filter(({ key }) => ["curl", "mom", "mom_client"].includes(key));
-  return wanted.map(({ tool, steps }) => ({ tool, code: steps[0]!.code }));
+  const chosen = recipes(destination, server).filter(({ key }) => ["curl", "mom", "mom_client"].includes(key));
+  return chosen.map(({ tool, steps }) => ({ tool, code: steps[0]!.code }));
 }
 
 function curl({ kind, token, messages, receive, api }: Ingredients): Recipe {

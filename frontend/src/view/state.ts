@@ -1,6 +1,6 @@
 import { gettext } from "../gettext.ts";
 
-/** How a state looks and what it is called: shape, word and tone together. */
+/** The sign of a state: shape, word and tone. */
 export interface Look {
   word: string;
   tone: "good" | "quiet" | "warn" | "bad";

@@ -1,4 +1,4 @@
-/** What is connected with the broker, as a drawing of nodes and lines. Only what there is. */
+/** The topology: what is connected with the broker, as nodes and lines. */
 
 import type { NodeFigures } from "../live/node.ts";
 import { consolePage, queuesPage } from "../pages.ts";
@@ -36,7 +36,7 @@ export type Tone = "good" | "warn" | "bad" | "quiet" | "accent";
 export interface Vertex {
   id: string;
   title: string;
-  says: string;
+  text: string;
   href: string;
   tone: Tone;
   shape: string;
@@ -47,7 +47,7 @@ export interface Vertex {
 export interface Line {
   from: string;
   to: string;
-  says: string;
+  text: string;
   tone: Tone;
   flows: boolean;
 }
@@ -75,7 +75,7 @@ export function stateOf({ state, desired }: BridgeStatus): { tone: Tone; shape: 
   return STATES[state] ?? { tone: "quiet", shape: "○", word: state };
 }
 
-/** Whether somebody has to see to a bridge: those come first. */
+/** Whether a bridge needs attention: those come first. */
 function trouble(bridge: BridgeStatus): number {
   return ["bad", "warn", "good", "quiet"].indexOf(stateOf(bridge).tone);
 }
@@ -101,8 +101,8 @@ export function drawn(node: NodeFigures, forwarding: Forwarding): Drawing {
     const id = `bridge ${bridge.name}`;
     const href = consolePage(`bridges/one?${new URLSearchParams({ name: bridge.name })}`);
     const waits = bridge.backlog ? ` · ${ngettext("{count} waiting", "{count} waiting", bridge.backlog)}` : "";
-    vertices.push({ id, title: bridge.name, says: word + waits, href, tone, shape, column: 2 });
-    lines.push({ from: "broker", to: id, says: flowOf(bridge), tone, flows: bridge.accepted_rate > 0 });
+    vertices.push({ id, title: bridge.name, text: word + waits, href, tone, shape, column: 2 });
+    lines.push({ from: "broker", to: id, text: flowOf(bridge), tone, flows: bridge.accepted_rate > 0 });
   }
   if (bridges.length > MOST_BRIDGES) {
     const rest = bridges.length - MOST_BRIDGES;
@@ -118,7 +118,7 @@ export function drawn(node: NodeFigures, forwarding: Forwarding): Drawing {
   return { vertices, lines };
 }
 
-/** What stands at the line of a bridge: how much goes, or since when nothing does. */
+/** The label of a bridge's line: its rate, or the time since the last progress. */
 function flowOf(bridge: BridgeStatus): string {
   if (bridge.accepted_rate > 0) return gettext("{rate}/s", { rate: rate(bridge.accepted_rate) });
   if (["bad", "warn"].includes(stateOf(bridge).tone)) {
@@ -128,10 +128,10 @@ function flowOf(bridge: BridgeStatus): string {
   return gettext("{rate}/s", { rate: count(0) });
 }
 
-function vertex(id: string, title: string, says: string, href: string, column: Vertex["column"]): Vertex {
-  return { id, title, says, href, tone: "quiet", shape: "", column };
+function vertex(id: string, title: string, text: string, href: string, column: Vertex["column"]): Vertex {
+  return { id, title, text, href, tone: "quiet", shape: "", column };
 }
 
-function line(from: string, to: string, says: string, flows: boolean): Line {
-  return { from, to, says, tone: flows ? "good" : "quiet", flows };
+function line(from: string, to: string, text: string, flows: boolean): Line {
+  return { from, to, text, tone: flows ? "good" : "quiet", flows };
 }
