@@ -410,11 +410,11 @@ export class DestinationList extends Island {
     if (!sorts) return html`<th scope="col" class=${style} title=${hint ?? nothing}>${label}</th>`;
     const sort = pageAddress.get("sort") || "name";
     const direction = sort === member ? "ascending" : sort === `-${member}` ? "descending" : undefined;
-    // Numbers are looked for at their largest first.
+    // Numbers are sorted in descending order first.
     const next = numeric === (direction === "descending") ? member : `-${member}`;
-    const sort = direction === undefined && !numeric ? member : next;
+    const target = direction === undefined && !numeric ? member : next;
     return html`<th scope="col" class=${style} title=${hint ?? nothing} aria-sort=${direction ?? nothing}>
-      <button type="button" @click=${() => this.#go({ sort: sort === "name" ? null : sort })}>${label}</button>
+      <button type="button" @click=${() => this.#go({ sort: target === "name" ? null : target })}>${label}</button>
     </th>`;
   }
 
