@@ -45,7 +45,7 @@ def test_a_broker_that_is_killed_is_told_of_and_taken_up_again_without_loading_t
     # The last figures stay, and look as old as they are.
     expect(own_page.locator("html")).to_have_attribute("data-freshness", "stale")
     expect(own_page.locator("mom-banners")).to_contain_text(
-        "No connection to the broker. What is shown is of"
+        "No connection to the broker. The page shows the status at"
     )
     expect(kept).to_contain_text("1")
     assert own_page.evaluate("document.querySelector('.badge').matches('[data-freshness=stale] .num')")

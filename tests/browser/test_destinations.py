@@ -53,7 +53,7 @@ def test_an_empty_list_says_what_to_do_and_the_first_message_makes_a_row(
     expect(depth(page, "hello")).to_have_text("2")
     page.get_by_role("button", name="New queue").click()
     page.get_by_label("Name", exact=True).fill("made/by hand")
-    page.get_by_label("Most messages").fill("4")
+    page.get_by_label("Maximum number of messages").fill("4")
     page.get_by_role("button", name="Create").click()
     expect(row(page, "made/by hand").locator(".col-limit")).to_contain_text("0 %")
 
@@ -76,7 +76,7 @@ def test_filter_order_and_columns_are_the_brokers_and_stand_in_the_address(queue
     search.fill("*.two")
     expect(names).to_have_text(["list.two"])
     search.fill("nothing like this")
-    expect(queues.locator(".empty")).to_contain_text("There are")
+    expect(queues.locator(".empty")).to_contain_text("in total")
     queues.get_by_role("button", name="Clear filter").click()
     expect(row(queues, "other")).to_be_visible()
 

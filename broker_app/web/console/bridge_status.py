@@ -34,14 +34,15 @@ STATE_LABELS: Final = {
     "retrying": _("retrying"), "stalled": _("stalled"), "failed": _("failed"),
     "paused": _("paused"), "asleep": _("suspended"),
 }  # fmt: skip
-#: labels of events of bridges and flows
+#: labels of events of bridges, flows and alerts
 EVENT_LABELS: Final = {
     "connected": _("connected"), "retrying": _("retrying"), "failed": _("failed"),
     "reconfigured": _("reconfigured"), "restarted": _("restarted"), "paused": _("paused"),
     "resumed": _("resumed"), "draining": _("draining"), "started": _("started"),
     "suspended": _("suspended"), "refused": _("refused"), "stalled": _("stalled"),
     "parked": _("dead-lettered"),
-    "gap": _("gap"), "recovered": _("recovered"),
+    "gap": _("gap"), "recovered": _("recovered"), "fired": _("fired"), "ended": _("ended"),
+    "acknowledged": _("acknowledged"), "silenced": _("silenced"),
 }  # fmt: skip
 _SIGNS: Final = {
     "running": ("●", "good"),

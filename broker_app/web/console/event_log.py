@@ -12,6 +12,7 @@ from django.urls import reverse
 from django.utils.translation import gettext_lazy as _
 
 from broker_app.telemetry.event_log import ALERTS, BRIDGES, FILES, LoggedEvent
+from broker_app.web.console.bridge_status import EVENT_LABELS
 from broker_app.web.console.frame import AdministratorsPage
 from broker_app.web.policy_sync import node_of
 
@@ -54,4 +55,10 @@ def _row(event: LoggedEvent) -> dict[str, Any]:
         BRIDGES: f"{reverse('console:bridges')}?{urlencode({'filter': event.name})}",
         ALERTS: reverse("console:alerts"),
     }.get(event.kind, reverse("console:files"))
-    return {"time": datetime.fromtimestamp(event.at_s, UTC), "event": event, "about": about}
+    label = EVENT_LABELS.get(event.event, event.event)
+    return {
+        "time": datetime.fromtimestamp(event.at_s, UTC),
+        "event": event,
+        "label": label,
+        "about": about,
+    }

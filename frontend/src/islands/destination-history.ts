@@ -27,7 +27,7 @@ const DEPTH: Picture = {
   ],
 };
 const RATES: Picture = {
-  heading: gettext("In and out"),
+  heading: gettext("Message rates"),
   unit: "rate",
   lines: [
     { key: "in", label: gettext("in"), tone: "accent" },
