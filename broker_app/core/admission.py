@@ -91,7 +91,7 @@ class Admission:
                 open_topic = usual and queue is None and not self._destination_limits.limits_topics
             message: Message | None
             if plain:
-                message = enqueue(queue, envelope, body)  # type: ignore[arg-type]  # `plain` says that it is one
+                message = enqueue(queue, envelope, body)  # type: ignore[arg-type]  # `plain` implies a queue
             elif open_topic:
                 message = to_topic(envelope, body)
             else:

@@ -209,7 +209,7 @@ class Broker:
 
     @property
     def next_deadline_ms(self) -> int:
-        """When `decide` has to be called even without commands."""
+        """The time when `decide` has to be called even without commands."""
         sweep = self.sweeper.sweep_ms
         return min(self.unsettled.leases.next_ms or sweep, self.scheduler.alarms.next_ms or sweep, sweep)
 

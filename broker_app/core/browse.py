@@ -31,7 +31,7 @@ class Item(NamedTuple):
 
     @property
     def cursor(self) -> tuple[int, int]:
-        """Where to go on behind it."""
+        """The cursor behind it."""
         return self.due_ms or self.priority, self.position
 
 
@@ -56,8 +56,8 @@ def browse(
     backwards: bool = False,
 ) -> list[Item] | None:
     """Up to `limit` messages in the order of delivery, behind the (priority, position) `after`; None when
-    there is no such queue. Backwards, the last one comes first, and `after` is the one before which to go on.
-    Reads 8 bytes for each paged message it passes over, never the journal."""
+    there is no such queue. Backwards, the last one comes first, and `after` is the one before which to
+    continue. Reads 8 bytes for each paged message it passes over, never the journal."""
     queue = broker.destinations.queues.get(address)
     if queue is None:
         return None
@@ -82,7 +82,7 @@ def _lane_forwards(
 ) -> Iterator[Item]:
     passed = 0
     if start is not None:
-        # Where the last one seen is gone, those of its kind (recorded or not) say how far it had come.
+        # When the last one seen was removed, others of its kind (recorded or not) show how far it was.
         recorded = start < UNRECORDED
         passed = max(
             (m.order for m in in_memory if m.recorded is recorded and m.position <= start), default=0

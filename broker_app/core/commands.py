@@ -238,12 +238,13 @@ class Chosen(NamedTuple):
 
 @dataclass(slots=True)
 class Transfer:
-    """Take waiting messages out of the queue `source`, each by itself: to the queue `target` under their old
-    ids, to where each of them died (`target` is ORIGIN), or away for good (`target` empty).
+    """Move waiting messages out of the queue `source`, each by itself: to the queue `target` under their old
+    ids, to the queue that each of them comes from (`target` is ORIGIN), or delete them (`target` empty).
 
-    `keep` leaves them at the source as well, which makes it a copy. `revive` takes off what made them dead
-    letters. The answer is a list of `moving.Moved`, one for each message chosen up to the first whose target
-    has no room; Refused, when there is no such source, or no such target can be."""
+    `keep` leaves them at the source as well, which makes it a copy. `revive` removes the headers that they
+    got as dead letters. The answer is a list of `transfers.TransferResult`, one for each message up to the
+    first whose target has no room. Refused when there is no such source, or when such a target cannot exist.
+    """
 
     peer: Peer
     source: str
@@ -256,8 +257,9 @@ class Transfer:
 
 @dataclass(slots=True)
 class Insert:
-    """Put messages (id, envelope, body) with ids of their own into one queue, in order. The answer is a list
-    of `moving.Moved`, one for each up to the first that has no room; Refused, when that target cannot be."""
+    """Put messages (id, envelope, body) that have ids into one queue, in order. The answer is a list of
+    `transfers.TransferResult`, one for each up to the first for which there is no room. Refused when such a
+    target cannot exist."""
 
     peer: Peer
     target: str
@@ -267,7 +269,7 @@ class Insert:
 
 @dataclass(slots=True)
 class BridgeConnected:
-    """Another broker has connected: from now on there is the queue that stands for the offsets."""
+    """Create the sync queue, because another broker has connected."""
 
     peer: Peer
 

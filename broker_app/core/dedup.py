@@ -12,7 +12,7 @@ from broker_app.core.rows import Rows
 
 FOR_EVER_MS = 1 << 62
 _HALVES = Struct("<QQ")
-_RECORDED = 1 << 63  # a bit beside the position
+_RECORDED = 1 << 63  # a bit above the position
 _ENTRY = 4  # numbers of an entry: the halves of the digest, position, time in ms
 
 
@@ -60,7 +60,7 @@ class Window:
 
     @property
     def oldest_ms(self) -> int:
-        """When the oldest id came. Assumes: there is one."""
+        """The time when the oldest id came. Assumes: there is one."""
         return self._entry(self._oldest)[3]
 
     def drop(self) -> None:

@@ -61,14 +61,14 @@ class InboundForwarding:
         self._destinations.queue(SYNC_ADDRESS)
 
     def check_begin_flow(self, command: c.BeginFlow) -> Offset:
-        """The offset from which a flow that may begin goes on. The flow that has its id ends in any case."""
+        """The offset from which a valid flow continues. A flow with the same id ends in any case."""
         peer = command.peer
         if command.id in peer.flows:
             self._subscriptions.end(peer.subscriptions[command.id], keep_unsettled=False)
         return self._checked_offset(command)
 
     def begin_flow(self, command: c.BeginFlow, offset: Offset) -> None:
-        """Begin a flow, and send its bridge the position from which it goes on."""
+        """Begin a flow, and send its bridge the position from which it continues."""
         peer = command.peer
         subscription = self._sync_subscription(command)
         flow = Flow(command.id, peer.user, offset, command.target)
@@ -85,7 +85,7 @@ class InboundForwarding:
         self._send_offset(offset, subscription)
 
     def _checked_offset(self, command: c.BeginFlow) -> Offset:
-        """The offset from which a flow that may begin goes on. Changes nothing."""
+        """The offset from which a valid flow continues. Changes nothing."""
         peer = command.peer
         self._subscriptions.check_subscribable(peer, command.id)
         offset = self._offset_of(command.sender, command.source, peer.user)
@@ -105,7 +105,7 @@ class InboundForwarding:
         return subscription
 
     def _offset_of(self, sender: str, source: str, user: str) -> Offset:
-        """The offset that a flow of this user goes on from."""
+        """The offset from which a flow of this user continues."""
         check_names(sender, source)
         offset = self.offsets.get(address_of(sender, source))
         if offset is None and len(self.offsets) >= self._turn.limits.offsets:
@@ -221,20 +221,20 @@ class InboundForwarding:
             del self.offsets[flow.offset.address]
 
     def delete_offset(self, command: c.DeleteOffset, offset: Offset) -> None:
-        """Delete a offset."""
+        """Delete an offset."""
         del self.offsets[offset.address]
         self.changed_offsets.pop(offset, None)  # messages of this batch must not record it again
         self._turn.out.record(records.forgotten(self._turn.out.destination(offset.address)))
         self._turn.accept(command.peer, command.receipt)
 
     def reassign_offset(self, command: c.ReassignOffset, offset: Offset) -> None:
-        """Let another user go on from a offset."""
+        """Make another user the owner of an offset."""
         offset.owner = command.owner
         self.changed_offsets[offset] = None
         self._turn.accept(command.peer, command.receipt)
 
     def check_unused(self, command: c.DeleteOffset | c.ReassignOffset) -> Offset:
-        """The offset of a queue that nobody forwards at the moment."""
+        """The offset of a queue that has no flow."""
         sender, source = command.sender, command.source
         address = address_of(sender, source)
         offset = self.offsets.get(address)
@@ -267,5 +267,5 @@ class InboundForwarding:
             self.offsets.pop(address, None)  # it may be deleted before its section was taken
 
     def load(self, address: str, facts: tuple[str, int, int, int]) -> None:
-        """Take over a offset."""
+        """Take over an offset."""
         self.offsets[address] = of_address(address, facts)

@@ -35,7 +35,7 @@ class Special(NamedTuple):
         return bool(self.delay_ms or self.due_ms)
 
     def due_at(self, now_ms: int) -> int:
-        """When a message that arrives at `now_ms` is due."""
+        """The time when a message that arrives at `now_ms` is due."""
         return max(self.due_ms, now_ms + self.delay_ms)
 
 
@@ -96,7 +96,7 @@ class Envelope:
         )
 
     def ends_ms(self, from_ms: int) -> int:
-        """When a message that exists from `from_ms` on expires; 0 is never."""
+        """The time when a message that exists from `from_ms` on expires; 0 is never."""
         if not self.ttl_ms:
             return self.expires_ms
         by_ttl = from_ms + self.ttl_ms
@@ -175,7 +175,7 @@ class MessageIds:
         return message.explicit_id or b"%b%012x" % (self.prefix(message.time_ms), message.position)
 
     def time_ms(self, message: Message) -> int:
-        """When a message was first published, if its id contains it."""
+        """The time when a message was first published, if its id contains it."""
         own = message.explicit_id or b""
         if self.position(own.decode()) is None or own[14:15] != b"7":
             return message.time_ms

@@ -180,19 +180,19 @@ def walk(records: bytes) -> Iterator[tuple[int, int, int, int, int, int]]:
 
 
 def time_ms(records: bytes, start: int) -> int:
-    """When the message of a PUBLISHED record was accepted."""
+    """The time when the message of a PUBLISHED record was accepted."""
     time: int = _PUBLISHED.unpack_from(records, start)[7]
     return time
 
 
 def due_of(record: bytes) -> int:
-    """When the message of a PUBLISHED record is due, 0 when it is not delayed."""
+    """The time when the message of a PUBLISHED record is due, 0 when it is not delayed."""
     flags = record[FLAGS_AT]
     return due_ms(record, 0, flags) if flags & DELAYED else 0
 
 
 def due_ms(records: bytes, start: int, flags: int) -> int:
-    """When the message of a PUBLISHED record with the flag DELAYED is due."""
+    """The time when the message of a PUBLISHED record with the flag DELAYED is due."""
     due: int = _POSITION.unpack_from(records, start + PUBLISHED_SIZE + (ID_SIZE if flags & HAS_ID else 0))[0]
     return due
 
@@ -252,12 +252,12 @@ class Record:
 
     @property
     def due_ms(self) -> int:
-        """When the message of a PUBLISHED record with the flag DELAYED is due."""
+        """The time when the message of a PUBLISHED record with the flag DELAYED is due."""
         return due_ms(self.batch, self.start, self.flags)
 
     @property
     def time_ms(self) -> int:
-        """When the message of a PUBLISHED record was accepted."""
+        """The time when the message of a PUBLISHED record was accepted."""
         return time_ms(self.batch, self.start)
 
     @property
@@ -267,7 +267,7 @@ class Record:
 
     @property
     def first_seen(self) -> FirstSeen:
-        """What a PUBLISHED record with the flag DEDUP contains of its dedup-id."""
+        """The dedup-id of a PUBLISHED record with the flag DEDUP."""
         return first_seen(self.batch, self.start, self.flags)
 
     @property

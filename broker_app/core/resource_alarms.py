@@ -70,7 +70,7 @@ class ResourceAlarms:
         return published >= self._count_again_at
 
     def _total_room(self) -> int:
-        """How many messages can be accepted before all are counted again; 0 for none."""
+        """The number of messages that can be accepted before all are counted again."""
         limits = self._turn.limits
         messages = sum(queue.depth + queue.unsettled for queue in self._destinations.queues.values())
         rooms = [limits.max_messages - messages] if limits.max_messages else []

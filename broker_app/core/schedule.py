@@ -33,7 +33,7 @@ class Schedule:
 
     @property
     def next_ms(self) -> int:
-        """When the next message is due, without those being read back; 0 for none."""
+        """The time when the next message is due, without those being read back; 0 for none."""
         return self.rows.first if len(self.rows) else 0
 
     def take(self, now_ms: int, count: int) -> list[int]:
@@ -56,7 +56,7 @@ class Schedule:
             yield from positions
 
     def due_of(self, position: int) -> int:
-        """When the message at `position` is due, 0 when it is not here. Reads all rows."""
+        """The time when the message at `position` is due, 0 when it is not here. Reads all rows."""
         found = self.loading.get(position, 0)
         for dues, positions in () if found else self.rows.chunks():
             if position in positions:

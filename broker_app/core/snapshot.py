@@ -159,7 +159,7 @@ def _write_lane(section: Section, lane: Lane, unsettled: Sequence[Held]) -> int:
     tried |= lane.attempts
     known = [at for at, attempts in tried.items() if attempts != (1 if at <= lane.delivered_up_to else 0)]
     pairs = array("Q", [number for at in sorted(known) for number in (at, tried[at])])
-    # Only what it says about messages that are still here matters of a offset.
+    # Only its meaning for messages that are still here matters.
     offset = _last_up_to(lane.delivered_up_to, waiting)
     section.lanes.append((lane.priority, offset, section.add(waiting), section.add((pairs,))))
     return waiting[0][0]

@@ -14,8 +14,8 @@ MAX_SENDER, MAX_SOURCE = 100, MAX_NAME
 
 
 class SyncQueue(Queue):
-    """What stands for the offsets among the queues: they are what waits in it, and bridges consume it. Nobody
-    sends to it or takes out of it."""
+    """The queue over which bridges receive replication offsets; its depth is their number. It has no
+    messages."""
 
     __slots__ = ("_offsets",)
 

@@ -27,7 +27,7 @@ class Alarms(Generic[_Key]):
 
     @property
     def next_ms(self) -> int:
-        """When the first alarm is due, 0 for none; possibly too early, after one was cleared."""
+        """The time when the first alarm is due, 0 for none; possibly too early, after one was cleared."""
         return self._heap[0][0] if self._heap else 0
 
     def set(self, key: _Key, at_ms: int) -> None:
@@ -42,7 +42,7 @@ class Alarms(Generic[_Key]):
         self._at.pop(key, None)
 
     def at_ms(self, key: _Key) -> int:
-        """When `key` is due, 0 for never."""
+        """The time when `key` is due, 0 for never."""
         return self._at.get(key, 0)
 
     def shift(self, by_ms: int) -> None:
@@ -78,7 +78,7 @@ class Leases:
         self._alarms.clear((peer, tag))
 
     def until_ms(self, peer: Peer, tag: int) -> int:
-        """When the lease ends, 0 when there is none."""
+        """The time when the lease ends, 0 when there is none."""
         return self._alarms.at_ms((peer, tag))
 
     def shift(self, by_ms: int) -> None:

@@ -1,7 +1,7 @@
-"""Why a message is where it is: what holds it, or what it waits for. Looking changes nothing.
+"""The reasons why a message is where it is: the consumer that has it, or what it waits for. Changes nothing.
 
-Reasons name what is true now, the weightiest first. They are for people who ask about one message, so
-they may cost a walk over its queue's consumers and deliveries.
+Reasons describe the present state, the most important first. They are for users who ask about one message, so
+finding them may read all consumers and deliveries of its queue.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from broker_app.core.lane import Lane
 from broker_app.core.message import Message
 from broker_app.core.model import Queue, Subscription
 
-#: consumers that are looked at one by one
+#: consumers that are checked one by one
 MAX_CONSUMERS = 20
 
 _WORD = re.compile(r"[A-Za-z_$][\w$.-]*")
@@ -24,8 +24,8 @@ _UNITS = (("day", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1_000))
 
 
 class Reason(NamedTuple):
-    """`code` is stable, `sentence` for people, `facts` for programs; those that end in `_ms` are times in ms
-    since 1970."""
+    """`code` is stable, `sentence` is for users, `facts` for programs; those that end in `_ms` are times in
+    ms since 1970."""
 
     code: str
     sentence: str
@@ -33,42 +33,38 @@ class Reason(NamedTuple):
 
 
 def why(broker: Broker, address: str, message: Message, now_ms: int) -> list[Reason]:
-    """The reasons for `message`, which is in the queue of `address`; none when it is not there. Only between
-    two batches. `message` may be a copy that was read back from the journal."""
+    """The reasons for `message` in the queue of `address`; empty when it is not there. Called between two
+    batches. `message` may be a copy that was read back from the journal."""
     queue = broker.destinations.queues.get(address)
     reasons = [*_scheduled(broker, address, message, now_ms)]
     if queue is not None and not reasons:
-        reasons = [*_handed_out(broker, queue, message, now_ms)] or [
-            *_waiting(broker, queue, message, now_ms)
-        ]
+        reasons = [*_unsettled(broker, queue, message, now_ms)] or [*_waiting(broker, queue, message, now_ms)]
     return [*reasons, *_past(message)] if reasons else []
 
 
-# ---------------------------------------------------------------------- where it is
+# ---------------------------------------------------------------------- where the message is
 
 
 def _scheduled(broker: Broker, address: str, message: Message, now_ms: int) -> Iterator[Reason]:
     schedule = broker.scheduler.schedules.get(address)
     due_ms = schedule.due_of(message.position) if schedule is not None and message.recorded else 0
     if due_ms > now_ms:
-        yield Reason("delayed", f"it is not due for another {_span(due_ms - now_ms)}", {"due_ms": due_ms})
+        yield Reason("delayed", f"it is due in {_span(due_ms - now_ms)}", {"due_ms": due_ms})
     elif due_ms:
         yield Reason("due", "it is due, and is being read back from the journal", {"due_ms": due_ms})
 
 
-def _handed_out(broker: Broker, queue: Queue, message: Message, now_ms: int) -> Iterator[Reason]:
+def _unsettled(broker: Broker, queue: Queue, message: Message, now_ms: int) -> Iterator[Reason]:
     for peer, tag, subscription, held in broker.unsettled.of(queue):
         if held.position != message.position:
             continue
         until_ms = broker.unsettled.leases.until_ms(peer, tag)
         if peer is broker.unsettled.delayed.peer:
-            sentence = (
-                f"it came back and waits for another {_span(until_ms - now_ms)} before the next attempt"
-            )
+            sentence = f"it was returned and waits another {_span(until_ms - now_ms)} for the next attempt"
             yield Reason("retry-later", sentence, {"attempt": held.attempts + 1, "until_ms": until_ms})
             continue
         facts: dict[str, Any] = {**_consumer(subscription), "attempt": held.attempts + 1}
-        sentence = f"{_name(subscription)} has it and has not settled it"
+        sentence = f"{_name(subscription)} has received it and has not settled it"
         if until_ms:
             facts["lease_until_ms"] = until_ms
             sentence += f"; its lease ends in {_span(until_ms - now_ms)}"
@@ -102,7 +98,7 @@ def _waiting(broker: Broker, queue: Queue, message: Message, now_ms: int) -> Ite
 
 
 def _ahead(queue: Queue, message: Message) -> int | None:
-    """How many messages are delivered before it; None when it does not wait there."""
+    """The number of messages that are delivered before it; None when it does not wait there."""
     before = 0
     for lane in queue.lanes:
         if lane.priority == queue.lane_of(message):
@@ -113,7 +109,7 @@ def _ahead(queue: Queue, message: Message) -> int | None:
 
 
 def _place(lane: Lane, position: int) -> int | None:
-    """How many of its lane come before the message at `position`."""
+    """The number of messages of its lane before the one at `position`."""
     before = 0
     for waiting in lane.in_memory():
         if waiting.position == position:
@@ -126,21 +122,21 @@ def _place(lane: Lane, position: int) -> int | None:
     return None
 
 
-# ---------------------------------------------------------------------- who could take it
+# ---------------------------------------------------------------------- consumers
 
 
 def _consumers(broker: Broker, queue: Queue, message: Message) -> Iterator[Reason]:
-    """Why none of the queue's consumers has taken it."""
+    """The reasons why no consumer of the queue has received it."""
     if not queue.consumers:
-        yield Reason("no-consumer", f"nobody consumes {queue.address}", {})
+        yield Reason("no-consumer", f"{queue.address} has no consumers", {})
         return
-    looked_at = queue.consumers[:MAX_CONSUMERS]
-    for subscription in looked_at:
+    checked = queue.consumers[:MAX_CONSUMERS]
+    for subscription in checked:
         yield _of_consumer(broker, queue, subscription, message)
-    others = len(queue.consumers) - len(looked_at)
+    others = len(queue.consumers) - len(checked)
     if others:
         yield Reason(
-            "more-consumers", f"{_count(others, 'more consumer')} were not looked at", {"count": others}
+            "more-consumers", f"{_count(others, 'more consumer')} were not checked", {"count": others}
         )
 
 
@@ -148,30 +144,33 @@ def _of_consumer(broker: Broker, queue: Queue, subscription: Subscription, messa
     facts, who = _consumer(subscription), _name(subscription)
     if queue.active not in (None, subscription):
         active = _name(queue.active) if queue.active else ""
-        return Reason("stands-by", f"{who} stands by while {active} is served alone", facts)
+        return Reason("stands-by", f"{who} is on standby while {active} is the exclusive consumer", facts)
     selector = subscription.selector if queue.named is None else None
     if selector is not None and not selector.matches(message, broker.turn.ids):
         values = _named_in(selector.text, message)
-        told = ", ".join(f"{name} is {value!r}" for name, value in values.items()) or "it has none of these"
+        present = (
+            ", ".join(f"{name} is {value!r}" for name, value in values.items())
+            or "none of these headers exists"
+        )
         facts |= {"selector": selector.text, "headers": values}
-        return Reason("selector", f"{who} takes only {selector.text}; of this one {told}", facts)
+        return Reason("selector", f"{who} receives only {selector.text}; of this message {present}", facts)
     owner = _owner_of_group(queue, message)
     if owner not in (None, subscription):
         facts["group"] = group = queue.group_of(message)
         return Reason("group", f"the group {group!r} belongs to {_name(owner)}", facts)
     if subscription.peer.paused:
-        return Reason("not-reading", f"{who} does not read what was sent to it", facts)
+        return Reason("not-reading", f"{who} does not read from its connection", facts)
     if subscription.unsettled >= subscription.credit:
         return Reason(
             "no-credit",
-            f"{who} holds {subscription.unsettled} unsettled deliveries, as many as it may",
+            f"{who} has {subscription.unsettled} unsettled deliveries, its maximum",
             facts,
         )
-    return Reason("will-come", f"{who} can take it when it is its turn", facts)
+    return Reason("will-come", f"{who} can receive it when it is its turn", facts)
 
 
 def _named_in(selector: str, message: Message) -> dict[str, str]:
-    """The headers of a message that a selector speaks of."""
+    """The headers of a message that a selector names."""
     words = set(_WORD.findall(selector))
     return {name: value for name, value in block.headers(message.envelope.block).items() if name in words}
 
@@ -193,10 +192,10 @@ def _consumer(subscription: Subscription) -> dict[str, Any]:
 
 
 def _name(subscription: Subscription) -> str:
-    return f"subscription {subscription.id!r} of {subscription.peer.user or 'somebody'}"
+    return f"subscription {subscription.id!r} of {subscription.peer.user or 'an unknown user'}"
 
 
-# ---------------------------------------------------------------------- what it has been through
+# ---------------------------------------------------------------------- the past of the message
 
 
 def _past(message: Message) -> Iterator[Reason]:
@@ -206,10 +205,12 @@ def _past(message: Message) -> Iterator[Reason]:
         reason, detail = headers.get("dead-reason", ""), headers.get("dead-detail", "")
         facts = {"origin": origin, "dead_reason": reason, "dead_detail": detail}
         yield Reason(
-            "dead-letter", f"it died in {origin}: {reason}" + (f", {detail}" if detail else ""), facts
+            "dead-letter",
+            f"it was dead-lettered in {origin}: {reason}" + (f", {detail}" if detail else ""),
+            facts,
         )
     if message.attempts:
-        sentence = f"it was handed out {_count(message.attempts, 'time')} before"
+        sentence = f"it was delivered {_count(message.attempts, 'time')} before"
         yield Reason("came-back", sentence, {"attempts": message.attempts})
 
 
@@ -218,7 +219,7 @@ def _count(number: int, noun: str) -> str:
 
 
 def _span(ms: int) -> str:
-    """A length of time as people say it."""
+    """A length of time as text."""
     for unit, length in _UNITS:
         if ms >= 2 * length or (unit == "s" and ms >= length):
             number = ms // length

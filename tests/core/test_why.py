@@ -29,7 +29,7 @@ def publish(stage: Stage, **facts: Any) -> Message:
 def test_nobody_consumes_the_queue() -> None:
     stage = Stage()
     message = publish(stage)
-    assert ask(stage, message) == [Reason("no-consumer", "nobody consumes /queue/a", {})]
+    assert ask(stage, message) == [Reason("no-consumer", "/queue/a has no consumers", {})]
 
 
 def test_consumers_that_hold_as_much_as_they_may() -> None:
@@ -39,7 +39,7 @@ def test_consumers_that_hold_as_much_as_they_may() -> None:
     stage.client("anna").subscribe(A, credit=1)
     (reason,) = ask(stage, message)
     assert reason.code == "no-credit"
-    assert reason.sentence == "subscription '1' of anna holds 1 unsettled deliveries, as many as it may"
+    assert reason.sentence == "subscription '1' of anna has 1 unsettled deliveries, its maximum"
     assert reason.facts == {
         "user": "anna",
         "subscription": "1",
@@ -64,11 +64,11 @@ def test_a_selector_that_does_not_match() -> None:
     (reason,) = ask(stage, message)
     assert reason.code == "selector"
     assert reason.sentence == (
-        "subscription '1' of anna takes only price > 10 AND tenant = 'acme'; "
-        "of this one price is '7', tenant is 'acme'"
+        "subscription '1' of anna receives only price > 10 AND tenant = 'acme'; "
+        "of this message price is '7', tenant is 'acme'"
     )
     assert reason.facts["headers"] == {"price": "7", "tenant": "acme"}
-    assert ask(stage, publish(stage))[0].sentence.endswith("of this one it has none of these")
+    assert ask(stage, publish(stage))[0].sentence.endswith("of this message none of these headers exists")
 
 
 def test_a_group_that_belongs_to_another_consumer() -> None:
@@ -90,7 +90,7 @@ def test_consumers_behind_an_exclusive_one() -> None:
     reasons = ask(stage, publish(stage))
     assert codes(reasons) == ["no-credit", "stands-by"]
     assert reasons[1].sentence == (
-        "subscription '1' of bert stands by while subscription '1' of anna is served alone"
+        "subscription '1' of bert is on standby while subscription '1' of anna is the exclusive consumer"
     )
 
 
@@ -109,7 +109,7 @@ def test_a_message_that_is_handed_out() -> None:
     stage.now_us += 10_000_000
     (reason,) = ask(stage, message)
     assert reason.code == "handed-out"
-    assert reason.sentence.endswith("of anna has it and has not settled it; its lease ends in 20 s")
+    assert reason.sentence.endswith("of anna has received it and has not settled it; its lease ends in 20 s")
     assert reason.facts["lease_until_ms"] == stage.now_ms + 20_000
 
 
@@ -123,7 +123,7 @@ def test_a_message_that_waits_before_another_attempt() -> None:
     stage.now_us += 2_000_000
     reasons = ask(stage, message)
     assert codes(reasons) == ["retry-later", "came-back"]
-    assert reasons[0].sentence == "it came back and waits for another 3 s before the next attempt"
+    assert reasons[0].sentence == "it was returned and waits another 3 s for the next attempt"
     assert reasons[0].facts == {"attempt": 2, "until_ms": stage.now_ms + 3_000}
 
 
@@ -154,7 +154,7 @@ def test_a_message_that_came_back() -> None:
     client = stage.client()
     client.subscribe(A)
     client.disconnect()
-    assert ask(stage, message)[-1] == Reason("came-back", "it was handed out 1 time before", {"attempts": 1})
+    assert ask(stage, message)[-1] == Reason("came-back", "it was delivered 1 time before", {"attempts": 1})
 
 
 def test_a_message_that_expires() -> None:
@@ -169,7 +169,7 @@ def test_a_message_that_is_not_due() -> None:
     stage = Stage()
     message = publish(stage, special=Special(delay_ms=7_200_000))
     (reason,) = ask(stage, message)
-    assert (reason.code, reason.sentence) == ("delayed", "it is not due for another 2 h")
+    assert (reason.code, reason.sentence) == ("delayed", "it is due in 2 h")
     assert reason.facts == {"due_ms": stage.now_ms + 7_200_000}
 
 
@@ -182,7 +182,7 @@ def test_a_dead_letter() -> None:
     (message,) = stage.queue(A + ".dead").lanes[0].in_memory()
     reasons = ask(stage, message, A + ".dead")
     assert codes(reasons) == ["no-consumer", "dead-letter"]
-    assert reasons[1].sentence == "it died in /queue/a: REJECTED, no such customer"
+    assert reasons[1].sentence == "it was dead-lettered in /queue/a: REJECTED, no such customer"
 
 
 def test_a_message_that_is_gone_has_no_reasons() -> None:
@@ -199,4 +199,4 @@ def test_of_many_consumers_only_some_are_looked_at() -> None:
         client = stage.client()
         client.subscribe(A)
         client.pause()
-    assert ask(stage, publish(stage))[-1].sentence == "5 more consumers were not looked at"
+    assert ask(stage, publish(stage))[-1].sentence == "5 more consumers were not checked"

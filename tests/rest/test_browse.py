@@ -218,7 +218,7 @@ async def test_a_message_says_why_it_is_there(rest: Rest) -> None:
     assert await why(rest, first) == {
         "id": first,
         "state": "ready",
-        "reasons": [{"code": "no-consumer", "sentence": "nobody consumes /queue/a", "facts": {}}],
+        "reasons": [{"code": "no-consumer", "sentence": "/queue/a has no consumers", "facts": {}}],
     }
     assert [reason["code"] for reason in (await why(rest, second))["reasons"]] == ["no-consumer", "behind"]
     await rest.receive("a", lease_s=60)

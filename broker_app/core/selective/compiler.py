@@ -456,8 +456,8 @@ def _comparison(sign: str, one: Expression, other: Expression) -> Expression:
 
 
 def _fitting(pieces: list[Piece]) -> Callable[[str], bool]:
-    """Whether a text is made of `pieces` with anything between them. Each piece is looked for once, from
-    where the last one ended, in a time that grows with the text alone."""
+    """Return whether a text is made of `pieces` with anything between them. Each piece is searched for once,
+    from where the last one ended, in a time that grows with the text alone."""
     first, *middle = pieces
     begins = _place(first)
     if not middle:
@@ -491,7 +491,7 @@ def _place(piece: Piece) -> Callable[[str, int], bool]:
 
 
 def _search(piece: Piece) -> Callable[[str, int], int]:
-    """Where the first occurrence of a piece behind a place ends, -1 when there is none."""
+    """The end of the first occurrence of a piece behind a place, -1 when there is none."""
     length = len(piece)
     if None not in piece:
         literal = "".join(filter(None, piece))

@@ -6,7 +6,7 @@ may be anywhere in a backlog that is larger than memory: bodies in the journal a
 matched for all selector groups together and dropped; only the orders of the matches are kept. Bodies are read
 again when there is credit for them.
 
-Messages leave out of order here, so `Lane.delivered_up_to` cannot say which were delivered: each first
+Messages leave out of order here, so `Lane.delivered_up_to` does not show which were delivered: each first
 delivery that has to be settled is recorded by itself, as one attempt (a RETURNED record, 16 bytes a message).
 """
 

@@ -5,8 +5,6 @@ credit are served, and the bodies that they need are requested."""
 
 from __future__ import annotations
 
-from array import array
-from collections.abc import Iterable
 from heapq import heappop
 from itertools import islice
 
@@ -17,7 +15,7 @@ from broker_app.core.lane import Lane
 from broker_app.core.message import Message
 from broker_app.core.message_store import MessageStore
 from broker_app.core.model import Queue, Subscription
-from broker_app.core.outcome import Fetch
+from broker_app.core.selective.body_requests import BodyRequests, cursor_of, is_starved
 from broker_app.core.selective.index import SelectorGroup
 from broker_app.core.selective.state import (
     MOST_PASSED,
@@ -53,7 +51,7 @@ class DispatchRound:
         self._leases = leases
         self._queue = queue
         self._state = state
-        self._wants: dict[Lane, set[int]] = {}
+        self._requests = BodyRequests(turn, store, queue, state)
         #: deliveries to be recorded as attempts
         self._begun: list[tuple[int, int]] = []
         self._delivered = self._settled = 0
@@ -73,7 +71,7 @@ class DispatchRound:
             self._free_groups()
             self._give_up_empty_lanes()
         for lane in queue.lanes:
-            self._read(lane)
+            self._requests.read(lane)
         state.loaded_bodies.clear()
         self._account()
 
@@ -91,12 +89,12 @@ class DispatchRound:
             self._note(scan, message)
         if scan.match_cursors[state.everything].cursor < end_of(lane):
             state.mark_ready(state.everything)
-        last = max(scan.scan_cursors, key=_cursor, default=None)
+        last = max(scan.scan_cursors, key=cursor_of, default=None)
         if last is not None and last.cursor < end_of(lane):
             for scan_cursor in scan.scan_cursors:
-                if scan_cursor is last or self._is_starved(lane, scan_cursor):
+                if scan_cursor is last or is_starved(lane, scan_cursor):
                     scan.starved[scan_cursor] = None
-        for scan_cursor in sorted(scan.starved, key=_cursor):
+        for scan_cursor in sorted(scan.starved, key=cursor_of):
             if scan_cursor in scan.starved:
                 self._advance(lane, scan, scan_cursor)
 
@@ -115,7 +113,7 @@ class DispatchRound:
         state, ids, limits = self._state, self._turn.ids, self._turn.limits
         index = state.index
         ahead = min(
-            (f for f in scan.scan_cursors if f.cursor > scan_cursor.cursor), key=_cursor, default=None
+            (f for f in scan.scan_cursors if f.cursor > scan_cursor.cursor), key=cursor_of, default=None
         )
         for order, message in beyond(lane, scan_cursor.cursor, state.loaded_bodies):
             if ahead is not None and order > ahead.cursor:
@@ -177,7 +175,7 @@ class DispatchRound:
                 order, group = candidate
                 message = self._message(lane, order)
                 if message is None and is_outside(lane, order - lane.shift):
-                    self._want(selector_group, lane, match_cursor.passed[group])
+                    self._requests.want(selector_group, lane, match_cursor.passed[group])
                     match_cursor.unread.add(group)
                     unread = True
                 else:
@@ -189,7 +187,7 @@ class DispatchRound:
             if message is not None:
                 self._deliver_match(selector_group, lane, match_cursor, order, message)
             elif is_outside(lane, order - lane.shift):
-                self._want(selector_group, lane, match_cursor.matches)
+                self._requests.want(selector_group, lane, match_cursor.matches)
                 return True
             else:
                 match_cursor.matches.discard(order)
@@ -393,62 +391,6 @@ class DispatchRound:
             lane.ready.popleft()
         self._store.count_body(self._queue, -message.size)
 
-    # ------------------------------------------------------------------ reading and recording
-
-    def _want(self, selector_group: SelectorGroup, lane: Lane, orders: Iterable[int]) -> None:
-        """Request bodies for the credit that there is; more with message groups, since many may be passed
-        over."""
-        self._state.awaiting_bodies[selector_group] = None
-        credit = sum(
-            subscription.credit - subscription.unsettled for subscription in selector_group.available
-        )
-        limits = self._turn.limits
-        most = limits.fetch_messages if self._state.grouped else min(limits.fetch_messages, max(credit, 1))
-        wants = self._wants.setdefault(lane, set())
-        wants.update(order - lane.shift for order in islice(orders, most))
-
-    def _read(self, lane: Lane) -> None:
-        """Request bodies to deliver, and more to match."""
-        turn, scan = self._turn, lane.scan
-        assert scan is not None
-        limits = turn.limits
-        count = max(1, min(limits.fetch_messages, limits.fetch_bytes // max(1, lane.average)))
-        wanted = self._wants.get(lane)
-        if wanted and not lane.loading:
-            self._store.page_out(lane, 2 * limits.window)
-            positions = [position for position in sorted(wanted) if position in lane.paged][:count]
-            lane.paged.remove(positions)
-            lane.loading = array("Q", positions)
-            turn.out.fetches.append(Fetch(self._queue.address, lane.priority, positions))
-        for scan_cursor in [
-            scan_cursor for scan_cursor in scan.starved if not self._is_starved(lane, scan_cursor)
-        ]:
-            del scan.starved[scan_cursor]
-        if scan.starved and scan.reading is None:
-            self._scan_further(lane, scan, count)
-
-    def _is_starved(self, lane: Lane, scan_cursor: ScanCursor) -> bool:
-        if scan_cursor.cursor >= end_of(lane):
-            return False
-        return any(
-            match_cursor.selector_group.available and not match_cursor.matches
-            for match_cursor in scan_cursor.match_cursors
-        )
-
-    def _scan_further(self, lane: Lane, scan: LaneScan, count: int) -> None:
-        """Read the next run for one starved cursor: the hindmost, or each second time the longest starved."""
-        scan.turns += 1
-        scan_cursor = min(scan.starved, key=_cursor) if scan.turns % 2 else next(iter(scan.starved))
-        next_, message = next(beyond(lane, scan_cursor.cursor, {}))
-        positions: list[int] = []
-        if message is None:
-            positions = list(islice(lane.paged.after(next_ - lane.shift - 1), count))
-        if message is None and not (positions and positions[0] == next_ - lane.shift):
-            return  # it is being read
-        # Bodies in memory need another turn and no reading: then the list is empty.
-        scan.reading = positions
-        self._turn.out.fetches.append(Fetch(self._queue.address, lane.priority, positions))
-
     def _account(self) -> None:
         turn, queue = self._turn, self._queue
         if self._begun:
@@ -458,7 +400,3 @@ class DispatchRound:
         queue.unsettled += self._delivered - self._settled
         queue.counters.delivered += self._delivered
         turn.counters["delivered"] += self._delivered
-
-
-def _cursor(scan_cursor: ScanCursor) -> int:
-    return scan_cursor.cursor

@@ -53,7 +53,7 @@ class Selector:
 
 
 def as_number(text: str) -> int | float | None:
-    """The number that a header says, None when it says none."""
+    """The number in a header value, None when it is not a number."""
     if len(text) > 40 or not _NUMBER.fullmatch(text):
         return None
     try:

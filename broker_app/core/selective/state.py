@@ -1,4 +1,4 @@
-"""What is known of the matches in a queue whose consumers have selectors.
+"""The state of selective delivery: the matches of consumers in a queue.
 
 Every message that waits in a lane has an order, whether its body is in memory or not. A `MatchCursor` keeps
 the orders of messages that match one selector group: 8 bytes each, and a bounded number of them. Match
