@@ -1,13 +1,11 @@
-"""From the overview to what needs attention, in a real browser."""
+"""Alerts, from the overview to their page, in a real browser."""
 
 from playwright.sync_api import Page, expect
 
 from tests.support.broker_process import BrokerProcess
 
 
-def test_an_alert_is_seen_on_the_overview_acknowledged_let_fire_again_and_silenced(
-    page: Page, broker: BrokerProcess
-) -> None:
+def test_an_alert_is_acknowledged_reopened_and_silenced(page: Page, broker: BrokerProcess) -> None:
     rule = {"condition": "no-consumer", "for_s": 0, "pattern": "/queue/orders.new", "severity": "critical"}
     reply = broker.request("PUT", "/api/v1/alerts/rules/at-once", json_body=rule, if_none_match="*")
     assert reply.status == 201, reply

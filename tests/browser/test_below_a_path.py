@@ -91,7 +91,7 @@ def listens(port: int) -> bool:
     return True
 
 
-def test_the_console_is_live_and_every_address_of_it_lies_below(
+def test_the_console_is_live_and_all_its_addresses_are_below_the_path(
     open_page: OpenPage, broker: Proxied, chromium: Browser
 ) -> None:
     strayed: list[str] = []
@@ -125,7 +125,7 @@ def test_the_console_is_live_and_every_address_of_it_lies_below(
     expect(page.get_by_role("heading", name="queues")).to_be_visible()
 
 
-def test_programs_are_led_below_the_path(broker: Proxied) -> None:
+def test_api_addresses_are_below_the_path(broker: Proxied) -> None:
     login = httpx.BasicAuth(broker.user, broker.password)
     with httpx.Client(base_url=broker.url, auth=login, trust_env=False) as client:
         assert client.get("/").headers["location"] == f"{BASE}/console/"
@@ -144,7 +144,7 @@ def test_programs_are_led_below_the_path(broker: Proxied) -> None:
             assert any("data:" in line for line in stream.iter_lines())
 
 
-def test_a_proxy_may_take_the_path_away(broker: Proxied) -> None:
+def test_a_proxy_may_strip_the_path(broker: Proxied) -> None:
     plain = http.client.HTTPConnection(broker.host, broker.port, timeout=10)
     plain.request("GET", "/login/", headers={"Host": "localhost"})
     page = plain.getresponse()

@@ -45,7 +45,7 @@ def status(broker: BrokerProcess, name: str) -> dict[str, object]:
     return found
 
 
-def test_a_bridge_is_paused_mended_and_resumed_and_its_page_follows_by_itself(
+def test_a_bridge_is_paused_fixed_and_resumed_on_a_live_page(
     open_page: OpenPage, broker: BrokerProcess, west: BrokerProcess, session: StorageState
 ) -> None:
     page = open_page(broker, "/console/bridges/", session)
@@ -126,7 +126,7 @@ def test_without_javascript_the_pages_are_the_same(
 
 
 @pytest.mark.usefixtures("broker")
-def test_the_other_broker_hands_over_and_forgets_what_is_forwarded_to_it(
+def test_replication_offsets_are_reassigned_and_deleted(
     open_page: OpenPage, west: BrokerProcess, broker: BrokerProcess
 ) -> None:
     pause = {"desired": "paused"}

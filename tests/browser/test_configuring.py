@@ -121,7 +121,7 @@ def test_a_rule_is_explained_changed_with_its_impact_and_undone(
     remove(page)
 
 
-def test_all_rules_are_one_text_whose_mistakes_are_marked(
+def test_rules_are_edited_as_text_with_error_marks(
     open_page: OpenPage, broker: BrokerProcess, session: StorageState
 ) -> None:
     page = open_page(broker, "/console/rules/text", session)
@@ -157,7 +157,7 @@ def test_a_denial_becomes_a_rule(
         remove(page)
 
 
-def test_a_token_is_made_used_and_revoked(
+def test_a_token_is_created_used_and_revoked(
     open_page: OpenPage, broker: BrokerProcess, session: StorageState
 ) -> None:
     page = open_page(broker, "/console/tokens/", session, viewport=DESKTOP)
@@ -182,7 +182,7 @@ def test_a_token_is_made_used_and_revoked(
     assert status_of(broker, "tokens", used) == 401
 
 
-def test_a_user_is_added_signs_in_and_sees_what_is_his(
+def test_a_user_is_added_signs_in_and_sees_only_permitted_pages(
     open_page: OpenPage, broker: BrokerProcess, session: StorageState, complaints: list[str]
 ) -> None:
     page = open_page(broker, "/console/groups/add", session)
@@ -211,7 +211,7 @@ def test_a_user_is_added_signs_in_and_sees_what_is_his(
     complaints.clear()
 
 
-def test_who_was_faster_is_told_and_both_sayings_stand_side_by_side(
+def test_a_conflict_shows_both_versions_side_by_side(
     open_page: OpenPage, broker: BrokerProcess, session: StorageState
 ) -> None:
     page = open_page(broker, "/console/brokers/add", session)
@@ -230,7 +230,7 @@ def test_who_was_faster_is_told_and_both_sayings_stand_side_by_side(
     expect(other.get_by_label("Comment")).to_have_value("mine")
 
 
-def test_a_former_version_is_compared_and_gone_back_to(
+def test_versions_are_compared_and_rolled_back(
     open_page: OpenPage, broker: BrokerProcess, session: StorageState
 ) -> None:
     page = open_page(broker, "/console/configuration/versions/", session, viewport=DESKTOP)
@@ -249,7 +249,7 @@ def test_a_former_version_is_compared_and_gone_back_to(
     expect(page.get_by_role("link", name="one", exact=True)).to_have_count(0)
 
 
-def test_definitions_are_taken_away_planned_and_applied(
+def test_definitions_are_downloaded_planned_and_applied(
     open_page: OpenPage, broker: BrokerProcess, session: StorageState, tmp_path: Path
 ) -> None:
     page = open_page(broker, "/console/configuration/definitions", session)
@@ -265,7 +265,7 @@ def test_definitions_are_taken_away_planned_and_applied(
     expect(page.locator(".toast")).to_contain_text("1 change")
 
 
-def test_files_are_shown_with_what_is_wrong_in_them(
+def test_files_are_shown_with_their_errors(
     open_page: OpenPage, start_broker: StartBroker, tmp_path: Path
 ) -> None:
     config = tmp_path / "zero.config"
@@ -316,7 +316,7 @@ def test_the_keyboard_reaches_everything(
     assert page.evaluate("getComputedStyle(document.documentElement).backgroundColor") != was
 
 
-def test_what_is_wrong_in_a_form_is_told_to_everybody(
+def test_errors_of_forms_are_announced_accessibly(
     open_page: OpenPage, broker: BrokerProcess, session: StorageState
 ) -> None:
     page = open_page(broker, "/console/rules/", session, viewport=PHONE)

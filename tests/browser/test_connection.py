@@ -1,4 +1,4 @@
-"""What the page says and does when the broker goes away and comes back."""
+"""Pages while the broker is unavailable, and when it is back."""
 
 import re
 
@@ -32,7 +32,7 @@ def forget_failed_connections(complaints: list[str]) -> None:
     complaints[:] = [complaint for complaint in complaints if not network.search(complaint)]
 
 
-def test_a_broker_that_is_killed_is_told_of_and_taken_up_again_without_loading_the_page(
+def test_a_killed_broker_is_reported_and_reconnected_without_reloading(
     own_broker: BrokerProcess, own_page: Page, complaints: list[str]
 ) -> None:
     own_page.evaluate("window.whole = true")
@@ -62,7 +62,7 @@ def test_a_broker_that_is_killed_is_told_of_and_taken_up_again_without_loading_t
     forget_failed_connections(complaints)
 
 
-def test_a_session_that_has_ended_says_signed_out(
+def test_an_ended_session_shows_signed_out(
     own_broker: BrokerProcess, own_page: Page, complaints: list[str]
 ) -> None:
     own_broker.terminate()
@@ -76,7 +76,7 @@ def test_a_session_that_has_ended_says_signed_out(
     forget_failed_connections(complaints)
 
 
-def test_signing_out_elsewhere_ends_what_a_page_is_told_and_asks_to_sign_in(
+def test_signing_out_elsewhere_ends_updates_and_asks_to_sign_in(
     own_broker: BrokerProcess, own_page: Page, complaints: list[str]
 ) -> None:
     elsewhere = own_page.context.new_page()
@@ -93,9 +93,7 @@ def test_signing_out_elsewhere_ends_what_a_page_is_told_and_asks_to_sign_in(
     forget_failed_connections(complaints)
 
 
-def test_a_request_that_is_refused_for_want_of_a_session_says_signed_out(
-    own_page: Page, complaints: list[str]
-) -> None:
+def test_a_request_refused_without_a_session_shows_signed_out(own_page: Page, complaints: list[str]) -> None:
     # The conversation over the WebSocket goes on; only requests carry the cookie.
     own_page.context.clear_cookies()
     own_page.get_by_role("navigation", name="Explorer").get_by_role("searchbox").fill("kept")
@@ -119,7 +117,7 @@ FRAME = re.compile(r"/assets/(console|vendor|frame|rolldown)[^/]*$")
 @pytest.mark.parametrize(
     ("path", "kind"), [("queues/", "its code"), *((path, "what it shows") for path in PARTS)]
 )
-def test_a_part_that_could_not_be_loaded_is_loaded_when_the_broker_is_back(
+def test_failed_parts_are_loaded_when_the_broker_is_back(
     broker: BrokerProcess,
     open_page: OpenPage,
     session: StorageState,

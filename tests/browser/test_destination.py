@@ -1,4 +1,4 @@
-"""What people do on the page of one queue: change a limit, get working code, hold it up, close a consumer."""
+"""The page of a queue: change a limit, use example code, pause it, close a consumer."""
 
 import re
 import subprocess
@@ -28,9 +28,7 @@ def consumer(broker: BrokerProcess) -> Iterator[blocking.Client]:
         yield client
 
 
-def test_a_limit_is_changed_when_its_difference_was_seen_and_taken_back(
-    page: Page, broker: BrokerProcess
-) -> None:
+def test_a_limit_is_previewed_saved_and_reverted(page: Page, broker: BrokerProcess) -> None:
     send(broker, "limited")
     page.goto("/console/queues/one?name=limited")
     page.get_by_role("link", name="Settings", exact=True).last.click()
@@ -48,7 +46,7 @@ def test_a_limit_is_changed_when_its_difference_was_seen_and_taken_back(
     assert holds == {"value": 0, "source": "default"}
 
 
-def test_a_token_is_made_on_the_spot_and_the_code_with_it_works(page: Page, broker: BrokerProcess) -> None:
+def test_example_code_works_with_a_token_created_on_the_page(page: Page, broker: BrokerProcess) -> None:
     assert broker.request("PUT", "/api/v1/queues/used", json_body={}).status == 201
     page.goto("/console/queues/one?name=used&tab=use")
     page.get_by_role("button", name="Create a token…").click()
@@ -70,7 +68,7 @@ def test_a_token_is_made_on_the_spot_and_the_code_with_it_works(page: Page, brok
     expect(page.locator(".arrived li")).to_contain_text("Hello")
 
 
-def test_a_consumer_is_seen_paused_and_sent_away_with_a_reason(
+def test_a_consumer_is_paused_and_closed_with_a_reason(
     page: Page, broker: BrokerProcess, consumer: blocking.Client
 ) -> None:
     page.goto("/console/queues/one?name=watched&tab=consumers")
@@ -94,7 +92,7 @@ def test_a_consumer_is_seen_paused_and_sent_away_with_a_reason(
     expect(page.locator(".standing-facts")).to_contain_text("0 ready")
 
 
-def test_the_past_is_drawn_and_told_as_a_table(page: Page, broker: BrokerProcess) -> None:
+def test_the_history_is_shown_as_charts_and_as_tables(page: Page, broker: BrokerProcess) -> None:
     send(broker, "drawn")
     page.goto("/console/queues/one?name=drawn&tab=history")
     chart = page.locator("mom-chart", has=page.get_by_role("heading", name="Messages"))

@@ -1,4 +1,4 @@
-"""The lists of queues and topics: live figures, filter, order, keys, acts on many, and a telling address."""
+"""The lists of queues and topics: live values, filter, order, shortcuts, bulk actions, addresses."""
 
 import re
 
@@ -37,7 +37,7 @@ def queues(open_page: OpenPage, broker: BrokerProcess, session: StorageState) ->
     return page
 
 
-def test_an_empty_list_says_what_to_do_and_the_first_message_makes_a_row(
+def test_an_empty_list_has_hints_and_the_first_message_adds_a_row(
     start_broker: StartBroker, chromium: Browser, open_page: OpenPage
 ) -> None:
     broker = start_broker()
@@ -58,7 +58,7 @@ def test_an_empty_list_says_what_to_do_and_the_first_message_makes_a_row(
     expect(row(page, "made/by hand").locator(".col-limit")).to_contain_text("0 %")
 
 
-def test_filter_order_and_columns_are_the_brokers_and_stand_in_the_address(queues: Page) -> None:
+def test_filter_order_and_columns_are_in_the_address(queues: Page) -> None:
     names = queues.locator("tbody th")
     search = queues.get_by_role("searchbox", name="Filter by name")
     search.fill("LIST")
@@ -93,9 +93,7 @@ def test_rows_keep_their_place_until_they_are_sorted_again(queues: Page, broker:
     expect(names).to_have_text(["list.one", "list.two"])
 
 
-def test_many_are_paused_by_keys_after_a_dry_run_and_it_is_taken_back(
-    queues: Page, broker: BrokerProcess
-) -> None:
+def test_many_queues_are_paused_by_shortcuts_and_resumed_by_undo(queues: Page, broker: BrokerProcess) -> None:
     queues.keyboard.press("/")
     queues.keyboard.type("list")
     expect(queues).to_have_url(re.compile(r"filter=list$"))
@@ -120,7 +118,7 @@ def test_many_are_paused_by_keys_after_a_dry_run_and_it_is_taken_back(
     expect(row(queues, "list.two")).to_contain_text("no consumer")
 
 
-def test_a_row_is_purged_from_its_menu_unless_that_is_taken_back(queues: Page, broker: BrokerProcess) -> None:
+def test_a_purge_from_the_menu_of_a_row_can_be_cancelled(queues: Page, broker: BrokerProcess) -> None:
     send(broker, "full", 2)
     expect(depth(queues, "full")).to_have_text("3")
     queues.locator('a[data-name="/queue/full"]').focus()

@@ -6,7 +6,7 @@ from tests.browser.conftest import OpenPage
 from tests.support.broker_process import BrokerProcess
 
 
-def test_the_interface_can_be_read_and_tried_without_the_outside(
+def test_the_api_docs_work_without_the_internet(
     broker: BrokerProcess, session: StorageState, open_page: OpenPage
 ) -> None:
     page = open_page(broker, "/console/", session)

@@ -1,4 +1,4 @@
-"""What is around every page: ways to it, the tree, the palette, keys, times, and coming back."""
+"""The frame: navigation, explorer, palette, shortcuts, times, history of the browser."""
 
 import re
 
@@ -22,9 +22,7 @@ def send(broker: BrokerProcess, queue: str) -> None:
     assert reply.status == 201, reply.body
 
 
-def test_pages_change_inside_the_frame_and_back_leads_to_where_one_was(
-    page: Page, complaints: list[str]
-) -> None:
+def test_pages_change_inside_the_frame_and_back_restores_them(page: Page, complaints: list[str]) -> None:
     page.evaluate("window.whole = true")
     explorer = page.get_by_role("navigation", name="Explorer")
     explorer.get_by_role("link", name="Queues", exact=False).first.click()
@@ -57,9 +55,7 @@ def test_pages_change_inside_the_frame_and_back_leads_to_where_one_was(
     page.wait_for_url("**/login/?next=/console/users/")
 
 
-def test_the_tree_unfolds_level_by_level_moves_by_itself_and_is_sought_by_the_broker(
-    page: Page, broker: BrokerProcess
-) -> None:
+def test_the_explorer_loads_levels_updates_and_filters(page: Page, broker: BrokerProcess) -> None:
     explorer = page.get_by_role("navigation", name="Explorer")
     expect(explorer.get_by_text("orders.", exact=True)).to_be_visible()
     expect(explorer.get_by_role("link", name=re.compile("^eu"))).to_have_count(0)
@@ -82,9 +78,7 @@ def test_the_tree_unfolds_level_by_level_moves_by_itself_and_is_sought_by_the_br
     expect(explorer.get_by_role("link", name="Audit")).to_be_visible()
 
 
-def test_the_palette_and_the_keys_lead_everywhere_and_pause_with_undo(
-    page: Page, broker: BrokerProcess
-) -> None:
+def test_palette_and_shortcuts_navigate_and_pause_with_undo(page: Page, broker: BrokerProcess) -> None:
     def paused() -> object:
         return broker.request("GET", "/api/v1/queues/orders.new").json()["paused"]
 
@@ -128,7 +122,7 @@ def test_the_palette_and_the_keys_lead_everywhere_and_pause_with_undo(
     expect(palette).to_be_visible()
 
 
-def test_times_are_in_the_chosen_zone_which_stands_in_the_footer(page: Page) -> None:
+def test_times_are_in_the_zone_chosen_in_the_footer(page: Page) -> None:
     page.get_by_role("button", name=re.compile("▾$")).and_(page.locator("[popovertarget=zones]")).click()
     page.get_by_label("Time zone").select_option("Europe/Berlin")
     wait_live(page)

@@ -1,4 +1,4 @@
-"""Messages in the browser: published and watched, found, explained, looked into, dealt with in numbers."""
+"""Messages in the browser: publish, tail, search, explain, view bodies, bulk actions."""
 
 import gzip
 
@@ -44,7 +44,7 @@ def depth(broker: BrokerProcess, queue: str) -> int:
     return found
 
 
-def test_a_message_is_published_and_watched_as_it_arrives(page: Page, broker: BrokerProcess) -> None:
+def test_a_published_message_appears_in_the_tail(page: Page, broker: BrokerProcess) -> None:
     send(broker, "published", b"before")
     show(page, "published", more="&tail=on")
     expect(page.locator("mom-message-tail")).to_contain_text("Waiting for messages")
@@ -75,9 +75,7 @@ def test_a_message_is_published_and_watched_as_it_arrives(page: Page, broker: Br
     expect(detail.locator(".headers")).to_contain_text("a: b \\ c")
 
 
-def test_a_message_is_found_by_its_content_and_its_address_leads_back_to_it(
-    page: Page, broker: BrokerProcess
-) -> None:
+def test_a_message_is_found_by_content_and_has_a_permalink(page: Page, broker: BrokerProcess) -> None:
     send(broker, "found", *(b"number %d" % number for number in range(60)))
     send(broker, "found", b"the invoice of ACME", Mom_Header_tenant="acme")
     show(page, "found")
@@ -105,7 +103,7 @@ def test_a_message_is_found_by_its_content_and_its_address_leads_back_to_it(
     expect(page.locator("mom-message-detail pre.body")).to_have_text("the invoice of ACME")
 
 
-def test_it_is_seen_why_a_message_waits(page: Page, broker: BrokerProcess) -> None:
+def test_the_reason_why_a_message_waits_is_shown(page: Page, broker: BrokerProcess) -> None:
     send(broker, "waiting", b"one", b"two")
     show(page, "waiting")
     rows(page).nth(1).get_by_role("button").click()
@@ -119,9 +117,7 @@ def test_it_is_seen_why_a_message_waits(page: Page, broker: BrokerProcess) -> No
     expect(rows(page)).to_have_count(3)
 
 
-def test_400_dead_letters_are_retried_after_a_dry_run_and_brought_back(
-    page: Page, broker: BrokerProcess
-) -> None:
+def test_400_dead_letters_are_retried_after_a_dry_run_and_undone(page: Page, broker: BrokerProcess) -> None:
     bury(broker, "orders", 400, ["schema v3", "schema v3", "schema v3", "timeout"])
     show(page, "orders.dead")
     expect(page.locator(".shares").nth(1)).to_contain_text("schema v3 300")
@@ -153,9 +149,7 @@ def test_400_dead_letters_are_retried_after_a_dry_run_and_brought_back(
     expect(page.locator("mom-job-list tbody tr").nth(1)).to_contain_text("Retry 400 messages")
 
 
-def test_chosen_messages_are_moved_and_one_is_deleted_unless_taken_back(
-    page: Page, broker: BrokerProcess
-) -> None:
+def test_selected_messages_are_moved_and_a_deletion_is_cancelled(page: Page, broker: BrokerProcess) -> None:
     send(broker, "chosen", b"one", b"two", b"three")
     show(page, "chosen")
     for number in (0, 2):
@@ -198,7 +192,7 @@ def test_a_dead_letter_is_edited_sent_again_and_replaced(
     complaints.clear()
 
 
-def test_bodies_are_shown_as_what_they_are_and_never_run(page: Page, broker: BrokerProcess) -> None:
+def test_bodies_are_shown_by_detected_format_and_never_executed(page: Page, broker: BrokerProcess) -> None:
     send(broker, "bodies", b"<script>document.title = 'ran'</script>", content_type="text/html")
     send(broker, "bodies", bytes(range(32)), content_type="application/octet-stream")
     send(broker, "bodies", b'{ "spaced":\t1.50 }', content_type="application/json")
@@ -237,7 +231,7 @@ def test_bodies_are_shown_as_what_they_are_and_never_run(page: Page, broker: Bro
     assert download.value.path().read_bytes().endswith(b"the end")
 
 
-def test_looking_at_a_queue_that_does_not_exist_creates_nothing(
+def test_opening_an_unknown_queue_does_not_create_it(
     page: Page, broker: BrokerProcess, complaints: list[str]
 ) -> None:
     show(page, "never.made")
@@ -249,7 +243,7 @@ def test_looking_at_a_queue_that_does_not_exist_creates_nothing(
     complaints.clear()
 
 
-def test_what_a_topic_retains_is_looked_at(page: Page, broker: BrokerProcess) -> None:
+def test_retained_messages_of_a_topic_are_shown(page: Page, broker: BrokerProcess) -> None:
     broker.request("PUT", "/api/v1/topics/news", json_body={"retention_s": 600})
     page.goto("/console/topics/one?name=news&tab=messages")
     expect(page.locator("mom-history-browser")).to_contain_text("No messages are retained")
@@ -264,7 +258,7 @@ def test_what_a_topic_retains_is_looked_at(page: Page, broker: BrokerProcess) ->
     expect(page.get_by_role("button", name="Replay into a queue…")).to_be_visible()
 
 
-def test_numbers_of_bodies_are_shown_as_they_were_sent(page: Page, broker: BrokerProcess) -> None:
+def test_numbers_in_bodies_are_shown_unchanged(page: Page, broker: BrokerProcess) -> None:
     body = b'{"price": 12.00, "big": 1e3, "exact": 9007199254740993, "n": 1}'
     send(broker, "numbers", body, content_type="application/json")
     show(page, "numbers")
@@ -288,7 +282,7 @@ def test_each_heading_of_the_messages_stands_over_its_column(page: Page, broker:
         assert headings == cells, width
 
 
-def test_messages_are_chosen_opened_and_left_by_keys(page: Page, broker: BrokerProcess) -> None:
+def test_messages_are_selected_and_opened_by_shortcuts(page: Page, broker: BrokerProcess) -> None:
     send(broker, "keyed", b"first", b"second", b"third")
     show(page, "keyed")
     expect(rows(page)).to_have_count(3)

@@ -1,4 +1,4 @@
-"""Everybody can use the page: themes, widths, assistive technology, and strict CSP."""
+"""Accessibility of pages: themes, widths, assistive technology, and strict CSP."""
 
 from playwright.sync_api import StorageState, expect
 
@@ -19,7 +19,7 @@ def test_signing_in_is_accessible(open_page: OpenPage, broker: BrokerProcess) ->
     assert_no_violations(page, *COLOURS)
 
 
-def test_on_a_phone_the_explorer_opens_over_the_page_and_closes_when_it_has_led_somewhere(
+def test_on_a_phone_the_explorer_covers_the_page_and_closes_after_navigation(
     open_page: OpenPage, broker: BrokerProcess, session: StorageState
 ) -> None:
     page = open_page(broker, "/console/", session, viewport=PHONE)
@@ -32,7 +32,7 @@ def test_on_a_phone_the_explorer_opens_over_the_page_and_closes_when_it_has_led_
     assert_fits(page)
 
 
-def test_the_policy_forbids_inline_code_and_foreign_sources(
+def test_the_csp_forbids_inline_code_and_foreign_sources(
     open_page: OpenPage, broker: BrokerProcess, session: StorageState, complaints: list[str]
 ) -> None:
     page = open_page(broker, "/console/", session)

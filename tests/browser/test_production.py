@@ -1,4 +1,4 @@
-"""Where the environment is production, nothing is deleted before its name was typed."""
+"""In a production environment, deleting requires the name."""
 
 from urllib.parse import quote
 

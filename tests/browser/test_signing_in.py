@@ -1,4 +1,4 @@
-"""Who gets into the console, and how."""
+"""Signing in to the console."""
 
 import re
 
@@ -20,7 +20,7 @@ def test_the_front_page_leads_to_the_sign_in_form_and_from_there_to_the_console(
     expect(page.get_by_role("heading", name="Overview", exact=True)).to_be_visible()
 
 
-def test_a_wrong_password_is_said_to_be_wrong_and_the_name_stays(
+def test_a_wrong_password_is_reported_and_the_name_is_kept(
     open_page: OpenPage, broker: BrokerProcess
 ) -> None:
     page = open_page(broker, "/login/")

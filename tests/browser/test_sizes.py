@@ -1,4 +1,4 @@
-"""What a browser has to load before it shows a page, compressed as it travels."""
+"""The compressed size of what a browser loads before it shows a page."""
 
 import gzip
 import json
@@ -74,7 +74,7 @@ def islands_of(text: str, known: set[str]) -> set[str]:
     return known
 
 
-def test_no_files_of_the_browser_wait_for_each_other() -> None:
+def test_chunks_do_not_import_each_other_in_circles() -> None:
     """Of two that import each other at once, one would run before what it needs is there."""
     order: list[str] = []
 
@@ -89,7 +89,7 @@ def test_no_files_of_the_browser_wait_for_each_other() -> None:
         visit(entry, ())
 
 
-def test_what_every_page_loads_at_once_is_small() -> None:
+def test_the_entry_of_every_page_is_small() -> None:
     assert size("src/console.ts") <= CORE_KIB
 
 

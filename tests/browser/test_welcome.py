@@ -10,9 +10,7 @@ from tests.browser.conftest import OpenPage
 from tests.support.broker_process import BrokerProcess
 
 
-def test_a_new_broker_leads_to_the_first_message_and_leaves_nothing_behind(
-    open_page: OpenPage, broker: BrokerProcess
-) -> None:
+def test_the_first_steps_send_a_message_and_clean_up(open_page: OpenPage, broker: BrokerProcess) -> None:
     link = (broker.data / "login_link").read_text().strip()
     page = open_page(broker, link.removeprefix(broker.url))
     page.get_by_label("Name of the environment").fill("lab")

@@ -1,4 +1,4 @@
-"""All that people read is marked for translation, and translated into every language there is."""
+"""All texts of the console are marked for translation and translated."""
 
 import re
 
@@ -23,7 +23,7 @@ def test_every_text_of_islands_is_marked() -> None:
     assert list(map(str, (found for path in island_files() for found in unmarked.in_islands(path)))) == []
 
 
-def test_every_sentence_of_the_pages_code_is_marked() -> None:
+def test_every_text_of_the_console_code_is_marked() -> None:
     paths = sorted((ROOT / "broker_app" / "web" / "console").rglob("*.py"))
     assert list(map(str, (found for path in paths for found in unmarked.in_python(path)))) == []
 

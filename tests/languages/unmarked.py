@@ -1,4 +1,4 @@
-"""Text that people read and nobody has marked for translation."""
+"""Finds texts that are not marked for translation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Forms, sent as a browser does."""
+"""Submits forms like a browser."""
 
 from typing import Any
 

@@ -24,7 +24,7 @@ def in_force() -> dict[str, tuple[float, bool]]:
     return {rule.name: (rule.threshold, rule.enabled) for rule in read_policy(False).alerts}
 
 
-def test_rules_that_hold_from_the_start_are_listed_changed_and_come_back(inside: Client) -> None:
+def test_built_in_rules_are_listed_replaced_and_restored(inside: Client) -> None:
     assert "built-in" in inside.get("/console/alerts/").content.decode()
     page = inside.get("/console/alerts/rules/edit?name=oldest").content.decode()
     assert "This rule is built in" in page and "Remove…" not in page
@@ -36,7 +36,7 @@ def test_rules_that_hold_from_the_start_are_listed_changed_and_come_back(inside:
     assert in_force()["oldest"] == (300, True)
 
 
-def test_a_rule_is_switched_off_and_another_one_made(inside: Client) -> None:
+def test_a_rule_is_disabled_and_another_one_created(inside: Client) -> None:
     off = {name: value for name, value in FIELDS.items() if name != "enabled"}
     sent(inside, "/console/alerts/rules/edit?name=oldest", **off)
     sent(inside, "/console/alerts/rules/add", name="slow", **FIELDS)
@@ -45,7 +45,7 @@ def test_a_rule_is_switched_off_and_another_one_made(inside: Client) -> None:
     assert len(in_force()) == 8
 
 
-def test_whom_nobody_can_tell_is_refused_beside_the_field(inside: Client) -> None:
+def test_an_invalid_notification_target_is_refused_at_its_field(inside: Client) -> None:
     page = sent(inside, "/console/alerts/rules/add", name="slow", notify="ftp://host", **FIELDS)
     assert 'id="id_notify_error"' in page and "must begin with queue:" in page
     assert inside.get("/console/alerts/rules/edit?name=none").status_code == 404

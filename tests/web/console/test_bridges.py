@@ -1,4 +1,4 @@
-"""Pages of bridges, with a node that answers what the test says."""
+"""Pages of bridges, with a fake node."""
 
 import asyncio
 import os
@@ -127,7 +127,7 @@ def page_of(inside: Client, address: str) -> str:
 
 
 @pytest.mark.usefixtures("west")
-def test_the_list_joins_what_is_configured_with_how_it_stands(inside: Client, node: AnsweringNode) -> None:
+def test_the_list_shows_configuration_and_status(inside: Client, node: AnsweringNode) -> None:
     node.known["west"] = a_bridge(a_flow(state="stalled"))
     node.orphans, node.marks = (
         [ORPHAN],
@@ -149,7 +149,7 @@ def test_the_list_joins_what_is_configured_with_how_it_stands(inside: Client, no
 
 
 @pytest.mark.usefixtures("west")
-def test_beside_a_broker_the_pages_say_what_they_do_not_know(inside: Client) -> None:
+def test_without_a_node_the_pages_report_an_unknown_status(inside: Client) -> None:
     assert "does not know the status of bridges" in page_of(inside, "/console/bridges/")
     assert "does not know the status of bridges" in page_of(inside, "/console/bridges/one?name=west")
     assert "does not know the status of bridges" in sent(inside, "/console/bridges/test?name=west")
@@ -157,7 +157,7 @@ def test_beside_a_broker_the_pages_say_what_they_do_not_know(inside: Client) -> 
 
 
 @pytest.mark.usefixtures("west")
-def test_a_bridge_is_shown_with_its_flows_and_what_happened(inside: Client, node: AnsweringNode) -> None:
+def test_a_bridge_is_shown_with_its_flows_and_events(inside: Client, node: AnsweringNode) -> None:
     event = {
         "at": "2026-01-31T12:00:00.000Z", "first_at": "2026-01-31T11:00:00.000Z", "event": "refused",
         "queue": "orders", "code": "AUTH_SYNC_QUEUE", "detail": "east may not", "times": 4,
@@ -176,7 +176,7 @@ def test_a_bridge_is_shown_with_its_flows_and_what_happened(inside: Client, node
 
 
 @pytest.mark.usefixtures("west")
-def test_counts_that_do_not_add_up_are_told(inside: Client, node: AnsweringNode) -> None:
+def test_inconsistent_counts_are_marked(inside: Client, node: AnsweringNode) -> None:
     node.known["west"] = a_bridge(a_flow(accepted=6))
     assert "The counts do not add up." in page_of(inside, "/console/bridges/one?name=west")
 
@@ -204,7 +204,7 @@ def test_a_bridge_and_each_flow_are_paused_drained_and_resumed(inside: Client) -
 
 
 @pytest.mark.usefixtures("west")
-def test_what_waits_tries_again_at_once_and_it_is_on_record(inside: Client, node: AnsweringNode) -> None:
+def test_a_retry_is_immediate_and_audited(inside: Client, node: AnsweringNode) -> None:
     assert "The bridge is retrying now." in sent(inside, "/console/bridges/steer?name=west", "retry")
     sent(inside, "/console/bridges/steer?name=west", "retry", queue="orders")
     assert node.retried == [("west", None), ("west", "orders")]
@@ -244,7 +244,7 @@ def test_a_connection_is_tested_step_by_step(inside: Client, node: AnsweringNode
 
 
 @pytest.mark.usefixtures("west", "node")
-def test_a_clone_rests_until_it_is_edited(inside: Client) -> None:
+def test_a_cloned_bridge_is_paused(inside: Client) -> None:
     assert "Bridge west2 was created." in sent(inside, "/console/bridges/clone?name=west", new="west2")
     clone = Bridge.objects.get(name="west2")
     assert (clone.values["desired"], remotes()[clone.name].password) == ("paused", "of the bridge")
@@ -255,7 +255,7 @@ def test_a_clone_rests_until_it_is_edited(inside: Client) -> None:
         assert "The bridge was not created" in sent(inside, "/console/bridges/clone?name=west", new=wrong)
 
 
-def test_a_queue_without_a_bridge_is_removed_when_it_is_said_what_is_lost(
+def test_a_queue_without_a_bridge_is_removed_after_its_loss_is_shown(
     inside: Client, node: AnsweringNode
 ) -> None:
     node.orphans = [ORPHAN]
@@ -269,7 +269,7 @@ def test_a_queue_without_a_bridge_is_removed_when_it_is_said_what_is_lost(
     assert inside.get("/console/bridges/orphan/remove?source=/queue/orders").status_code == 404
 
 
-def test_the_list_says_that_a_file_cannot_be_used_and_the_pages_of_files_where_and_how_often(
+def test_an_invalid_file_is_reported_by_the_list_and_by_the_page_of_files(
     inside: Client, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     file = tmp_path / "zero.config"
@@ -292,7 +292,7 @@ def test_the_list_says_that_a_file_cannot_be_used_and_the_pages_of_files_where_a
     assert "1 rejected" in page_of(inside, "/console/configuration/files")
 
 
-def test_a_new_bridge_is_shown_as_a_file_would_say_it_without_its_password(inside: Client) -> None:
+def test_a_new_bridge_is_shown_as_file_content_without_its_password(inside: Client) -> None:
     said = {
         "name": "north", "hostname": "n", "protocol": "stomps", "host": "/", "path": "/ws", "user": "east",
         "password": "s3cret", "desired": "running", "retry_s": "7", "idle_s": "60", "scan_s": "1",

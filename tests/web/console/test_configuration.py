@@ -1,4 +1,4 @@
-"""Pages of the configuration: what holds, versions and the way back, definitions."""
+"""Pages of the configuration: effective settings, versions and rollback, definitions."""
 
 import pytest
 from django.contrib.auth.models import User
@@ -14,7 +14,7 @@ from tests.web.console.forms import a_rule, sent
 pytestmark = pytest.mark.django_db
 
 
-def test_a_change_is_undone_by_the_button_that_comes_with_the_news(inside: Client) -> None:
+def test_a_change_is_reverted_by_the_button_of_its_report(inside: Client) -> None:
     page = sent(inside, "/console/rules/add", **a_rule(name="first"))
     version = actions.version_of("rules", "first")
     assert (
@@ -25,7 +25,7 @@ def test_a_change_is_undone_by_the_button_that_comes_with_the_news(inside: Clien
     assert not Rule.objects.exists()
 
 
-def test_what_others_have_built_upon_is_not_undone_without_showing_it(inside: Client) -> None:
+def test_reverting_an_older_version_shows_a_rollback_first(inside: Client) -> None:
     version = apply(SYSTEM, [Edit("rules", "first", {})]).version
     apply(SYSTEM, [Edit("rules", "second", {})])
     page = sent(inside, "/console/configuration/undo", version=str(version))
@@ -33,7 +33,7 @@ def test_what_others_have_built_upon_is_not_undone_without_showing_it(inside: Cl
     assert Rule.objects.count() == 2
 
 
-def test_going_back_shows_what_it_does_and_then_does_it(inside: Client, john: User) -> None:
+def test_a_rollback_is_previewed_and_applied(inside: Client, john: User) -> None:
     before = history.newest()
     apply(SYSTEM, [Edit("rules", "first", {"comment": "a comment"})])
     set_password = Edit(
@@ -105,7 +105,7 @@ def test_definitions_are_planned_before_they_are_applied(inside: Client, john: U
     assert "<b>1</b> removed" in page
 
 
-def test_what_is_wrong_with_definitions_is_said_with_its_place(inside: Client) -> None:
+def test_errors_in_definitions_are_shown_with_their_position(inside: Client) -> None:
     page = uploaded(inside, '{"mom_definitions": 1, "rules": {"x": {"conditions": "/event/nothing == 1"}}}')
     assert "/rules/x/conditions" in page
     assert "line 1" in uploaded(inside, "{nonsense")
@@ -119,7 +119,7 @@ def test_what_is_wrong_with_definitions_is_said_with_its_place(inside: Client) -
 
 
 @pytest.mark.parametrize("form", ["json", "yaml"])
-def test_definitions_can_be_taken_away_and_brought_back(inside: Client, form: str) -> None:
+def test_definitions_can_be_downloaded_and_applied_again(inside: Client, form: str) -> None:
     apply(SYSTEM, [Edit("rules", "first", {"comment": "kept"})])
     reply = inside.get(f"/console/configuration/definitions.{form}")
     assert f'.{form}"' in reply["Content-Disposition"] and b"kept" in reply.content

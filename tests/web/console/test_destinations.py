@@ -1,4 +1,4 @@
-"""The pages of one queue or topic, as far as the server draws them."""
+"""The server-rendered parts of the pages of a queue or topic."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_a_change_of_settings_is_shown_as_a_difference_before_it_is_saved(inside
     assert "“more is coming”" in shown(inside, SETTINGS)
 
 
-def test_who_is_overtaken_sees_what_it_says_now_beside_his_own(inside: Client) -> None:
+def test_a_conflict_shows_the_current_values_next_to_the_submitted_ones(inside: Client) -> None:
     say("/queue/orders.new", max_messages=100)
     page = sent(inside, SETTINGS, "save", max_messages="7", version="0")
     assert "changed this while you were editing" in page
@@ -52,14 +52,14 @@ def test_who_is_overtaken_sees_what_it_says_now_beside_his_own(inside: Client) -
     assert said is not None and said.values == {"max_messages": 100}
 
 
-def test_emptied_fields_take_back_what_was_said(inside: Client) -> None:
+def test_emptied_fields_remove_settings(inside: Client) -> None:
     say("/queue/orders.new", max_messages=100)
     version = str(actions.version_of("destinations", "/queue/orders.new"))
     sent(inside, SETTINGS, "save", version=version)
     assert said_of("/queue/orders.new") is None
 
 
-def test_each_value_tells_where_it_is_from(inside: Client) -> None:
+def test_each_value_is_shown_with_its_source(inside: Client) -> None:
     say(">", max_bytes=1_000_000)
     say("/queue/orders.>", max_attempts=5)
     say("/queue/orders.new", max_messages=100)
@@ -70,7 +70,7 @@ def test_each_value_tells_where_it_is_from(inside: Client) -> None:
     assert "Pattern." in shown(inside, "/console/queues/one?name=orders.%3E&tab=settings")
 
 
-def test_settings_are_written_as_json_as_well_and_faults_are_named(inside: Client) -> None:
+def test_settings_can_be_edited_as_json_and_errors_are_shown(inside: Client) -> None:
     address = SETTINGS + "&as=json"
     assert "This is not valid JSON" in sent(inside, address, "save", text="{", version="0")
     assert "did you mean max_messages?" in sent(
@@ -80,7 +80,7 @@ def test_settings_are_written_as_json_as_well_and_faults_are_named(inside: Clien
     assert "&quot;max_messages&quot;: 3" in shown(inside, address)
 
 
-def test_others_see_settings_and_change_none(client: Client, john: User) -> None:
+def test_other_users_see_settings_read_only(client: Client, john: User) -> None:
     client.force_login(john)
     page = shown(client, SETTINGS)
     assert "Only administrators can change settings." in page and "Preview changes" not in page
@@ -88,7 +88,7 @@ def test_others_see_settings_and_change_none(client: Client, john: User) -> None
     assert said_of("/queue/orders.new") is None
 
 
-def test_routing_tells_who_may_put_and_take_by_which_rule_and_where_the_dead_go(
+def test_routing_shows_permissions_with_rules_and_dead_letters(
     inside: Client, client: Client, john: User
 ) -> None:
     rule = {"effect": "allow", "conditions": "/event/queue == orders.new && /event/method == POST"}
@@ -123,10 +123,10 @@ def test_changes_of_settings_are_marks_of_the_history(inside: Client) -> None:
         ("queues/one?name=storeAndForward:west/queue/orders", "No bridge to this broker is configured"),
     ],
 )
-def test_destinations_that_are_unlike_others_say_so(inside: Client, address: str, sentence: str) -> None:
+def test_special_destinations_are_explained(inside: Client, address: str, sentence: str) -> None:
     assert sentence in shown(inside, f"/console/{address}")
 
 
 @pytest.mark.parametrize("query", ["", "?name=", "?name=%20x", "?name=a&tab=nothing", "?name=a%0Ab"])
-def test_what_can_be_no_name_or_no_tab_is_not_found(inside: Client, query: str) -> None:
+def test_an_invalid_name_or_tab_is_not_found(inside: Client, query: str) -> None:
     assert inside.get(f"/console/queues/one{query}").status_code == 404

@@ -1,4 +1,4 @@
-"""The console speaks the language of who reads it; programs hear English."""
+"""The language of pages, and of the API."""
 
 import re
 
@@ -21,21 +21,21 @@ def test_a_page_is_in_the_language_of_the_browser(client: Client) -> None:
     assert '<html lang="en"' in client.get("/login/", headers={"Accept-Language": "fr"}).content.decode()
 
 
-def test_the_choice_of_the_reader_counts_more(client: Client) -> None:
+def test_the_chosen_language_overrides_that_of_the_browser(client: Client) -> None:
     client.cookies["mom_language"] = "en"
     assert '<html lang="en"' in client.get("/login/", headers=GERMAN).content.decode()
     client.cookies["mom_language"] = "de"
     assert '<html lang="de"' in client.get("/login/").content.decode()
 
 
-def test_a_language_whose_catalogue_is_not_built_is_not_spoken(
+def test_a_language_without_a_compiled_catalogue_is_not_used(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(languages, "stamp", lambda language: None)
     assert 'lang="en"' in client.get("/login/", headers=GERMAN).content.decode()
 
 
-def test_islands_get_their_sentences_as_a_script_that_is_kept(inside: Client) -> None:
+def test_islands_get_their_texts_as_a_cached_script(inside: Client) -> None:
     assert "console/words" not in inside.get("/console/").content.decode()
     page = inside.get("/console/", headers=GERMAN).content.decode()
     found = re.search(r'<script defer src="(/console/words/de/[0-9a-f]+\.js)">', page)
@@ -52,7 +52,7 @@ def test_numbers_in_a_german_page_are_still_numbers_for_scripts() -> None:
         assert engines["django"].from_string("{{ seconds }}").render({"seconds": 1234.5}) == "1234.5"
 
 
-def test_the_interface_of_programs_is_english_whatever_they_accept(inside: Client) -> None:
+def test_the_api_is_in_english_for_any_accept_language(inside: Client) -> None:
     for address in ("/api/v1/queues/none", "/api/v1/rules?limit=x", "/docs/problems/"):
         english, german = inside.get(address), inside.get(address, headers=GERMAN)
         told = re.compile(rb'"trace_id": ?"[^"]*"')

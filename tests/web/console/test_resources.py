@@ -14,7 +14,7 @@ from tests.web.console.forms import sent
 pytestmark = pytest.mark.django_db
 
 
-def test_a_user_is_made_with_groups_and_a_password_that_is_never_shown(inside: Client) -> None:
+def test_a_user_is_created_with_groups_and_a_password_that_is_never_shown(inside: Client) -> None:
     apply(SYSTEM, [Edit("groups", "ops", {})])
     password = "a long and secret one"
     fields: dict[str, Any] = {
@@ -32,13 +32,13 @@ def test_a_user_is_made_with_groups_and_a_password_that_is_never_shown(inside: C
     assert KINDS["users"].read()["john"]["groups"] == ["ops"]
 
 
-def test_a_password_that_will_not_do_is_said_beside_it(inside: Client) -> None:
+def test_the_error_of_a_weak_password_is_shown_at_its_field(inside: Client) -> None:
     page = sent(inside, "/console/users/add", name="john", active="on", password="1234")
     assert 'id="id_password_error"' in page
     assert not User.objects.filter(username="john").exists()
 
 
-def test_the_last_administrator_stays(inside: Client) -> None:
+def test_the_last_administrator_cannot_be_removed(inside: Client) -> None:
     page = sent(inside, "/console/users/edit?name=admin", active="on", version="1")
     assert "no active administrator would be left" in page
     assert (
@@ -60,7 +60,7 @@ def test_a_group_is_edited_by_its_members(inside: Client, john: User) -> None:
     assert "users are in this group: admin" in inside.get("/console/groups/remove?name=ops").content.decode()
 
 
-def test_what_goes_with_a_user_is_shown_before(inside: Client, john: User) -> None:
+def test_resources_removed_with_a_user_are_listed_first(inside: Client, john: User) -> None:
     actions.create_token(SYSTEM, john, "laptop")
     page = inside.get("/console/users/remove?name=john").content.decode()
     assert "These 2 resources are removed" in page and "john/laptop" in page
@@ -68,7 +68,7 @@ def test_what_goes_with_a_user_is_shown_before(inside: Client, john: User) -> No
     assert not User.objects.filter(username="john").exists()
 
 
-def test_in_production_the_name_is_typed_before_something_is_removed(inside: Client, john: User) -> None:
+def test_in_production_removing_requires_the_name(inside: Client, john: User) -> None:
     apply(SYSTEM, [Edit("brokers", "mom", {"environment": "Production"})])
     page = sent(inside, "/console/users/remove?name=john", typed="jon")
     assert "type the name" in page and "Production" in page
@@ -77,7 +77,7 @@ def test_in_production_the_name_is_typed_before_something_is_removed(inside: Cli
     assert not User.objects.filter(username="john").exists()
 
 
-def test_settings_of_a_broker_are_a_field_each(inside: Client) -> None:
+def test_each_setting_of_a_broker_has_a_field(inside: Client) -> None:
     fields = {
         "name": "mom",
         "endpoints": "stomp://one:61613",
@@ -91,7 +91,7 @@ def test_settings_of_a_broker_are_a_field_each(inside: Client) -> None:
     assert KINDS["brokers"].read()["mom"]["settings"] == {"max_attempts": 3, "credit": 50, "revoked": "close"}
 
 
-def test_the_password_of_a_bridge_is_taken_and_not_told(inside: Client) -> None:
+def test_the_password_of_a_bridge_is_stored_and_not_shown(inside: Client) -> None:
     fields = {
         "name": "plant", "hostname": "p7", "port": "61613", "protocol": "stomp", "user": "b1", "retry_s": "5",
         "idle_s": "60", "scan_s": "30", "park_after": "0", "path": "/ws", "host": "/", "desired": "running",
@@ -107,7 +107,7 @@ def test_the_password_of_a_bridge_is_taken_and_not_told(inside: Client) -> None:
     assert "must be between 1 and 65535" in page
 
 
-def test_a_bridge_without_a_port_takes_that_of_its_protocol(inside: Client) -> None:
+def test_a_bridge_without_a_port_uses_that_of_its_protocol(inside: Client) -> None:
     fields = {
         "name": "plant", "hostname": "p7", "port": "", "protocol": "stomps", "retry_s": "5", "idle_s": "60",
         "scan_s": "30", "park_after": "0", "path": "/ws", "host": "/", "desired": "paused", "stalled_s": "60",

@@ -1,4 +1,4 @@
-"""Who may see which page, and what is not there."""
+"""Access to pages, and unknown names."""
 
 import pytest
 from django.contrib.auth.models import User
@@ -35,7 +35,7 @@ def test_pages_of_the_configuration_are_for_administrators(client: Client, john:
     assert client.post(address, {"name": "x"}).status_code == 403
 
 
-def test_the_way_around_leads_only_where_one_may_go(client: Client, inside: Client, john: User) -> None:
+def test_navigation_contains_only_permitted_pages(client: Client, inside: Client, john: User) -> None:
     assert "/console/users/" in inside.get("/console/").content.decode()
     client.force_login(john)
     assert "/console/users/" not in client.get("/console/").content.decode()
@@ -49,24 +49,24 @@ def test_the_way_around_leads_only_where_one_may_go(client: Client, inside: Clie
         if not page.endswith(("/back", "/export", "/one", "/steer", "/test", "/clone", "/orphan/remove"))
     ],
 )
-def test_every_page_can_be_drawn_with_nothing_configured(inside: Client, address: str) -> None:
+def test_every_page_renders_without_configuration(inside: Client, address: str) -> None:
     assert inside.get(address).status_code == 200
 
 
 @pytest.mark.parametrize("kind", ["rules", "users", "groups", "brokers", "bridges"])
 @pytest.mark.parametrize("name", ["", "not-there", "\0", "x" * 5000, "ü/../%2e"])
-def test_a_name_that_is_not_there_is_not_found(inside: Client, kind: str, name: str) -> None:
+def test_an_unknown_name_is_not_found(inside: Client, kind: str, name: str) -> None:
     assert inside.get(f"/console/{kind}/edit", {"name": name}).status_code == 404
     assert inside.post(f"/console/{kind}/remove?name=nothing").status_code == 404
 
 
 @pytest.mark.parametrize("kind", ["rules", "users", "groups", "brokers", "bridges"])
-def test_an_empty_form_is_told_what_it_lacks(inside: Client, kind: str) -> None:
+def test_an_empty_form_shows_its_missing_fields(inside: Client, kind: str) -> None:
     page = sent(inside, f"/console/{kind}/add")
     assert "The changes were not saved." in page and 'id="id_name_error"' in page
 
 
-def test_forms_without_their_secret_are_refused(admin: User) -> None:
+def test_forms_without_a_csrf_token_are_refused(admin: User) -> None:
     strict = Client(enforce_csrf_checks=True)
     strict.force_login(admin)
     assert strict.post("/console/rules/add", a_rule(name="x")).status_code == 403

@@ -17,14 +17,14 @@ from tests.web.console.forms import a_rule, sent
 pytestmark = pytest.mark.django_db
 
 
-def test_without_rules_the_page_says_that_everybody_may_do_everything(inside: Client) -> None:
+def test_without_rules_all_users_may_do_everything(inside: Client) -> None:
     said = "all authenticated users may do everything"
     assert said in inside.get("/console/rules/").content.decode()
     apply(SYSTEM, [Edit("rules", "first", {})])
     assert said not in inside.get("/console/rules/").content.decode()
 
 
-def test_a_rule_is_tried_and_then_saved_with_its_reason(inside: Client) -> None:
+def test_a_rule_is_previewed_and_then_saved_with_its_reason(inside: Client) -> None:
     fields = a_rule(name="billing", conditions="/event/queue == orders", users="john\r\n\r\n jane ")
     page = sent(inside, "/console/rules/add", "preview", **fields)
     assert "not saved yet" in page and "john, jane" in page
@@ -35,7 +35,7 @@ def test_a_rule_is_tried_and_then_saved_with_its_reason(inside: Client) -> None:
     assert "they pay" in inside.get("/console/rules/edit?name=billing").content.decode()
 
 
-def test_a_rule_for_somebody_who_is_not_there_is_saved_with_a_warning(inside: Client) -> None:
+def test_a_rule_for_an_unknown_user_is_saved_with_a_warning(inside: Client) -> None:
     warning = "there is no user amdin; did you mean admin?"
     fields = a_rule(name="billing", users="amdin")
     assert warning in sent(inside, "/console/rules/add", "preview", **fields)
@@ -43,18 +43,18 @@ def test_a_rule_for_somebody_who_is_not_there_is_saved_with_a_warning(inside: Cl
     assert "Rule billing was created." in page and warning in page
 
 
-def test_a_condition_that_cannot_be_read_is_shown_with_its_place(inside: Client) -> None:
+def test_an_invalid_condition_is_shown_with_its_position(inside: Client) -> None:
     page = sent(inside, "/console/rules/add", **a_rule(name="x", conditions="/event/queu == a"))
     assert "line 1 column 1" in page and "did you mean /event/queue" in page
     assert not Rule.objects.exists()
 
 
-def test_a_name_that_is_taken_is_said_beside_the_name(inside: Client) -> None:
+def test_a_taken_name_is_reported_at_its_field(inside: Client) -> None:
     apply(SYSTEM, [Edit("rules", "first", {})])
     assert "a rule named first already exists" in sent(inside, "/console/rules/add", **a_rule(name="first"))
 
 
-def test_who_was_faster_is_named_and_both_sayings_are_shown(inside: Client) -> None:
+def test_a_conflict_shows_its_author_and_both_versions(inside: Client) -> None:
     version = apply(SYSTEM, [Edit("rules", "first", {"comment": "one"})]).version
     apply(actions.By("mary", actions.API, reason="in a hurry"), [Edit("rules", "first", {"comment": "two"})])
     fields = a_rule(comment="three", version=str(version))
@@ -68,7 +68,7 @@ def test_who_was_faster_is_named_and_both_sayings_are_shown(inside: Client) -> N
     assert KINDS["rules"].read()["first"]["comment"] == "three"
 
 
-def test_what_a_file_says_is_shown_with_its_place_and_not_changed(inside: Client) -> None:
+def test_a_rule_of_a_file_is_shown_with_its_position_and_read_only(inside: Client) -> None:
     apply(SYSTEM, [Edit("rules", "filed", {}, origin="zero.config:31")])
     page = inside.get("/console/rules/edit?name=filed").content.decode()
     assert "Managed by zero.config:31" in page and 'value="save"' not in page
@@ -77,7 +77,7 @@ def test_what_a_file_says_is_shown_with_its_place_and_not_changed(inside: Client
     assert "zero.config:31" in inside.get("/console/rules/remove?name=filed").content.decode()
 
 
-def test_a_rule_moves_past_its_neighbour_wherever_they_stand(inside: Client) -> None:
+def test_a_rule_moves_past_its_neighbour_at_any_position(inside: Client) -> None:
     for name, position in (("a", 10), ("b", 10), ("c", 11)):
         apply(SYSTEM, [Edit("rules", name, {"position": position})])
     for name, action, order in (
@@ -90,7 +90,7 @@ def test_a_rule_moves_past_its_neighbour_wherever_they_stand(inside: Client) -> 
         assert "".join(KINDS["rules"].read()) == order
 
 
-def test_a_rule_is_explained_and_each_one_before_it(inside: Client, john: User) -> None:
+def test_an_explanation_contains_the_deciding_rule_and_each_earlier_one(inside: Client, john: User) -> None:
     apply(SYSTEM, [Edit("rules", "orders", {"conditions": "/event/queue == orders", "users": ["mary"]})])
     apply(SYSTEM, [Edit("rules", "all-mine", {"users": ["john"]})])
     apply(SYSTEM, [Edit("rules", "never-asked", {})])
@@ -110,7 +110,7 @@ def test_a_rule_is_explained_and_each_one_before_it(inside: Client, john: User) 
     assert 'id="id_destination_error"' in page and 'id="id_address_error"' in page
 
 
-def test_everybody_may_ask_about_himself_alone(client: Client, john: User) -> None:
+def test_users_can_only_check_their_own_access(client: Client, john: User) -> None:
     for place, name in enumerate(("mary", "john")):
         apply(SYSTEM, [Edit("rules", f"{name}s", {"users": [name], "position": place})])
     client.force_login(john)
@@ -128,7 +128,7 @@ def test_without_a_node_the_page_of_denials_says_so(inside: Client) -> None:
     ("name", "quoted"),
     [("orders.new", "orders.new"), ('a "b\\', '"a \\"b\\\\"'), ("a b", '"a b"'), ("(x)", '"(x)"')],
 )
-def test_conditions_out_of_an_event_hold_for_it(name: str, quoted: str) -> None:
+def test_conditions_made_from_an_event_match_it(name: str, quoted: str) -> None:
     event = Event("john", method="POST", queue=name)
     conditions = conditions_of(event)
     assert conditions == f"/event/queue == {quoted} && /event/method == POST"

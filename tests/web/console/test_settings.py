@@ -1,4 +1,4 @@
-"""Settings: what a browser remembers, the environment, saved views."""
+"""Settings of the browser, the environment, saved views."""
 
 import pytest
 from django.contrib.auth.models import User
@@ -14,9 +14,7 @@ pytestmark = pytest.mark.django_db
 A_PROFILE = {"language": "", "zone": "", "theme": "", "density": "", "keys": ""}
 
 
-def test_what_one_chooses_is_kept_by_cookies_of_the_browser_and_shown_again(
-    client: Client, john: User
-) -> None:
+def test_settings_of_the_browser_are_kept_in_cookies(client: Client, john: User) -> None:
     client.force_login(john)
     sent(
         client, "/console/settings/", **{**A_PROFILE, "zone": "Europe/Berlin", "theme": "dark", "keys": "off"}
@@ -43,13 +41,13 @@ def test_the_environment_has_a_name_and_a_colour_on_every_page(inside: Client) -
     assert KINDS["brokers"].read()["mom"]["colour"] == "violet"
 
 
-def test_the_environment_is_named_by_administrators_alone(client: Client, john: User) -> None:
+def test_only_administrators_name_the_environment(client: Client, john: User) -> None:
     client.force_login(john)
     assert client.post("/console/settings/environment", {"environment": "x"}).status_code == 403
     assert "Environment" not in client.get("/console/settings/").content.decode()
 
 
-def test_ones_tokens_are_on_the_page_of_settings(client: Client, admin: User, john: User) -> None:
+def test_own_tokens_are_on_the_page_of_settings(client: Client, admin: User, john: User) -> None:
     actions.create_token(SYSTEM, admin, "of the admin")
     actions.create_token(SYSTEM, john, "laptop")
     client.force_login(john)
@@ -59,9 +57,7 @@ def test_ones_tokens_are_on_the_page_of_settings(client: Client, admin: User, jo
     assert "1 of other users" in client.get("/console/settings/").content.decode()
 
 
-def test_a_view_is_an_address_with_a_name_of_ones_own_or_for_everybody(
-    client: Client, admin: User, john: User
-) -> None:
+def test_a_view_is_a_named_address_private_or_shared(client: Client, admin: User, john: User) -> None:
     client.force_login(admin)
     address = "/console/audit/?author=john"
     assert (
@@ -79,7 +75,7 @@ def test_a_view_is_an_address_with_a_name_of_ones_own_or_for_everybody(
     assert ">ours</a>" in page and ">mine</a>" not in page
 
 
-def test_a_view_leads_nowhere_but_into_the_console(inside: Client) -> None:
+def test_a_view_must_be_an_address_of_the_console(inside: Client) -> None:
     for address in (
         "https://example.org/console/",
         "//example.org/console/",

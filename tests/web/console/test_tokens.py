@@ -30,7 +30,7 @@ def secret_on(page: str) -> str:
     return found[1]
 
 
-def test_a_token_is_shown_once_with_lines_to_copy(client: Client, john: User) -> None:
+def test_a_token_is_shown_once_with_example_code(client: Client, john: User) -> None:
     client.force_login(john)
     reply = client.post("/console/tokens/add", {**a_token(), "reason": "for the train"})
     assert "no-store" in reply["Cache-Control"]
@@ -64,7 +64,7 @@ def test_a_token_may_have_fewer_rights_than_its_owner(client: Client, john: User
     assert "1 to 100 grants" in sent(client, "/console/tokens/add", **a_token(name="none", limited="yes"))
 
 
-def test_tokens_of_others_are_shown_to_administrators_alone(client: Client, admin: User, john: User) -> None:
+def test_only_administrators_see_tokens_of_others(client: Client, admin: User, john: User) -> None:
     actions.create_token(SYSTEM, admin, "of the admin")
     actions.create_token(SYSTEM, john, "of john")
     client.force_login(john)

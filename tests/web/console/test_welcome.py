@@ -1,4 +1,4 @@
-"""The first run: it is shown once, and each of its steps does what it says."""
+"""The first steps: shown once, and the effect of each step."""
 
 import re
 
@@ -28,7 +28,7 @@ def test_the_one_time_link_of_a_new_broker_leads_to_the_first_run_and_later_to_t
     assert led_to(client, admin) == "/console/"
 
 
-def test_somebody_who_may_not_configure_is_led_to_the_overview(client: Client, john: User) -> None:
+def test_users_without_administer_are_redirected_to_the_overview(client: Client, john: User) -> None:
     assert led_to(client, john) == "/console/"
     assert client.get("/console/welcome/").status_code == 403
 
@@ -43,7 +43,7 @@ def test_the_steps_name_the_environment_and_set_the_password(inside: Client, adm
     assert admin.check_password("a fine password 77")
 
 
-def test_lines_to_copy_have_a_token_for_that_queue_when_asked(inside: Client, admin: User) -> None:
+def test_example_code_has_a_token_for_the_queue_on_request(inside: Client, admin: User) -> None:
     page = inside.get("/console/welcome/?step=3").content.decode()
     assert "curl -u admin" in page and not Token.objects.exists()
     first, second = (sent(inside, "/console/welcome/", "token") for _ in range(2))
