@@ -48,7 +48,7 @@ def test_a_limit_is_previewed_saved_and_reverted(page: Page, broker: BrokerProce
 
 def test_example_code_works_with_a_token_created_on_the_page(page: Page, broker: BrokerProcess) -> None:
     assert broker.request("PUT", "/api/v1/queues/used", json_body={}).status == 201
-    page.goto("/console/queues/one?name=used&tab=use")
+    page.goto("/console/queues/one?name=used&tab=connect")
     page.get_by_role("button", name="Create a token…").click()
     page.get_by_role("dialog").get_by_role("button", name="Create token").click()
     secret = page.locator("code.secret").inner_text()

@@ -1,4 +1,4 @@
-"""The pages of one queue or topic. Each tab has its own address: `queues/one?name=orders&tab=use`."""
+"""The pages of one queue or topic. Each tab has its own address: `queues/one?name=orders&tab=connect`."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ class QueuePage(Page):
         "routing": _("Routing"),
         "history": _("History"),
         "settings": _("Settings"),
-        "use": _("Connect"),
+        "connect": _("Connect"),
     }
     #: the tabs of special destinations
     _tabs_of: ClassVar[dict[str, tuple[str, ...]]] = {
         TEMPORARY: (),
-        SYSTEM: ("use",),
+        SYSTEM: ("connect",),
         PATTERN: ("settings",),
     }
 
@@ -132,7 +132,7 @@ class TopicPage(QueuePage):
         "routing": _("Routing"),
         "history": _("History"),
         "settings": _("Settings"),
-        "use": _("Connect"),
+        "connect": _("Connect"),
     }
 
 
