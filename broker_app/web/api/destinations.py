@@ -200,7 +200,7 @@ class SaidAboutQueue(Said):
         if node is None:
             raise Refusal("not-active", "This process serves pages; a broker is elsewhere.")
         try:
-            ask(node, node.rest.remove_queue(address, force=truth(request.query_params.dict(), "force")))
+            ask(node, node.delete_queue(address, force=truth(request.query_params.dict(), "force")))
         except Refusal as refusal:
             if refusal.name != "not-found" or not had:
                 raise

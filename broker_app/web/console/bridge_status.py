@@ -70,7 +70,7 @@ def all_bridges(request: HttpRequest) -> tuple[Facts | None, StrPromise | str]:
     if node is None:
         return None, NO_NODE
     try:
-        return ask(node, node.rest.bridges()), ""
+        return ask(node, node.list_bridges()), ""
     except Refusal as refusal:
         return None, refusal.detail
 
@@ -81,7 +81,7 @@ def one_bridge(request: HttpRequest, name: str) -> tuple[Facts | None, StrPromis
     if node is None:
         return None, NO_NODE
     try:
-        return ask(node, node.rest.bridge(name)), ""
+        return ask(node, node.find_bridge(name)), ""
     except Refusal as refusal:
         return None, refusal.detail
 

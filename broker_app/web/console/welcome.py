@@ -129,7 +129,7 @@ def _without_queue(node: Node) -> Refusal | None:
     deadline = time.monotonic() + _PATIENCE_S
     while True:
         try:
-            ask(node, node.rest.remove_queue(f"/queue/{QUEUE}", force=True))
+            ask(node, node.delete_queue(f"/queue/{QUEUE}", force=True))
         except Refusal as refusal:
             if refusal.name == "not-found":
                 return None
