@@ -1,7 +1,7 @@
 /** Loads modules while a page is shown, even if the broker is unavailable at that moment. */
 
 const DELAY_MS = 1_000;
-/** How soon a page is loaded again that has been so already. */
+/** The minimum time between two reloads of a page. */
 const RELOAD_MS = 10_000;
 const RELOADED = "mom.reloaded";
 
@@ -22,7 +22,7 @@ export async function loadModule<Module>(load: () => Promise<Module>): Promise<M
   }
 }
 
-/** Waits until the broker answers for a file beside the missing one. */
+/** Wait until the broker responds. */
 async function answering(): Promise<void> {
   while (!(await fetch(import.meta.url, { cache: "no-store" }).then((reply) => reply.status < 500, () => false))) {
     await pause(DELAY_MS);

@@ -10,7 +10,7 @@ const exactJson = JSON as typeof JSON & {
   isRawJSON?: (value: unknown) => value is RawJson;
 };
 
-/** The member of an answer of the API that is somebody's own JSON, a message's body. */
+/** The member of API responses with the JSON body of a message. */
 const BODY = "body";
 /** So many digits a number of JavaScript always holds. */
 const HELD_DIGITS = 15;

@@ -32,7 +32,7 @@ const FRAME = frameOf(document);
 /** The address of what is drawn now; the address bar is ahead of it while a page is on its way. */
 let shown = new URL(location.href);
 let focused: string | undefined;
-/** How far the page was scrolled that Back leads to. */
+/** The scroll position of the page that Back leads to. */
 let scrolled: number | undefined;
 
 /** Go to a page of the console. */
@@ -59,7 +59,7 @@ export function startNavigation(arrived: () => void): void {
   on("after:request", ({ ctx }, event) => {
     const answer = new DOMParser().parseFromString(ctx.text, "text/html");
     if (frameOf(answer) === FRAME) return;
-    // Signed out, as somebody else, in another language, of another version, or no page of ours: whole, then.
+    // Load the page completely after changes of user, language or version, and for other pages.
     if (!answersForm(ctx) || answer.querySelector("#main") !== null) return leave(ctx.response!.raw.url, event);
     // A refusal of a form has no address of its own.
     const content = answer.querySelector("main")?.innerHTML ?? `<h1>${ctx.response!.raw.status}</h1>`;
@@ -75,7 +75,7 @@ export function startNavigation(arrived: () => void): void {
   on("after:swap", ({ ctx }) => {
     const before = shown;
     shown = addressOf(ctx);
-    // What was opened over the page has led somewhere.
+    // Close menus and dialogs after navigation.
     for (const open of document.querySelectorAll<HTMLElement>(":popover-open")) open.hidePopover();
     arrived();
     settle(before);
@@ -120,7 +120,7 @@ function sentForm({ sourceElement }: Context): HTMLFormElement | null {
   return sourceElement instanceof HTMLFormElement ? sourceElement : null;
 }
 
-/** Whether this is what a form was answered with at once: nothing that has an address to be asked for again. */
+/** Whether this is the direct response of a form, which has no address of its own. */
 function answersForm({ request, response }: Context): boolean {
   return request.method !== "GET" && !response!.raw.redirected;
 }
@@ -134,7 +134,7 @@ function leave(address: string, event: Event): void {
   location.assign(address);
 }
 
-/** What has to be the same for a page to fit into this frame: who looks, in which language, with which code. */
+/** Properties that must match for a page to fit into this frame: user, language and version. */
 function frameOf(page: Document): string {
   const script = page.querySelector<HTMLScriptElement>("head script[type=module]")?.getAttribute("src");
   return JSON.stringify([page.documentElement.lang, page.body.dataset.user, script, page.querySelector("#main") !== null]);
@@ -153,7 +153,7 @@ function keepScroll(): void {
   history.replaceState({ ...history.state, scroll }, "");
 }
 
-/** Puts the focus and the scrolling where somebody who reads on expects them. */
+/** Set focus and scroll position of a new page. */
 function settle(before: URL): void {
   const main = document.querySelector<HTMLElement>("#main")!;
   const wrong = main.querySelector<HTMLElement>("[aria-invalid=true]");
@@ -170,7 +170,7 @@ function settle(before: URL): void {
   heading?.focus({ preventScroll: true });
 }
 
-/** How the focused element is found again when it was drawn anew. */
+/** A selector that finds the focused element after an update. */
 function traitOf(element: Element | null): string | undefined {
   if (element === null || element === document.body) return undefined;
   if (element.id) return `#${CSS.escape(element.id)}`;

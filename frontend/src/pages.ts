@@ -14,7 +14,7 @@ export function queuesPage(asked: Record<string, string>): string {
   return consolePage(`queues/?${new URLSearchParams(asked)}`);
 }
 
-/** The page of a destination, at one of its tabs, with what else its address says. */
+/** The page of a destination, with a tab and further parameters. */
 export function pageOf(destination: string, tab = "", more: Record<string, string> = {}): string {
   const query = new URLSearchParams({ name: bareName(destination), ...(tab && { tab }), ...more });
   return `${basePath}console/${isQueue(destination) ? "queues" : "topics"}/one?${query}`;

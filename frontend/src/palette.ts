@@ -216,7 +216,7 @@ async function named(list: string, sought: string): Promise<Named[]> {
   }
 }
 
-/** Bridges are few, and not for everybody to see. */
+/** Bridges are few, and some users may not list them. */
 async function bridgesNamed(query: string): Promise<Named[]> {
   try {
     const { items } = await read<{ items: Named[] }>("bridges", { limit: 500 });

@@ -9,7 +9,7 @@ function rows(): HTMLElement[] {
   return [...document.querySelectorAll<HTMLElement>(ROWS)].filter((row) => row.offsetParent !== null && handle(row) !== null);
 }
 
-/** What takes the focus for its row: what opens it before what chooses it. */
+/** The element of a row that takes the focus: its link, else its checkbox. */
 function handle(row: Element): HTMLElement | null {
   for (const selector of ["a.row, th a", "button[aria-expanded]", "a[href]", "input[type=checkbox]", "button"]) {
     const found = row.querySelector<HTMLElement>(selector);
@@ -29,7 +29,7 @@ function move(step: 1 | -1): void {
   if (row) handle(row)?.focus();
 }
 
-/** Presses what the row has for it, or else the page: buttons say by `data-key` which key they answer to. */
+/** Click the button of the row, or else of the page, that has this `data-key`. */
 function pressed(selector: string, inRow = false): void {
   const found = current()?.querySelector<HTMLElement>(selector) ?? (inRow ? null : document.querySelector<HTMLElement>(`#main ${selector}`));
   found?.click();

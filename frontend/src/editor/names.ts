@@ -1,4 +1,4 @@
-/** Existing names for completion, requested by prefix. Users who may not list them get none. */
+/** Existing names for completion, requested by prefix; none if the user may not list them. */
 
 import { read } from "../live/requests.ts";
 

@@ -10,8 +10,10 @@ import { Island } from "./island.ts";
 
 const AT_ONCE = 100;
 const MOST_REREAD = 500;
-/** How soon it is read again what does not come by itself: newcomers, and the sums of folded branches, which
- * cost the broker a look at each destination. */
+/**
+ * The interval of reloading what is not pushed: new names, and sums of collapsed branches, for which the broker visits
+ * every destination.
+ */
 const REREAD_MS = 10_000;
 const SUMS_MS = 30_000;
 const RETRY_MS = 5_000;
@@ -32,7 +34,7 @@ interface Answer {
   next: string | null;
   count: number;
 }
-/** What a filter finds, level or not. */
+/** Results of a filter, regardless of levels. */
 interface Found {
   items: Leaf[];
   next: string | null;

@@ -22,7 +22,7 @@ export class BridgeSteps extends HTMLElement {
     this.#tools.className = "tools acts";
     this.#form.append(this.#tools);
     this.#form.addEventListener("keydown", (event) => {
-      // Enter in a field goes on, as the page text; it does not save.
+      // Enter in a field goes to the next step; it does not save.
       if (event.key !== "Enter" || !(event.target instanceof HTMLInputElement) || this.#isLast) return;
       event.preventDefault();
       void this.#go(this.#at + 1);

@@ -16,7 +16,7 @@ export interface Line {
   tone: "accent" | "good" | "warn" | "bad" | "quiet";
   /** `steps` for what changes at once, such as a number of consumers. */
   form?: "line" | "area" | "steps";
-  /** Broken, so that two lines can be told apart without their colours. */
+  /** Dashed, so that lines can be distinguished without colours. */
   dashed?: boolean;
 }
 
@@ -28,7 +28,7 @@ export interface Mark {
   href?: string;
 }
 
-/** What the numbers are; those of `rate` come as messages in a step, and are shown as messages a second. */
+/** The unit. Values of `rate` are messages per step, and are shown as messages per second. */
 export type Unit = "count" | "rate" | "seconds" | "bytes";
 
 const WRITTEN: Record<Unit, (value: number) => string> = {
@@ -53,11 +53,9 @@ const SHOWN_MARKS = 20;
 const LONG_S = 12 * 3600;
 
 /**
- * A chart over time with a table that says the same.
- *
- * Attributes: `heading`, `unit`, `sync` (charts of one name move their cursors together), `height` in pixels, and `unlisted` where
- * another chart of the page lists the marks. Properties:
- * `lines`, `columns` (a new object draws anew, so appending is giving another one) and `marks`. Without columns it is loading.
+ * A chart over time, and the same values as a table. Attributes: `heading`, `unit`, `sync` (charts with the same name
+ * have a common cursor), `height` in pixels, and `unlisted` if another chart of the page lists the marks. Properties:
+ * `lines`, `columns` (assign a new object to redraw) and `marks`. Without columns it shows that it is loading.
  */
 export class Chart extends Island {
   static override properties = {
@@ -138,7 +136,7 @@ export class Chart extends Island {
     const place = this.#place.value;
     if (!place || !this.columns) return this.#discard();
     place.style.minHeight = `${this.height}px`;
-    // What uPlot takes only when it is made.
+    // Options that uPlot accepts only when it is created.
     const made = JSON.stringify([this.lines, this.unit, this.sync, this.columns.step_s]);
     if (this.#plot === undefined || made !== this.#plotted) {
       this.#discard();

@@ -3,11 +3,9 @@ import { completionOf, highlightingOf } from "../editor/languages.ts";
 import { diagnosticsOn } from "../editor/diagnostics.ts";
 
 /**
- * A text that a machine reads, with line numbers, completion and marks where it is wrong. It stands around the
- * textarea that is there without it, and keeps that filled: forms are sent as ever.
- *
- * The editor lives in a shadow root. There its style is an adopted sheet, which a strict policy of content
- * allows; and what is around it cannot be broken by it.
+ * A code editor with line numbers, completion and error marks. It wraps a textarea, which works without it and is kept
+ * up to date, so forms are submitted as usual. The editor lives in a shadow root: its adopted style sheet is allowed by
+ * a strict CSP, and styles do not interfere.
  */
 class CodeEditor extends HTMLElement {
   #editor: Editor | undefined;

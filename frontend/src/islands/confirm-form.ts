@@ -1,8 +1,9 @@
 import { confirmAction } from "../confirm-dialog.ts";
 
 /**
- * Asks before a form is sent by one of its buttons: `data-title` and `data-effect` of the button say what and what
- * follows, `data-typed` what is typed in production, `data-danger` that it destroys. The reason goes with the form.
+ * Asks for confirmation before a button submits its form: `data-title` and `data-effect` of the button are the texts,
+ * `data-typed` is the text to type in production, `data-danger` marks destructive actions. The reason is submitted with
+ * the form.
  */
 export class ConfirmForm extends HTMLElement {
   connectedCallback(): void {

@@ -12,7 +12,7 @@ import type { Consumer as Subscribed } from "../view/connection.ts";
 import { NONE, ago, count, duration, fullTime, rate } from "../view/format.ts";
 import { Island } from "./island.ts";
 
-/** As one of a connection, and whose it is. */
+/** A consumer with its connection. */
 interface Consumer extends Omit<Subscribed, "waiting"> {
   connection: string | null;
   user: string;
@@ -54,7 +54,7 @@ export class ConsumerList extends Island {
   }
 
   protected override willUpdate(): void {
-    // Whether it is there is seen first: of what is missing, nothing is asked.
+    // Consumers are requested only if the destination exists.
     const { facts, fault, isMissing } = liveDestination(this.kind, this.name);
     if (this.#begun || isMissing || (facts === undefined && fault === undefined)) return;
     this.#begun = true;
@@ -63,7 +63,7 @@ export class ConsumerList extends Island {
 
   override connectedCallback(): void {
     super.connectedCallback();
-    // Who comes and goes is told at once, how far each is has to be asked.
+    // New and closed consumers are pushed; their counts have to be requested.
     this.#unsubscribe = session.subscribe(topicOf("consumer", this.name), () => void this.#read());
     this.#timer = setInterval(() => void (document.hidden || this.#read()), READ_EVERY_MS);
   }
@@ -179,7 +179,7 @@ export class ConsumerList extends Island {
   /** The rates between the last two requests. */
   #measure(consumers: Consumer[], elapsed_s: number): void {
     const before = new Map(this.#consumers?.map((consumer) => [keyOf(consumer), consumer]));
-    // Two readings at once, for somebody came: the former rates say more.
+    // Two requests in quick succession: the former rates are more precise.
     if (elapsed_s < 1 && before.size > 0) return;
     this.#rates = new Map();
     for (const consumer of consumers) {

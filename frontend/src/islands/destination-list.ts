@@ -23,7 +23,7 @@ const CHOICES_OF_ROWS = [100, 500, 1_000];
 const AT_ONCE = 500;
 const TYPING_MS = 200;
 const TICK_MS = 1_000;
-/** How often it is seen whether the rows are still in order. */
+/** The interval of checking whether the rows are still in order. */
 const ORDER_TICKS = 3;
 
 /**
@@ -45,7 +45,7 @@ export class DestinationList extends Island {
   /** The error of the last request, and the time of the rows that are shown. */
   #fault = "";
   #readAt = "";
-  /** How many there are without a filter, once it is known that the filter hides them all. */
+  /** The number of destinations without the filter, if none matches. */
   #unfiltered: number | undefined;
   /** Counts readings: only the latest counts. */
   #readings = 0;
@@ -63,7 +63,7 @@ export class DestinationList extends Island {
 
   override connectedCallback(): void {
     super.connectedCallback();
-    // The broker's second is ours, so that all that it changes is drawn in one frame; who may not hear it has a clock.
+    // Rows are updated with the broker's report of each second, or by a timer without the right to subscribe.
     const ticker = setInterval(() => nodeStatus.polled && this.#tick(), TICK_MS);
     this.#leave = [
       this.#keys(),
@@ -164,7 +164,7 @@ export class DestinationList extends Island {
       this.#chosen.delete(row.figures.name);
     } else if (!gone && !row) this.#newcomers += 1;
     else return;
-    // What was empty shows its first row by itself.
+    // An empty list shows its first row at once.
     if (this.#page?.items.length === 0) void this.#read();
     this.requestUpdate();
   }

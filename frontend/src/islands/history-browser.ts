@@ -20,7 +20,7 @@ const PAGE = 50;
 /** Where one can begin: the value of `from` in the address, in seconds before now where it is a time. */
 const BEGINNINGS = ["first", "60", "3600", "86400", "last"] as const;
 
-/** What a topic retains. The address is the state: `from` (first, last, seq:…, seconds before now), `message`, `tail`. */
+/** The retained messages of a topic. The state is in the address: `from` (first, last, seq:…, seconds before now), `message`, `tail`. */
 export class HistoryBrowser extends Island {
   static override properties = { topic: {} };
 

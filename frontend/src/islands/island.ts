@@ -1,9 +1,8 @@
 import { LitElement } from "lit";
 
 /**
- * An element that draws itself into the page's own tree, so that the page's style and labels reach it.
- *
- * The mark `data-island` tells what is exchanged around it to leave its inside alone.
+ * An element that renders into the light DOM, so that styles and labels of the page apply. The attribute `data-island`
+ * keeps its content when the page around it is replaced.
  */
 export class Island extends LitElement {
   override connectedCallback(): void {

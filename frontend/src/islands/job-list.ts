@@ -14,7 +14,7 @@ import { outcomeOf } from "./job-toast.ts";
 
 const PAGE = 50;
 const PATIENCE_MS = 500;
-/** Where progress cannot be heard, jobs that run are asked for so often. */
+/** The interval of polling running jobs without a subscription. */
 const POLL_MS = 5_000;
 
 /** Jobs, the newest first: one's own, and those on queues that one may browse. The address has the page: `after`. */

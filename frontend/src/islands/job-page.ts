@@ -133,7 +133,7 @@ export class JobPage extends Island {
     return html`<dl class="pairs">${facts.map(([name, value]) => (value ? html`<dt>${name}</dt><dd>${value}</dd>` : nothing))}</dl>`;
   }
 
-  /** Those messages of which something else became than was wanted. */
+  /** Messages that were not processed. */
   #results(job: Job): TemplateResult | typeof nothing {
     if (this.#problems === undefined || this.#problems.length === 0) return nothing;
     const bare = placeOf(job.source);

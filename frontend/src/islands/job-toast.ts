@@ -9,7 +9,7 @@ import { showToast } from "../toasts.ts";
 import { count } from "../view/format.ts";
 import { Island } from "./island.ts";
 
-/** How long what came of it stays. */
+/** How long the result is shown. */
 const SHOWN_MS = 12_000;
 
 /** A job that was just begun, at the edge of the page: how far it is, Cancel, then what came of it, with Undo. */
@@ -82,7 +82,7 @@ export class JobToast extends Island {
   }
 }
 
-/** What became of its messages, in a few words. */
+/** A summary of the results. */
 export function outcomeOf(job: Job): string {
   const parts = [ngettext("{count} done", "{count} done", job.done)];
   if (job.refused) parts.push(ngettext("{count} refused", "{count} refused", job.refused));

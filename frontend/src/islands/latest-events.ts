@@ -10,7 +10,7 @@ import { Island } from "./island.ts";
 const SHOWN = 10;
 const EVERY_MS = 30_000;
 
-/** What happened last. */
+/** The latest events. */
 export class LatestEvents extends Island {
   readonly #polling = new Polling<{ items: LoggedEvent[] }>(
     this,

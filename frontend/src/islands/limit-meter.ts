@@ -7,7 +7,7 @@ import { Island } from "./island.ts";
 
 const NEARLY = 0.8;
 
-/** How much of one limit of a queue is used; nothing where there is no limit. */
+/** The used share of a limit of a queue; empty without a limit. */
 export class LimitMeter extends Island {
   static override properties = { name: {}, used: {}, limit: {} };
 

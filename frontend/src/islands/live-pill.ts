@@ -28,7 +28,7 @@ export class LivePill extends Island {
     clearInterval(this.#ticker);
   }
 
-  /** What the broker tells each second draws the pill, together with all else that it changes, in one frame. */
+  /** The broker's report of each second updates the pill, in one frame with all other changes. */
   #tick(): void {
     if (session.status.kind !== "live" || (nodeStatus.ageS ?? Infinity) > AWAITED_S) this.requestUpdate();
   }

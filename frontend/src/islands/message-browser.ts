@@ -25,7 +25,7 @@ const PAGE = 50;
 /** Shares of dead letters that are named in the line of facts. */
 const NAMED = 5;
 const SHOWN_HEADERS = 3;
-/** Headers that say how a message died: the line of facts, its path and its reason show them. */
+/** Headers with the reason of dead letters, which are shown elsewhere. */
 const OF_DEATH = /^(origin|origin-topic|sent-at|dead-.*)$/;
 
 /**
@@ -54,7 +54,7 @@ export class MessageBrowser extends Island {
   #selected = new Map<string, Message>();
   /** The opened message, where it is not on the page that is shown. */
   #apart: Message | "gone" | undefined;
-  /** How the queue moved since it was read: what came in and what went out. */
+  /** Changes of the queue since it was loaded: messages in and out. */
   #moved = false;
   #unbind: (() => void) | undefined;
   readonly #retrying = new Retry(this, () => void this.#read());
@@ -76,7 +76,7 @@ export class MessageBrowser extends Island {
     document.addEventListener("mom:job-ended", this.#jobEnded);
     let beginning = true;
     this.#unhear = session.subscribe(`/topic/$mom.stats.${inTopic(this.queue)}`, () => {
-      // What is told first is what was there already.
+      // The first report is the current state.
       if (!beginning) this.#changed();
       beginning = false;
     });
@@ -107,7 +107,7 @@ export class MessageBrowser extends Island {
 
   // ------------------------------------------------------------------ reading
 
-  /** Reads what the address asks for; with `on`, goes on where a search stopped. What is shown stays meanwhile. */
+  /** Load the page in the address; with `on`, continue a search that stopped. The current page stays visible meanwhile. */
   async #read(on = false): Promise<void> {
     const asked = this.#asked;
     this.#state = "loading";
@@ -165,7 +165,7 @@ export class MessageBrowser extends Island {
   }
 
   async #rights(): Promise<void> {
-    // A queue that does not exist yet tells no rights; then nothing is there to be done either.
+    // The rights on a queue that does not exist are unknown, and not needed.
     this.#may ??= await rightsTo(this.queue).catch(() => undefined);
     this.requestUpdate();
   }
@@ -255,7 +255,7 @@ export class MessageBrowser extends Island {
   }
 
   async #toggleTail(): Promise<void> {
-    // What came meanwhile is in the list, too.
+    // New messages are in the list, too.
     if (this.#isTail) this.#reload();
     else await loadModule(() => import("./message-tail.ts"));
     pageAddress.go({ tail: this.#isTail ? "" : "on", message: "" }, { replace: true });
@@ -543,7 +543,7 @@ export class MessageBrowser extends Island {
   }
 }
 
-/** The end of an id tells messages of one moment apart; its beginning tells the moment, which stands beside it. */
+/** Show the end of an id: its beginning is the time, which is shown next to it. */
 function shortened(id: string): string {
   return id.length > 14 ? `…${id.slice(-12)}` : id;
 }

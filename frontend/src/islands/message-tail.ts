@@ -19,8 +19,8 @@ const AGAIN_MS = 2_000;
 type Line = { message: Message } | { skipped: number; key: string };
 
 /**
- * What comes to a queue or topic while one looks. Bounded on both sides: the broker sends so many a second and counts the
- * others; the page keeps the last ones. Paused, it still listens, and says how many came meanwhile.
+ * New messages of a queue or topic. The broker limits the rate and counts skipped messages; the page keeps the last
+ * ones. While paused, it still receives, and counts new messages.
  */
 export class MessageTail extends Island {
   static override properties = { address: {} };
@@ -46,7 +46,7 @@ export class MessageTail extends Island {
     this.#listening?.abort();
   }
 
-  /** Reads the stream, and begins again when it breaks, until the element is gone. */
+  /** Read the stream, and reconnect when it breaks, until the element is removed. */
   async #listen(): Promise<void> {
     this.#listening?.abort();
     const listening = (this.#listening = new AbortController());
@@ -97,7 +97,7 @@ export class MessageTail extends Island {
     if (this.#meanwhile !== undefined) this.#meanwhile += messages;
     else this.#lines = [line, ...this.#lines].slice(0, KEPT);
     if (this.#drawing) return;
-    // However many come at once, the page is drawn once for them.
+    // Messages that arrive together cause one update.
     this.#drawing = true;
     requestAnimationFrame(() => {
       this.#drawing = false;

@@ -21,7 +21,7 @@ const AGES: Line[] = [
   { key: "wait_p95_s", label: gettext("time to delivery, p95"), tone: "accent", dashed: true },
 ];
 
-/** What the node moved and what waited, over one range and under one cursor. */
+/** Throughput, waiting messages and latency of the node, with a common range and cursor. */
 export class NodeCharts extends Island {
   constructor() {
     super();

@@ -6,14 +6,14 @@ import { gettext } from "../gettext.ts";
 import { NONE, count, duration, rate } from "../view/format.ts";
 import { Island } from "./island.ts";
 
-/** A message that waits longer is marked: it is what the alert rule `oldest` says from the start. */
+/** Older messages are marked: the threshold of the built-in alert rule `oldest`. */
 const LONG_S = 300;
 
 interface Figure {
   label: string;
   href: string;
   value: (node: DestinationStats) => string;
-  /** Whether somebody should look at it. */
+  /** Whether it needs attention. */
   marked?: (node: DestinationStats) => boolean;
 }
 

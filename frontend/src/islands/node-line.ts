@@ -40,7 +40,7 @@ export class NodeLine extends Island {
   }
 }
 
-/** Every time on the page is another one then: it is drawn anew. */
+/** Reload the page, since all times change. */
 function choose(name: string): void {
   keep("mom_zone", name);
   location.reload();

@@ -24,7 +24,7 @@ interface Point {
   y: number;
 }
 
-/** What is connected with the broker: a drawing, and a table that text the same. */
+/** The topology as a diagram and as a table. */
 export class NodeTopology extends Island {
   readonly #polling = new Polling<Forwarding>(
     this,
@@ -68,7 +68,7 @@ export class NodeTopology extends Island {
     const columns = [0, 1, 2].map((column) => vertices.filter((vertex) => vertex.column === column));
     const height = Math.max(...columns.map(({ length }) => length * (HEIGHT + GAP_Y) - GAP_Y)) + 2 * MARGIN;
     const width = 3 * WIDTH + 2 * GAP_X + 2 * MARGIN;
-    /** Where the left upper corner of each is: a column stands in the middle of the height. */
+    /** The upper left corner of each node; columns are centred vertically. */
     const corners = new Map<string, Point>();
     columns.forEach((column, number) => {
       const first = (height - column.length * (HEIGHT + GAP_Y) + GAP_Y) / 2;

@@ -6,7 +6,7 @@ import { showToast } from "../toasts.ts";
 import { Island } from "./island.ts";
 import type { AutoRefresh } from "./auto-refresh.ts";
 
-/** What can be done with how far another broker has come with one of its queues: hand it over, or forget it. */
+/** Actions on the replication offset of another broker's queue: reassign and delete. */
 export class OffsetActions extends Island {
   static override properties = { sender: {}, source: {}, owner: {} };
   declare sender: string;

@@ -23,14 +23,14 @@ interface Result {
   sent: Sent;
   tookMs: number;
   running: boolean;
-  /** What became of the one message: who has it, or why it waits. */
+  /** The status of the message: its consumer, or why it waits. */
   status: string;
   error: string;
 }
 
 /**
- * Publishes a message, or many at a rate, and status what the broker answered. `template` of the address is the id of a message
- * of the queue `from` whose body and headers are filled in; with `replace` that one is removed when the new one is stored.
+ * Publishes one or many messages, and shows the response. `template` in the address is the id of a message of the queue
+ * `from` that fills in body and headers; with `replace` that message is removed when the new one is stored.
  */
 export class PublishForm extends Island {
   static override properties = { destination: {} };
@@ -91,7 +91,7 @@ export class PublishForm extends Island {
     this.requestUpdate();
   }
 
-  /** Text goes into the field, where it can be edited; everything else is sent as it is. */
+  /** Text files are loaded into the field for editing; others are sent unchanged. */
   #takeBytes(name: string, bytes: Uint8Array): void {
     const { text } = sniffBytes(bytes, null);
     this.#file = text === undefined ? { name, bytes } : undefined;
@@ -200,7 +200,7 @@ export class PublishForm extends Island {
       <input name=${name} type="number" min=${min} max=${max} step=${step} .value=${value === undefined ? "" : String(value)} @input=${read} /></label>`;
   }
 
-  /** What few messages need, folded away. */
+  /** Rarely used fields, collapsed. */
   #more(): TemplateResult {
     const draft = this.#draft;
     const used = draft.delay_s || draft.expires_s || draft.reply_to || draft.correlation_id || draft.type || draft.dedup_id;
@@ -303,7 +303,7 @@ export class PublishForm extends Island {
     this.requestUpdate();
   }
 
-  /** Who has it, or why it waits. */
+  /** Its consumer, or why it waits. */
   async #fateOf(destination: string, id: string): Promise<string> {
     const reasons = await why(bareName(destination), id).catch(() => undefined);
     return reasons === undefined ? gettext("A consumer has already received it.") : (reasons[0]?.sentence ?? "");

@@ -20,10 +20,7 @@ interface Delivered {
   body?: unknown;
 }
 
-/**
- * A queue that is empty at first. When a message arrives it shows it, then how it is received, then how it is
- * heard: each when the one before has worked.
- */
+/** The first steps with an empty queue: send a message, receive it, subscribe. Each step appears when the one before has worked. */
 export class QuickStart extends Island {
   static override properties = { queue: {}, receive: {}, listen: {}, received: { state: true }, heard: { state: true }, hears: { state: true } };
 
@@ -45,7 +42,7 @@ export class QuickStart extends Island {
     this.hears = false;
   }
 
-  // A form of the page may remove the queue: nobody listens to it then.
+  // End the subscription before a form of the page removes the queue.
   readonly #leave = () => {
     this.#source?.close();
     this.#source = undefined;
@@ -67,7 +64,7 @@ export class QuickStart extends Island {
     return `queues/${encodeURIComponent(this.queue)}`;
   }
 
-  /** What waits. A queue that there is not yet has nothing. */
+  /** The messages in the queue; none if it does not exist. */
   async #waiting(): Promise<BrowsedMessage[]> {
     const found = await read<Page<{ name: string }>>("queues", { q: this.queue, fields: "name", limit: 500 });
     if (!found.items.some(({ name }) => bareName(name) === this.queue)) return [];

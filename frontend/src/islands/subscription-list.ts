@@ -35,7 +35,7 @@ const STATE_SIGNS: Record<Subscription["state"], { tone: string; shape: string; 
   active: { tone: "good", shape: "●", word: gettext("active") },
 };
 
-/** The durable and shared subscriptions of a topic, who listens besides, and what is kept for replay. */
+/** Durable and shared subscriptions of a topic, connected subscribers, and retained messages. */
 export class SubscriptionList extends Island {
   static override properties = { name: {} };
 
@@ -156,7 +156,7 @@ export class SubscriptionList extends Island {
     await this.#read();
   }
 
-  /** What is kept for replay, and putting it into a queue. */
+  /** Retained messages, and their replay into a queue. */
   #kept(): TemplateResult | typeof nothing {
     const { facts } = liveDestination("topic", this.name);
     const retains = ["retention_s", "retention_bytes"].some((name) => Number(facts?.settings[name]?.value ?? 0) > 0);

@@ -16,7 +16,7 @@ interface Received {
 const KEPT = 50;
 const WAIT_S = 10;
 
-/** Two panes: send here, receive there. Both are the real thing, as programs do it. */
+/** Two panes: send and receive, with the same requests as programs. */
 export class TryIt extends Island {
   static override properties = { kind: {}, name: {} };
 
@@ -73,7 +73,7 @@ export class TryIt extends Island {
       </div>`;
   }
 
-  /** What does not exist yet is made by its first use; whether that is allowed is seen then. */
+  /** A destination that does not exist is created by its first use, if that is allowed. */
   #mayOrNew(right: "send" | "receive"): boolean {
     return (this.#one.isMissing && !this.#one.isSystem) || this.#one.may(right);
   }

@@ -1,4 +1,4 @@
-/** What jobs are called. */
+/** Labels of jobs. */
 
 import type { Job } from "../messages/requests.ts";
 import { gettext, ngettext } from "../gettext.ts";
@@ -61,7 +61,7 @@ export function placeOf(address: string | null): string {
   return address?.replace(/^\/queue\//, "") ?? "";
 }
 
-/** Time that is left at the pace so far; undefined while nothing can be said. */
+/** The remaining time at the current rate; undefined if it is unknown. */
 export function left({ started, processed, total }: Pick<Job, "started" | "processed" | "total">): string | undefined {
   const seconds = started ? (Date.now() - Date.parse(started)) / 1000 : 0;
   if (seconds < 1 || processed === 0 || processed >= total) return undefined;

@@ -20,7 +20,7 @@ const MOST = 100;
 /** So much of a file of results is looked through; all of it can be downloaded. */
 const MOST_BYTES = 16 * 1024 * 1024;
 
-/** The first messages of which something else became than was wanted. */
+/** The first messages that were not processed. */
 export async function problemsOf(job: string): Promise<Problem[]> {
   const reply = await fetch(`${API}jobs/${encodeURIComponent(job)}/results`);
   if (!reply.ok || reply.body === null) return [];

@@ -24,7 +24,7 @@ export function watchJob(id: string, report: (job: Job) => void, fail: (error: u
   const unsubscribe = session.subscribe(`/topic/$mom.job.${id}`, (body) => {
     const { data } = JSON.parse(body) as { data: Progress };
     if (known === undefined) return;
-    // What has ended is read once more, for what progress does not report.
+    // A finished job is loaded once more, since progress reports are incomplete.
     if (isOpen(data)) take({ ...known, ...data });
     else void read();
   });

@@ -8,7 +8,7 @@ export interface Columns {
   series: Record<string, (number | null)[]>;
 }
 
-/** How many steps there are. */
+/** The number of steps. */
 export function steps({ series }: Columns): number {
   return Math.max(0, ...Object.values(series).map((column) => column.length));
 }
@@ -19,8 +19,8 @@ export function moments(columns: Columns): number[] {
 }
 
 /**
- * The columns with one more second in them, as long as before: `counts` are added to what their step has, `gauges`
- * stand in place of what was there. Columns that are not named know nothing of a new step.
+ * The columns with one more second, of the same length: `counts` are added to the current step, `gauges` replace its
+ * values. Other columns have no value in a new step.
  */
 export function withSecond(
   columns: Columns,

@@ -1,4 +1,4 @@
-/** One queue or topic, as REST knows it and as the broker tells of it each second. */
+/** One queue or topic: its REST representation, and its statistics of each second. */
 
 import { session } from "../services.ts";
 import { address, readVersion, type Query } from "./requests.ts";
@@ -8,7 +8,7 @@ import { Source } from "./source.ts";
 export type Kind = "queue" | "topic";
 export type Right = "send" | "receive" | "browse" | "read" | "manage" | "administer";
 
-/** What REST knows of a queue or topic; a topic has a part of it. */
+/** The REST representation of a queue or topic; topics have some of these members. */
 export interface Facts {
   name: string;
   depth?: number;
@@ -26,7 +26,7 @@ export interface Facts {
   usage?: Record<"messages" | "bytes" | "producers" | "consumers", number | null>;
 }
 
-/** What the broker tells of it, once a second while it moves. */
+/** Statistics, published once a second while they change. */
 export interface Now extends Destination {
   /** Of the broker's clock, RFC 3339. */
   time: string;
@@ -50,7 +50,7 @@ export function pathOf(kind: Kind, name: string, rest = "", query: Query = {}): 
   return address(`${kind}s${rest && `/${rest}`}`, { [kind]: name, ...query });
 }
 
-/** Follow it with `follow`; it reads and listens as long as somebody watches. */
+/** Observe it with `Follow`; it is loaded and subscribed to while it has observers. */
 export class LiveDestination extends Source {
   facts: Facts | undefined;
   now: Now | undefined;
@@ -78,12 +78,12 @@ export class LiveDestination extends Source {
     return pathOf(this.kind, this.name);
   }
 
-  /** Whether the broker said that there is none. */
+  /** Whether the destination does not exist. */
   get isMissing(): boolean {
     return this.fault instanceof RequestRefused && this.fault.problem.status === 404;
   }
 
-  /** The broker's own: it tells there, and REST knows nothing of it. */
+  /** System topics have no REST representation. */
   get isSystem(): boolean {
     return this.name.startsWith("$");
   }
@@ -119,7 +119,7 @@ export class LiveDestination extends Source {
 
   #start(): void {
     const unsubscribe = session.subscribe(topicOf("stats", this.name), (body) => this.#hear(JSON.parse(body) as Now));
-    // At rest nothing is told, and who may not listen hears nothing: then it is asked for. What is made is told.
+    // Idle destinations publish no statistics, and some users may not subscribe: then it is polled. Creation is published.
     const timer = setInterval(() => {
       if (!document.hidden && !this.isMissing && performance.now() - this.#heardAt > POLL_MS) void this.read();
     }, POLL_MS);
@@ -138,7 +138,7 @@ export class LiveDestination extends Source {
     if (this.facts === undefined) void this.read();
     else {
       const { depth, delayed, unsettled, oldest_s, state } = now;
-      // Of a topic, those are counted who are away, too.
+      // For topics, offline subscribers are counted, too.
       const consumers = this.kind === "queue" ? now.consumers : this.facts.consumers;
       this.facts = { ...this.facts, depth, delayed, unsettled, consumers, oldest_s, state };
     }

@@ -68,7 +68,7 @@ export class NodeStatus extends Source {
     try {
       if (!document.hidden) this.#apply(await read<{ time: string; node: Node }>("stats"));
     } catch {
-      // The pill says by itself how old the last figures are.
+      // The pill shows the age of the last status.
     }
     setTimeout(() => void this.#poll(), POLL_MS);
   }

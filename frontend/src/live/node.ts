@@ -29,7 +29,7 @@ const SILENT_MS = 5_000;
 /** Seconds that may be missing between two of them before the past is read again. */
 const GAP_S = 3;
 
-/** The node as it is and was: read once for the chosen range, and continued by what it tells each second. */
+/** The node's statistics and their history: loaded once for the range, and continued by the status of each second. */
 class NodePast extends Source {
   node: NodeFigures | undefined;
   columns: Columns | undefined;
@@ -117,5 +117,5 @@ class NodePast extends Source {
   }
 }
 
-/** Begins when somebody follows it, and ends when nobody does. */
+/** Active while it has observers. */
 export const nodePast = new NodePast();

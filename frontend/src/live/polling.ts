@@ -3,18 +3,18 @@ import { session } from "../services.ts";
 import { RequestRefused } from "./rest.ts";
 
 const RETRY_MS = 5_000;
-/** What happens close together is read once. */
+/** Events within this time cause one request. */
 const SOON_MS = 300;
 
 /**
- * Reads something again and again while its element is on the page and the page is seen; sooner, when the broker
- * tells on one of `topics` that something happened. The last good answer stays when reading fails.
+ * Polls while its element is on the page and the page is visible; immediately after an event on one of `topics`. The
+ * last good answer is kept when a request fails.
  */
 export class Polling<Answer> implements ReactiveController {
   answer: Answer | undefined;
   /** Why the last reading failed; empty when it did not. */
   fault = "";
-  /** Whether the broker said no, so that asking again by itself is of no use. */
+  /** Whether the broker refused the request, so that it is not repeated. */
   refused = false;
 
   #timer: ReturnType<typeof setTimeout> | undefined;

@@ -14,7 +14,7 @@ export function parseProblem(body: string, fallback: string): Problem {
       return { ...found, title: found.title, detail: found.detail ?? "" };
     }
   } catch {
-    // Not JSON: a proxy or a foreign server answered. Its text is all there is to say.
+    // Not JSON: the response of a proxy or another server. Show its text.
   }
   return { title: fallback, detail: body.slice(0, 500) };
 }

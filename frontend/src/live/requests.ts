@@ -1,4 +1,4 @@
-/** Requests of the public API with the cookie of who looks at the page: what a program can do, and no more. */
+/** Requests of the public API with the session cookie of the user. */
 
 import { parseAnswer } from "../lossless-json.ts";
 import { parseProblem } from "./problem.ts";
@@ -8,7 +8,7 @@ const { basePath = "/" } = document.body.dataset;
 /** Where the API is. */
 export const API = `${location.origin}${basePath}api/v1/`;
 
-/** Characters of a request that browsers finish for a page that is gone; they have 64 KiB for all of them. */
+/** The size up to which browsers complete requests of closed pages; their limit for all is 64 KiB. */
 const MOST_KEPT_ALIVE = 16_000;
 
 /** The document's event when a request was answered with 401: the cookie is no longer good. */
@@ -23,7 +23,7 @@ export function address(path: string, query: Query = {}): string {
   return path + (text && `?${text}`);
 }
 
-/** What GET answers. Rejects with RequestRefused where the broker says no, with Unreachable where it is not reached. */
+/** The response of a GET. Rejects with RequestRefused if the broker refuses it, with Unreachable if there is no response. */
 export function read<Answer>(path: string, query: Query = {}): Promise<Answer> {
   return asked<Answer>("GET", address(path, query));
 }
@@ -45,7 +45,7 @@ export function act<Answer = unknown>(
   return asked<Answer>(method, path, body, reason, match);
 }
 
-/** What went wrong, in words for a toast or a notice. */
+/** The text of an error for a toast or a notice. */
 export function errorText(fault: unknown): string {
   return fault instanceof Error ? fault.message : String(fault);
 }
@@ -75,12 +75,12 @@ async function answered(method: string, path: string, body?: unknown, reason = "
   return reply;
 }
 
-/** That of the forms on the page: what Django's half of the API wants beside the cookie. */
+/** The CSRF token of the page's forms, which Django's part of the API requires. */
 export function csrfToken(): string {
   return document.querySelector<HTMLInputElement>("[name=csrfmiddlewaretoken]")?.value ?? "";
 }
 
-/** Whether the session cookie is still good. Only a clear "no" counts: an unreachable server says nothing. */
+/** Whether the session is still valid. Assumed if the server cannot be reached. */
 export async function isSignedIn(): Promise<boolean> {
   try {
     await answered("GET", "stats");

@@ -1,7 +1,7 @@
 import { gettext } from "../gettext.ts";
 import type { Problem } from "./problem.ts";
 
-/** What the REST API tells, and what it refuses. */
+/** Responses and problems of the REST API. */
 
 /** One destination and its figures. Rates are messages a second, `oldest_s` the age in seconds of the first that waits. */
 export interface Destination {
@@ -52,7 +52,7 @@ export class Unreachable extends Error {
   }
 }
 
-/** Whether the same request is likely to succeed later: nobody answered, or a proxy did instead of the broker. */
+/** Whether the error is temporary: no response, or that of a proxy. */
 export function isPassing(fault: unknown): boolean {
   return fault instanceof Unreachable || (fault instanceof RequestRefused && [502, 503, 504].includes(fault.problem.status ?? 0));
 }

@@ -12,7 +12,7 @@ export type Status =
   | { kind: "signed out" }
   | { kind: "refused"; problem: Problem };
 
-/** What became of a published message; `tookMs` is the time from sending to the receipt. */
+/** The result of publishing a message; `tookMs` is the time from sending to the receipt. */
 export type Outcome =
   | { kind: "confirmed"; tookMs: number }
   | { kind: "refused"; problem: Problem }
@@ -24,16 +24,16 @@ export interface Draft {
   headers: Record<string, string>;
 }
 
-/** Who hears a destination, and the subscription that they share while there is a connection. */
+/** The listeners of a destination, and the subscription that they share while connected. */
 interface Hearing extends Wish {
   receivers: Set<(body: string) => void>;
   subscription?: StompSubscription;
 }
 
-/** How a destination is subscribed to. Of several who hear the same one, the first says it. */
+/** Options of a subscription. Those of the first listener are used. */
 export interface Wish {
   headers?: Record<string, string>;
-  /** Called where the broker does not let who looks hear it. */
+  /** Called when the broker refuses the subscription. */
   refused?: (problem: Problem) => void;
 }
 
@@ -96,9 +96,8 @@ export class Session extends Source {
   }
 
   /**
-   * Hears `destination` over every reconnection, until the returned function is called.
-   *
-   * `receive` is given each body. Several may hear the same destination; it is subscribed to once.
+   * Subscribe to `destination` across reconnections, until the returned function is called. `receive` gets each body.
+   * Several listeners of a destination share a subscription.
    */
   subscribe(destination: string, receive: (body: string) => void, wish: Wish = {}): () => void {
     const hearing = this.#hearings.get(destination) ?? { receivers: new Set(), ...wish };

@@ -1,4 +1,4 @@
-/** What can be done to many messages: to those that are selected, or to all that match. */
+/** Actions on many messages: on a selection, or on all that match. */
 
 import { openJobDialog } from "../job-dialog.ts";
 import { titleOf } from "../jobs/labels.ts";

@@ -2,7 +2,7 @@
 
 import type { Server, Snippet } from "../view/snippets.ts";
 
-/** What is published: the body as text, and what goes with it. Times are seconds. */
+/** A message to publish. Times are in seconds. */
 export interface Draft {
   /** With its kind: /queue/orders. */
   destination: string;

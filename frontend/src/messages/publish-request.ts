@@ -20,7 +20,7 @@ export interface Sent {
   duplicates: number;
 }
 
-/** `bytes` stand in for the text of the draft where a file is sent as it is. */
+/** `bytes` replace the text of the draft when a file is sent. */
 export interface Run {
   draft: Draft;
   bytes: Uint8Array | undefined;
@@ -78,7 +78,7 @@ async function sendChunk(run: Run, first: number, take: number, sent: Sent): Pro
   }
 }
 
-/** The body goes as bytes, so that it arrives as it was written, whatever its type. */
+/** The body is sent as bytes, so that it arrives unchanged. */
 function item({ draft, bytes, fill }: Run, n: number): Record<string, unknown> {
   const text = (value: string) => (fill ? filled(value, n) : value);
   return {

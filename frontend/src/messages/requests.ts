@@ -12,7 +12,7 @@ export type Message = BrowsedMessage & {
   due?: string;
 };
 
-/** `stopped`: it looked at as many messages as it may, and `next` goes on. */
+/** `stopped`: the search reached its limit, and `next` continues it. */
 export interface MessagePage {
   items: Message[];
   next: string | null;
@@ -152,7 +152,7 @@ export function begin(planned: string, reason = ""): Promise<Job> {
   return act("POST", "jobs", { plan: planned }, reason);
 }
 
-/** Queues whose name contains `part`, the deepest first. */
+/** Queues whose name contains `part`, largest depth first. */
 export async function queueNames(part: string): Promise<string[]> {
   const query = new URLSearchParams({ limit: "20", fields: "name", sort: "-depth", ...(part && { q: part }) });
   const { items } = await read<{ items: { name: string }[] }>(`queues?${query}`);

@@ -13,7 +13,7 @@ export interface Body {
   /** Names and values of a form. */
   form?: [name: string, value: string][];
   bytes: Uint8Array;
-  /** Whether `bytes` are those of the message: not so when it was cut, or parsed and written anew. */
+  /** Whether `bytes` are the original ones: not if the body was cut, or parsed. */
   exact: boolean;
 }
 
@@ -55,7 +55,7 @@ function sniffText(text: string, contentType: string | null): Body {
 export function sniffBytes(bytes: Uint8Array, contentType: string | null): Body {
   try {
     const text = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);
-    // Control characters mean bytes that happen to be valid UTF-8, not a text somebody wrote.
+    // Control characters mean binary data that happens to be valid UTF-8.
     if (!/[\u0000-\u0008\u000e-\u001f]/.test(text)) return { ...sniffText(text, contentType), bytes };
   } catch {
     // Not UTF-8: bytes it is.
@@ -73,7 +73,7 @@ export function preview(body: Body): string {
   return [...body.bytes.subarray(0, 24)].map(hexByte).join(" ");
 }
 
-/** How bytes are compressed, by their first ones: what a content-encoding says may be wrong. */
+/** The compression of bytes, detected from their first ones, since a content-encoding may be wrong. */
 export function compressionOf(bytes: Uint8Array): "gzip" | "deflate" | undefined {
   if (bytes[0] === 0x1f && bytes[1] === 0x8b) return "gzip";
   if (bytes[0] === 0x78 && (bytes[0] * 256 + bytes[1]!) % 31 === 0) return "deflate";

@@ -8,7 +8,7 @@ export interface Line {
 /** Comparisons of lines that are made at most; texts that differ more are shown one behind the other. */
 const MOST = 4_000_000;
 
-/** What is in `before`, in `after`, or in both; their common lines keep their order. */
+/** The lines of `before`, of `after`, or of both; common lines keep their order. */
 export function difference(before: string, after: string): Line[] {
   const a = before.split("\n");
   const b = after.split("\n");

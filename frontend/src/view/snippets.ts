@@ -2,7 +2,7 @@
 
 import { gettext } from "../gettext.ts";
 
-/** What a piece of code does. */
+/** The purpose of example code. */
 export type Purpose = "produce" | "consume" | "callback";
 
 export interface Snippet {
@@ -274,7 +274,7 @@ function does(purpose: Purpose, code: string): Step {
   return { purpose, code };
 }
 
-/** What only queues have. */
+/** Only for queues. */
 function ofQueue(kind: string, ...steps: Step[]): Step[] {
   return kind === "queue" ? steps : [];
 }

@@ -25,7 +25,7 @@ export interface Incoming {
   at: string | null;
 }
 
-/** What `GET /forwarding?flows=false` answers. */
+/** The response of `GET /forwarding?flows=false`. */
 export interface Forwarding {
   bridges: BridgeStatus[];
   incoming: Incoming[];

@@ -1,4 +1,4 @@
-/** XML as indented text. It is never parsed as a document: what looks wrong is shown as it is. */
+/** XML as indented text. It is not parsed, so invalid XML is shown unchanged. */
 
 const PIECE = /<!--[\s\S]*?-->|<!\[CDATA\[[\s\S]*?\]\]>|<\?[\s\S]*?\?>|<[^>]+>|[^<]+/g;
 

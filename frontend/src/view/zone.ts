@@ -1,4 +1,4 @@
-/** The zone that times are shown in: the cookie `mom_zone` says UTC or any other; without it, the browser's own. */
+/** The time zone of the page: the cookie `mom_zone`, else that of the browser. */
 
 const language = document.documentElement.lang || "en";
 
@@ -12,7 +12,7 @@ export function zone(): string {
   }
 }
 
-/** As short as it can be said beside a time: "UTC", "CET", "GMT+5:30". */
+/** The short name of the zone: "UTC", "CET", "GMT+5:30". */
 export function zoneName(): string {
   const parts = new Intl.DateTimeFormat(language, { timeZone: zone(), timeZoneName: "short" }).formatToParts(new Date());
   return parts.find(({ type }) => type === "timeZoneName")?.value ?? zone();
