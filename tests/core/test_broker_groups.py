@@ -71,7 +71,9 @@ class TestGroups:
         one.disconnect()
         assert two.take_attempts() == [(b"a1", 1), (b"a2", 1), (b"a3", 0)]
 
-    def test_what_waited_for_the_former_consumer_of_a_group_goes_to_the_next(self, stage: Stage) -> None:
+    def test_a_message_that_waited_for_the_former_consumer_of_a_group_goes_to_the_next(
+        self, stage: Stage
+    ) -> None:
         one, two = stage.client(), stage.client()
 
         def send(name: bytes, kind: bytes, priority: int = 4) -> None:
@@ -134,7 +136,7 @@ class TestGroups:
         one.settle(*one.tags)
         assert len(stage.queue(A).selective.groups) == 2
 
-    def test_a_queue_forgets_groups_when_it_has_been_empty_for_a_while(self, stage: Stage) -> None:
+    def test_a_queue_drops_groups_when_it_has_been_empty_for_a_while(self, stage: Stage) -> None:
         client = stage.client()
         client.subscribe(A)
         send(client, "a1")
@@ -167,7 +169,9 @@ class TestGroups:
 
 
 class TestExclusive:
-    def test_one_is_served_and_the_others_stand_by_in_the_order_of_their_arrival(self, stage: Stage) -> None:
+    def test_one_is_served_and_the_others_are_on_standby_in_the_order_of_their_arrival(
+        self, stage: Stage
+    ) -> None:
         clients = [stage.client() for _ in range(3)]
         for client in clients:
             client.subscribe(A, exclusive=True)
@@ -176,7 +180,7 @@ class TestExclusive:
         clients[0].disconnect()
         assert [client.take_attempts() for client in clients[1:]] == [[(b"-1", 1), (b"-2", 1)], []]
 
-    def test_an_exclusive_consumer_takes_over_from_those_who_are_not(self, stage: Stage) -> None:
+    def test_an_exclusive_consumer_takes_over_from_those_that_are_not(self, stage: Stage) -> None:
         plain, exclusive = stage.client(), stage.client()
         plain.subscribe(A)
         exclusive.subscribe(A, exclusive=True)

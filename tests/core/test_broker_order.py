@@ -164,7 +164,7 @@ def test_one_bad_message_of_a_run_is_refused_and_the_others_go_through(stage: St
     assert stage.broker.turn.counters["published"] == 2
 
 
-def test_a_receipt_names_the_message_for_those_who_want_to_know(stage: Stage) -> None:
+def test_a_receipt_names_the_message_for_those_that_want_to_know(stage: Stage) -> None:
     client = stage.client()
     assert client.publish("/queue/a", b"x").body == b"x"
     client.peer.detailed = False
@@ -227,7 +227,7 @@ class TestPause:
 
 
 class TestIdleQueues:
-    def test_a_queue_that_nobody_uses_is_reaped(self) -> None:
+    def test_a_queue_that_is_not_used_is_deleted(self) -> None:
         stage = Stage(idle_queue_ms=5_000)
         consumer = stage.client()
         consumer.subscribe("/queue/a")
@@ -256,7 +256,7 @@ class TestIdleQueues:
         holder.give_back(*holder.tags)
         assert stage.queue("/queue/unsettled").depth == 1
 
-    def test_being_used_starts_the_time_anew(self) -> None:
+    def test_use_restarts_the_idle_time(self) -> None:
         stage = Stage(idle_queue_ms=5_000)
         consumer = stage.client()
         for _ in range(3):

@@ -63,7 +63,7 @@ class TestExpiry:
         stage.pass_time(5_000)
         assert in_memory(stage) == [b"2"]
 
-    def test_what_was_handed_out_in_time_may_be_settled_late(self) -> None:
+    def test_a_message_that_was_delivered_in_time_may_be_settled_late(self) -> None:
         stage = Stage()
         fill(stage, b"1", ttl_ms=100)
         consumer = stage.client()
@@ -72,7 +72,7 @@ class TestExpiry:
         consumer.settle(1)
         assert causes(stage) == ["acknowledged"]
 
-    def test_what_comes_back_late_expires(self) -> None:
+    def test_a_message_that_comes_back_late_expires(self) -> None:
         stage = Stage()
         fill(stage, b"1", ttl_ms=100)
         consumer = stage.client()
@@ -131,7 +131,7 @@ class TestPurge:
         consumer.settle(1)
         assert consumer.take() == [b"0"]
 
-    def test_what_comes_back_after_a_purge_waits_again(self) -> None:
+    def test_a_message_that_comes_back_after_a_purge_waits_again(self) -> None:
         stage = Stage()
         fill(stage, b"1", b"2")
         consumer = stage.client()
@@ -189,7 +189,7 @@ class TestPaging:
         assert received == numbered(50)
         assert stage.broker.store.memory_bytes == 0
 
-    def test_what_arrives_while_anything_is_paged_goes_behind_it(self) -> None:
+    def test_a_message_that_arrives_while_anything_is_paged_goes_behind_it(self) -> None:
         stage = Stage(window=2, fetch_messages=2)
         stage.loading = False
         fill(stage, *numbered(4))

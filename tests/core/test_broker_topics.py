@@ -52,7 +52,7 @@ def test_all_copies_have_one_id(stage: Stage) -> None:
     assert {ids.of(client.got[0][2]) for client in listeners} == {ids.of(message)}
 
 
-def test_equal_looks_are_rendered_together_and_others_singly(stage: Stage) -> None:
+def test_equal_render_keys_are_rendered_together_and_others_singly(stage: Stage) -> None:
     for look in (LOOK, LOOK, "other", None):
         listener(stage, look=look)
     listener(stage, ack=c.CLIENT)
@@ -67,7 +67,7 @@ def test_without_a_listener_a_message_is_gone(stage: Stage) -> None:
     assert stage.batches == []
 
 
-def test_who_comes_later_gets_what_is_published_later(stage: Stage) -> None:
+def test_a_client_that_comes_later_gets_what_is_published_later(stage: Stage) -> None:
     publish(stage, b"1")
     client = listener(stage)
     publish(stage, b"2")
@@ -89,7 +89,7 @@ def test_a_topic_delivery_may_be_settled_and_given_back(stage: Stage, ack: str) 
     assert stage.broker.store.memory_bytes == 0
 
 
-def test_what_is_held_by_an_ended_topic_subscription_is_gone(stage: Stage) -> None:
+def test_a_message_that_is_held_by_an_ended_topic_subscription_is_gone(stage: Stage) -> None:
     client = listener(stage, ack=c.CLIENT)
     publish(stage, b"1")
     client.unsubscribe(keep_unsettled=True)
@@ -97,7 +97,7 @@ def test_what_is_held_by_an_ended_topic_subscription_is_gone(stage: Stage) -> No
     assert stage.queues == {}
 
 
-def test_a_listener_with_too_much_waiting_is_ended_and_told_why(stage: Stage) -> None:
+def test_a_listener_with_too_much_waiting_is_ended_with_the_reason(stage: Stage) -> None:
     slow, fast = listener(stage, ack=c.CLIENT, credit=1), listener(stage)
     publish(stage, b"0")
     publish(stage, b"1", b"2", b"3")
@@ -111,7 +111,7 @@ def test_a_listener_with_too_much_waiting_is_ended_and_told_why(stage: Stage) ->
     slow.disconnect()
 
 
-def test_an_expired_message_goes_to_nobody(stage: Stage) -> None:
+def test_an_expired_message_is_not_delivered(stage: Stage) -> None:
     together, single = listener(stage), listener(stage, look=None)
     stage.client().publish("/topic/t", b"1", expires_ms=stage.now_ms)
     assert (together.take(), single.take()) == ([], [])
@@ -161,7 +161,7 @@ class TestChangesWithinABatch:
         assert (early.take(), late.take()) == ([b"1", b"2"], [b"2"])
 
     @pytest.mark.parametrize("leaving", [lambda peer: c.Unsubscribe(peer, "1"), c.Disconnect])
-    def test_who_leaves_gets_nothing_of_the_batch(self, stage: Stage, leaving: object) -> None:
+    def test_a_client_that_leaves_gets_nothing_of_the_batch(self, stage: Stage, leaving: object) -> None:
         staying, gone = listener(stage), listener(stage)
         stage.decide(sending(stage, b"1"), leaving(gone.peer), sending(stage, b"2"))  # type: ignore[operator]
         assert (staying.take(), gone.take()) == ([b"1", b"2"], [])
@@ -172,7 +172,9 @@ class TestChangesWithinABatch:
         assert outcome.fanouts == []
         assert stage.broker.turn.counters["delivered"] == 0
 
-    def test_who_comes_back_under_another_look_gets_each_message_once(self, stage: Stage) -> None:
+    def test_a_client_that_comes_back_under_another_render_key_gets_each_message_once(
+        self, stage: Stage
+    ) -> None:
         client = listener(stage)
         stage.decide(
             sending(stage, b"1"),
@@ -184,7 +186,7 @@ class TestChangesWithinABatch:
 
 
 class TestPause:
-    def test_what_was_published_meanwhile_comes_in_order_at_the_end(self, stage: Stage) -> None:
+    def test_a_message_that_was_published_meanwhile_comes_in_order_at_the_end(self, stage: Stage) -> None:
         paused, other = listener(stage), listener(stage)
         publish(stage, b"1")
         paused.pause()
@@ -212,14 +214,14 @@ class TestPause:
         )
         assert client.take() == [b"1", b"2", b"3"]
 
-    def test_a_paused_listener_rejoins_its_look(self, stage: Stage) -> None:
+    def test_a_paused_listener_rejoins_its_fanout_group(self, stage: Stage) -> None:
         client, other = listener(stage), listener(stage)
         client.pause()
         client.resume()
         (fanout,) = stage.decide(sending(stage, b"1")).fanouts
         assert set(fanout.members) == {client.peer.subscriptions["1"], other.peer.subscriptions["1"]}
 
-    def test_who_subscribes_while_paused_waits_for_the_end_of_it(self, stage: Stage) -> None:
+    def test_a_client_that_subscribes_while_paused_waits_for_the_end_of_it(self, stage: Stage) -> None:
         client = stage.client()
         client.pause()
         client.subscribe("/topic/t", c.AUTO, render_key=LOOK)
@@ -234,7 +236,7 @@ class TestPause:
         assert [refusal.code for refusal in client.closed] == ["slow-consumer"]
         assert stage.broker.store.memory_bytes == 0
 
-    def test_a_look_on_a_queue_subscription_is_of_no_effect(self, stage: Stage) -> None:
+    def test_a_render_key_on_a_queue_subscription_is_of_no_effect(self, stage: Stage) -> None:
         client = listener(stage, "/queue/a")
         client.pause()
         client.resume()
@@ -272,7 +274,7 @@ class TestTemporaryQueues:
         assert stage.broker.turn.counters["discarded"] == 1
         assert stage.queues == {}
 
-    def test_what_waited_in_it_is_counted_as_discarded(self, stage: Stage) -> None:
+    def test_a_message_that_waited_in_it_is_counted_as_discarded(self, stage: Stage) -> None:
         owner = stage.client()
         owner.subscribe("/temp-queue/mine")
         owner.pause()
@@ -280,7 +282,7 @@ class TestTemporaryQueues:
         owner.disconnect()
         assert stage.broker.turn.counters["discarded"] == 2
 
-    def test_nobody_else_may_consume_it(self, stage: Stage) -> None:
+    def test_no_other_client_may_consume_it(self, stage: Stage) -> None:
         owner, other = stage.client(), stage.client()
         owner.subscribe("/temp-queue/mine")
         with pytest.raises(Refused, match="belongs to another connection"):

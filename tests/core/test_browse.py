@@ -40,7 +40,7 @@ def consumer(stage: Stage, credit: int) -> Client:
     return client
 
 
-def test_looking_at_what_is_not_there_finds_nothing_and_makes_nothing(stage: Stage) -> None:
+def test_browsing_an_unknown_queue_finds_and_creates_nothing(stage: Stage) -> None:
     assert browse(stage.broker, "/queue/a") is None
     assert stage.queues == {}
 
@@ -66,7 +66,7 @@ def test_unsettled_messages_are_seen_in_their_place(stage: Stage) -> None:
     assert seen[:3] == [(positions[0], UNSETTLED, 1), (positions[2], UNSETTLED, 0), (positions[3], READY, 0)]
 
 
-def test_looking_changes_nothing(stage: Stage) -> None:
+def test_browsing_changes_nothing(stage: Stage) -> None:
     fill(stage, 6)
     client = consumer(stage, 2)
     before, memory, counters = (

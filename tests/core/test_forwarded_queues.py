@@ -77,7 +77,7 @@ def test_its_state_is_the_same_from_the_journal_and_from_a_snapshot() -> None:
     assert stage.take_snapshot() == frozen
 
 
-def test_what_comes_back_is_neither_given_up_nor_left_behind() -> None:
+def test_a_message_that_comes_back_is_neither_given_up_nor_left_behind() -> None:
     stage = Stage(policy=DestinationPolicy(max_attempts=2, retry_delay_ms=1_000))
     producer, bridge = stage.client(), stage.client()
     producer.publish(QUEUE, b"1")
@@ -124,7 +124,7 @@ def test_it_is_browsed_and_explained_in_its_order() -> None:
     assert behind[0].facts == {"ahead": 1, "depth": 2}
 
 
-def test_an_arrival_is_told_once_a_batch_while_nobody_consumes() -> None:
+def test_an_arrival_is_reported_once_a_batch_while_there_is_no_consumer() -> None:
     stage = Stage()
     producer = stage.client()
     assert arrived(stage, producer.sending(QUEUE, b"1", b"2"), producer.sending("/queue/a", b"3")) == [QUEUE]

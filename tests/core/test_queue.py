@@ -79,7 +79,7 @@ def test_the_depth_counts_all_that_waits_wherever_it_is() -> None:
     assert queue.depth == 5
 
 
-def test_what_came_back_stands_in_front_in_its_order() -> None:
+def test_a_message_that_came_back_stands_in_front_in_its_order() -> None:
     lane = Lane(4)
     lane.ready.append(message(9))
     lane.returned += [(order, message(order)) for order in (1, 8, 3)]

@@ -69,7 +69,7 @@ def test_a_published_message_comes_back_as_it_was(
     U64,
     st.lists(st.tuples(U64, U64)),
 )
-def test_records_in_a_row_are_told_apart(
+def test_records_in_a_row_are_separated(
     gone: list[int], cause: int, priority: int, mark: int, attempts: list[tuple[int, int]]
 ) -> None:
     row = records.acked(7, cause, gone) + records.delivered(8, priority, mark) + records.returned(9, attempts)

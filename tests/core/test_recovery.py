@@ -51,7 +51,7 @@ def test_other_messages_do_not_come_back(stage: Stage) -> None:
     assert stage.queues == {}
 
 
-def test_what_was_handed_out_before_is_marked_and_the_rest_is_not(stage: Stage) -> None:
+def test_a_message_that_was_delivered_before_is_marked_and_the_rest_is_not(stage: Stage) -> None:
     consumer_of(stage, *numbered(4), credit=2)
     stage.restart()
     assert consumer(stage).take_attempts() == [(b"0", 1), (b"1", 1), (b"2", 0), (b"3", 0)]
@@ -71,7 +71,7 @@ def test_repeated_attempts_are_remembered(stage: Stage) -> None:
 
 @pytest.mark.parametrize("facts", [{}, {"selector": "x IS NULL"}], ids=["plain", "selector"])
 @pytest.mark.parametrize("snapshots", [False, True])
-def test_what_is_held_at_each_end_of_the_broker_becomes_a_dead_letter(
+def test_a_message_that_is_held_at_each_end_of_the_broker_becomes_a_dead_letter(
     stage: Stage, facts: dict[str, str], snapshots: bool
 ) -> None:
     client = consumer_of(stage, b"poison", b"behind it", credit=1, **facts)

@@ -86,7 +86,7 @@ def test_it_is_true(text: str) -> None:
         "weight = TRUE",
     ],
 )
-def test_what_is_unknown_is_not_true_and_neither_is_its_opposite(text: str) -> None:
+def test_unknown_is_not_true_and_neither_is_its_negation(text: str) -> None:
     assert not matches(text, colour="red", weight="10")
     assert not matches(f"NOT ({text})", colour="red", weight="10")
 
@@ -98,7 +98,7 @@ def test_unknown_or_true_is_true_and_unknown_and_false_is_false() -> None:
     assert matches("NOT (5 BETWEEN missing AND 4)")
 
 
-def test_what_the_broker_knows_of_a_message_has_names() -> None:
+def test_properties_of_a_message_have_names() -> None:
     given_ = message(
         {"correlation-id": "c", "type": "t", "reply-to": "/queue/r"},
         priority=7, persistent=False, expires_ms=5_000, special=Special(group="g"),
@@ -141,7 +141,7 @@ def test_what_the_broker_knows_of_a_message_has_names() -> None:
         ("NOT " * 60 + "a", "line 1 column 205", "nested expressions"),
     ],
 )
-def test_what_is_wrong_is_refused_with_its_place(text: str, place: str, says: str) -> None:
+def test_errors_name_their_line_and_column(text: str, place: str, says: str) -> None:
     with pytest.raises(Refused) as refused:
         compiler.compile(text)
     assert refused.value.code == "invalid-selector"

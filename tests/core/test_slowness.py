@@ -19,7 +19,7 @@ def pass_seconds(stage: Stage, seconds: int) -> None:
         stage.pass_time(1_000)
 
 
-def test_who_holds_all_its_credit_while_messages_wait_is_shown_and_then_ended() -> None:
+def test_a_consumer_that_uses_all_its_credit_while_messages_wait_is_shown_and_then_ended() -> None:
     stage = stage_with("/queue/a", 5_000)
     slow, other = stage.client(), stage.client()
     subscription = slow.subscribe("/queue/a", credit=1)
@@ -38,7 +38,7 @@ def test_who_holds_all_its_credit_while_messages_wait_is_shown_and_then_ended() 
     assert other.take_attempts() == [(b"1", 1), (b"2", 0)]
 
 
-def test_who_settles_now_and_then_is_not_slow() -> None:
+def test_a_client_that_settles_now_and_then_is_not_slow() -> None:
     stage = stage_with("/queue/a", 3_000)
     client = stage.client()
     client.subscribe("/queue/a", credit=1)
@@ -49,7 +49,7 @@ def test_who_settles_now_and_then_is_not_slow() -> None:
     assert not client.closed
 
 
-def test_who_has_nothing_waiting_may_take_its_time() -> None:
+def test_a_client_that_has_nothing_waiting_may_take_its_time() -> None:
     stage = stage_with("/queue/a", 3_000)
     client = stage.client()
     client.subscribe("/queue/a", credit=1)

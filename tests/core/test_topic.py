@@ -112,7 +112,7 @@ def test_a_star_is_one_level_and_a_greater_than_sign_is_the_rest(
     assert matches(pattern, name) == matching
 
 
-def test_subscriptions_of_one_filter_and_look_are_served_together() -> None:
+def test_subscriptions_of_one_filter_and_render_key_are_served_together() -> None:
     meadow = Meadow()
     first, second, other = meadow.add("a.*", "x"), meadow.add("a.*", "x"), meadow.add("a.*", "y")
     assert first.fanout_group is second.fanout_group is not other.fanout_group
@@ -133,7 +133,7 @@ def test_a_fanout_is_for_the_members_of_the_moment_it_began() -> None:
     assert look.open().members == (first, second)
 
 
-def test_who_leaves_a_fanout_is_none_of_its_members() -> None:
+def test_a_client_that_leaves_a_fanout_is_none_of_its_members() -> None:
     meadow = Meadow()
     first, second, stranger = meadow.add("a", "x"), meadow.add("a", "x"), meadow.add("a", "y")
     look = first.fanout_group

@@ -26,7 +26,7 @@ def publish(stage: Stage, **facts: Any) -> Message:
     return stage.client().publish(A, b"x", **facts)
 
 
-def test_nobody_consumes_the_queue() -> None:
+def test_a_queue_without_consumers() -> None:
     stage = Stage()
     message = publish(stage)
     assert ask(stage, message) == [Reason("no-consumer", "/queue/a has no consumers", {})]
@@ -101,7 +101,7 @@ def test_a_queue_that_is_paused() -> None:
     assert codes(ask(stage, publish(stage))) == ["paused", "will-come"]
 
 
-def test_a_message_that_is_handed_out() -> None:
+def test_a_message_that_is_delivered() -> None:
     stage = Stage()
     message = publish(stage)
     client = stage.client("anna")
@@ -193,7 +193,7 @@ def test_a_message_that_is_gone_has_no_reasons() -> None:
     assert ask(stage, message, "/queue/nowhere") == []
 
 
-def test_of_many_consumers_only_some_are_looked_at() -> None:
+def test_of_many_consumers_only_some_are_checked() -> None:
     stage = Stage()
     for _ in range(25):
         client = stage.client()

@@ -84,14 +84,14 @@ class TestMoving:
         stage.restart()
         assert (A in stage.queues, taken(stage, B)) == (False, [b"1", b"2"])
 
-    def test_a_moved_message_is_given_to_whoever_waits_at_the_target(self) -> None:
+    def test_a_moved_message_is_given_to_consumers_that_wait_at_the_target(self) -> None:
         stage = Stage()
         consumer = stage.client()
         consumer.subscribe(B)
         transfer(stage, fill(stage, b"1"))
         assert consumer.take_attempts() == [(b"1", 0)]
 
-    def test_what_is_handed_out_or_gone_is_left_alone(self) -> None:
+    def test_a_message_that_is_delivered_or_gone_is_left_alone(self) -> None:
         stage = Stage()
         positions = fill(stage, b"1", b"2", b"3")
         consumer = stage.client()
@@ -109,7 +109,7 @@ class TestMoving:
         assert statuses(transfer(stage, [position, position])) == [DONE, GONE]
         assert taken(stage, B) == [b"1"]
 
-    def test_what_came_back_is_moved_without_its_attempts(self) -> None:
+    def test_a_message_that_came_back_is_moved_without_its_attempts(self) -> None:
         stage = Stage(max_attempts=9)
         positions = fill(stage, b"1", b"2")
         consumer = stage.client()
@@ -153,7 +153,7 @@ class TestMoving:
         assert statuses(transfer(stage, positions, keep=True)) == [DONE, DONE]
         assert (taken(stage, A), taken(stage, B)) == ([b"1", b"2"], [b"1", b"2"])
 
-    def test_lines_that_are_handed_in_become_headers(self) -> None:
+    def test_given_lines_become_headers(self) -> None:
         stage = Stage()
         (position,) = fill(stage, b"1", block=b"a:1\n")
         ask(c.Transfer(stage.client().peer, A, [c.Chosen(position, lines=b"b:2\n")], B))
@@ -172,7 +172,7 @@ class TestMoving:
         with pytest.raises(Refused, match="no queue /queue/a"):
             transfer(Stage(), [1])
 
-    def test_private_queues_give_nothing_away(self) -> None:
+    def test_private_queues_are_not_sources(self) -> None:
         stage = Stage()
         owner = stage.client()
         owner.subscribe("/temp-queue/t", credit=1)
@@ -212,7 +212,7 @@ class TestMovingPaged:
         left = [number for number in range(20) if number not in (5, 7, 9, 11, 13)]
         assert taken(stage, A) == [b"%d" % number for number in left]
 
-    def test_what_is_just_being_read_back_can_be_moved(self) -> None:
+    def test_a_message_that_is_just_being_read_back_can_be_moved(self) -> None:
         stage = Stage(window=1, fetch_messages=2)
         positions = fill(stage, *[b"%d" % number for number in range(6)])
         stage.loading = False
@@ -268,7 +268,7 @@ class TestRetrying:
         consumer.disconnect()
         return [m.position for lane in stage.queue(A + ".dead").lanes for m in lane.in_memory()]
 
-    def test_a_retry_goes_to_the_true_origin_as_if_it_had_never_died(self) -> None:
+    def test_a_retry_goes_to_the_true_origin_as_if_it_had_was_never_dead_lettered(self) -> None:
         stage = Stage()
         positions = self.dead(stage, b"1", b"2", block=b"h:1\n")
         moved = transfer(stage, positions, c.ORIGIN, A + ".dead", revive=True)
@@ -299,7 +299,7 @@ class TestRetrying:
         transfer(stage, [moved.message.position], c.ORIGIN, "/queue/graveyard", revive=True)
         assert taken(stage, A) == [b"1"]
 
-    def test_what_never_died_has_no_origin(self) -> None:
+    def test_a_message_that_was_never_dead_lettered_has_no_origin(self) -> None:
         stage = Stage()
         (moved,) = transfer(stage, fill(stage, b"1"), c.ORIGIN)
         assert (moved.status, "not a dead letter" in moved.detail) == (REFUSED, True)
@@ -327,7 +327,7 @@ class TestScheduled:
 
 
 class TestInserting:
-    def test_what_is_inserted_has_the_ids_it_was_given(self) -> None:
+    def test_a_message_that_is_inserted_has_the_ids_it_was_given(self) -> None:
         stage = Stage()
         client = stage.client()
         given = [b"%036d" % number for number in range(3)]
@@ -339,7 +339,7 @@ class TestInserting:
         consumer.subscribe(A)
         assert [stage.broker.turn.ids.of(message) for _, _, message in consumer.got] == given
 
-    def test_nothing_is_inserted_where_nothing_can_be(self) -> None:
+    def test_inserting_needs_a_valid_target(self) -> None:
         stage = Stage()
         with pytest.raises(Refused):
             ask(c.Insert(stage.client().peer, "/topic/t", [(b"x" * 36, Envelope("/topic/t"), b"")]))

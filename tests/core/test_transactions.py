@@ -209,7 +209,7 @@ def test_a_committed_message_goes_to_topics_too(client: Client, stage: Stage) ->
     assert listener.take() == [b"1"]
 
 
-def test_what_a_transaction_holds_is_counted_and_not_added_up_each_time() -> None:
+def test_the_size_of_a_transaction_is_counted_as_it_grows() -> None:
     stage = Stage(commands_per_transaction=50_000, bytes_per_transaction=50_000 * (1 + OVERHEAD_BYTES))
     client = stage.client()
     run: list[c.Command] = [c.Begin(client.peer, "t")]

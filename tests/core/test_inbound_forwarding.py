@@ -96,7 +96,7 @@ def test_a_message_is_stored_and_answered_and_its_repeat_answered_alone(stage: S
     assert stage.broker.turn.counters["duplicates"] == 2
 
 
-def test_the_mark_is_one_record_in_the_batch_of_its_messages(stage: Stage, bridge: Bridge) -> None:
+def test_the_offset_is_one_record_in_the_batch_of_its_messages(stage: Stage, bridge: Bridge) -> None:
     other = Bridge(stage)
     other.begin("other")
     stage.decide(bridge.forwarding(1, 2), other.forwarding(5), bridge.forwarding(3))
@@ -113,7 +113,7 @@ def test_the_mark_is_one_record_in_the_batch_of_its_messages(stage: Stage, bridg
     }
 
 
-def test_a_mark_outlives_connections_and_crashes(stage: Stage, bridge: Bridge) -> None:
+def test_an_offset_outlives_connections_and_crashes(stage: Stage, bridge: Bridge) -> None:
     bridge.forward(1, 2)
     bridge.disconnect()
     bridge = Bridge(stage)
@@ -129,7 +129,7 @@ def test_a_mark_outlives_connections_and_crashes(stage: Stage, bridge: Bridge) -
     assert mark(stage).facts == ("", 7, 3, stage.now_ms)
 
 
-def test_from_every_cut_of_the_journal_come_messages_and_mark_alike(stage: Stage, bridge: Bridge) -> None:
+def test_from_every_cut_of_the_journal_come_messages_and_offset_alike(stage: Stage, bridge: Bridge) -> None:
     snapshots = [(stage.take_snapshot(), 0)]
     for position in range(1, 6):
         bridge.forward(position)
@@ -158,7 +158,7 @@ def test_a_snapshot_between_two_messages_counts_neither_twice(stage: Stage, brid
     assert broker.destinations.queues[TARGET].depth == 2
 
 
-def test_a_refusal_breaks_the_flow_until_it_begins_anew(stage: Stage, bridge: Bridge) -> None:
+def test_a_refusal_breaks_the_flow_until_it_begins_again(stage: Stage, bridge: Bridge) -> None:
     stage.decide(c.Reconfigure(Policies(exact={TARGET: DestinationPolicy(max_message_bytes=2)})))
     entries = [(Envelope(TARGET), body, number) for number, body in ((1, b"1"), (2, b"222"), (3, b"3"))]
     stage.decide(c.Forward(bridge.peer, "f", entries, (1, 2, 3)))
@@ -215,7 +215,7 @@ def test_a_newer_flow_of_the_same_queue_ends_the_older(stage: Stage, bridge: Bri
 
 
 @pytest.mark.parametrize("away", [False, True])
-def test_only_the_user_who_began_a_flow_goes_on_with_it(stage: Stage, bridge: Bridge, away: bool) -> None:
+def test_only_the_user_that_began_a_flow_goes_on_with_it(stage: Stage, bridge: Bridge, away: bool) -> None:
     bridge.forward(1)
     if away:
         bridge.disconnect()
@@ -231,7 +231,7 @@ def test_only_the_user_who_began_a_flow_goes_on_with_it(stage: Stage, bridge: Br
     assert bridge.forward(2) == [2]
 
 
-def test_a_mark_that_is_forgotten_is_whose_who_begins_next(stage: Stage, bridge: Bridge) -> None:
+def test_a_deleted_offset_belongs_to_the_user_who_begins_next(stage: Stage, bridge: Bridge) -> None:
     bridge.forward(1)
     bridge.disconnect()
     forget(stage)
@@ -247,7 +247,7 @@ def test_a_mark_that_is_forgotten_is_whose_who_begins_next(stage: Stage, bridge:
     assert waiting(stage) == [b"1", b"1"]
 
 
-def test_a_mark_that_is_handed_over_goes_on_from_where_it_has_come(stage: Stage, bridge: Bridge) -> None:
+def test_a_reassigned_offset_continues_from_its_position(stage: Stage, bridge: Bridge) -> None:
     bridge.forward(1, 4)
     bridge.disconnect()
     hand_over(stage, "next")
@@ -262,14 +262,14 @@ def test_a_mark_that_is_handed_over_goes_on_from_where_it_has_come(stage: Stage,
     assert waiting(stage) == [b"1", b"4", b"5"]
 
 
-def test_the_offset_of_a_flow_that_runs_is_not_handed_over(stage: Stage, bridge: Bridge) -> None:
+def test_the_offset_of_a_flow_that_runs_is_not_reassigned(stage: Stage, bridge: Bridge) -> None:
     bridge.forward(1)
     with pytest.raises(Refused, match=r"at the moment.* pause or remove its bridge"):
         hand_over(stage, "next")
     assert bridge.forward(2) == [2]
 
 
-def test_the_offset_of_a_flow_that_runs_is_not_forgotten(stage: Stage, bridge: Bridge) -> None:
+def test_the_offset_of_a_flow_that_runs_is_not_deleted(stage: Stage, bridge: Bridge) -> None:
     bridge.forward(1)
     with pytest.raises(Refused, match=r"at the moment.* pause or remove its bridge") as refused:
         forget(stage)
@@ -280,7 +280,7 @@ def test_the_offset_of_a_flow_that_runs_is_not_forgotten(stage: Stage, bridge: B
     assert refused.value.code == "not-found"
 
 
-def test_what_comes_and_is_forgotten_in_one_batch_stays_forgotten(stage: Stage, bridge: Bridge) -> None:
+def test_a_message_that_comes_and_is_deleted_in_one_batch_stays_deleted(stage: Stage, bridge: Bridge) -> None:
     client = stage.client()
     ends, forgets = c.Unsubscribe(bridge.peer, "f"), c.DeleteOffset(client.peer, SENDER, SOURCE)
     stage.decide(bridge.forwarding(5), ends, forgets)
@@ -289,7 +289,7 @@ def test_what_comes_and_is_forgotten_in_one_batch_stays_forgotten(stage: Stage, 
     assert not stage.broker.forwarding.offsets
 
 
-def test_from_every_cut_of_the_journal_a_mark_is_there_or_forgotten(stage: Stage, bridge: Bridge) -> None:
+def test_from_every_cut_of_the_journal_an_offset_is_there_or_deleted(stage: Stage, bridge: Bridge) -> None:
     held: list[list[tuple[str, int, int, int]]] = [[]]
     frozen = [(stage.take_snapshot(), 0)]
 
@@ -328,7 +328,7 @@ def test_from_every_cut_of_the_journal_a_mark_is_there_or_forgotten(stage: Stage
                 assert sorted(found) == sorted(held[cut]), (cut, before, start)
 
 
-def test_a_mark_that_is_forgotten_while_a_snapshot_is_made_stays_forgotten(
+def test_an_offset_that_is_deleted_while_a_snapshot_is_made_stays_deleted(
     stage: Stage, bridge: Bridge
 ) -> None:
     bridge.forward(1)
@@ -373,7 +373,7 @@ def test_a_flow_ends_with_its_subscription(stage: Stage, bridge: Bridge) -> None
 @pytest.mark.parametrize(
     ("position", "code"), [(0, "invalid"), (-5, "invalid"), (1 << 47, "invalid"), (1 << 80, "invalid")]
 )
-def test_what_is_no_position_breaks_the_flow(bridge: Bridge, position: int, code: str) -> None:
+def test_an_invalid_position_breaks_the_flow(bridge: Bridge, position: int, code: str) -> None:
     assert bridge.forward(position, 1) == [code, "flow-broken"]
 
 
@@ -388,7 +388,7 @@ def test_a_refusal_from_outside_comes_in_its_turn(stage: Stage, bridge: Bridge) 
     assert waiting(stage) == [b"1"]
 
 
-def test_what_asks_for_something_special_gets_it(stage: Stage, bridge: Bridge) -> None:
+def test_special_features_work_for_forwarded_messages(stage: Stage, bridge: Bridge) -> None:
     assert bridge.forward(1, special=Special(dedup_id="d")) == [1]
     assert bridge.forward(2, special=Special(dedup_id="d")) == [2]
     assert bridge.forward(3, special=Special(delay_ms=1_000)) == [3]
@@ -398,7 +398,7 @@ def test_what_asks_for_something_special_gets_it(stage: Stage, bridge: Bridge) -
     assert mark(stage).position == 3
 
 
-def test_what_is_forwarded_may_be_forwarded_further(stage: Stage, bridge: Bridge) -> None:
+def test_a_message_that_is_forwarded_may_be_forwarded_further(stage: Stage, bridge: Bridge) -> None:
     further = "/queue/storeAndForward:c/queue/t"
     bridge.begin(target=further)
     bridge.answers()
@@ -416,7 +416,7 @@ def test_the_sync_queue_is_there_from_the_first_bridge_on_and_stays(stage: Stage
     assert stage.queue(SYNC_ADDRESS).depth == 0
 
 
-def test_nobody_else_uses_the_sync_queue(stage: Stage, bridge: Bridge) -> None:
+def test_no_other_client_uses_the_sync_queue(stage: Stage, bridge: Bridge) -> None:
     bridge.forward(1)
     client = stage.client()
     position = client.publish("/queue/a").position
@@ -468,13 +468,13 @@ def test_a_fault_in_the_checks_of_a_flow_is_its_connections_and_one_after_a_chan
         ({"target": SYNC_ADDRESS}, "replication offsets"),
     ],
 )
-def test_what_cannot_be_a_flow_is_refused(stage: Stage, facts: dict[str, str], wrong: str) -> None:
+def test_invalid_flows_are_refused(stage: Stage, facts: dict[str, str], wrong: str) -> None:
     with pytest.raises(Refused, match=wrong):
         Bridge(stage).begin(**facts)
     assert stage.broker.forwarding.offsets == {}
 
 
-def test_the_number_of_marks_is_bounded() -> None:
+def test_the_number_of_offsets_is_bounded() -> None:
     stage = Stage(offsets=2)
     bridge = Bridge(stage)
     for number in "12":

@@ -80,7 +80,7 @@ def test_a_delay_of_years_survives_restarts_with_and_without_a_snapshot(stage: S
     assert client.take() == [b"1"]
 
 
-def test_what_was_due_while_the_broker_was_down_comes_at_once(stage: Stage) -> None:
+def test_a_message_that_was_due_while_the_broker_was_down_comes_at_once(stage: Stage) -> None:
     later(stage, b"1", 1_000)
     stage.restart()
     client = stage.client()
@@ -117,7 +117,9 @@ def test_thousands_that_are_due_at_once_come_in_bounded_runs(stage: Stage) -> No
     assert client.take() == [b"%d" % number for number in range(count)]
 
 
-def test_a_delayed_message_is_published_to_those_who_listen_to_its_topic_when_it_is_due(stage: Stage) -> None:
+def test_a_delayed_message_is_published_to_those_that_listen_to_its_topic_when_it_is_due(
+    stage: Stage,
+) -> None:
     message_id = later(stage, b"1", 1_000, "/topic/t", persistent=False)
     stage.restart()
     client = stage.client()
@@ -180,7 +182,7 @@ def test_a_purge_while_bodies_are_read_back_takes_those_too(stage: Stage, consum
 
 @pytest.mark.parametrize("address", ["/temp-queue/t", "/temp-topic/t"])
 @pytest.mark.parametrize("special", [Special(delay_ms=1_000), Special(due_ms=1 << 52)])
-def test_what_goes_to_a_temporary_destination_is_not_delayed(
+def test_a_message_that_goes_to_a_temporary_destination_is_not_delayed(
     stage: Stage, address: str, special: Special
 ) -> None:
     owner, sender = stage.client(), stage.client()
@@ -194,7 +196,7 @@ def test_what_goes_to_a_temporary_destination_is_not_delayed(
     assert stage.broker.scheduler.schedules == {} and stage.batches == []
 
 
-def test_a_queue_that_only_has_delayed_messages_is_not_forgotten(stage: Stage) -> None:
+def test_a_queue_that_only_has_delayed_messages_is_not_deleted(stage: Stage) -> None:
     later(stage, b"1", 3 * stage.limits.idle_queue_ms)
     for _ in range(4):
         stage.pass_time(stage.limits.idle_queue_ms // 2)

@@ -173,7 +173,7 @@ def test_a_queue_with_messages_is_removed_by_force_alone_and_does_not_come_back(
     assert not stage.queues
 
 
-def test_what_was_being_read_back_for_a_removed_queue_is_forgotten() -> None:
+def test_a_message_that_was_being_read_back_for_a_removed_queue_is_deleted() -> None:
     stage = Stage(window=1, fetch_messages=1)
     stage.loading = False
     client = stage.client()
@@ -189,7 +189,7 @@ def test_what_was_being_read_back_for_a_removed_queue_is_forgotten() -> None:
     assert client.take() == [b"1", b"4"]
 
 
-def test_who_waits_for_room_in_a_removed_queue_gets_it_in_a_new_one() -> None:
+def test_a_client_that_waits_for_room_in_a_removed_queue_gets_it_in_a_new_one() -> None:
     stage = Stage()
     producer, other = stage.client(), stage.client()
     reconfigure(stage, Policies(DestinationPolicy(max_messages=1)))
@@ -201,7 +201,7 @@ def test_who_waits_for_room_in_a_removed_queue_gets_it_in_a_new_one() -> None:
     assert other.take() == [b"2"]
 
 
-def test_who_waits_for_room_is_refused_when_producers_are_paused_meanwhile() -> None:
+def test_a_client_that_waits_for_room_is_refused_when_producers_are_paused_meanwhile() -> None:
     stage = Stage()
     producer = stage.client()
     limited = DestinationPolicy(max_messages=1)
@@ -217,7 +217,7 @@ def test_who_waits_for_room_is_refused_when_producers_are_paused_meanwhile() -> 
         producer.answer(token)
 
 
-def test_what_waits_for_another_attempt_goes_with_its_queue() -> None:
+def test_a_message_that_waits_for_another_attempt_goes_with_its_queue() -> None:
     stage = Stage()
     client = stage.client()
     reconfigure(stage, Policies(DestinationPolicy(retry_delay_ms=1_000)))

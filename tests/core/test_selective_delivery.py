@@ -64,7 +64,7 @@ def test_consumers_with_one_selector_take_turns_within_their_credit(stage: Stage
     assert two.take() == [b"2", b"4", b"5"]
 
 
-def test_what_comes_back_goes_to_its_old_place(stage: Stage) -> None:
+def test_a_message_that_comes_back_goes_to_its_old_place(stage: Stage) -> None:
     client, other = stage.client(), stage.client()
     red(client, credit=1)
     send(client, "red", "blue", "red")
@@ -84,7 +84,7 @@ def test_higher_priorities_go_first(stage: Stage) -> None:
     assert client.take() == [b"3", b"1"]
 
 
-def test_what_has_expired_is_not_picked(stage: Stage) -> None:
+def test_a_message_that_has_expired_is_not_picked(stage: Stage) -> None:
     client = stage.client()
     send(client, "red", ttl_ms=100)
     send(client, "red")
@@ -122,7 +122,7 @@ def test_matches_are_found_anywhere_in_a_backlog_that_is_outside_memory(deep: St
     assert client.take() == [b"%d" % n for n in range(1, 42) if n != 21]
 
 
-def test_a_backlog_is_read_once_for_all_who_come_together(deep: Stage) -> None:
+def test_a_backlog_is_read_once_for_all_that_come_together(deep: Stage) -> None:
     client = deep.client()
     send(client, *["blue", "red", "green"] * 10)
     deep.loading = False
@@ -151,7 +151,7 @@ def test_nothing_is_read_again_for_what_is_published_or_acknowledged(deep: Stage
     assert not deep.fetches
 
 
-def test_what_was_picked_is_redelivered_after_a_crash_and_what_was_not_is_not(deep: Stage) -> None:
+def test_a_message_that_was_picked_is_redelivered_after_a_crash_and_what_was_not_is_not(deep: Stage) -> None:
     client = deep.client()
     send(client, "blue", "blue", "red", "blue", "red", "blue")
     red(client)
@@ -226,7 +226,7 @@ def test_a_selection_knows_only_so_much_ahead() -> None:
     assert sorted(seen, key=int) == [b"%d" % n for n in range(1, 31)]
 
 
-def test_what_is_in_memory_is_looked_at_in_turns() -> None:
+def test_a_message_that_is_in_memory_is_checked_in_turns() -> None:
     stage = Stage(scan_batch=3)
     client = stage.client()
     send(client, *["blue"] * 10, "red")
@@ -293,7 +293,7 @@ def test_long_looks_at_messages_are_cut_into_turns(stage: Stage) -> None:
     assert reader.take() == [b"last"]
 
 
-def test_what_a_users_selectors_search_for_is_bounded() -> None:
+def test_the_searches_in_the_selectors_of_a_user_are_bounded() -> None:
     stage = Stage(searches_per_user=3)
     anna, again, bob = stage.client("anna"), stage.client("anna"), stage.client("bob")
     anna.subscribe(A, selector="h LIKE '%x_y%'")

@@ -137,13 +137,13 @@ class TestGivingBack:
         assert client.take() == [b"1", b"2"]
         assert client.tags == [3, 4, 5]
 
-    def test_disconnecting_gives_everything_back(self, stage: Stage) -> None:
+    def test_disconnecting_returns_everything(self, stage: Stage) -> None:
         consumer_of(stage, b"1", b"2").disconnect()
         other = stage.client()
         other.subscribe("/queue/a")
         assert other.take_attempts() == [(b"1", 1), (b"2", 1)]
 
-    def test_unsubscribing_gives_everything_back(self, stage: Stage) -> None:
+    def test_unsubscribing_returns_everything(self, stage: Stage) -> None:
         client = consumer_of(stage, b"1", b"2")
         client.unsubscribe()
         assert client.tags == []
@@ -173,7 +173,7 @@ class TestDeadLetters:
         assert waiting(stage, "/queue/a.dead") == [b"1"]
         assert waiting(stage) == []
 
-    def test_a_dead_letter_tells_where_it_came_from_and_why(self, stage: Stage) -> None:
+    def test_a_dead_letter_names_its_origin_and_reason(self, stage: Stage) -> None:
         producer, client = stage.client(), stage.client()
         message = producer.publish("/queue/a:b", b"body", block=b"color:red\n", priority=7)
         client.subscribe("/queue/a:b")
@@ -217,7 +217,7 @@ class TestDeadLetters:
         assert list(stage.queues) == ["/temp-queue/mine"]
         assert stage.broker.turn.counters["discarded"] == 1
 
-    def test_a_requester_who_takes_no_replies_is_ended_and_not_the_one_who_answers(self) -> None:
+    def test_a_requester_who_takes_no_replies_is_ended_and_not_the_one_that_answers(self) -> None:
         stage = Stage(topic_pending=3)
         slow, server = stage.client(), stage.client()
         slow.subscribe("/temp-queue/mine", credit=1)
@@ -311,7 +311,7 @@ def test_acknowledgements_of_one_batch_are_one_record(stage: Stage) -> None:
     assert (record.kind, record.address, record.numbers) == (records.ACKED, "/queue/a", [1, 3, 2])
 
 
-def test_what_is_not_persistent_leaves_no_record(stage: Stage) -> None:
+def test_a_message_that_is_not_persistent_leaves_no_record(stage: Stage) -> None:
     client = stage.client()
     client.subscribe("/queue/a")
     stage.decide(c.Publish(client.peer, [(Envelope("/queue/a", persistent=False), b"1", None)]))

@@ -41,7 +41,7 @@ def consumer_of(stage: Stage, address: str = A, **facts: Any) -> Client:
     return consumer
 
 
-def test_a_damaged_message_becomes_a_dead_letter_that_says_why(stage: Stage) -> None:
+def test_a_damaged_message_becomes_a_dead_letter_that_has_the_reason(stage: Stage) -> None:
     restarted_with_damage(stage, b"2")
     consumer = consumer_of(stage)
     assert consumer.take() == [b"0", b"1", b"3", b"4", b"5"]
@@ -143,7 +143,7 @@ def test_reading_a_history_passes_over_what_is_damaged(stage: Stage) -> None:
     assert listener.take() == [b"0", b"2", b"3", b"live"]
 
 
-def test_what_was_purged_while_it_was_read_is_no_dead_letter(stage: Stage) -> None:
+def test_a_message_that_was_purged_while_it_was_read_is_no_dead_letter(stage: Stage) -> None:
     restarted_with_damage(stage, b"0", b"1")
     stage.loading = False
     consumer = consumer_of(stage)

@@ -120,7 +120,7 @@ def test_producers_are_counted_and_refused(address: str) -> None:
     third.publish(address)
 
 
-def test_who_has_sent_nothing_for_a_minute_is_no_producer_any_more() -> None:
+def test_a_client_that_has_sent_nothing_for_a_minute_is_no_producer_any_more() -> None:
     stage = stage_with(max_producers=1)
     first, second = stage.client(), stage.client()
     first.publish(Q)
@@ -145,7 +145,7 @@ def test_consumers_are_counted_and_refused(address: str) -> None:
 # ---------------------------------------------------------------------- REJECT_NEWEST
 
 
-def test_what_is_not_persistent_is_dropped_silently_and_counted() -> None:
+def test_a_message_that_is_not_persistent_is_dropped_silently_and_counted() -> None:
     stage = stage_with(max_messages=1, limit_behavior=REJECT_NEWEST)
     client = stage.client()
     client.publish(Q, b"1")
@@ -199,7 +199,7 @@ def test_without_dead_letters_what_makes_room_is_discarded_and_counted() -> None
     assert stage.broker.turn.counters["discarded"] == 2
 
 
-def test_what_makes_room_is_read_back_when_it_is_not_in_memory() -> None:
+def test_a_message_that_makes_room_is_read_back_when_it_is_not_in_memory() -> None:
     stage = stage_with(max_messages=2, limit_behavior=REMOVE_OLDEST)
     client = stage.client()
     for body in (b"1", b"2"):
@@ -214,7 +214,7 @@ def test_what_makes_room_is_read_back_when_it_is_not_in_memory() -> None:
     assert client.take() == [b"3", b"4", b"1", b"2"]
 
 
-def test_what_is_unsettled_is_never_taken_away() -> None:
+def test_a_message_that_is_unsettled_is_never_taken_away() -> None:
     stage = stage_with(max_messages=1, limit_behavior=REMOVE_OLDEST)
     client = stage.client()
     client.subscribe(Q)
@@ -243,7 +243,7 @@ def test_dead_letters_have_a_bound_without_any_policy() -> None:
 # ---------------------------------------------------------------------- FLOW_CONTROL
 
 
-def test_what_finds_no_room_waits_and_is_answered_when_it_is_in() -> None:
+def test_a_message_that_finds_no_room_waits_and_is_answered_when_it_is_in() -> None:
     stage = stage_with(max_messages=2)
     client, consumer = stage.client(), stage.client()
     tokens = send(client, b"1", b"2", b"3", b"4")
@@ -259,7 +259,7 @@ def test_what_finds_no_room_waits_and_is_answered_when_it_is_in() -> None:
     assert consumer.take() == [b"1", b"2", b"3", b"4"]
 
 
-def test_consumers_that_settle_nothing_empty_the_line_too() -> None:
+def test_consumers_that_settle_nothing_make_room_too() -> None:
     stage = stage_with(max_messages=1)
     client, consumer = stage.client(), stage.client()
     tokens = send(client, b"1", b"2", b"3", b"4")
@@ -268,7 +268,7 @@ def test_consumers_that_settle_nothing_empty_the_line_too() -> None:
     assert accepted(client) == tokens
 
 
-def test_who_comes_later_stands_behind_though_a_smaller_one_would_fit() -> None:
+def test_a_client_that_comes_later_is_blocked_though_a_smaller_one_would_fit() -> None:
     stage = stage_with(max_bytes=10)
     first, second, consumer = (stage.client() for _ in range(3))
     send(first, b"12345678")
@@ -287,7 +287,7 @@ def test_messages_to_other_destinations_go_on() -> None:
     assert waiting(stage, "/queue/b") == [b"3"]
 
 
-def test_what_waited_too_long_is_refused() -> None:
+def test_a_message_that_waited_too_long_is_refused() -> None:
     stage = stage_with(max_messages=1, limits={"patience_ms": 5_000})
     client = stage.client()
     send(client, b"1", b"2")
@@ -312,7 +312,7 @@ def test_a_peer_may_have_less_patience_than_others() -> None:
     assert (codes(client), codes(hasty)) == ([], ["queue-full"])
 
 
-def test_who_has_much_waiting_is_throttled_until_half_of_it_is_in() -> None:
+def test_a_client_that_has_much_waiting_is_throttled_until_half_of_it_is_in() -> None:
     stage = stage_with(max_messages=1, limits={"blocked_per_peer": 4 * (OVERHEAD_BYTES + 1)})
     client, consumer = stage.client(), stage.client()
     send(client, b"1", b"2", b"3", b"4", b"5")
@@ -327,7 +327,7 @@ def test_who_has_much_waiting_is_throttled_until_half_of_it_is_in() -> None:
     assert not client.throttled
 
 
-def test_who_has_deliveries_to_settle_is_not_throttled_and_can_make_room_itself() -> None:
+def test_a_client_that_has_deliveries_to_settle_is_not_throttled_and_can_make_room_itself() -> None:
     stage = stage_with(max_messages=2, limits={"blocked_per_peer": 1})
     client = stage.client()
     client.subscribe(Q, credit=1)
@@ -339,7 +339,7 @@ def test_who_has_deliveries_to_settle_is_not_throttled_and_can_make_room_itself(
     assert accepted(client)[-1] is not None and set(tokens) <= set(accepted(client))
 
 
-def test_what_goes_beyond_the_share_of_a_peer_is_refused() -> None:
+def test_a_message_that_goes_beyond_the_share_of_a_peer_is_refused() -> None:
     stage = stage_with(max_messages=1, limits={"blocked_bytes": 8 * (OVERHEAD_BYTES + 1)})
     client, other = stage.client(), stage.client()
     send(client, *(b"%d" % number for number in range(8)))
@@ -349,7 +349,7 @@ def test_what_goes_beyond_the_share_of_a_peer_is_refused() -> None:
     assert stage.broker.admission.blocked.bytes <= stage.limits.blocked_bytes
 
 
-def test_who_takes_its_leave_is_answered_when_all_it_sent_is_in() -> None:
+def test_a_disconnect_is_answered_when_all_messages_are_admitted() -> None:
     stage = stage_with(max_messages=1)
     client, consumer = stage.client(), stage.client()
     send(client, b"1", b"2")
@@ -361,7 +361,7 @@ def test_who_takes_its_leave_is_answered_when_all_it_sent_is_in() -> None:
     assert accepted(client)[-1] is token
 
 
-def test_what_waits_of_a_client_that_broke_off_never_comes_in() -> None:
+def test_a_message_that_waits_of_a_client_that_lost_its_connection_is_dropped() -> None:
     stage = stage_with(max_messages=1)
     client, consumer = stage.client(), stage.client()
     send(client, b"1", b"2")
@@ -371,7 +371,7 @@ def test_what_waits_of_a_client_that_broke_off_never_comes_in() -> None:
     assert stage.broker.admission.blocked.by_peer == {}
 
 
-def test_an_unlimited_queue_lets_everybody_in_who_waits() -> None:
+def test_an_unlimited_queue_lets_everybody_in_that_waits() -> None:
     stage = stage_with(max_messages=1)
     client = stage.client()
     send(client, b"1", b"2", b"3")
@@ -380,7 +380,7 @@ def test_an_unlimited_queue_lets_everybody_in_who_waits() -> None:
     assert stage.queue(Q).limit_usage is None
 
 
-def test_a_removed_queue_is_made_anew_by_what_waits_for_it() -> None:
+def test_a_removed_queue_is_made_again_by_what_waits_for_it() -> None:
     stage = stage_with(max_messages=1)
     client = stage.client()
     send(client, b"1", b"2")
@@ -435,7 +435,7 @@ def test_bytes_are_estimated_after_a_restart_until_they_were_read_back() -> None
 
 
 @pytest.mark.parametrize("behavior", [FLOW_CONTROL, REJECT_NEWEST])
-def test_a_transaction_comes_in_whole_or_not_at_all(behavior: str) -> None:
+def test_a_transaction_is_admitted_whole_or_not_at_all(behavior: str) -> None:
     stage = stage_with(max_messages=2, limit_behavior=behavior)
     client = stage.client()
     client.publish(Q, b"1")
@@ -448,7 +448,7 @@ def test_a_transaction_comes_in_whole_or_not_at_all(behavior: str) -> None:
     assert "/queue/b" not in stage.queues
 
 
-def test_a_transaction_does_not_overtake_what_waits_in_line() -> None:
+def test_a_transaction_does_not_overtake_what_waits_blocked() -> None:
     stage = stage_with(max_bytes=4)
     client = stage.client()
     send(client, b"111")
@@ -555,7 +555,7 @@ def test_a_transaction_needs_space_when_it_is_committed() -> None:
         client.do(c.Commit(client.peer, "t"))
 
 
-def test_a_transaction_that_was_refused_for_want_of_space_leaves_nothing_behind() -> None:
+def test_a_transaction_that_was_refused_for_lack_of_space_leaves_nothing_behind() -> None:
     stage = Stage()
     client = stage.client()
     stage.decide(c.StoreSpace(0))
@@ -716,7 +716,7 @@ def test_a_durable_subscription_makes_room_by_removing_its_oldest() -> None:
 
 
 @pytest.mark.parametrize("behavior", [FLOW_CONTROL, REJECT_NEWEST])
-def test_a_transaction_to_a_topic_comes_in_whole_or_not_at_all(behavior: str) -> None:
+def test_a_transaction_to_a_topic_is_admitted_whole_or_not_at_all(behavior: str) -> None:
     stage = Stage(policy=DestinationPolicy(max_messages=2, limit_behavior=behavior))
     reader, client = stage.client(), stage.client()
     keep(reader, "one")
@@ -747,7 +747,7 @@ def test_a_transaction_of_a_producer_too_many_is_refused_whole() -> None:
     assert Q not in stage.queues
 
 
-def test_what_a_transaction_acknowledges_makes_room_for_the_next_one() -> None:
+def test_acknowledgements_of_a_transaction_make_room_for_the_next_one() -> None:
     stage = stage_with(max_messages=1)
     client = stage.client()
     client.subscribe(Q)

@@ -48,14 +48,14 @@ def replaying(client: Client) -> bool:
 
 
 class TestStarts:
-    def test_first_is_all_that_is_kept_and_then_what_comes(self, stage: Stage) -> None:
+    def test_first_is_all_retained_messages_and_then_new_ones(self, stage: Stage) -> None:
         send(stage, b"1", b"2")
         client = listen(stage, "first")
         send(stage, b"3")
         assert client.take() == [b"1", b"2", b"3"]
         assert not replaying(client)
 
-    def test_last_is_the_newest_of_each_topic_and_then_what_comes(self, stage: Stage) -> None:
+    def test_last_is_the_newest_of_each_topic_and_then_new_ones(self, stage: Stage) -> None:
         send(stage, b"1", b"2")
         send(stage, b"3", to=US)
         send(stage, b"4")
@@ -63,13 +63,13 @@ class TestStarts:
         send(stage, b"5", to=US)
         assert client.take() == [b"3", b"4", b"5"]
 
-    def test_now_is_what_comes(self, stage: Stage) -> None:
+    def test_now_is_new_messages_only(self, stage: Stage) -> None:
         send(stage, b"1")
         client = listen(stage, "now")
         send(stage, b"2")
         assert client.take() == [b"2"]
 
-    def test_a_position_is_where_it_goes_on(self, stage: Stage) -> None:
+    def test_a_position_is_where_the_replay_begins(self, stage: Stage) -> None:
         positions = send(stage, b"1", b"2", b"3")
         assert listen(stage, f"seq:{positions[1]}").take() == [b"2", b"3"]
         assert listen(stage, f"seq:{positions[1] + 1}").take() == [b"3"]
@@ -89,7 +89,7 @@ class TestStarts:
     @pytest.mark.parametrize(
         "start", ["", "1st", "seq:", "seq:x", "seq:-1", "time:x", "time:", "first:1", "seq:²"]
     )
-    def test_what_cannot_be_read_is_refused(self, stage: Stage, start: str) -> None:
+    def test_a_start_that_cannot_be_parsed_is_refused(self, stage: Stage, start: str) -> None:
         if not start:
             return
         with pytest.raises(Refused) as refused:
@@ -127,7 +127,7 @@ class TestReading:
             got += client.take()
         assert got == bodies
 
-    def test_what_is_published_meanwhile_comes_in_its_place_and_once(self, stage: Stage) -> None:
+    def test_a_message_that_is_published_meanwhile_comes_in_its_place_and_once(self, stage: Stage) -> None:
         send(stage, *[b"%d" % number for number in range(600)])
         stage.loading = False
         client = listen(stage, "first")
@@ -139,7 +139,7 @@ class TestReading:
                 stage.decide(stage.loaded(stage.fetches.pop(0)))
         assert client.take() == [b"%d" % one for one in range(number)]
 
-    def test_a_pause_holds_the_reading_back(self, stage: Stage) -> None:
+    def test_a_pause_stops_the_replay(self, stage: Stage) -> None:
         send(stage, *[b"%d" % number for number in range(600)])
         client = stage.client()
         client.pause()
@@ -154,7 +154,9 @@ class TestReading:
         listen(stage, "first", ack=c.INDIVIDUAL, credit=1)
         assert stage.broker.store.memory_bytes < 1_000_000
 
-    def test_what_comes_back_keeps_its_place_and_history_is_not_consumed(self, stage: Stage) -> None:
+    def test_a_message_that_comes_back_keeps_its_place_and_history_is_not_consumed(
+        self, stage: Stage
+    ) -> None:
         send(stage, b"1", b"2")
         client = listen(stage, "first", ack=c.INDIVIDUAL, credit=1)
         client.give_back(*client.tags)
@@ -264,7 +266,7 @@ class TestKeeping:
         stage.pass_time(30_000)
         assert listen(stage, "first").take() == [b"new"]
 
-    def test_what_is_given_up_frees_the_journal(self, stage: Stage) -> None:
+    def test_trimmed_messages_free_the_journal(self, stage: Stage) -> None:
         positions = send(stage, b"1", b"2")
         stage.now_us += 70_000_000
         outcome = stage.decide()
@@ -279,7 +281,7 @@ class TestKeeping:
         stage.pass_time(2_000)
         assert listen(stage, "first").take() == []
 
-    def test_who_asks_for_what_was_given_up_is_told(self, stage: Stage) -> None:
+    def test_a_start_in_trimmed_history_is_refused(self, stage: Stage) -> None:
         first, _ = send(stage, b"1", b"2")
         stage.pass_time(70_000)
         (third,) = send(stage, b"3")
@@ -291,7 +293,7 @@ class TestKeeping:
             stage.restart()
             keep(stage)
 
-    def test_who_reads_more_slowly_than_history_goes_is_told(self) -> None:
+    def test_a_replay_slower_than_trimming_is_ended_with_the_reason(self) -> None:
         stage = Stage()
         keep(stage, DestinationPolicy(retention_bytes=40_000))
         send(stage, *[b"." * 60 for _ in range(350)])
@@ -301,7 +303,7 @@ class TestKeeping:
         assert [refusal.code for refusal in client.closed] == ["history-gone"]
         assert stage.broker.histories.replays == {}
 
-    def test_many_topics_without_messages_are_forgotten_and_what_is_lost_is_not(
+    def test_many_topics_without_messages_are_deleted_and_what_is_lost_is_not(
         self, stage: Stage, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr("broker_app.core.histories.MAX_HISTORIES", 3)

@@ -32,7 +32,7 @@ def stage() -> Stage:
 
 
 class TestDurable:
-    def test_messages_are_kept_while_nobody_is_there(self, stage: Stage) -> None:
+    def test_messages_are_kept_while_there_is_no_consumer(self, stage: Stage) -> None:
         reader, sender = stage.client(), stage.client()
         durable(reader)
         reader.disconnect()
@@ -54,7 +54,7 @@ class TestDurable:
         stage.client().publish(TOPIC, b"new")
         assert reader.take() == [b"new"], "it is still bound to its topic"
 
-    def test_what_was_acknowledged_does_not_come_again(self, stage: Stage) -> None:
+    def test_a_message_that_was_acknowledged_does_not_come_again(self, stage: Stage) -> None:
         reader, sender = stage.client(), stage.client()
         durable(reader)
         sender.publish(TOPIC, b"1")
@@ -99,7 +99,7 @@ class TestDurable:
         assert (one.take(), two.take()) == ([b"x"], [b"x"])
         assert stage.queue("/queue/$topic-subscription/prices.eu/two.dead").depth == 1
 
-    def test_dead_letters_tell_the_subscription_and_the_topic(self, stage: Stage) -> None:
+    def test_dead_letters_name_the_subscription_and_the_topic(self, stage: Stage) -> None:
         reader = stage.client()
         durable(reader)
         stage.client().publish(TOPIC, b"x")
@@ -179,7 +179,7 @@ class TestDurable:
         stage.decide(c.Reconfigure(exact))
         assert stage.queue("/topic-subscription/new").policy is policy
 
-    def test_what_comes_back_often_becomes_a_dead_letter(self) -> None:
+    def test_a_message_that_comes_back_often_becomes_a_dead_letter(self) -> None:
         stage = Stage(max_attempts=2)
         reader = stage.client()
         durable(reader)
@@ -200,7 +200,7 @@ class TestDurable:
         durable(reader)
         assert reader.take() == [b"new"]
 
-    def test_credit_bounds_what_is_handed_out(self, stage: Stage) -> None:
+    def test_credit_bounds_what_is_delivered(self, stage: Stage) -> None:
         reader = stage.client()
         durable(reader, credit=2)
         stage.decide(stage.client().sending(TOPIC, b"1", b"2", b"3"))
@@ -229,7 +229,7 @@ class TestDurable:
         assert reader.closed == []
         assert stage.queue(KEPT).depth == 2
 
-    def test_an_idle_one_is_not_forgotten(self) -> None:
+    def test_an_idle_one_is_not_deleted(self) -> None:
         stage = Stage(idle_queue_ms=1_000)
         reader = stage.client()
         durable(reader)
@@ -251,7 +251,7 @@ class TestDurable:
 
 
 class TestHolding:
-    def test_a_second_consumer_is_refused_and_told_who_is_there(self, stage: Stage) -> None:
+    def test_a_second_consumer_is_refused_with_the_name_of_the_first(self, stage: Stage) -> None:
         durable(stage.client("ann"), id="first")
         with pytest.raises(Refused, match=r"consumed by user 'ann'.*'first'") as refused:
             durable(stage.client("ann"))
@@ -305,7 +305,7 @@ class TestHolding:
         ("address", "name"),
         [("/queue/a", "x"), ("/temp-topic/a", "x"), (TOPIC, " x"), (TOPIC, "x.dead"), (TOPIC, "x" * 300)],
     )
-    def test_what_cannot_have_a_name(self, stage: Stage, address: str, name: str) -> None:
+    def test_invalid_names_are_refused(self, stage: Stage, address: str, name: str) -> None:
         with pytest.raises(Refused):
             durable(stage.client(), address, name)
         assert stage.broker.destinations.named == {}
@@ -317,7 +317,7 @@ class TestHolding:
             durable(stage.client(), name="other")
         assert refused.value.code == "too-many"
 
-    def test_nobody_sends_to_the_queue_behind_it(self, stage: Stage) -> None:
+    def test_no_client_sends_to_the_queue_behind_it(self, stage: Stage) -> None:
         durable(stage.client())
         with pytest.raises(Refused):
             stage.client().publish(KEPT, b"x")
@@ -348,7 +348,7 @@ class TestDeleting:
         durable(again := stage.client())
         assert again.take() == []
 
-    def test_it_is_deleted_by_name_when_nobody_else_consumes_it(self, stage: Stage) -> None:
+    def test_it_is_deleted_by_name_when_no_other_client_consumes_it(self, stage: Stage) -> None:
         reader, other = stage.client(), stage.client()
         durable(reader)
         with pytest.raises(Refused, match="consumed by"):
@@ -369,7 +369,7 @@ class TestDeleting:
         assert refused.value.code == "not-allowed"
         bob.do(c.DeleteSubscription(bob.peer, "audit"))
 
-    def test_what_waits_for_another_attempt_goes_with_it(self) -> None:
+    def test_a_message_that_waits_for_another_attempt_goes_with_it(self) -> None:
         stage = Stage(policy=DestinationPolicy(retry_delay_ms=60_000))
         client = stage.client()
         client.subscribe("/topic/t", name="audit", durable=True)
@@ -383,7 +383,7 @@ class TestDeleting:
         client.subscribe("/topic/t", name="audit", durable=True)
         assert not client.take()
 
-    def test_a_name_can_begin_anew(self, stage: Stage) -> None:
+    def test_a_name_can_begin_again(self, stage: Stage) -> None:
         reader = stage.client()
         durable(reader)
         stage.client().publish(TOPIC, b"old")
@@ -405,7 +405,7 @@ class TestDeleting:
 
 
 class TestShared:
-    def test_it_has_messages_for_those_who_are_there_and_ends_with_the_last(self, stage: Stage) -> None:
+    def test_it_delivers_to_present_consumers_and_ends_with_the_last(self, stage: Stage) -> None:
         one, two = stage.client(), stage.client()
         shared(one)
         shared(two)
