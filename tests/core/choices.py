@@ -1,10 +1,10 @@
-"""What the ledger thinks of selectors, message groups and exclusive consumers, and the laws about them.
+"""The model and the laws of selectors, message groups and exclusive consumers, for the ledger.
 
-- a consumer gets what its selector is true of, and the rest waits without being in the way
-- order: for each selector as accepted, within a priority; within a group always
-- nobody waits in vain: who has credit gets what waits and may go to it, wherever it stands
-- a group is with one consumer at a time
-- while an exclusive consumer is there, the first of them alone is served
+- a consumer receives the messages that its selector matches; other messages wait and do not block it
+- order: for each selector as accepted, within a priority; within a message group always
+- progress: a consumer with credit receives a message that waits and matches, wherever it is in the queue
+- a message group has one consumer at a time
+- while there are exclusive consumers, only the first of them is served
 """
 
 from __future__ import annotations

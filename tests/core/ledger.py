@@ -1,18 +1,17 @@
-"""A second opinion about everything a broker does, and the laws it must keep.
+"""An independent model of everything a broker does, and the laws that the broker must keep.
 
-The ledger knows nothing of lanes, looks or offsets. It follows what the broker accepted and said it
-did, run by run, and compares that with what the broker then holds:
+The ledger does not know lanes, fan-out groups or offsets. It follows the accepted commands and the outcomes,
+run by run, and compares the result with the state of the broker:
 
-- nothing lost: every recorded message waits or is unsettled, or its end is recorded, once, with a true cause
-- nothing twice: a message that is handed out again says how often it was before
-- order: per queue and priority as accepted; per topic subscription and priority as published
-- limits: credit, pending messages, memory, attempts; whoever can take a message gets one if there is any
-- policies: who is paused gets or sends nothing; queues that have a policy of their own are there
-- time: a scheduled message comes when it is due, not before, under its old id
-- rest: what waits before another attempt is neither lost nor handed out, and its wait ends in time
-- repeats: within its window, a dedup-id is stored and delivered once, also after a restart
-- forwarding: what another broker forwards is stored once, in order, and its mark says so
-- replay: the records, from the start or from a snapshot in between, give the same broker
+- nothing lost: every recorded message waits or is unsettled, or its end is recorded, once, with the right
+cause - nothing twice: a message that is delivered again has the number of its former deliveries - order: per
+queue and priority as accepted; per topic subscription and priority as published - limits: credit, pending
+messages, memory, attempts; a consumer that can receive a message gets one if there is any - policies: paused
+clients receive or send nothing; queues that have a policy of their own exist - time: a delayed message is
+published when it is due, not before, under its id - delayed redelivery: such a message is neither lost nor
+delivered before its delay ends - deduplication: within its window, a dedup-id is stored and delivered once,
+also after a restart - forwarding: messages of another broker are stored once, in order, and its replication
+offset is right - recovery: the records, from the start or from a snapshot in between, give the same broker
 """
 
 from __future__ import annotations
@@ -48,12 +47,12 @@ from broker_app.core.sync_queue import SYNC_ADDRESS
 from broker_app.core.transfers import DONE, FULL, UNSETTLED, TransferResult
 from broker_app.core.turn import UNRECORDED
 from tests.core import choices
-from tests.core.homes import Home, Trend
+from tests.core.home_brokers import Home, SenderFlow
 from tests.core.stage import Client, Stage, read
 
 
 def matches(pattern: str, address: str) -> bool:
-    """Whether the topic filter `pattern` matches: level by level, as simple as it can be said."""
+    """Whether the topic filter `pattern` matches: level by level, in the simplest way."""
     if address.startswith("/temp-topic/") or pattern.startswith("/temp-topic/"):
         return pattern == address
     wanted, levels = pattern.removeprefix("/topic/").split("."), address.removeprefix("/topic/").split(".")
@@ -134,7 +133,7 @@ class Session:
         #: those that the broker ended in this run, which may have got something before
         self.ended: dict[str, Interest] = {}
         #: the flows that it began, and the offsets that it was told in this run
-        self.courses: dict[str, Trend] = {}
+        self.sender_flows: dict[str, SenderFlow] = {}
         self.offsets: list[Message] = []
         self.held: dict[int, tuple[Interest, Message]] = {}
         self.until_ms: dict[int, int] = {}
@@ -556,7 +555,7 @@ class Ledger:
             assert command.id not in session.interests or session.closed or command.forget
             return
         interest = session.interests.pop(command.id)
-        session.courses.pop(command.id, None)
+        session.sender_flows.pop(command.id, None)
         self._leave(session, interest, keep_unsettled=command.keep_unsettled and not command.forget)
         if command.forget:
             assert interest.name is not None
@@ -647,7 +646,7 @@ class Ledger:
         assert SYNC_ADDRESS in self.stage.queues
 
     def _follow_beginflow(self, session: Session, command: c.BeginFlow) -> None:
-        if session.courses.pop(command.id, None) is not None:
+        if session.sender_flows.pop(command.id, None) is not None:
             del session.interests[command.id]
         if not self._accepted(session, command):
             policy = self.policies.of(command.target)
@@ -657,8 +656,8 @@ class Ledger:
             return
         (home,) = (home for home in self.homes if home.address == address_of(command.sender, command.source))
         for other in self.sessions:
-            for course in other.courses.values():
-                course.broken = course.broken or course.home is home
+            for sender_flow in other.sender_flows.values():
+                sender_flow.broken = sender_flow.broken or sender_flow.home is home
         assert session.offsets.pop(0).envelope.block == b"accepted:%d\ncount:%d\n" % (
             home.position,
             home.count,
@@ -666,33 +665,33 @@ class Ledger:
         if command.id in session.interests:  # that one was ended in this run
             assert session.closed
             self._leave(session, session.interests.pop(command.id))
-        session.courses[command.id] = Trend(home)
+        session.sender_flows[command.id] = SenderFlow(home)
         interest = Interest(c.Subscribe(session.peer, command.id, SYNC_ADDRESS, c.AUTO, 1), None)
         interest.deliveries = 1
         session.interests[command.id] = interest
 
     def _follow_forward(self, session: Session, command: c.Forward) -> None:
-        course = session.courses.get(command.flow)
+        sender_flow = session.sender_flows.get(command.flow)
         for (envelope, body, token), position in zip(command.entries, command.positions, strict=True):
             accepted = token in self.answers
             assert accepted != (token in self.refusals), "one answer to each"
-            if course is None or course.broken:
+            if sender_flow is None or sender_flow.broken:
                 assert self.refusals[token].code == "flow-broken"
-            elif position <= course.home.position:
+            elif position <= sender_flow.home.position:
                 assert accepted, "what is there is not asked for again"
             elif accepted:
                 assert not self.policies.of(envelope.address).refuses_producers
-                course.home.take(position)
+                sender_flow.home.take(position)
                 self._publish(envelope, body)
             else:
                 policy = self.policies.of(envelope.address)
                 assert policy.refuses_producers or not policy.auto_create
-                course.broken = True
+                sender_flow.broken = True
 
     def _follow_breakflow(self, session: Session, command: c.BreakFlow) -> None:
         assert command.receipt in self.refusals
-        if command.flow in session.courses:
-            session.courses[command.flow].broken = True
+        if command.flow in session.sender_flows:
+            session.sender_flows[command.flow].broken = True
 
     def _follow_transfer(self, session: Session, command: c.Transfer) -> None:
         if not self._accepted(session, command):
@@ -742,7 +741,7 @@ class Ledger:
         for _, message in session.held.values():
             self._came_back(message)
         session.held.clear()
-        session.courses.clear()
+        session.sender_flows.clear()
         for id in list(session.interests):
             self._leave(session, session.interests.pop(id))
 
@@ -1055,10 +1054,10 @@ class Ledger:
             home.address: (home.position, home.count) for home in self.homes if home.position
         }
         assert flows.keys() == {
-            course.home.address
+            sender_flow.home.address
             for session in self.sessions
-            for course in session.courses.values()
-            if flows.get(course.home.address) in session.peer.flows.values()
+            for sender_flow in session.sender_flows.values()
+            if flows.get(sender_flow.home.address) in session.peer.flows.values()
         }
         assert not offsets or SYNC_ADDRESS in self.stage.queues
 

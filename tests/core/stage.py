@@ -1,4 +1,4 @@
-"""A broker on a stage: clients that speak in commands, a journal of lists and a clock that the test turns.
+"""A broker in a test: clients that send commands, a journal in memory, and a clock that the test sets.
 
 It does with an outcome what the engine does, in the same order: commit, flush, fan-outs, closes, fetches.
 """

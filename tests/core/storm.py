@@ -1,4 +1,4 @@
-"""Storms: random commands of several clients, decided in random runs, with every law checked after each run.
+"""Storms: random commands of several clients, decided in random runs, with all laws checked after each run.
 
 `python -m tests.core.storm SEED` shows what happens in one of them.
 """
@@ -18,7 +18,7 @@ from broker_app.core.policy import PAUSES, DestinationPolicy, Policies
 from broker_app.core.snapshot import SnapshotBuilder
 from broker_app.core.sync_queue import SYNC_ADDRESS
 from tests.core.choices import COLOURS, SELECTORS
-from tests.core.homes import Home, Sent
+from tests.core.home_brokers import Home, Sent
 from tests.core.ledger import Ledger, Session, has_expired
 from tests.core.mirror import Mirror
 from tests.core.stage import Stage
@@ -65,7 +65,7 @@ AT_FIRST = {kind: ("reconfigure", "remove", "purge", kind).index(kind) for kind 
 
 
 class Storm:
-    """One storm; the same `seed` blows the same way."""
+    """One storm; the same `seed` gives the same commands."""
 
     def __init__(self, seed: int, *, trace: bool = False) -> None:
         self.random = random = Random(seed)
@@ -95,7 +95,7 @@ class Storm:
             unused_selector_ms=random.choice((500, 3_000)),
         )
         self.stage.loading = False
-        # No two storms blow from the same side: each has its own likes and its own few places.
+        # Each storm has its own weights and its own few destinations.
         self.weights = [weight * random.choice((0.2, 1, 1, 4)) for weight in WEIGHTS.values()]
         self.queues = random.choice(
             (QUEUES, QUEUES, QUEUES[:1], QUEUES[::2], (), (FORWARDED, *QUEUES[:1]), (FORWARDED,))
@@ -108,7 +108,7 @@ class Storm:
         self.looks = random.choice((("look", "look", "other", None), ("look",)))
         self.priorities = random.choice(((4, 4, 4, 0, 9), (4,)))
         self.delays = random.choice(((0,), (0, 0, 0, 700, 2_500), (0, 400, 400, 9_000)))
-        #: what topics remember, once an administrator has spoken
+        #: retention of topics, once an administrator has set it
         kept = DestinationPolicy(
             retention_ms=random.choice((0, 2_000, 60_000)), retention_bytes=random.choice((0, 0, 150, 400))
         )
@@ -122,7 +122,7 @@ class Storm:
         self.exclusiveness = random.choice((0, 0, 0.3))
         self.groups = random.choice((((),) * 3, ((),) * 3, ((), b"g1", b"g2"), (b"g1", b"g2", b"g3")))
         self.ledger = Ledger(self.stage)
-        #: a broker that follows, and when it is looked at
+        #: a broker that follows, and when it is checked
         self.mirror, self.chance = Mirror(self.stage), Random(seed)
         targets = [address for address in self.queues if not address.endswith(".dead")]
         self.ledger.homes = [Home(*names, random.choice(targets)) for names in HOMES if targets]
@@ -136,7 +136,7 @@ class Storm:
         self.freezing: tuple[SnapshotBuilder, int] | None = None
 
     def blow(self, commands: int) -> None:
-        """Draw about so many commands, then see that the journal brings everything back."""
+        """Draw about so many commands, then check that the journal restores everything."""
         random = self.random
         drawn = 0
         while drawn < commands:
@@ -156,7 +156,7 @@ class Storm:
         self._drain()
 
     def _snapshot(self) -> None:
-        """Now and then begin a snapshot, which is made in steps while other things happen."""
+        """Sometimes begin a snapshot, which is taken in steps while commands are decided."""
         if self.freezing is None:
             if self.random.random() < 0.15:
                 self.freezing = (SnapshotBuilder(self.stage.broker), len(self.stage.batches))
@@ -189,11 +189,11 @@ class Storm:
         self.ledger.restarted()
 
     def _listen(self) -> None:
-        """Somebody hears what the broker tells of itself; the ledger sees whether it is true."""
+        """Subscribe to the system topics; the ledger checks their events."""
         self.stage.client().subscribe("/topic/$mom.>", c.AUTO)
 
     def _read_history(self) -> None:
-        """Somebody reads all that topics retain; the ledger sees that nothing is missing."""
+        """Replay all histories; the ledger checks that nothing is missing."""
         session = Session(self.stage.client(), 0)
         self.sessions.append(session)
         token = self._next_token()
@@ -204,7 +204,7 @@ class Storm:
         assert session.closed or (subscription is not None and subscription.replay is None)
 
     def _drain(self) -> None:
-        """All that is not gone comes to one client, in order."""
+        """Deliver all remaining messages to one client, in order."""
         stage, ledger = self.stage, self.ledger
         self._read_history()
         stage.now_us += 1_000_000
@@ -427,23 +427,23 @@ class Storm:
         return c.BeginFlow(session.peer, id, *names, self._next_token())
 
     def _draw_forward(self, session: Session) -> c.Forward | c.BeginFlow | c.BridgeConnected:
-        if not session.courses and self.random.random() < 0.9:
+        if not session.sender_flows and self.random.random() < 0.9:
             return self._draw_begin_flow(session)
-        flow = self.random.choice([*session.courses, *session.courses, "9"])
-        course = session.courses.get(flow)
-        if course is None or (session, flow) in self.beginning:
+        flow = self.random.choice([*session.sender_flows, *session.sender_flows, "9"])
+        sender_flow = session.sender_flows.get(flow)
+        if sender_flow is None or (session, flow) in self.beginning:
             return c.Forward(session.peer, flow, [], [])
-        home = course.home
+        home = sender_flow.home
         for _ in range(self.random.choice((0, 1, 2))):
             envelope = self._draw_envelope(home.target)
             position = home.next_position + self.random.choice((0, 0, 4))
             home.outbox.append(Sent(position, envelope, self._body()))
-        run = course.draw(self.random)
+        run = sender_flow.draw(self.random)
         entries = [(sent.envelope, sent.body, self._next_token()) for sent in run]
         return c.Forward(session.peer, flow, entries, [sent.position for sent in run])
 
     def _draw_break_flow(self, session: Session) -> c.BreakFlow:
-        flow = self.random.choice([*session.courses, "9"])
+        flow = self.random.choice([*session.sender_flows, "9"])
         return c.BreakFlow(session.peer, flow, Refused("not-allowed", "no"), self._next_token())
 
     def _draw_reconfigure(self, session: Session) -> c.Reconfigure:
@@ -464,7 +464,7 @@ class Storm:
     def _draw_answer(self, session: Session) -> c.Answer:
         return c.Answer(session.peer, self._next_token())
 
-    # ------------------------------------------------------------------ telling what happens
+    # ------------------------------------------------------------------ traces
 
     def _describe(self, command: Any) -> str:
         if isinstance(command, c.Loaded):

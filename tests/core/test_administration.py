@@ -1,4 +1,4 @@
-"""Policies that change while a broker runs, pausing, and the end of queues."""
+"""Policies that change while a broker runs, pausing, and deletion of queues."""
 
 from dataclasses import replace
 

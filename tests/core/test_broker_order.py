@@ -1,4 +1,4 @@
-"""Publishing and handing out: order, priorities, credit."""
+"""Publishing and delivery: order, priorities, credit."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Topics and what is private to a connection."""
+"""Topics and temporary destinations."""
 
 from typing import Any
 

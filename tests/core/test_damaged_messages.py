@@ -1,4 +1,4 @@
-"""Messages that the journal cannot read back become dead letters, and everything else goes on."""
+"""Messages that the journal cannot read back become dead letters, and everything else continues."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Waiting before another attempt, and what dead letters tell."""
+"""Delays before another attempt, and the headers of dead letters."""
 
 import pytest
 

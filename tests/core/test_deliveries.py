@@ -1,4 +1,4 @@
-"""Acknowledging, giving back, dead letters, leases."""
+"""Deliveries acknowledged and returned, dead letters, leases."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Durable and shared subscriptions: what is kept, for whom, and until when."""
+"""Durable and shared subscriptions: which messages they keep, for which user, and how long."""
 
 from __future__ import annotations
 

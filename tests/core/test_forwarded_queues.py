@@ -1,4 +1,4 @@
-"""Queues whose messages are for another broker: in order, recorded, and told of while nobody takes them."""
+"""Store-and-forward queues: in order, recorded, and with events while they have no consumer."""
 
 from broker_app.core import commands as c
 from broker_app.core import records

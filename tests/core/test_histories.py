@@ -1,4 +1,4 @@
-"""Histories of topics: what is kept and given up, and subscriptions that begin in the past."""
+"""Histories of topics: messages retained and trimmed, and subscriptions that replay them."""
 
 from __future__ import annotations
 

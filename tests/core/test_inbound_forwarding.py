@@ -1,4 +1,4 @@
-"""What another broker forwards is stored once and in order, however it is repeated, refused or cut off."""
+"""Messages of another broker are stored once and in order, also when repeated, refused or interrupted."""
 
 from __future__ import annotations
 

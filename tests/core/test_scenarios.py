@@ -1,4 +1,4 @@
-"""What storms and careful reading found, kept as it was found: one numbered scenario each, simplest first."""
+"""Regressions found by storms and by review: one numbered scenario each, the simplest first."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Messages that are not due: when they come, as what, and what is left of them after a crash."""
+"""Delayed messages: when they are published, with which properties, and after a crash."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Consumers with a selector: who gets what, in which order, from memory and from a backlog outside it."""
+"""Consumers with selectors: which messages they receive, in which order, from memory and from the journal."""
 
 from __future__ import annotations
 

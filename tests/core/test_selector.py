@@ -1,4 +1,4 @@
-"""What selectors match, what they refuse, and a second evaluator that must agree."""
+"""Selectors: matches, errors, and an independent evaluator that must agree."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Slow consumers are seen, and ended where a policy says so."""
+"""Slow consumers are shown, and ended where the policy demands it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Moving, copying and deleting what waits; inserting; and what a dead letter says of itself."""
+"""Messages moved, copied, deleted and inserted; headers of dead letters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Why a message is where it is: every reason there is, one test each."""
+"""The reasons why a message is where it is: one test each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Brokers that forward to the one in the storm, and the law of it: each message once, in order, no gap."""
+"""Home brokers that forward to the broker in a storm: each message arrives once, in order, without a gap."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from broker_app.core.offset import address_of
 
 
 class Sent(NamedTuple):
-    """A message that waits at home: its number there, and what is sent of it."""
+    """A message at its home broker: its position there, its envelope and body."""
 
     position: int
     envelope: Envelope
@@ -18,12 +18,12 @@ class Sent(NamedTuple):
 
 
 class Home:
-    """A queue of another broker, whose messages go to `target`. `position` and `count` are the mark as it has
-    to be."""
+    """A queue of another broker whose messages go to `target`. `position` and `count` are the expected
+    replication offset."""
 
     def __init__(self, sender: str, source: str, target: str) -> None:
         self.sender, self.source, self.target = sender, source, target
-        #: all that was ever sent, in order
+        #: all messages that were ever sent, in order
         self.outbox: list[Sent] = []
         self.position = self.count = 0
 
@@ -37,18 +37,18 @@ class Home:
 
     @property
     def done(self) -> int:
-        """How much of the outbox is there."""
+        """How many messages of the outbox have arrived."""
         return sum(sent.position <= self.position for sent in self.outbox)
 
     def take(self, position: int) -> None:
-        """A message was accepted."""
+        """Note that a message was accepted."""
         assert self.outbox[self.done].position == position, "nothing is left out, nothing overtakes"
         self.position = position
         self.count += 1
 
 
-class Trend:
-    """A flow in the ledger's eyes. `cursor` is where its sender goes on in the outbox."""
+class SenderFlow:
+    """A flow as the ledger expects it. `cursor` is where its sender continues in the outbox."""
 
     def __init__(self, home: Home) -> None:
         self.home = home
@@ -56,7 +56,7 @@ class Trend:
         self.cursor = home.done
 
     def draw(self, random: Random) -> list[Sent]:
-        """What the sender sends next: some of the rest, and sometimes again what it has sent."""
+        """The messages that the sender sends next, some of them again."""
         outbox = self.home.outbox
         start = max(0, self.cursor - random.choice((0, 0, 0, 1, 3)))
         self.cursor = min(len(outbox), self.cursor + random.choice((1, 2, 4)))
