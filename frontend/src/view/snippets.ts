@@ -76,7 +76,7 @@ function curl({ kind, token, messages, receive, api }: Ingredients): Recipe {
     `  --json '{"max": 1, "wait_s": 20, "lease_s": 60}' \\`,
     `  ${shell(receive)})`,
     'echo "$message"',
-    "# The receipt acknowledges it; without that it comes again.",
+    "# Acknowledge with the receipt; otherwise the message is delivered again.",
     `receipt=$(echo "$message" | sed -n 's/.*"receipt":"\\([^"]*\\)".*/\\1/p')`,
     `test -z "$receipt" || curl --fail -X DELETE -H ${auth} "${api}/leases/$receipt"`,
   ].join("\n");
@@ -89,7 +89,7 @@ function httpie({ kind, token, messages, receive, api }: Ingredients): Recipe {
   const consume = [
     `http --check-status --ignore-stdin POST ${shell(receive)} \\`,
     `  ${auth} max:=1 wait_s:=20 lease_s:=60`,
-    "# Acknowledge with the receipt of the answer:",
+    "# Acknowledge with the receipt of the response:",
     `http --check-status --ignore-stdin DELETE "${api}/leases/RECEIPT" ${auth}`,
   ].join("\n");
   return { key: "httpie", tool: "HTTPie", steps: [does("produce", produce), ...ofQueue(kind, does("consume", consume))], ...topicNote(kind) };
