@@ -9,10 +9,12 @@ _GROUP = (b"group:", b"JMSXGroupID:")
 
 
 def escape(value: str) -> str:
+    """Escape a header name or value as STOMP 1.2 does."""
     return "".join(_ESCAPED.get(character, character) for character in value)
 
 
 def unescape(value: str) -> str:
+    """The opposite of `escape`."""
     if "\\" not in value:
         return value
     parts = value.split("\\\\")

@@ -129,6 +129,8 @@ class Extend:
 
 @dataclass(slots=True)
 class Begin:
+    """Begin a transaction."""
+
     peer: Peer
     transaction: str
     receipt: Any = None
@@ -156,6 +158,8 @@ class Commit:
 
 @dataclass(slots=True)
 class Abort:
+    """Roll a transaction back."""
+
     peer: Peer
     transaction: str
     receipt: Any = None
@@ -180,6 +184,8 @@ class Pause:
 
 @dataclass(slots=True)
 class Resume:
+    """Deliver to a paused peer again."""
+
     peer: Peer
 
 

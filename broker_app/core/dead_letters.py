@@ -83,10 +83,10 @@ class DeadLetters:
         return True
 
     def enabled(self, queue: Queue) -> bool:
-        """Whether `queue` has dead letters; queues of dead letters have none."""
+        """Return whether `queue` has dead letters; queues of dead letters have none."""
         return has_dead_letters(queue) and queue.address not in self._turn.policies.dead_letter_queues
 
 
 def has_dead_letters(queue: Queue) -> bool:
-    """Whether a queue can have dead letters."""
+    """Return whether a queue can have dead letters."""
     return queue.durable and not queue.address.endswith(DEAD_SUFFIX)

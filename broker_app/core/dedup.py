@@ -50,6 +50,7 @@ class Window:
         return None
 
     def add(self, digest: bytes, seen: Seen) -> None:
+        """Add an id behind all others."""
         if (self._next - self._start) % self.CHUNK == 0:
             self._chunks.append(array("Q"))
         first, second = _HALVES.unpack(digest)
@@ -158,6 +159,7 @@ class Duplicates:
         return len(window), min(window_ms, now_ms - window.oldest_ms) if full else window_ms
 
     def addresses(self) -> list[str]:
+        """The destinations with ids."""
         return list(self._windows)
 
     def save(self, address: str, since_ms: int) -> Iterator[array[int]]:
@@ -166,6 +168,7 @@ class Duplicates:
         return iter(()) if window is None else window.save(since_ms)
 
     def load(self, address: str, numbers: array[int]) -> None:
+        """Restore the ids of a destination, as `save` returned them."""
         for at in range(0, len(numbers), _ENTRY):
             first, second, position, time_ms = numbers[at : at + _ENTRY]
             self.remember(address, _HALVES.pack(first, second), Seen(position & ~_RECORDED, time_ms, True))

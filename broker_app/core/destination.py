@@ -21,9 +21,9 @@ SHARED_PREFIX = "/shared-subscription/"
 
 MAX_NAME = 255
 DEAD_SUFFIX = storeandforward.DEAD_SUFFIX  # of dead letter queues
-#: queues of the dead letters of durable subscriptions: behind it the topic filter, "/" and the name
+#: prefix of the dead letter queues of durable subscriptions; the topic filter, "/" and the name follow
 _OF_SUBSCRIPTION = "$topic-subscription/"
-#: of these, a name with each character escaped
+#: the longest of these names, with each character escaped
 _MAX_OF_SUBSCRIPTION = len(_OF_SUBSCRIPTION) + MAX_NAME + 1 + 3 * MAX_NAME
 SYNC_QUEUE = storeandforward.SYNC_QUEUE
 _FORWARDED = f"/{QUEUE}/{storeandforward.PREFIX}"
@@ -38,10 +38,12 @@ class Destination(NamedTuple):
 
     @property
     def address(self) -> str:
+        """The destination as it is written on the wire."""
         return f"/{self.kind}/{self.name}"
 
     @property
     def is_queue(self) -> bool:
+        """Whether it is a queue, temporary or not."""
         return self.kind in (QUEUE, TEMP_QUEUE)
 
 

@@ -17,7 +17,7 @@ _SHARE = 32
 
 
 class Block:
-    """Neighbours in a history; `last_ms` is the time of the newest."""
+    """Adjacent messages in a history; `last_ms` is the time of the newest."""
 
     __slots__ = ("bytes", "last_ms", "positions")
 
@@ -105,6 +105,7 @@ class History:
         return self.trimmed_to, self._closed, blocks
 
     def load(self, saved: Sequence[Any], positions: array[int]) -> None:
+        """Restore what `save` returned, and the positions."""
         self.trimmed_to, self._closed, blocks = saved
         at = 0
         for count, size, last_ms in blocks:

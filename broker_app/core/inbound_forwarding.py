@@ -50,14 +50,15 @@ class InboundForwarding:
         self._publisher = publisher
         self._destination_limits = destination_limits
         self._resource_alarms = resource_alarms
-        #: how far other brokers have come, by the offsets' addresses, and who forwards now
+        #: replication offsets by address, and the flows that use them
         self.offsets = offsets
         self.flows: dict[str, Flow] = {}
-        #: offsets that are to be recorded in this turn
+        #: offsets to record in this turn
         self.changed_offsets: dict[Offset, None] = {}
         subscriptions.on_end.append(self._subscription_ended)
 
     def bridge_connected(self, command: c.BridgeConnected) -> None:
+        """Create the sync queue."""
         self._destinations.queue(SYNC_ADDRESS)
 
     def check_begin_flow(self, command: c.BeginFlow) -> Offset:
@@ -131,6 +132,7 @@ class InboundForwarding:
         self._turn.schedule_flush(subscription.peer)
 
     def forward(self, command: c.Forward) -> None:
+        """Store messages of a flow, unless they were stored before."""
         peer, accept, enqueue = command.peer, self._turn.accept, self._store.enqueue
         flow = peer.flows.get(command.flow)
         if flow is None:
@@ -207,6 +209,7 @@ class InboundForwarding:
         self._turn.refuse(peer, receipt, error)
 
     def break_flow(self, command: c.BreakFlow) -> None:
+        """Break a flow with a refusal."""
         flow = command.peer.flows.get(command.flow)
         if flow is not None:
             flow.break_off(command.refusal)
@@ -267,5 +270,5 @@ class InboundForwarding:
             self.offsets.pop(address, None)  # it may be deleted before its section was taken
 
     def load(self, address: str, facts: tuple[str, int, int, int]) -> None:
-        """Take over an offset."""
+        """Restore an offset."""
         self.offsets[address] = of_address(address, facts)

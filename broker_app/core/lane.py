@@ -27,7 +27,7 @@ class Positions:
     """A queue of journal positions, 8 bytes each."""
 
     CHUNK = 4_096
-    FEW = 64  # positions that are taken out of a chunk one by one
+    FEW = 64  # so many positions are removed from a chunk one by one
     __slots__ = ("_chunks", "_last", "_length")
 
     def __init__(self) -> None:
@@ -39,6 +39,7 @@ class Positions:
         return self._length
 
     def append(self, position: int) -> None:
+        """Add a position that is higher than all others."""
         last = self._last
         if len(last) >= self.CHUNK:
             last = self._last = array("Q")
@@ -47,6 +48,7 @@ class Positions:
         self._length += 1
 
     def extend(self, positions: array[int]) -> None:
+        """Add sorted positions that are higher than all others."""
         if positions and not self._last:
             self._chunks.pop()  # only the last chunk may be empty, and only when nothing is behind it
         for start in range(0, len(positions), self.CHUNK):
@@ -73,6 +75,7 @@ class Positions:
         return taken
 
     def chunks(self) -> Iterator[array[int]]:
+        """The positions in chunks, in order; they must not be changed."""
         yield from self._chunks
 
     def among(self, wanted: Sequence[int]) -> list[int]:
@@ -193,6 +196,7 @@ class Positions:
 
 
 def order_of(message: Message) -> int:
+    """The place of a message in its lane, as a sort key."""
     return message.order
 
 
@@ -230,7 +234,7 @@ class Lane:
         self.delivered_up_to = 0
         #: order of a recorded message minus its position: the number of unrecorded messages so far
         self.shift = 0
-        #: the `selective.state.LaneScan` of the lane; only selective delivery reads and sets it
+        #: the `selective.state.LaneScan` of the lane; only selective delivery sets it
         self.scan: Any = None
 
     def __len__(self) -> int:

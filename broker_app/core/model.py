@@ -131,7 +131,7 @@ class Peer:
         self.fanned_out = 0
         self.unsettled: dict[int, tuple[Subscription, Message]] = {}
         self.subscriptions: dict[str, Subscription] = {}
-        #: what it forwards as the bridge of another broker, by subscription id
+        #: its flows, when it is the bridge of another broker, by subscription id
         self.flows: dict[str, Flow] = {}
         self.transactions: dict[str, Transaction] = {}
         self.temporary: set[str] = set()
@@ -182,12 +182,14 @@ class FanoutGroup:
         self.fanned_out = 0
 
     def add(self, subscription: Subscription) -> None:
+        """Add a member."""
         self.seal()
         self._frozen = None
         self.members[subscription] = None
         subscription.fanned_out_before = self.fanned_out
 
     def remove(self, subscription: Subscription) -> None:
+        """Remove a member, and count what it has received."""
         self.seal()
         self._frozen = None
         if subscription in self.members:
@@ -203,6 +205,7 @@ class FanoutGroup:
             self.fanout = None
 
     def open(self) -> Fanout:
+        """Begin the fan-out of this batch."""
         if self._frozen is None:
             self._frozen = tuple(self.members)
         self.fanout = Fanout(self, self._frozen)
@@ -273,7 +276,7 @@ class Subscription:
         self.delivered_directly = 0
         #: deliveries that were returned
         self.returned = 0
-        #: what its group had fanned out when it joined
+        #: messages that its group had fanned out before it joined
         self.fanned_out_before = 0
         self.probe_tag = self.probe_ms = 0
         #: times in ms from delivery to acknowledgement; statistics put a bounded deque here
@@ -305,6 +308,7 @@ class Subscription:
 
     @property
     def acked(self) -> int:
+        """Deliveries that were acknowledged."""
         return self.delivered - self.unsettled - self.returned
 
 
@@ -336,11 +340,12 @@ class BlockedPublish:
         self.receipt = receipt
         #: its place among all blocked messages, in the order of arrival
         self.arrival = arrival
-        #: when it is refused
+        #: the time when it is refused
         self.until_ms = until_ms
 
     @property
     def size(self) -> int:
+        """Bytes of memory."""
         return len(self.body) + self.envelope.weight
 
 
@@ -377,7 +382,7 @@ class LimitUsage:
         return self.bytes + (self.unread * self._read_bytes // self._read if self._read else 0)
 
     def holds(self, messages: int, bytes_: int) -> bool:
-        """Whether so many messages of so many bytes are within the limits."""
+        """Return whether so many messages of so many bytes are within the limits."""
         policy = self.policy
         return (not policy.max_messages or messages <= policy.max_messages) and (
             not policy.max_bytes or bytes_ <= policy.max_bytes

@@ -32,6 +32,7 @@ class Offset:
 
     @property
     def address(self) -> str:
+        """The address under which it is recorded."""
         return address_of(self.sender, self.source)
 
     @property

@@ -16,10 +16,14 @@ SYSTEM = "$mom"
 
 
 class DestinationCreated(NamedTuple):
+    """A destination was created."""
+
     address: str
 
 
 class DestinationDeleted(NamedTuple):
+    """A destination was deleted."""
+
     address: str
 
 
@@ -31,10 +35,14 @@ class DestinationFull(NamedTuple):
 
 
 class ConsumerJoined(NamedTuple):
+    """A subscription began."""
+
     subscription: Subscription
 
 
 class ConsumerLeft(NamedTuple):
+    """A subscription ended."""
+
     subscription: Subscription
 
 

@@ -27,7 +27,7 @@ from broker_app.core.topic import Match
 from broker_app.core.topic_delivery import TopicDelivery
 from broker_app.core.turn import Turn
 
-#: topics whose messages are counted; of so many that rest the longest, one makes room for another
+#: topics whose messages are counted; beyond it, one of the so many oldest is dropped for a new one
 MAX_COUNTED_TOPICS, OLDEST_TOPICS = 1_000, 8
 
 

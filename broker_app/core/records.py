@@ -117,31 +117,36 @@ def damaged(priority: int, why: str, time_ms: int) -> bytes:
 
 
 def acked(destination: int, cause: int, positions: Iterable[int]) -> bytes:
+    """An ACKED record."""
     body = array("Q", positions).tobytes()
     return _HEAD.pack(HEAD_SIZE + len(body), ACKED, VERSION, cause, 0, destination) + body
 
 
 def delivered(destination: int, priority: int, position: int) -> bytes:
+    """A DELIVERED record."""
     return _HEAD.pack(HEAD_SIZE + 8, DELIVERED, VERSION, 0, priority, destination) + _POSITION.pack(position)
 
 
 def returned(destination: int, attempts: Iterable[tuple[int, int]]) -> bytes:
+    """A RETURNED record; `attempts` are (position, attempts)."""
     body = array("Q", (number for pair in attempts for number in pair)).tobytes()
     return _HEAD.pack(HEAD_SIZE + len(body), RETURNED, VERSION, 0, 0, destination) + body
 
 
 def subscribed(destination: int, terms: Terms) -> bytes:
+    """A SUBSCRIBED record."""
     texts = [text.encode() for text in (terms.filter, terms.selector, terms.owner)]
     body = _TERMS.pack(len(texts[0]), len(texts[1])) + b"".join(texts)
     return _HEAD.pack(HEAD_SIZE + len(body), SUBSCRIBED, VERSION, terms.shared, 0, destination) + body
 
 
 def forgotten(destination: int) -> bytes:
+    """A FORGOTTEN record."""
     return _HEAD.pack(HEAD_SIZE, FORGOTTEN, VERSION, 0, 0, destination)
 
 
 def offset_set(destination: int, facts: tuple[str, int, int, int]) -> bytes:
-    """`facts` are owner, position, count and time in ms."""
+    """An OFFSET_SET record; `facts` are owner, position, count and time in ms."""
     owner, *numbers = facts
     body = _MARK.pack(*numbers) + owner.encode()
     return _HEAD.pack(HEAD_SIZE + len(body), OFFSET_SET, VERSION, 0, 0, destination) + body
@@ -277,7 +282,7 @@ class Record:
 
     @property
     def offset(self) -> tuple[str, int, int, int]:
-        """The content of a OFFSET_SET record: owner, position, count, time in ms."""
+        """The content of an OFFSET_SET record: owner, position, count, time in ms."""
         return offset_of(self.batch, self.start, self.end)
 
 
@@ -291,6 +296,7 @@ class Reader:
         self._envelopes: dict[tuple[bytes, int, int, str], Envelope] = {}
 
     def message(self, record: bytes, position: int) -> Message:
+        """The message of the PUBLISHED record at a position."""
         _, _, _, flags, priority, _, block_size, time_ms, expires_ms = _PUBLISHED.unpack_from(record)
         start = PUBLISHED_SIZE
         explicit: bytes | None = None

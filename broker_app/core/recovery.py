@@ -36,7 +36,7 @@ class Recovery:
         self._all_since = 0
 
     def load(self, blob: bytes) -> None:
-        """Take over a snapshot. Raises ValueError for one of another format."""
+        """Restore a snapshot. Raises ValueError for one of another format."""
         broker = self._broker
         for section in snapshot_format.read(blob):
             address = section.address
@@ -137,7 +137,7 @@ class Recovery:
             queue.apply_policy(broker.destinations.policy_of(queue))
 
     def finish(self, next_position: int, now_ms: int = 0) -> None:
-        """Make the broker ready for commands at `now_ms`: what follows from its state is not recorded, as
+        """Make the broker ready for commands at `now_ms`: derive what is not recorded, such as
         alarms, counters of limits and groups. Queues that are empty are dropped."""
         broker = self._broker
         broker.turn.now_ms = now_ms

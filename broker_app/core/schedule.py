@@ -51,6 +51,7 @@ class Schedule:
             yield row[0], row[1]
 
     def positions(self) -> Iterator[int]:
+        """The positions of all messages, in no order."""
         yield from self.loading
         for _, positions in self.rows.chunks():
             yield from positions
@@ -113,4 +114,5 @@ class Schedule:
         return [(dues, positions), *((chunk[0], chunk[1]) for chunk in self.rows.chunks())]
 
     def load(self, dues: array[int], positions: array[int]) -> None:
+        """Restore what `save` returned."""
         self.rows.extend(dues, positions)

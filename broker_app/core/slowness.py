@@ -9,6 +9,8 @@ from broker_app.core.model import Subscription
 
 
 class _Standstill(NamedTuple):
+    """Since when a consumer has received nothing, and its deliveries then."""
+
     since_ms: int
     delivered_directly: int
 

@@ -397,7 +397,7 @@ def _check_replayable(command: c.Subscribe, destination: Destination) -> None:
 
 
 def _check_filter(destination: Destination) -> None:
-    """Refused when a topic filter could never match, or would render_key into the topics of others."""
+    """Refused when a topic filter could never match, or would match private topics."""
     if destination.kind == TEMP_TOPIC and has_wildcard(destination.name):
         raise Refused("bad-destination", "subscribe to a temporary topic by its name, not by a wildcard")
     if any(level in (">", "#") for level in destination.name.split(".")[:-1]):

@@ -24,11 +24,13 @@ class SyncQueue(Queue):
         super().__init__(SYNC_ADDRESS, durable=True)
 
     def apply_policy(self, policy: DestinationPolicy) -> None:
+        """Set the policy; clients can never publish to it."""
         super().apply_policy(policy)
         self.producers_paused = True  # so that senders are checked
 
     @property
     def depth(self) -> int:
+        """The number of replication offsets."""
         return len(self._offsets)
 
 

@@ -40,9 +40,11 @@ class Taps(dict[str, list[Tap]]):
     """All taps, by address. It is usually empty, so that messages pay only a check for taps."""
 
     def add(self, address: str, tap: Tap) -> None:
+        """Add a tap of a destination."""
         self.setdefault(address, []).append(tap)
 
     def remove(self, address: str, tap: Tap) -> None:
+        """Remove a tap."""
         self[address].remove(tap)
         if not self[address]:
             del self[address]

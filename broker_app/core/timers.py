@@ -31,6 +31,7 @@ class Alarms(Generic[_Key]):
         return self._heap[0][0] if self._heap else 0
 
     def set(self, key: _Key, at_ms: int) -> None:
+        """Set the time of `key`."""
         self._at[key] = at_ms
         self._count += 1
         heappush(self._heap, (at_ms, self._count, key))
@@ -39,6 +40,7 @@ class Alarms(Generic[_Key]):
             heapify(self._heap)
 
     def clear(self, key: _Key) -> None:
+        """Clear the alarm of `key`, if there is one."""
         self._at.pop(key, None)
 
     def at_ms(self, key: _Key) -> int:
@@ -86,4 +88,5 @@ class Leases:
         self._alarms.shift(by_ms)
 
     def due(self, now_ms: int) -> Iterator[tuple[Peer, int]]:
+        """The deliveries whose lease has ended."""
         return self._alarms.due(now_ms)

@@ -71,6 +71,7 @@ class Topics:
             self._forget()
 
     def remove(self, pattern: str, subscription: Subscription) -> None:
+        """Remove a subscription."""
         self.with_selector -= subscription.selector is not None
         node = self._path(pattern)[-1]
         if subscription.fanout_group is not None:
@@ -91,6 +92,7 @@ class Topics:
         self._forget()
 
     def remove_named(self, pattern: str, named: NamedSubscription) -> None:
+        """Remove a named subscription."""
         self.with_selector -= named.selector is not None
         del self._path(pattern)[-1].named[named]
         self._forget()

@@ -108,5 +108,6 @@ class TopicDelivery:
 
 
 def is_fanned_out(subscription: Subscription) -> bool:
-    """Whether a subscription is served together with others for which messages are rendered equally."""
+    """Return whether a subscription is served together with others for which messages are rendered
+    equally."""
     return subscription.ack == AUTO and subscription.render_key is not None and not subscription.peer.paused

@@ -482,7 +482,7 @@ def _fitting(pieces: list[Piece]) -> Callable[[str], bool]:
 
 
 def _place(piece: Piece) -> Callable[[str, int], bool]:
-    """Whether a piece stands at a place of a text that is long enough."""
+    """Return whether a piece stands at a place of a text that is long enough."""
     if None not in piece:
         literal = "".join(filter(None, piece))
         return lambda text, at: text.startswith(literal, at)

@@ -59,6 +59,7 @@ class DispatchRound:
         self._left = turn.limits.scan_batch
 
     def run(self) -> None:
+        """Deliver what can be delivered, and request bodies."""
         state, queue = self._state, self._queue
         for lane in queue.lanes:
             self._scan_lane(lane)

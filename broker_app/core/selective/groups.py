@@ -38,6 +38,7 @@ class Groups:
         return len(self._groups)
 
     def find(self, name: str) -> Group | None:
+        """The group with this name, None when it has no owner and no unsettled messages."""
         return self._groups.get(name)
 
     def give(self, name: str, owner: Subscription, *, unsettled: bool) -> None:

@@ -35,6 +35,7 @@ class SelectorGroup:
         return self.selector
 
     def wants(self, message: Message, ids: MessageIds) -> bool:
+        """Return whether the selector, if any, matches a message."""
         return self.selector is None or self.selector.matches(message, ids)
 
 
@@ -62,6 +63,7 @@ class Index:
         self.spent = 0
 
     def add(self, selector_group: SelectorGroup) -> None:
+        """Add a selector group."""
         places = self._places[selector_group] = self._choose(selector_group)
         for name, value in places:
             self._files.setdefault(name, {}).setdefault(value, {})[selector_group] = None
@@ -72,6 +74,7 @@ class Index:
         self._remembered.clear()
 
     def remove(self, selector_group: SelectorGroup) -> None:
+        """Remove a selector group."""
         for name, value in self._places.pop(selector_group):
             file = self._files[name]
             del file[value][selector_group]

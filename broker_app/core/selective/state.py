@@ -60,6 +60,7 @@ class MatchCursor:
         return self.cursor if self.scan_cursor is None else self.scan_cursor.cursor
 
     def pass_over(self, group: str, order: int) -> None:
+        """Pass over a match, because its message group has another owner or waits."""
         self.matches.discard(order)
         orders = self.passed.get(group)
         if orders is None:
@@ -69,6 +70,7 @@ class MatchCursor:
         self.passed_total += len(orders) - before
 
     def take_passed(self, group: str, order: int) -> None:
+        """Remove a match that was passed over."""
         orders = self.passed[group]
         before = len(orders)
         orders.discard(order)
@@ -123,6 +125,7 @@ class LaneScan:
         scan_cursor.match_cursors[match_cursor] = None
 
     def leave(self, selector_group: SelectorGroup) -> None:
+        """Remove the match cursor of a selector group."""
         match_cursor = self.match_cursors.pop(selector_group)
         self.waiting.pop(selector_group, None)
         if match_cursor.scan_cursor is not None:
@@ -183,6 +186,7 @@ class SelectiveState:
             selector_group.unused_since_ms += by_ms
 
     def mark_ready(self, selector_group: SelectorGroup) -> None:
+        """Have a selector group served in the next round, if it has credit."""
         if selector_group.available:
             self.ready_groups[selector_group] = None
 
