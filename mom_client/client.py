@@ -1,28 +1,27 @@
 """The client: sends, subscriptions, transactions and requests over a connection that comes back by itself."""
 
 import asyncio
-import contextlib
 import itertools
 import json
 import logging
 import os
 import ssl
-from collections.abc import Generator, Iterable, Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Generator, Mapping, Sequence
 from typing import Any, Self, Unpack
 
 from . import transport as transports
-from .errors import ClientError, ConnectionLost, Refused, Timeout
+from .channel import Channel
+from .errors import ClientError, ConnectionLost, Refused
 from .failover import Failover, Pace
-from .link import ErrorFrame, Link, Opener
+from .keeper import ConnectionKeeper, Timing
+from .link import Link, Opener
 from .message import Message
+from .requests import Requests
 from .sending import Composer, SendOptions, checked_broker, forwarding_address
 from .stomp import AckRun, Frame, Limits
 from .stomp import frame as wire
-from .stomp.connection import Connection
-from .subscription import AckMode, Subscription
-from .transaction import Transaction
-from .unconfirmed import Unconfirmed
+from .subscription import AckMode, Subscription, Subscriptions
+from .transaction import Transaction, Transactions
 
 __all__ = ["Client", "connect"]
 
@@ -30,9 +29,6 @@ log = logging.getLogger("mom_client")
 
 #: Where the broker sends refusals of single acts when `mom-soft-errors` was asked for.
 REFUSED_SUBSCRIPTION = "$mom.refused"
-REPLIES = "/temp-queue/replies"
-#: Refusals of a login that no other attempt will change.
-_FINAL = frozenset(("not-authenticated", "not-allowed", "wrong-host", "unsupported-version"))
 
 
 def connect(
@@ -102,68 +98,46 @@ def connect(
         Failover(addresses, pace),
         opener or open_by_address,
         hello,
-        heart_beat_s=heart_beat_s,
-        connect_timeout_s=connect_timeout_s,
-        resend_s=resend_s,
+        Timing(heart_beat_s, connect_timeout_s, resend_s, reconnect),
+        limits,
         max_unconfirmed=max_unconfirmed,
-        reconnect=reconnect,
-        limits=limits,
         store_and_forward=store_and_forward,
         broker=broker,
     )
 
 
 class Client:
-    """Made by `connect`. One task reads; nothing here makes a task per message.
+    """Made by `connect`. One task reads; no task is made for a message.
 
     A `send` that returned is stored as the broker promises. Sending is at least once: when a connection
     breaks before the receipt came, the message is sent again over the next; give it a `dedup_id` where a
     repeat would harm and the broker supports that.
     """
 
-    _loop: asyncio.AbstractEventLoop
-    _unconfirmed: Unconfirmed
-
     def __init__(
         self,
         failover: Failover,
         opener: Opener,
         hello: Mapping[str, str],
-        *,
-        heart_beat_s: float,
-        connect_timeout_s: float,
-        resend_s: float,
-        max_unconfirmed: int,
-        reconnect: bool,
+        timing: Timing,
         limits: Limits,
+        *,
+        max_unconfirmed: int,
         store_and_forward: bool = False,
         broker: str | None = None,
     ) -> None:
-        self._failover = failover
-        self._opener = opener
-        self._hello = hello
-        self._heart_beat_s = heart_beat_s
-        self._connect_timeout_s = connect_timeout_s
-        self._resend_s = resend_s
         self._max_unconfirmed = max_unconfirmed
-        self._reconnect = reconnect
-        self._limits = limits
-        self._link: Link | None = None
-        self._address = ""
-        self._version = "1.2"  # of the last connection
-        self._epoch = 0  # which connection this is, from 1
-        self._up = asyncio.Event()  # set while there is a connection, and when there will be none again
-        self._closing = False
-        self._end: Exception | None = None  # why there will be no connection again
-        self._keeper: asyncio.Task[None] | None = None
-        self._numbers = itertools.count(1)
         self._broker = broker
-        self._composer = Composer(broker if store_and_forward else None)
-        self._subscriptions: dict[str, Subscription] = {}
-        self._requests: dict[str, asyncio.Future[Message]] = {}  # by correlation-id
-        self._acts: dict[bytes, Transaction] = {}  # by the receipts of what was done within them
+        self._numbers = itertools.count(1)
+        self._keeper = keeper = ConnectionKeeper(failover, opener, hello, timing, limits)
+        self._channel = Channel(keeper, Composer(broker if store_and_forward else None))
+        self._subscriptions = Subscriptions(self._channel)
+        self._transactions = Transactions(self._channel)
+        self._requests = Requests(self._channel)
+        keeper.established, keeper.take = self._established, self._take
+        keeper.lost, keeper.ended = self._lost, self._ended
 
-    # -- coming and going ----------------------------------------------------------------------
+    # -- connection ----------------------------------------------------------------------------
 
     async def __aenter__(self) -> Self:
         return await self.open()
@@ -177,230 +151,68 @@ class Client:
 
     async def open(self) -> Self:
         """Connect and log in. Raises Refused or ConnectionLost."""
-        if self._keeper is not None:
-            raise RuntimeError("this client was opened before; make another")
-        self._loop = asyncio.get_running_loop()
-        self._unconfirmed = Unconfirmed(self._max_unconfirmed, self._resend_s)
-        link = await self._find_broker()
-        self._establish(link)
-        self._keeper = asyncio.create_task(self._keep_connected(link), name="mom_client")
+        await self._keeper.open(self._max_unconfirmed)
         return self
 
     async def close(self) -> None:
-        """Wait until the broker has carried out all that was sent, and leave. Twice is harmless."""
-        self._closing = True
-        link = self._link
-        if link is not None and self._end is None:
-            receipt = self._unconfirmed.new_receipt()
-            answer = self._unconfirmed.expect(receipt)
-            link.write(link.connection.disconnect(receipt.decode()))
-            with contextlib.suppress(ClientError, TimeoutError):
-                async with asyncio.timeout(self._connect_timeout_s):
-                    await answer
-        if self._keeper is not None:
-            self._finish(ConnectionLost("the client was closed"))
-            self._keeper.cancel()
-            await asyncio.wait([self._keeper])
-        if link is not None:
-            await link.close()
-        self._link = None
+        """Wait until the broker has processed all that was sent, and disconnect. Twice is harmless."""
+        await self._keeper.close()
 
     @property
     def connected(self) -> bool:
-        """Whether there is a connection now."""
-        return self._link is not None and self._end is None
+        """True if there is a connection now."""
+        return self._keeper.connected
 
     @property
     def address(self) -> str:
         """The broker's address as of the last connection."""
-        return self._address
+        return self._keeper.address
 
     @property
     def server(self) -> Mapping[str, str]:
         """The headers of the CONNECTED frame: server, session, version, …; empty without a connection."""
-        return self._link.connection.headers if self._link is not None else {}
+        link = self._keeper.link
+        return link.connection.headers if link is not None else {}
 
-    async def _find_broker(self) -> Link:
-        """A connection to the first broker that takes us. Raises ConnectionLost or a final Refused."""
-        reasons: dict[str, str] = {}
-        for address, delay_s in self._failover:
-            await asyncio.sleep(delay_s)
-            connection = Connection(heart_beat_s=(self._heart_beat_s,) * 2, limits=self._limits)
-            try:
-                async with asyncio.timeout(self._connect_timeout_s):
-                    link = await Link.open(address, self._opener, connection, self._hello)
-            except Refused as refused:
-                if refused.code in _FINAL:
-                    raise
-                reasons[address] = str(refused)
-            except TimeoutError:
-                reasons[address] = f"no answer within {self._connect_timeout_s:g} s"
-            except (OSError, ConnectionLost) as error:
-                reasons[address] = str(error) or type(error).__name__
-            else:
-                self._address = address
-                return link
-            log.info("%s: %s", address, reasons[address])
-        tried = "; ".join(f"{address}: {reason}" for address, reason in reasons.items())
-        raise ConnectionLost(f"no broker answers ({tried})")
+    def _established(self, link: Link) -> None:
+        self._subscriptions.subscribe_again()
 
-    def _establish(self, link: Link) -> None:
-        """Begin an epoch: subscribe again and send again what has no receipt yet."""
-        self._failover.connected()
-        self._failover.learn(link.connection.headers.get("mom-failover", "").split(","))
-        self._epoch += 1
-        self._link = link
-        self._version = link.connection.version
-        for subscription in self._subscriptions.values():
-            self._subscribe_again(subscription)
-        for frame in self._unconfirmed.frames_to_resend():
-            link.write(frame)
-        self._up.set()
+    def _lost(self, error: ConnectionLost) -> None:
+        self._requests.fail(error)
+        self._subscriptions.connection_lost()
 
-    def _subscribe_again(self, subscription: Subscription) -> None:
-        def look_at(answer: "asyncio.Future[None]") -> None:
-            if not answer.cancelled() and isinstance(answer.exception(), Refused):
-                self._subscriptions.pop(subscription.id, None)
-                subscription._end(answer.exception())
+    def _ended(self, reason: ClientError, closed: bool) -> None:
+        self._requests.fail(reason)
+        self._subscriptions.end(None if closed else reason)
 
-        subscription._go_on()
-        self._perform(wire.SUBSCRIBE, subscription.headers).add_done_callback(look_at)
-
-    async def _keep_connected(self, link: Link) -> None:
-        """Read until the connection breaks, find another, go on."""
-        try:
-            while True:
-                reason = await self._read_until_lost(link)
-                if self._closing or not self._reconnect:
-                    raise reason
-                log.warning("%s: %s; reconnecting", self._address, reason)
-                self._establish(link := await self._find_another_broker())
-        except ClientError as error:
-            self._finish(error)
-        except BaseException as error:
-            self._finish(ConnectionLost(f"the client failed: {error!r}"))
-            raise
-
-    async def _find_another_broker(self) -> Link:
-        """`_find_broker` for as long as it takes; meanwhile sends run out of time."""
-        detail = f"no connection for {self._resend_s:g} s; the message may or may not have been stored"
-        expiry = asyncio.create_task(self._unconfirmed.expire(ConnectionLost(detail)))
-        try:
-            return await self._find_broker()
-        finally:
-            expiry.cancel()
-
-    async def _read_until_lost(self, link: Link) -> ClientError:
-        """Why the connection is no more; whatever belonged to it alone has failed then."""
-        try:
-            await link.run(self._take)
-        except ErrorFrame as error:
-            self._take(error.before)
-            if error.receipt is not None:
-                refused = Refused(error.code, error.detail, error.problem)
-                self._unconfirmed.fail(error.receipt.encode(), refused)
-            reason: ClientError = error
-        except ConnectionLost as error:
-            reason = error
-        self._up.clear()
-        self._link = None
-        self._failover.lost(self._address)
-        lost = ConnectionLost(f"the connection broke before the answer came: {reason}")
-        self._unconfirmed.connection_lost(lost)
-        self._fail_requests(lost)
-        for subscription in self._subscriptions.values():
-            subscription._drop()
-        await link.close()
-        return reason
-
-    def _fail_requests(self, error: Exception) -> None:
-        for reply in self._requests.values():
-            if not reply.done():
-                reply.set_exception(error)
-
-    def _finish(self, reason: ClientError) -> None:
-        """There will be no connection again."""
-        if self._end is not None:
-            return
-        self._end = reason
-        self._unconfirmed.fail_all(reason)
-        self._fail_requests(reason)
-        for subscription in self._subscriptions.values():
-            subscription._end(None if self._closing else reason)
-        self._up.set()
-        self._unconfirmed.room.set()
-
-    # -- what comes ----------------------------------------------------------------------------
+    # -- received frames -----------------------------------------------------------------------
 
     def _take(self, frames: list[Frame | AckRun]) -> None:
-        subscriptions = self._subscriptions
+        find, keeper = self._subscriptions.get, self._keeper
         for frame in frames:
             if not isinstance(frame, Frame):
-                self._unconfirmed.confirm(frame.ids)
+                keeper.unconfirmed.confirm(frame.ids)
             elif frame.command is wire.RECEIPT:
-                self._unconfirmed.confirm((frame.headers.get("receipt-id", "").encode(),))
+                keeper.unconfirmed.confirm((frame.headers.get("receipt-id", "").encode(),))
             else:
                 id = frame.headers.get("subscription", "")
-                subscription = subscriptions.get(id)
+                subscription = find(id)
                 if subscription is not None:
-                    subscription._take(Message(frame, self, self._epoch))
+                    subscription.take(Message(frame, self._channel, keeper.epoch))
+                elif id == REFUSED_SUBSCRIPTION:
+                    self._refused(frame)
                 else:
-                    self._take_unsubscribed(id, frame)
+                    self._requests.take(Message(frame, self._channel, keeper.epoch))
 
-    def _take_unsubscribed(self, id: str, frame: Frame) -> None:
-        """Refusals, and replies to requests."""
-        if id == REFUSED_SUBSCRIPTION:
-            refused = Refused.from_frame(frame.headers, frame.body)
-            receipt = frame.headers.get("receipt-id", "").encode()
-            if receipt in self._acts:
-                self._acts[receipt]._refused(refused)
-            elif not self._unconfirmed.fail(receipt, refused):
-                log.warning("the broker refused: %s", refused)
-            # What had begun was ended by the broker, since a right to it was taken away.
-            ended = self._subscriptions.pop(str(refused.problem.get("subscription")), None)
-            if ended is not None:
-                ended._end(refused)
-            return
-        reply = self._requests.get(frame.headers.get("correlation-id", ""))
-        if reply is not None and not reply.done():
-            reply.set_result(Message(frame, self, self._epoch))
-
-    # -- what goes -----------------------------------------------------------------------------
-
-    def _perform(self, command: bytes, headers: Mapping[str, str]) -> "asyncio.Future[None]":
-        """Send a frame that makes sense on this connection only. Raises ConnectionLost."""
-        link = self._live()
-        receipt = self._unconfirmed.new_receipt()
-        link.write(link.connection.encode(command, {**headers, "receipt": receipt.decode()}))
-        return self._unconfirmed.expect(receipt)
-
-    def _live(self, *epochs: int) -> Link:
-        """The connection there is now. Raises ConnectionLost, also when it is not that of `epochs`."""
-        self._check_end()
-        if self._link is None or any(epoch != self._epoch for epoch in epochs):
-            raise ConnectionLost("the connection was lost")
-        return self._link
-
-    def _check_end(self) -> None:
-        if self._end is not None:
-            raise ConnectionLost(str(self._end)) from self._end
-
-    async def _wait_connected(self) -> None:
-        """Raises ConnectionLost when there is no connection within `resend_s`."""
-        if self._link is None and self._end is None:
-            try:
-                async with asyncio.timeout(self._resend_s):
-                    await self._up.wait()
-            except TimeoutError:
-                raise ConnectionLost(f"no connection for {self._resend_s:g} s") from None
-        self._live()
-
-    async def _wait_room(self) -> None:
-        """Wait for room in the socket and among the unconfirmed."""
-        if not self._unconfirmed.room.is_set():
-            await self._unconfirmed.room.wait()
-        if self._link is not None:
-            await self._link.drain()
+    def _refused(self, frame: Frame) -> None:
+        """Report the refusal of one frame to whatever sent it."""
+        refused = Refused.from_frame(frame.headers, frame.body)
+        receipt = frame.headers.get("receipt-id", "").encode()
+        if not self._transactions.refused(receipt, refused) and not self._keeper.unconfirmed.fail(
+            receipt, refused
+        ):
+            log.warning("the broker refused: %s", refused)
+        self._subscriptions.revoked(str(refused.problem.get("subscription")), refused)
 
     # -- sending -------------------------------------------------------------------------------
 
@@ -440,20 +252,7 @@ class Client:
         Timeout, or ConnectionLost when there is no connection for `resend_s`; ValueError for what cannot
         be forwarded.
         """
-        await self._wait_room()
-        if not confirm:
-            await self._wait_connected()
-            frame = self._compose(destination, body, options, b"")
-            self._live().write(frame)
-            return None
-        answer = self.send_nowait(destination, body, **options)
-        if timeout_s is None:
-            return await answer
-        try:
-            async with asyncio.timeout(timeout_s):
-                return await answer
-        except TimeoutError:
-            raise Timeout(f"no receipt for a message to {destination} within {timeout_s:g} s") from None
+        await self._channel.send(destination, body, confirm=confirm, timeout_s=timeout_s, **options)
 
     def send_nowait(
         self, destination: str, body: bytes | str = b"", **options: Unpack[SendOptions]
@@ -463,20 +262,7 @@ class Client:
         Nothing holds you back: bound yourself what you have in flight. While there is no connection the
         message waits for the next. Raises ConnectionLost when none will come.
         """
-        self._check_end()
-        receipt = self._unconfirmed.new_receipt()
-        frame = self._compose(destination, body, options, b"receipt:%b\n" % receipt)
-        if self._link is not None:
-            self._link.write(frame)
-        return self._unconfirmed.expect(receipt, frame)
-
-    def _compose(self, destination: str, body: bytes | str, options: SendOptions, lines: bytes) -> bytes:
-        """A SEND frame; `lines` are further header lines."""
-        if isinstance(body, str):
-            body = body.encode()
-            options.setdefault("content_type", "text/plain; charset=utf-8")
-        head = self._composer.head(destination, options, self._version)
-        return b"%b%bcontent-length:%d\n\n%b\0" % (head, lines, len(body), body)
+        return self._channel.send_nowait(destination, body, options)
 
     async def send_json(
         self,
@@ -534,113 +320,18 @@ class Client:
             given["share"] = shared if isinstance(shared, str) else "true"
         if start is not None:
             given["from"] = start
-        return Subscription(self, {**given, **(headers or {})})
+        return Subscription(self._subscriptions, {**given, **(headers or {})})
 
     async def forget(self, durable: str) -> None:
         """Delete a durable subscription and all that it keeps. Raises Refused while others consume it."""
-        await self._wait_connected()
-        await self._perform(wire.UNSUBSCRIBE, {"durable-name": durable, "delete": "true"})
+        await self._keeper.wait_connected()
+        await self._channel.perform(wire.UNSUBSCRIBE, {"durable-name": durable, "delete": "true"})
 
-    async def _start_subscription(self, subscription: Subscription) -> None:
-        await self._wait_connected()
-        self._subscriptions[subscription.id] = subscription
-        try:
-            await self._perform(wire.SUBSCRIBE, subscription.headers)
-        except ConnectionLost:
-            self._check_end()  # otherwise the next connection makes it again
-        except BaseException:
-            self._subscriptions.pop(subscription.id, None)
-            raise
-
-    async def _end_subscription(self, subscription: Subscription) -> None:
-        subscription._end()
-        if self._subscriptions.pop(subscription.id, None) is not None and self.connected:
-            with contextlib.suppress(ClientError):
-                await self._perform(wire.UNSUBSCRIBE, {"id": subscription.id})
-
-    def _abandon(self, subscription: Subscription) -> None:
-        """End a subscription whose messages nobody takes."""
-        if self._subscriptions.pop(subscription.id, None) is not None:
-            link = self._live()
-            link.write(link.connection.encode(wire.UNSUBSCRIBE, {"id": subscription.id}))
-
-    async def _settle(
-        self,
-        message: Frame,
-        epoch: int,
-        *,
-        requeue: bool | None,
-        confirm: bool,
-        headers: Mapping[str, str] = MappingProxyType({}),
-    ) -> None:
-        """ACK `message` (requeue None) or NACK it."""
-        if confirm:
-            await self._unconfirmed.expect(self._settle_nowait(message, epoch, requeue, headers))
-        elif self._link is not None and epoch == self._epoch and self._end is None:
-            self._link.write(self._link.connection.settle(message, requeue, headers))
-            await self._link.drain()
-
-    def _settle_nowait(
-        self, message: Frame, epoch: int, requeue: bool | None, headers: Mapping[str, str]
-    ) -> bytes:
-        """Settle with a receipt: its name."""
-        link = self._live(epoch)
-        receipt = self._unconfirmed.new_receipt()
-        link.write(link.connection.settle(message, requeue, {**headers, "receipt": receipt.decode()}))
-        return receipt
-
-    # -- transactions --------------------------------------------------------------------------
+    # -- transactions and requests -------------------------------------------------------------
 
     def transaction(self) -> Transaction:
         """Several sends and acknowledgements as one: ``async with mom.transaction() as tx``."""
-        return Transaction(self, f"tx-{next(self._numbers)}")
-
-    async def _begin(self, id: str) -> int:
-        await self._wait_connected()
-        epoch = self._epoch
-        await self._perform(wire.BEGIN, {"transaction": id})
-        return epoch
-
-    async def _commit(self, id: str, epoch: int) -> None:
-        self._live(epoch)
-        try:
-            await self._perform(wire.COMMIT, {"transaction": id})
-        except ConnectionLost as error:
-            raise ConnectionLost(f"{error}; whether the transaction was committed is unknown") from error
-
-    def _abort(self, id: str, epoch: int) -> None:
-        """Abort, unless the broker has done so because the connection was lost."""
-        if self.connected and epoch == self._epoch:
-            link = self._live()
-            link.write(link.connection.encode(wire.ABORT, {"transaction": id}))
-
-    def _send_within(
-        self, transaction: Transaction, epoch: int, destination: str, body: bytes | str, options: SendOptions
-    ) -> bytes:
-        """Send what belongs to the connection of its transaction, and is not sent again: its receipt."""
-        link = self._live(epoch)
-        receipt = self._unconfirmed.new_receipt()
-        lines = f"transaction:{transaction.id}\nreceipt:{receipt.decode()}\n".encode()
-        link.write(self._compose(destination, body, options, lines))
-        self._acts[receipt] = transaction
-        return receipt
-
-    def _settle_within(
-        self, transaction: Transaction, epoch: int, message: Message, requeue: bool | None
-    ) -> bytes:
-        """Settle `message` within a transaction: the receipt."""
-        self._live(epoch)
-        headers = {"transaction": transaction.id}
-        receipt = self._settle_nowait(message._frame, message._epoch, requeue, headers)
-        self._acts[receipt] = transaction
-        return receipt
-
-    def _forget_acts(self, receipts: Iterable[bytes]) -> None:
-        """A transaction is over: nobody waits for answers to what was done within it."""
-        for receipt in receipts:
-            del self._acts[receipt]
-
-    # -- requests ------------------------------------------------------------------------------
+        return Transaction(self._transactions, f"tx-{next(self._numbers)}")
 
     async def request(
         self,
@@ -656,30 +347,4 @@ class Client:
         ConnectionLost when the connection broke in between, since the reply queue is gone with it.
         What is forwarded to another broker has no reply: ValueError.
         """
-        if self._composer.forwards(destination):
-            raise ValueError(
-                f"nobody at another broker can reply to a request: send to {destination}, or ask here"
-            )
-        await self._wait_room()
-        await self._wait_connected()
-        correlation_id = f"{self.server.get('session', '')}-{next(self._numbers)}"
-        options["correlation_id"], options["reply_to"] = correlation_id, REPLIES
-        options.setdefault("persistent", False)
-        reply: asyncio.Future[Message] = self._loop.create_future()
-
-        def pass_refusal(sent: "asyncio.Future[None]") -> None:
-            if not sent.cancelled() and sent.exception() is not None and not reply.done():
-                reply.set_exception(sent.exception() or ConnectionLost())
-
-        self._requests[correlation_id] = reply
-        try:
-            async with asyncio.timeout(timeout_s):
-                receipt = self._unconfirmed.new_receipt()
-                frame = self._compose(destination, body, options, b"receipt:%b\n" % receipt)
-                self._live().write(frame)
-                self._unconfirmed.expect(receipt).add_done_callback(pass_refusal)
-                return await reply
-        except TimeoutError:
-            raise Timeout(f"no reply from {destination} within {timeout_s:g} s") from None
-        finally:
-            del self._requests[correlation_id]
+        return await self._requests.request(destination, body, timeout_s, options)

@@ -2,13 +2,11 @@
 
 import json
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import Any, Unpack
 
+from .channel import Channel
 from .sending import SendOptions
 from .stomp import Frame
-
-if TYPE_CHECKING:
-    from .client import Client
 
 __all__ = ["Message"]
 
@@ -16,63 +14,63 @@ __all__ = ["Message"]
 class Message:
     """One delivery: what was sent, and the means to settle it."""
 
-    __slots__ = ("_client", "_epoch", "_frame")
+    __slots__ = ("_channel", "epoch", "frame")
 
-    def __init__(self, frame: Frame, client: "Client", epoch: int) -> None:
-        self._frame = frame
-        self._client = client
-        self._epoch = epoch  # which connection it came over; it can be settled over that one alone
+    def __init__(self, frame: Frame, channel: Channel, epoch: int) -> None:
+        self.frame = frame
+        self._channel = channel
+        self.epoch = epoch  # which connection it came over; it can be settled over that one alone
 
     @property
     def body(self) -> bytes:
-        return self._frame.body
+        return self.frame.body
 
     @property
     def text(self) -> str:
         """The body as UTF-8. Raises UnicodeDecodeError."""
-        return self._frame.body.decode()
+        return self.frame.body.decode()
 
     def json(self) -> Any:
         """The body as JSON. Raises ValueError."""
-        return json.loads(self._frame.body)
+        return json.loads(self.frame.body)
 
     @property
     def headers(self) -> Mapping[str, str]:
         """All headers as they came, the broker's own among them."""
-        return self._frame.headers
+        return self.frame.headers
 
     @property
     def id(self) -> str:
-        return self._frame.headers.get("message-id", "")
+        return self.frame.headers.get("message-id", "")
 
     @property
     def destination(self) -> str:
-        return self._frame.headers.get("destination", "")
+        return self.frame.headers.get("destination", "")
 
     @property
     def redelivered(self) -> bool:
         """Whether it may have been delivered before."""
-        return self._frame.headers.get("redelivered") == "true"
+        return self.frame.headers.get("redelivered") == "true"
 
     @property
     def attempt(self) -> int:
         """The number of this delivery of the message, starting at 1."""
-        attempt = self._frame.headers.get("attempt", "")
+        attempt = self.frame.headers.get("attempt", "")
         return int(attempt) if attempt.isdecimal() else 1
 
     @property
     def seq(self) -> int | None:
         """Its place in the history of its topic, for subscriptions with a `start`: ``seq:<number>``."""
-        seq = self._frame.headers.get("seq", "")
+        seq = self.frame.headers.get("seq", "")
         return int(seq) if seq.isdecimal() else None
 
     @property
     def reply_to(self) -> str | None:
-        return self._frame.headers.get("reply-to")
+        return self.frame.headers.get("reply-to")
 
     @property
     def correlation_id(self) -> str | None:
-        return self._frame.headers.get("correlation-id")
+        return self.frame.headers.get("correlation-id")
 
     async def ack(self, *, confirm: bool = False) -> None:
         """Settle it: it is done and will not come again.
@@ -81,7 +79,7 @@ class Message:
         connection since lost can no longer be settled, and comes again: without `confirm` that passes
         silently, with it raises ConnectionLost.
         """
-        await self._client._settle(self._frame, self._epoch, requeue=None, confirm=confirm)
+        await self._channel.settle(self.frame, self.epoch, requeue=None, confirm=confirm)
 
     async def nack(
         self, *, requeue: bool = True, delay_s: float | None = None, confirm: bool = False
@@ -89,16 +87,14 @@ class Message:
         """Give it back: to its queue for another attempt, after `delay_s` if given, or with
         `requeue=False` to the dead letters."""
         headers = {} if delay_s is None else {"delay-s": f"{delay_s:.3f}"}
-        await self._client._settle(
-            self._frame, self._epoch, requeue=requeue, confirm=confirm, headers=headers
-        )
+        await self._channel.settle(self.frame, self.epoch, requeue=requeue, confirm=confirm, headers=headers)
 
     async def reply(self, body: bytes | str, **options: Unpack[SendOptions]) -> None:
         """Answer a request: send to its reply-to with its correlation-id; options as of `Client.send`."""
         if self.reply_to is None:
             raise ValueError(f"message {self.id} has no reply-to")
         options["correlation_id"] = self.correlation_id
-        await self._client.send(self.reply_to, body, **options)
+        await self._channel.send(self.reply_to, body, **options)
 
     def __repr__(self) -> str:
         return f"<Message {self.id} from {self.destination}, {len(self.body)} B>"

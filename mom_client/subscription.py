@@ -2,15 +2,15 @@
 
 import asyncio
 import collections
-from typing import TYPE_CHECKING, Literal, Self
+import contextlib
+from typing import Literal, Self
 
-from .errors import ConnectionLost, Overrun, Timeout
+from .channel import Channel
+from .errors import ClientError, ConnectionLost, Overrun, Refused, Timeout
 from .message import Message
+from .stomp import frame as wire
 
-if TYPE_CHECKING:
-    from .client import Client
-
-__all__ = ["AckMode", "Subscription"]
+__all__ = ["AckMode", "Subscription", "Subscriptions"]
 
 AckMode = Literal["auto", "client", "client-individual"]
 
@@ -26,10 +26,10 @@ class Subscription:
     delivered and not settled come again.
     """
 
-    def __init__(self, client: "Client", headers: dict[str, str]) -> None:
+    def __init__(self, owner: "Subscriptions", headers: dict[str, str]) -> None:
         self.id = headers["id"]
         self.headers = headers  #: of the SUBSCRIBE frame
-        self._client = client
+        self._owner = owner
         self._messages: collections.deque[Message] = collections.deque()
         self._waiting_bytes = 0
         self._last: Message | None = None
@@ -47,11 +47,11 @@ class Subscription:
         return len(self._messages)
 
     async def __aenter__(self) -> Self:
-        await self._client._start_subscription(self)
+        await self._owner.start(self)
         return self
 
     async def __aexit__(self, *exception: object) -> None:
-        await self._client._end_subscription(self)
+        await self._owner.stop(self)
 
     def __aiter__(self) -> Self:
         return self
@@ -65,7 +65,7 @@ class Subscription:
                 raise StopAsyncIteration
             if self._waiter is not None:
                 raise RuntimeError(f"two tasks wait on subscription {self.id}; give each its own")
-            self._waiter = self._client._loop.create_future()
+            self._waiter = asyncio.get_running_loop().create_future()
             try:
                 await self._waiter
             finally:
@@ -84,28 +84,28 @@ class Subscription:
         except StopAsyncIteration:
             raise ConnectionLost(f"the subscription to {self.destination} has ended") from None
 
-    def _take(self, message: Message) -> None:
+    def take(self, message: Message) -> None:
         self._messages.append(message)
         self._waiting_bytes += len(message.body) + _MESSAGE_BYTES
         if self._waiting_bytes > MAX_WAITING_BYTES:
-            self._client._abandon(self)
-            self._end(Overrun(f"{len(self._messages)} messages of {self.destination} wait unread; "
+            self._owner.abandon(self)
+            self.end(Overrun(f"{len(self._messages)} messages of {self.destination} wait unread; "
                               "use ack='client-individual' or read faster"))  # fmt: skip
         self._wake()
 
-    def _drop(self) -> None:
+    def drop(self) -> None:
         """Forget what came over a lost connection and can no longer be settled: it comes again."""
         if self.headers["ack"] != "auto":
             self._messages.clear()
             self._waiting_bytes = 0
 
-    def _go_on(self) -> None:
+    def resume_after_newest(self) -> None:
         """Let the next connection begin in history behind what this one has brought."""
         newest = self._messages[-1] if self._messages else self._last
         if "from" in self.headers and newest is not None and newest.seq is not None:
             self.headers["from"] = f"seq:{newest.seq + 1}"
 
-    def _end(self, error: BaseException | None = None) -> None:
+    def end(self, error: BaseException | None = None) -> None:
         self._ended = True
         self._error = self._error or error
         self._wake()
@@ -113,3 +113,71 @@ class Subscription:
     def _wake(self) -> None:
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
+
+
+class Subscriptions:
+    """The subscriptions of one client, by id."""
+
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
+        self._by_id: dict[str, Subscription] = {}
+
+    def get(self, id: str) -> Subscription | None:
+        """The subscription of an id, if there is one."""
+        return self._by_id.get(id)
+
+    async def start(self, subscription: Subscription) -> None:
+        """Subscribe. Raises Refused or ConnectionLost."""
+        keeper = self._channel.keeper
+        await keeper.wait_connected()
+        self._by_id[subscription.id] = subscription
+        try:
+            await self._channel.perform(wire.SUBSCRIBE, subscription.headers)
+        except ConnectionLost:
+            keeper.check_end()  # otherwise the next connection makes it again
+        except BaseException:
+            self._by_id.pop(subscription.id, None)
+            raise
+
+    async def stop(self, subscription: Subscription) -> None:
+        """Unsubscribe."""
+        subscription.end()
+        if self._by_id.pop(subscription.id, None) is not None and self._channel.keeper.connected:
+            with contextlib.suppress(ClientError):
+                await self._channel.perform(wire.UNSUBSCRIBE, {"id": subscription.id})
+
+    def abandon(self, subscription: Subscription) -> None:
+        """Unsubscribe from messages that the application does not take."""
+        if self._by_id.pop(subscription.id, None) is not None:
+            link = self._channel.keeper.live()
+            link.write(link.connection.encode(wire.UNSUBSCRIBE, {"id": subscription.id}))
+
+    def revoked(self, id: str, refusal: Refused) -> None:
+        """The broker has ended a subscription, because the permission was taken away."""
+        ended = self._by_id.pop(id, None)
+        if ended is not None:
+            ended.end(refusal)
+
+    def subscribe_again(self) -> None:
+        """Subscribe again over a new connection."""
+        for subscription in self._by_id.values():
+            self._subscribe_again(subscription)
+
+    def _subscribe_again(self, subscription: Subscription) -> None:
+        def check(answer: "asyncio.Future[None]") -> None:
+            if not answer.cancelled() and isinstance(answer.exception(), Refused):
+                self._by_id.pop(subscription.id, None)
+                subscription.end(answer.exception())
+
+        subscription.resume_after_newest()
+        self._channel.perform(wire.SUBSCRIBE, subscription.headers).add_done_callback(check)
+
+    def connection_lost(self) -> None:
+        """Drop what can no longer be settled."""
+        for subscription in self._by_id.values():
+            subscription.drop()
+
+    def end(self, error: BaseException | None) -> None:
+        """End all of them; iterations over them raise `error`, or stop."""
+        for subscription in self._by_id.values():
+            subscription.end(error)

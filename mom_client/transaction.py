@@ -1,15 +1,15 @@
 """Several acts that happen together or not at all."""
 
-from typing import TYPE_CHECKING, Self, Unpack
+from collections.abc import Iterable
+from typing import Self, Unpack
 
-from .errors import Refused
+from .channel import Channel
+from .errors import ConnectionLost, Refused
 from .message import Message
 from .sending import SendOptions
+from .stomp import frame as wire
 
-if TYPE_CHECKING:
-    from .client import Client
-
-__all__ = ["Transaction"]
+__all__ = ["Transaction", "Transactions"]
 
 
 class Transaction:
@@ -20,43 +20,111 @@ class Transaction:
     way, which the error says.
     """
 
-    def __init__(self, client: "Client", id: str) -> None:
+    def __init__(self, owner: "Transactions", id: str) -> None:
         self.id = id
-        self._client = client
+        self._owner = owner
         self._epoch = 0
         #: of the acts, which are answered with the commit
         self._receipts: list[bytes] = []
         self._refusal: Refused | None = None
 
     async def __aenter__(self) -> Self:
-        self._epoch = await self._client._begin(self.id)
+        self._epoch = await self._owner.begin(self.id)
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
         try:
             if kind is not None:
-                self._client._abort(self.id, self._epoch)
+                self._owner.abort(self.id, self._epoch)
             else:
-                await self._client._commit(self.id, self._epoch)
+                await self._owner.commit(self.id, self._epoch)
         except Refused as refusal:
             # The broker has ended a transaction of which it refused an act: there was nothing to commit.
             raise self._refusal or refusal from None
         finally:
-            self._client._forget_acts(self._receipts)
+            self._owner.forget(self._receipts)
 
-    def _refused(self, refusal: Refused) -> None:
+    def refused(self, refusal: Refused) -> None:
         """An act was refused; the first such reason counts."""
         self._refusal = self._refusal or refusal
 
     async def send(self, destination: str, body: bytes | str = b"", **options: Unpack[SendOptions]) -> None:
         """Send when the transaction commits; options as of `Client.send`."""
-        await self._client._wait_room()
-        self._receipts.append(self._client._send_within(self, self._epoch, destination, body, options))
+        await self._owner.wait_room()
+        self._receipts.append(self._owner.send(self, self._epoch, destination, body, options))
 
     def ack(self, message: Message) -> None:
         """Settle `message` when the transaction commits."""
-        self._receipts.append(self._client._settle_within(self, self._epoch, message, None))
+        self._receipts.append(self._owner.settle(self, self._epoch, message, None))
 
     def nack(self, message: Message, *, requeue: bool = True) -> None:
         """Give `message` back when the transaction commits."""
-        self._receipts.append(self._client._settle_within(self, self._epoch, message, requeue))
+        self._receipts.append(self._owner.settle(self, self._epoch, message, requeue))
+
+
+class Transactions:
+    """The transactions of one client: their frames, and whose each receipt is."""
+
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
+        #: by the receipts of sends and acknowledgements within them
+        self._by_receipt: dict[bytes, Transaction] = {}
+
+    async def wait_room(self) -> None:
+        """Wait until something may be sent."""
+        await self._channel.keeper.wait_room()
+
+    async def begin(self, id: str) -> int:
+        """Begin a transaction. Returns the epoch of its connection."""
+        keeper = self._channel.keeper
+        await keeper.wait_connected()
+        epoch = keeper.epoch
+        await self._channel.perform(wire.BEGIN, {"transaction": id})
+        return epoch
+
+    async def commit(self, id: str, epoch: int) -> None:
+        """Raises Refused, or ConnectionLost, which reports whether the outcome is unknown."""
+        self._channel.keeper.live(epoch)
+        try:
+            await self._channel.perform(wire.COMMIT, {"transaction": id})
+        except ConnectionLost as error:
+            raise ConnectionLost(f"{error}; whether the transaction was committed is unknown") from error
+
+    def abort(self, id: str, epoch: int) -> None:
+        """Abort, unless the broker has done so because the connection was lost."""
+        keeper = self._channel.keeper
+        if keeper.connected and epoch == keeper.epoch:
+            link = keeper.live()
+            link.write(link.connection.encode(wire.ABORT, {"transaction": id}))
+
+    def send(
+        self, transaction: Transaction, epoch: int, destination: str, body: bytes | str, options: SendOptions
+    ) -> bytes:
+        """Send over the connection of the transaction, never again over another. Returns the receipt."""
+        keeper = self._channel.keeper
+        link = keeper.live(epoch)
+        receipt = keeper.unconfirmed.new_receipt()
+        lines = f"transaction:{transaction.id}\nreceipt:{receipt.decode()}\n".encode()
+        link.write(self._channel.compose(destination, body, options, lines))
+        self._by_receipt[receipt] = transaction
+        return receipt
+
+    def settle(self, transaction: Transaction, epoch: int, message: Message, requeue: bool | None) -> bytes:
+        """Settle `message` within a transaction. Returns the receipt."""
+        self._channel.keeper.live(epoch)
+        headers = {"transaction": transaction.id}
+        receipt = self._channel.settle_nowait(message.frame, message.epoch, requeue, headers)
+        self._by_receipt[receipt] = transaction
+        return receipt
+
+    def refused(self, receipt: bytes, refusal: Refused) -> bool:
+        """Note a refusal. Returns False if the receipt is of no transaction."""
+        transaction = self._by_receipt.get(receipt)
+        if transaction is not None:
+            transaction.refused(refusal)
+        return transaction is not None
+
+    def forget(self, receipts: Iterable[bytes]) -> None:
+        """A transaction has ended: answers to its parts are not expected any more."""
+        for receipt in receipts:
+            del self._by_receipt[receipt]
