@@ -33,7 +33,7 @@ def built() -> None:
 
 @pytest.fixture(scope="module")
 def session(chromium: Browser, broker: BrokerProcess) -> StorageState:
-    """The cookies of somebody who has signed in, once for all tests of the module."""
+    """The cookies of a signed-in user, once per module."""
     return sign_in(chromium, broker)
 
 
@@ -50,7 +50,7 @@ def sign_in(chromium: Browser, broker: BrokerProcess) -> StorageState:
 
 @pytest.fixture
 def complaints() -> list[str]:
-    """What the page has complained of: errors, warnings and CSP violations. A test must leave it empty."""
+    """Errors, warnings and CSP violations of the page. A test must leave it empty."""
     return []
 
 

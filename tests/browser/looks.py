@@ -1,4 +1,4 @@
-"""What a page looks like to everybody: widths, and axe's rules. All pages are walked through by
+"""Accessibility of pages: widths, and axe's rules. All pages are walked through by
 `test_every_page`; here is what tests of a state need that only comes by doing something."""
 
 from axe_playwright_python.sync_playwright import Axe
@@ -38,7 +38,7 @@ def mark_visible(page: Page) -> None:
 
 
 def assert_new_colours(page: Page) -> None:
-    """The colours of what is visible since `mark_visible` are well: to look at all of them takes seconds."""
+    """Check the colours of elements that became visible since `mark_visible`; checking all takes seconds."""
     if page.evaluate(_MARK_NEW):
         assert_no_violations(page, *COLOURS, within="[data-new]")
 

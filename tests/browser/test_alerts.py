@@ -10,9 +10,9 @@ def test_an_alert_is_acknowledged_reopened_and_silenced(page: Page, broker: Brok
     reply = broker.request("PUT", "/api/v1/alerts/rules/at-once", json_body=rule, if_none_match="*")
     assert reply.status == 201, reply
     assert broker.request("POST", "/api/v1/queues/orders.new/messages", b"1").status == 201
-    said = "orders.new: 1 message waits, and nobody consumes"
+    sentence = "orders.new: 1 message waits, no consumers"
     attention = page.locator("mom-attention-list")
-    expect(attention.get_by_role("link", name=said)).to_be_visible()
+    expect(attention.get_by_role("link", name=sentence)).to_be_visible()
     expect(page.locator("mom-node-figures a", has_text="backlog")).to_contain_text("1")
     expect(page.locator("mom-busiest-list").get_by_role("link", name="orders.new")).to_be_visible()
     expect(page.locator("mom-node-topology").get_by_role("link", name="mom: ")).to_be_visible()
@@ -24,7 +24,7 @@ def test_an_alert_is_acknowledged_reopened_and_silenced(page: Page, broker: Brok
     )
 
     page.get_by_role("link", name="All alerts").click()
-    alert = page.locator(".alerts li", has_text=said)
+    alert = page.locator(".alerts li", has_text=sentence)
     alert.get_by_role("button", name="Acknowledge…").click()
     page.get_by_label("Reason").fill("on it")
     page.get_by_role("button", name="Acknowledge", exact=True).click()

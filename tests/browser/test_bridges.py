@@ -31,8 +31,8 @@ def west(broker: BrokerProcess, tmp_path_factory: pytest.TempPathFactory) -> Ite
     other.kill()
 
 
-def put(broker: BrokerProcess, name: str, said: dict[str, object]) -> None:
-    assert broker.request("PUT", f"/api/v1/bridges/{name}", json_body=said).status == 201
+def put(broker: BrokerProcess, name: str, value: dict[str, object]) -> None:
+    assert broker.request("PUT", f"/api/v1/bridges/{name}", json_body=value).status == 201
 
 
 def send(broker: BrokerProcess, bridge: str, queue: str) -> None:
@@ -62,11 +62,11 @@ def test_a_bridge_is_paused_fixed_and_resumed_on_a_live_page(
     dialog.get_by_role("button", name="Pause").click()
     expect(state).to_contain_text("paused")
     page.get_by_role("link", name="Edit").click()
-    for field, said in {"Port": str(west.stomp_port), "User": west.user, "Password": west.password}.items():
-        page.get_by_label(field, exact=True).fill(said)
+    for field, value in {"Port": str(west.stomp_port), "User": west.user, "Password": west.password}.items():
+        page.get_by_label(field, exact=True).fill(value)
     page.get_by_role("button", name="Save").click()
     page.get_by_role("button", name="Resume", exact=True).click()
-    # Nobody asks for the page again: it hears what happens.
+    # The page updates itself.
     expect(page.get_by_role("row", name="orders")).to_contain_text("1 accepted")
     expect(state).to_contain_text("running")
     send(broker, "nobody", "orders")

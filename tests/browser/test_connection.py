@@ -42,7 +42,7 @@ def test_a_killed_broker_is_reported_and_reconnected_without_reloading(
     pill = own_page.locator("mom-live-pill")
     own_broker.kill()
     expect(pill).to_contain_text(re.compile(r"reconnecting \(try \d+, (next in \d+ s|now)\)"))
-    # The last figures stay, and look as old as they are.
+    # The last values stay, dimmed.
     expect(own_page.locator("html")).to_have_attribute("data-freshness", "stale")
     expect(own_page.locator("mom-banners")).to_contain_text(
         "No connection to the broker. The page shows the status at"
@@ -94,7 +94,7 @@ def test_signing_out_elsewhere_ends_updates_and_asks_to_sign_in(
 
 
 def test_a_request_refused_without_a_session_shows_signed_out(own_page: Page, complaints: list[str]) -> None:
-    # The conversation over the WebSocket goes on; only requests carry the cookie.
+    # The WebSocket stays open; only requests carry the cookie.
     own_page.context.clear_cookies()
     own_page.get_by_role("navigation", name="Explorer").get_by_role("searchbox").fill("kept")
     expect(own_page.locator("mom-live-pill")).to_contain_text("signed out")

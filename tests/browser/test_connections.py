@@ -28,7 +28,7 @@ def test_a_client_is_found_and_closed_with_a_reason_that_it_receives(
         dialog.get_by_label("Reason shown to the client").fill("the till is replaced tonight")
         dialog.get_by_role("button", name="Close").click()
         assert b"the till is replaced tonight" in until(client, b"ERROR")
-    # What happened stays after it has gone.
+    # Events are kept after the client has disconnected.
     expect(page.locator(".standing")).to_contain_text("disconnected")
     expect(page.locator(".timeline li").first).to_contain_text("disconnected: the till is replaced tonight")
     expect(page.locator(".timeline")).to_contain_text(f"by {broker.user}")
@@ -38,10 +38,10 @@ def test_a_client_is_found_and_closed_with_a_reason_that_it_receives(
 
 
 def until(client: socket.socket, word: bytes) -> bytes:
-    """What the broker says, up to a frame that begins with `word`, whole."""
-    said = b""
-    while word not in said or not said.rstrip(b"\n").endswith(b"\0"):
+    """Receive up to a whole frame that begins with `word`."""
+    received = b""
+    while word not in received or not received.rstrip(b"\n").endswith(b"\0"):
         got = client.recv(10_000)
-        assert got, f"the broker ended the connection after {said!r}"
-        said += got
-    return said
+        assert got, f"the broker ended the connection after {received!r}"
+        received += got
+    return received

@@ -10,10 +10,10 @@ def test_the_api_docs_work_without_the_internet(
     broker: BrokerProcess, session: StorageState, open_page: OpenPage
 ) -> None:
     page = open_page(broker, "/console/", session)
-    asked: list[str] = []
+    requested: list[str] = []
 
     def note(request: Request) -> None:
-        asked.append(request.url)
+        requested.append(request.url)
 
     page.on("request", note)
     page.goto(f"{broker.url}/docs/")
@@ -24,4 +24,4 @@ def test_the_api_docs_work_without_the_internet(
     page.get_by_role("button", name="Try it out").click()
     page.get_by_role("button", name="Execute").click()
     expect(page.get_by_text('"approx_total": 0').first).to_be_visible()
-    assert [url for url in asked if not url.startswith((broker.url, "data:"))] == []
+    assert [url for url in requested if not url.startswith((broker.url, "data:"))] == []

@@ -96,11 +96,11 @@ def in_walks(found: Iterator[str]) -> list[ParameterSet]:
 
 
 @pytest.fixture(scope="module")
-def things(broker: BrokerProcess) -> dict[str, str]:
+def resources(broker: BrokerProcess) -> dict[str, str]:
     """Something of everything on the broker; the ids by which pages name some of it."""
 
-    def ask(method: str, path: str, said: Any = None) -> Any:
-        reply = broker.request(method, f"/api/v1/{path}", json_body=said)
+    def ask(method: str, path: str, content: Any = None) -> Any:
+        reply = broker.request(method, f"/api/v1/{path}", json_body=content)
         assert reply.status < 300, (path, reply.body)
         return reply.json() if reply.body else None
 
@@ -133,7 +133,7 @@ def things(broker: BrokerProcess) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def window(
-    chromium: Browser, broker: BrokerProcess, session: StorageState, things: dict[str, str]
+    chromium: Browser, broker: BrokerProcess, session: StorageState, resources: dict[str, str]
 ) -> Iterator[tuple[Page, list[str]]]:
     """One page that walks through all, and what the browser complained of."""
     complaints: list[str] = []
@@ -149,7 +149,7 @@ def window(
         page.on("pageerror", lambda error: complaints.append(str(error)))
         page.goto("/console/connections/")
         connections = broker.request("GET", "/api/v1/connections").json()["items"]
-        things["connection"] = str(connections[0]["id"])
+        resources["connection"] = str(connections[0]["id"])
         yield page, complaints
 
 
@@ -160,14 +160,14 @@ def pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("place", in_walks(places()))
 def test_it_is_accessible_and_fits(
-    window: tuple[Page, list[str]], things: dict[str, str], pictures: Path, place: str
+    window: tuple[Page, list[str]], resources: dict[str, str], pictures: Path, place: str
 ) -> None:
     page, complaints = window
     complaints.clear()
     page.set_viewport_size(DESKTOP)
     page.emulate_media(color_scheme="light")
     missing = place == "/console/no-such-page"
-    reply = page.goto(place.format(**things))
+    reply = page.goto(place.format(**resources))
     assert reply is not None and reply.status == (404 if missing else 200)
     settle(page)
 

@@ -39,7 +39,7 @@ def test_pages_change_inside_the_frame_and_back_restores_them(page: Page, compla
     page.go_forward()
     expect(page).to_have_title(re.compile("^Audit"))
 
-    # What is not there says so inside the frame, and a refused form keeps what was typed.
+    # Unknown pages are shown inside the frame, and a refused form keeps its input.
     page.evaluate("document.querySelector('#navigation a[href$=\"groups/\"]').href = '/console/none'")
     explorer.get_by_role("link", name="Groups").click()
     expect(page.get_by_role("heading", level=1, name="This page does not exist")).to_be_focused()
@@ -114,7 +114,7 @@ def test_palette_and_shortcuts_navigate_and_pause_with_undo(page: Page, broker: 
     keys = page.get_by_role("dialog", name="Keyboard shortcuts")
     expect(keys).to_contain_text("Go to Queues")
     page.keyboard.press("Escape")
-    # Who speaks to the machine turns letters off; what has Ctrl goes on.
+    # Single-letter shortcuts can be turned off; those with Ctrl still work.
     page.evaluate("document.cookie = 'mom_keys=off; path=/'")
     page.keyboard.press("?")
     expect(keys).to_be_hidden()

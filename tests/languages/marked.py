@@ -58,11 +58,11 @@ def _in_pages() -> Iterator[Text]:
         for one, many in _CALL.findall(templatize(path.read_text(encoding="utf-8"), origin=str(path))):
             yield (ast.literal_eval(one), ast.literal_eval(many)) if many else ast.literal_eval(one)
     for path in python_files():
-        for _, function, said, _ in extract_python(BytesIO(path.read_bytes()), _MARKS, [], {}):
+        for _, function, text, _ in extract_python(BytesIO(path.read_bytes()), _MARKS, [], {}):
             if function in ("ngettext", "ngettext_lazy"):
-                yield said[0], said[1]
+                yield text[0], text[1]
             else:
-                yield said if isinstance(said, str) else said[0]
+                yield text if isinstance(text, str) else text[0]
 
 
 def _in_islands() -> Iterator[Text]:
@@ -72,9 +72,9 @@ def _in_islands() -> Iterator[Text]:
         source = path.read_text(encoding="utf-8")
         if unreadable := _UNREADABLE.search(source):
             line = source.count("\n", 0, unreadable.start()) + 1
-            raise ValueError(f'{path}:{line}: what is said has to stand there as "…", whole')
-        for said in _GETTEXT_CALL.findall(source):
-            yield _plain(said)
+            raise ValueError(f"{path}:{line}: the argument has to be a literal")
+        for text in _GETTEXT_CALL.findall(source):
+            yield _plain(text)
         for one, many in _NGETTEXT_CALL.findall(source):
             yield _plain(one), _plain(many)
 

@@ -9,7 +9,7 @@ from tests.languages import unmarked
 from tests.languages.catalogues import DOMAINS, read
 from tests.languages.marked import LANGUAGES, ROOT, catalogue, island_files, template_files
 
-#: pages in English alone: what programs are told, the description of the API, and a reference of components
+#: pages only in English: problems of the API, its description, and the style page
 ENGLISH = {"problems.html", "docs.html", "style.html"}
 PLACEHOLDER = re.compile(r"%\(\w+\)[sd]|\{\w*\}|%[sd]")
 

@@ -73,11 +73,11 @@ def in_python(path: Path) -> Iterator[Unmarked]:
 
 
 class _Reader(HTMLParser):
-    """Collects the text that a page says."""
+    """Collects the text of a page."""
 
     def __init__(self) -> None:
         super().__init__(convert_charrefs=True)
-        self.said: list[tuple[int, str]] = []
+        self.texts: list[tuple[int, str]] = []
         self._open: list[tuple[str, bool]] = []
 
     def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
@@ -105,14 +105,14 @@ class _Reader(HTMLParser):
 
     def _hear(self, text: str) -> None:
         if not _ADDRESS.fullmatch(text) and any(word not in SAME for word in _WORD.findall(text)):
-            self.said.append((self.getpos()[0], " ".join(text.split())))
+            self.texts.append((self.getpos()[0], " ".join(text.split())))
 
 
 def _said_in(html: str) -> list[tuple[int, str]]:
     reader = _Reader()
     reader.feed(html)
     reader.close()
-    return reader.said
+    return reader.texts
 
 
 def _without_tags(template: str) -> str:

@@ -48,14 +48,14 @@ def _row(denial: Denial, positions: dict[str, int]) -> dict[str, Any]:
     if denial.rule in positions:
         # The new rule must precede the one that denies.
         rule["position"] = positions[denial.rule] - 1
-    asked = {name: value for name, value in shown(event).items() if value is not None}
-    asked["right"] = event.right
+    question = {name: value for name, value in shown(event).items() if value is not None}
+    question["right"] = event.right
     if event.tls is not None:
-        asked["tls"] = "true" if event.tls else "false"
+        question["tls"] = "true" if event.tls else "false"
     return {
         "time": datetime.fromtimestamp(denial.at_s, UTC),
         "event": event,
         "reason": denial.reason,
         "add": f"{reverse('console:rules-add')}?{urlencode(rule)}",
-        "explain": f"{reverse('console:explain')}?{urlencode(asked)}",
+        "explain": f"{reverse('console:explain')}?{urlencode(question)}",
     }

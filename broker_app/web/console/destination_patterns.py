@@ -21,9 +21,11 @@ def addresses_about(kind: str, name: str) -> list[str]:
 
 def settings_for(kind: str, name: str) -> Destinations:
     """Only the settings that apply to one destination."""
-    wanted = addresses_about(kind, name)
-    versions = dict(Entry.objects.filter(kind="destinations", key__in=wanted).values_list("key", "version"))
-    rows = DestinationSettings.objects.filter(address__in=wanted).values_list("address", "values")
+    addresses = addresses_about(kind, name)
+    versions = dict(
+        Entry.objects.filter(kind="destinations", key__in=addresses).values_list("key", "version")
+    )
+    rows = DestinationSettings.objects.filter(address__in=addresses).values_list("address", "values")
     return Destinations(
         {address: Own(values, versions.get(address, 1)) for address, values in rows},
         node_values(overridden(settings.MOM, read_broker())),

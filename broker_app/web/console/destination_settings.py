@@ -173,7 +173,7 @@ class SettingsView:
             return redirect(f"{self.request.path}?{self.request.GET.urlencode()}")
         return self._drawn(form)
 
-    def _conflict(self, form: ResourceForm, wanted: Mapping[str, Any], version: int) -> dict[str, Any]:
+    def _conflict(self, form: ResourceForm, submitted: Mapping[str, Any], version: int) -> dict[str, Any]:
         """Show a conflict: the author of the other change, and the current values next to the submitted
         ones."""
         last = ChangedObject.objects.filter(kind=KIND, key=self.address).select_related("change").last()
@@ -182,7 +182,7 @@ class SettingsView:
         return self._drawn(
             form,
             conflict=last.change if last is not None else None,
-            beside=between(dict(own.values) if own else {}, dict(wanted)),
+            beside=between(dict(own.values) if own else {}, dict(submitted)),
         )
 
     # ------------------------------------------------------------------ forms

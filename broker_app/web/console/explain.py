@@ -95,10 +95,10 @@ class ExplainPage(Page):
 
     def get(self, request: HttpRequest) -> HttpResponse:
         administrator = is_administrator(request)
-        asked = request.GET.copy()
-        if not administrator or "user" not in asked:
-            asked["user"] = request.user.get_username()
-        form = Question(asked) if "destination" in asked else Question(initial=asked.dict())
+        question = request.GET.copy()
+        if not administrator or "user" not in question:
+            question["user"] = request.user.get_username()
+        form = Question(question) if "destination" in question else Question(initial=question.dict())
         if not administrator:
             form.fields["user"].disabled = True
             form.initial["user"] = request.user.get_username()

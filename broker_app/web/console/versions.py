@@ -89,7 +89,7 @@ class RollbackPage(AdministratorsPage):
         return self.show(request)
 
     def post(self, request: HttpRequest) -> HttpResponse:
-        to = self.wanted(request)
+        to = self.target_version(request)
         try:
             done = history.go_back(
                 by(request, request.POST.get("reason", "")), to, whole(request.POST, "expected")
@@ -115,14 +115,14 @@ class RollbackPage(AdministratorsPage):
             messages.success(request, text, extra_tags=str(done.outcome.version))
         return redirect("console:versions")
 
-    def wanted(self, request: HttpRequest) -> int:
+    def target_version(self, request: HttpRequest) -> int:
         to = whole(request.GET, "to")
         if to is None or not history.oldest() <= to <= history.newest():
             raise Http404("There is no such version to go back to.")
         return to
 
     def show(self, request: HttpRequest, fault: str = "") -> HttpResponse:
-        to = self.wanted(request)
+        to = self.target_version(request)
         context: dict[str, Any] = {"to": to, "newest": history.newest(), "fault": fault}
         try:
             tried = history.go_back(by(request), to, dry_run=True)
@@ -161,7 +161,7 @@ class RevertPage(AdministratorsPage):
 
 
 class _Named(NamedTuple):
-    things: list[tuple[str, str, str]]
+    resources: list[tuple[str, str, str]]
     more: int
 
 

@@ -6,11 +6,11 @@ from django.test import Client
 
 
 def sent(client: Client, address: str, operation: str = "save", **fields: Any) -> str:
-    """What the page says after a form was sent, and after it led elsewhere."""
+    """Submit a form, follow redirects, and return the page."""
     reply = client.post(address, {"operation": operation, **fields}, follow=True)
     assert reply.status_code == 200
     return reply.content.decode()
 
 
-def a_rule(**said: Any) -> dict[str, Any]:
-    return {"effect": "allow", "conditions": "", "users": "", "groups": "", "position": "10", **said}
+def a_rule(**values: Any) -> dict[str, Any]:
+    return {"effect": "allow", "conditions": "", "users": "", "groups": "", "position": "10", **values}

@@ -39,7 +39,7 @@ COUNTS = {
 }  # fmt: skip
 
 
-def a_flow(**said: Any) -> dict[str, Any]:
+def a_flow(**spec: Any) -> dict[str, Any]:
     flow = {
         "queue": "orders",
         "source": SOURCE,
@@ -48,27 +48,26 @@ def a_flow(**said: Any) -> dict[str, Any]:
         "error": None,
         "depth": 5,
     }
-    return {**flow, **COUNTS, **said}
+    return {**flow, **COUNTS, **spec}
 
 
-def a_bridge(*flows: dict[str, Any], **said: Any) -> dict[str, Any]:
+def a_bridge(*flows: dict[str, Any], **spec: Any) -> dict[str, Any]:
     bridge = {
         "name": "west", "address": "stomp://w:61613", "desired": "running", "drained": False,
         "state": "running",
         "error": None, "attempts": 0, "connected_at": "2026-01-31T12:00:00.000Z", "server": "MOM/1",
         "delivery": "exactly-once", "backlog": 1204, "flow_count": len(flows), **COUNTS,
     }  # fmt: skip
-    return {**bridge, "flows": list(flows), "events": [], **said}
+    return {**bridge, "flows": list(flows), "events": [], **spec}
 
 
 class AnsweringNode:
-    """A node, and its data plane too, that knows the bridges of one test."""
+    """A node with the bridges of one test."""
 
     stomp_port = 61613
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
-        self.rest = self
         self.known: dict[str, dict[str, Any]] = {}
         self.orphans: list[dict[str, Any]] = []
         self.marks: list[dict[str, Any]] = []
@@ -80,24 +79,24 @@ class AnsweringNode:
     async def wait_policy(self, version: int) -> None:
         return None
 
-    async def bridges(self) -> dict[str, Any]:
+    async def list_bridges(self) -> dict[str, Any]:
         return {"bridges": list(self.known.values()), "orphans": self.orphans, "incoming": self.marks}
 
-    async def bridge(self, name: str) -> dict[str, Any] | None:
+    async def find_bridge(self, name: str) -> dict[str, Any] | None:
         return self.known.get(name)
 
     async def retry_bridge(self, name: str, queue: str | None) -> bool:
         self.retried.append((name, queue))
         return True
 
-    async def try_remote(self, remote: Remote, queue: str | None) -> dict[str, Any]:
+    async def test_remote(self, remote: Remote, queue: str | None) -> dict[str, Any]:
         self.tried.append((remote, queue))
         if not self.trial:
             raise Refusal("busy", "8 connections are being tested already")
         return self.trial
 
-    async def remove_queue(self, address: str, *, force: bool) -> None:
-        assert force, "the page has said what is lost"
+    async def delete_queue(self, address: str, *, force: bool) -> None:
+        assert force, "the page has shown what is lost"
         self.removed.append(address)
 
 
@@ -142,8 +141,8 @@ def test_the_list_shows_configuration_and_status(inside: Client, node: Answering
         ],
     )
     page = page_of(inside, "/console/bridges/")
-    for told in ("stomp://w:61613", "stalled", "1204", "11 min", "8.5", "ago"):
-        assert told in page, told
+    for text in ("stomp://w:61613", "stalled", "1204", "11 min", "8.5", "ago"):
+        assert text in page, text
     assert ORPHAN["source"] in page and "bills at gone" in page and "/console/bridges/add?name=gone" in page
     assert "south~1f" in page and "812" in page
 
@@ -183,24 +182,24 @@ def test_inconsistent_counts_are_marked(inside: Client, node: AnsweringNode) -> 
 
 @pytest.mark.usefixtures("west", "node")
 def test_a_bridge_and_each_flow_are_paused_drained_and_resumed(inside: Client) -> None:
-    def said() -> dict[str, Any]:
+    def spec() -> dict[str, Any]:
         return KINDS["bridges"].read()["west"]
 
     page = sent(inside, "/console/bridges/steer?name=west", "pause")
-    assert "Bridge west was changed." in page and said()["desired"] == "paused"
+    assert "Bridge west was changed." in page and spec()["desired"] == "paused"
     sent(inside, "/console/bridges/steer?name=west", "drain")
-    assert said()["desired"] == "draining"
+    assert spec()["desired"] == "draining"
     sent(inside, "/console/bridges/steer?name=west", "resume")
     sent(inside, "/console/bridges/steer?name=west", "pause", queue="orders")
     sent(inside, "/console/bridges/steer?name=west", "pause", queue="bills")
-    assert (said()["desired"], said()["paused_queues"]) == ("running", ["orders", "bills"])
+    assert (spec()["desired"], spec()["paused_queues"]) == ("running", ["orders", "bills"])
     sent(inside, "/console/bridges/steer?name=west", "resume", queue="orders")
-    assert said()["paused_queues"] == ["bills"]
+    assert spec()["paused_queues"] == ["bills"]
     sent(inside, "/console/bridges/steer?name=west", "explode")
     sent(inside, "/console/bridges/steer?name=west", "drain", queue="bills")
     page = sent(inside, "/console/bridges/steer?name=west", "pause", queue="q" * 80)
     assert "No changes were made" in page
-    assert (said()["desired"], said()["paused_queues"]) == ("running", ["bills"])
+    assert (spec()["desired"], spec()["paused_queues"]) == ("running", ["bills"])
 
 
 @pytest.mark.usefixtures("west")
@@ -232,8 +231,8 @@ def test_a_connection_is_tested_step_by_step(inside: Client, node: AnsweringNode
         "steps": [others[0], step, others[1]],
     }
     page = sent(inside, "/console/bridges/test?name=west", queue="orders")
-    for told in ("The connection does not work", "w is 10.0.0.1", "nobody listens", "Start the broker."):
-        assert told in page, told
+    for text in ("The connection does not work", "w is 10.0.0.1", "nobody listens", "Start the broker."):
+        assert text in page, text
     [(remote, queue)] = node.tried
     assert (remote.password, queue) == ("of the bridge", "orders")
     assert "of the bridge" not in page
@@ -293,17 +292,17 @@ def test_an_invalid_file_is_reported_by_the_list_and_by_the_page_of_files(
 
 
 def test_a_new_bridge_is_shown_as_file_content_without_its_password(inside: Client) -> None:
-    said = {
+    spec = {
         "name": "north", "hostname": "n", "protocol": "stomps", "host": "/", "path": "/ws", "user": "east",
         "password": "s3cret", "desired": "running", "retry_s": "7", "idle_s": "60", "scan_s": "1",
         "stalled_s": "60", "window": "500", "park_after": "0",
     }  # fmt: skip
-    page = inside.post("/console/bridges/add", {**said, "operation": "preview"}).content.decode()
+    page = inside.post("/console/bridges/add", {**spec, "operation": "preview"}).content.decode()
     text = unescape(page.partition('id="file-text" tabindex="0">')[2].partition("</pre>")[0])
     assert "s3cret" not in page and not Bridge.objects.exists(), "nothing is saved, and it is not shown"
-    told = load(text.replace(PASSWORD, "s3cret")).documents["bridges"]["north"]
-    reply = inside.post("/console/bridges/add", {**said, "operation": "save"})
+    document = load(text.replace(PASSWORD, "s3cret")).documents["bridges"]["north"]
+    reply = inside.post("/console/bridges/add", {**spec, "operation": "save"})
     assert (reply.status_code, reply.headers["location"]) == (302, "/console/bridges/one?name=north")
     saved = KINDS["bridges"].read()["north"]
-    assert KINDS["bridges"].complete("north", told.said, None) == saved
-    assert told.secrets == {"password": "s3cret"}
+    assert KINDS["bridges"].complete("north", document.said, None) == saved
+    assert document.secrets == {"password": "s3cret"}

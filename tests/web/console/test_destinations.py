@@ -34,12 +34,12 @@ def test_a_change_of_settings_is_shown_as_a_difference_before_it_is_saved(inside
     fields = {"max_messages": "500", "limit_behavior": "REMOVE_OLDEST", "version": version}
     page = sent(inside, SETTINGS, "preview", **fields)
     assert "<del>100</del>" in page and "<ins>500</ins>" in page and "<ins>REMOVE_OLDEST</ins>" in page
-    said = said_of("/queue/orders.new")
-    assert said is not None and said.values == {"max_messages": 100}, "nothing is saved yet"
+    spec = said_of("/queue/orders.new")
+    assert spec is not None and spec.values == {"max_messages": 100}, "nothing is saved yet"
     page = sent(inside, SETTINGS, "save", reason="more is coming", **fields)
     assert "Configuration of orders.new was changed." in page
-    said = said_of("/queue/orders.new")
-    assert said is not None and said.values == {"max_messages": 500, "limit_behavior": "REMOVE_OLDEST"}
+    spec = said_of("/queue/orders.new")
+    assert spec is not None and spec.values == {"max_messages": 500, "limit_behavior": "REMOVE_OLDEST"}
     assert "“more is coming”" in shown(inside, SETTINGS)
 
 
@@ -48,8 +48,8 @@ def test_a_conflict_shows_the_current_values_next_to_the_submitted_ones(inside: 
     page = sent(inside, SETTINGS, "save", max_messages="7", version="0")
     assert "changed this while you were editing" in page
     assert "<td>100</td><td>7</td>" in page
-    said = said_of("/queue/orders.new")
-    assert said is not None and said.values == {"max_messages": 100}
+    spec = said_of("/queue/orders.new")
+    assert spec is not None and spec.values == {"max_messages": 100}
 
 
 def test_emptied_fields_remove_settings(inside: Client) -> None:

@@ -114,5 +114,5 @@ def test_a_bridge_without_a_port_uses_that_of_its_protocol(inside: Client) -> No
         "window": "1000",
     }  # fmt: skip
     sent(inside, "/console/bridges/add", **fields)
-    said = KINDS["bridges"].read()["plant"]
-    assert (said["port"], said["desired"]) == (61614, "paused")
+    spec = KINDS["bridges"].read()["plant"]
+    assert (spec["port"], spec["desired"]) == (61614, "paused")

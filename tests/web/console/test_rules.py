@@ -18,10 +18,10 @@ pytestmark = pytest.mark.django_db
 
 
 def test_without_rules_all_users_may_do_everything(inside: Client) -> None:
-    said = "all authenticated users may do everything"
-    assert said in inside.get("/console/rules/").content.decode()
+    sentence = "all authenticated users may do everything"
+    assert sentence in inside.get("/console/rules/").content.decode()
     apply(SYSTEM, [Edit("rules", "first", {})])
-    assert said not in inside.get("/console/rules/").content.decode()
+    assert sentence not in inside.get("/console/rules/").content.decode()
 
 
 def test_a_rule_is_previewed_and_then_saved_with_its_reason(inside: Client) -> None:
@@ -94,18 +94,18 @@ def test_an_explanation_contains_the_deciding_rule_and_each_earlier_one(inside: 
     apply(SYSTEM, [Edit("rules", "orders", {"conditions": "/event/queue == orders", "users": ["mary"]})])
     apply(SYSTEM, [Edit("rules", "all-mine", {"users": ["john"]})])
     apply(SYSTEM, [Edit("rules", "never-asked", {})])
-    asked = {"user": "john", "right": "send", "destination": "queue:orders"}
-    page = inside.get("/console/explain", asked).content.decode()
+    question = {"user": "john", "right": "send", "destination": "queue:orders"}
+    page = inside.get("/console/explain", question).content.decode()
     assert "Allowed" in page and "rule 2 (all-mine)" in page
     assert "it is about mary, and john is none of them" in page and "1 later rule is not evaluated" in page
     page = inside.get(
-        "/console/explain", {**asked, "user": "stranger", "destination": "topic:a"}
+        "/console/explain", {**question, "user": "stranger", "destination": "topic:a"}
     ).content.decode()
     assert "no such user" in page and "never-asked" in page
-    page = inside.get("/console/explain", {**asked, "user": "admin"}).content.decode()
+    page = inside.get("/console/explain", {**question, "user": "admin"}).content.decode()
     assert "admin is an administrator and may do everything" in page
     page = inside.get(
-        "/console/explain", {**asked, "destination": "nowhere", "address": "12"}
+        "/console/explain", {**question, "destination": "nowhere", "address": "12"}
     ).content.decode()
     assert 'id="id_destination_error"' in page and 'id="id_address_error"' in page
 
@@ -114,8 +114,8 @@ def test_users_can_only_check_their_own_access(client: Client, john: User) -> No
     for place, name in enumerate(("mary", "john")):
         apply(SYSTEM, [Edit("rules", f"{name}s", {"users": [name], "position": place})])
     client.force_login(john)
-    asked = {"user": "mary", "right": "send", "destination": "storeAndForward:broker2/queue/q"}
-    page = client.get("/console/explain", asked).content.decode()
+    question = {"user": "mary", "right": "send", "destination": "storeAndForward:broker2/queue/q"}
+    page = client.get("/console/explain", question).content.decode()
     assert "john" in page and "rule 2 (johns)" in page
     assert "only administrators may check other users" in page and "it is about mary" not in page
 
