@@ -19,7 +19,7 @@ def test_an_alert_is_acknowledged_reopened_and_silenced(page: Page, broker: Brok
     page.get_by_role("button", name="View as table").last.click()
     expect(page.locator("mom-node-topology").get_by_role("row", name="Producers")).to_be_visible()
     expect(page.locator("mom-latest-events")).to_contain_text("at-once fired")
-    expect(attention.get_by_role("link", name="Consumers")).to_have_attribute(
+    expect(attention.get_by_role("link", name="Consumers", exact=True)).to_have_attribute(
         "href", "/console/queues/one?name=orders.new&tab=consumers"
     )
 
