@@ -9,7 +9,7 @@ export interface Question {
   /** The effect, in one sentence. */
   effect: string;
   /** The label of the button: "Purge". */
-  act: string;
+  button: string;
   danger?: boolean;
   /** The preview for these fields; requested again when one changes. A rejection disables the button. */
   dryRun?: (fields: FormData) => Promise<string | TemplateResult>;
@@ -54,7 +54,7 @@ export function confirmAction(question: Question): Promise<Answer | null> {
             /></label>`
           : nothing}
         <div class="tools">
-          <button value="act" class=${question.danger ? "danger" : "primary"} ?disabled=${!allowed || missingText !== ""}>${question.act}</button>
+          <button value="act" class=${question.danger ? "danger" : "primary"} ?disabled=${!allowed || missingText !== ""}>${question.button}</button>
           <button value="" formnovalidate>${gettext("Cancel")}</button>
         </div>
       </form>`,

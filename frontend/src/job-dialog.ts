@@ -16,7 +16,7 @@ export interface JobDialogOptions {
   jobRequest: JobRequest;
   title: string;
   effect: string;
-  act: string;
+  button: string;
   danger?: boolean;
   /** The text to type in production. */
   typed?: string;

@@ -3,7 +3,7 @@
 import { html, nothing, render, type TemplateResult } from "lit";
 import { confirmAction } from "./confirm-dialog.ts";
 import "./style/palette.css";
-import { act, errorText, read } from "./live/requests.ts";
+import { request, errorText, read } from "./live/requests.ts";
 import { visit } from "./navigation.ts";
 import { pageOf } from "./pages.ts";
 import { recent } from "./recent.ts";
@@ -78,13 +78,13 @@ class Palette {
       .map((link) => ({
         group: gettext("Pages"), label: link.querySelector("span")?.textContent ?? link.textContent.trim(), hint: link.dataset.key && `g ${link.dataset.key}`, action: () => this.#go(link.href),
       }));
-    const acts = [
+    const actions = [
       { group: gettext("Actions"), label: gettext("Theme: light or dark"), hint: "t", action: toggleTheme },
       { group: gettext("Actions"), label: gettext("Save this view…"), action: () => this.#go(viewOf(location.pathname + location.search)) },
       { group: gettext("Actions"), label: gettext("Keyboard shortcuts"), hint: "?", action: () => document.querySelector<HTMLElement>("[data-action=keys]")!.click() },
     ];
-    if (!query) return [...recent().map(({ label, href }) => ({ group: gettext("Recent"), label, action: () => this.#go(href) })), ...pages, ...acts];
-    return [...pages, ...acts].filter(({ label }) => query.split(/\s+/).every((word) => label.toLowerCase().includes(word)));
+    if (!query) return [...recent().map(({ label, href }) => ({ group: gettext("Recent"), label, action: () => this.#go(href) })), ...pages, ...actions];
+    return [...pages, ...actions].filter(({ label }) => query.split(/\s+/).every((word) => label.toLowerCase().includes(word)));
   }
 
   /** Results of the broker: commands for texts such as `pause dc`, else pages. */
@@ -105,11 +105,11 @@ class Palette {
       ...topics.map(({ name }) => ["topic", name] as const),
       ...bridges.map(({ name }) => ["bridge", name] as const),
     ];
-    const acts = verb ? found.filter(([one]) => verb.of.includes(one) && (kind ?? one) === one).map(([kind, name]) => ({
+    const actions = verb ? found.filter(([one]) => verb.of.includes(one) && (kind ?? one) === one).map(([kind, name]) => ({
       group: gettext("Actions"), label: `${verb.word} ${name}`, hint: KINDS[kind], action: () => void verb.action(kind, name),
     })) : [];
     const places = found.map(([kind, name]) => ({ group: TITLES[kind], label: name, hint: KINDS[kind], action: () => this.#go(placeOf(kind, name)) }));
-    this.#entries = [...acts, ...this.#here(), ...(verb ? [] : places)];
+    this.#entries = [...actions, ...this.#here(), ...(verb ? [] : places)];
     this.#at = 0;
     this.#draw();
   }
@@ -182,7 +182,7 @@ async function hold(kind: Kind, name: string, paused: boolean): Promise<void> {
     effect: kind === "bridge"
       ? gettext("Messages wait here while the bridge is paused, and are forwarded when it is resumed.")
       : gettext("While the queue is paused, producers are refused and consumers receive nothing. No messages are lost."),
-    act: paused ? gettext("Pause") : gettext("Resume"),
+    button: paused ? gettext("Pause") : gettext("Resume"),
     typed: name,
   });
   if (!answer) return;
@@ -197,7 +197,7 @@ async function hold(kind: Kind, name: string, paused: boolean): Promise<void> {
 
 function setHeld(kind: Kind, name: string, paused: boolean, reason: string): Promise<unknown> {
   const change = kind === "bridge" ? { desired: paused ? "paused" : "running" } : { paused: paused ? "all" : null };
-  return act("PATCH", `${kind}s/${encodeURIComponent(name)}`, change, reason, "*");
+  return request("PATCH", `${kind}s/${encodeURIComponent(name)}`, change, reason, "*");
 }
 
 function sayFault(fault: unknown): void {

@@ -2,7 +2,7 @@
 
 import { html, nothing, type TemplateResult } from "lit";
 import { confirmAction, type Answer, type Question } from "../confirm-dialog.ts";
-import { act, errorText } from "../live/requests.ts";
+import { request, errorText } from "../live/requests.ts";
 import { consolePage, pageOf } from "../pages.ts";
 import { gettext, ngettext } from "../gettext.ts";
 import { showToast } from "../toasts.ts";
@@ -76,7 +76,7 @@ async function turn(operation: Operation, to: string): Promise<void> {
     effect: pausing
       ? gettext("Producers are refused and consumers receive nothing until it is resumed. Waiting messages are kept.")
       : gettext("Producers can send and consumers receive messages again."),
-    act: pausing ? gettext("Pause") : gettext("Resume"),
+    button: pausing ? gettext("Pause") : gettext("Resume"),
     preview: (rows) => {
       const already = rows.filter((row) => (row.paused !== "none") === pausing).length;
       const will = ngettext("{count} would change.", "{count} would change.", rows.length - already);
@@ -86,7 +86,7 @@ async function turn(operation: Operation, to: string): Promise<void> {
   });
   if (chosen === null) return;
   const { rows, reason } = chosen;
-  const set = (row: DestinationStats, value: string) => act("PATCH", pathOf(operation.kind, row.name), { paused: value }, reason, "*");
+  const set = (row: DestinationStats, value: string) => request("PATCH", pathOf(operation.kind, row.name), { paused: value }, reason, "*");
   const change = rows.filter((row) => (row.paused !== "none") !== pausing);
   const { done, failures } = await each(operation, change, (row) => set(row, to));
   report(done.length, failures, {
@@ -111,7 +111,7 @@ interface Plan {
 async function plans(operation: Operation, op: "purge" | "export", rows: DestinationStats[]): Promise<Map<string, Plan>> {
   const found = new Map<string, Plan>();
   const { failures } = await each(operation, rows, async (row) => {
-    found.set(row.name, await act<Plan>("POST", "jobs", { op, source: row.name, dry_run: true }));
+    found.set(row.name, await request<Plan>("POST", "jobs", { op, source: row.name, dry_run: true }));
   });
   if (found.size === 0 && failures.length > 0) throw new Error(`${failures[0]!.name}: ${failures[0]!.why}`);
   return found;
@@ -136,7 +136,7 @@ async function purge(operation: Operation): Promise<void> {
   const chosen = await sure(operation, {
     title: gettext("Purge {on}", { on }),
     effect: gettext("All ready messages are deleted permanently. Unsettled messages stay with their consumers."),
-    act: gettext("Purge"),
+    button: gettext("Purge"),
     danger: true,
     typed: typedFor(operation),
     preview: async (rows) => {
@@ -156,7 +156,7 @@ async function exported(operation: Operation): Promise<void> {
   const chosen = await sure(operation, {
     title: gettext("Export {on}", { on: objects(operation) }),
     effect: gettext("All ready messages are written to one file of JSON lines per queue. They also stay in the queue."),
-    act: gettext("Export"),
+    button: gettext("Export"),
     preview: async (rows) => {
       found = await plans(operation, "export", rows);
       return previewText(found, rows);
@@ -169,7 +169,7 @@ async function exported(operation: Operation): Promise<void> {
 
 async function run(operation: Operation, found: Map<string, Plan>, reason: string, text: string): Promise<void> {
   const { done, failures } = await each(operation, [...found].map(([name, { plan }]) => ({ name, plan })), ({ plan }) =>
-    act("POST", "jobs", { plan }, reason),
+    request("POST", "jobs", { plan }, reason),
   );
   operation.done();
   report(done.length, failures, { text, link: { href: consolePage("jobs/"), text: gettext("Jobs") } });
@@ -182,7 +182,7 @@ async function removed(operation: Operation): Promise<void> {
   const chosen = await sure(operation, {
     title: gettext("Delete {on}", { on }),
     effect: gettext("The queue is deleted with its messages and settings. Queues with consumers are not deleted."),
-    act: gettext("Delete"),
+    button: gettext("Delete"),
     danger: true,
     typed: typedFor(operation),
     preview: (rows) => {
@@ -198,7 +198,7 @@ async function removed(operation: Operation): Promise<void> {
   if (chosen === null) return;
   hold(ngettext("{count} queue is deleted in ten seconds.", "{count} queues are deleted in ten seconds.", chosen.rows.length), async () => {
     const { done, failures } = await each(operation, chosen.rows, (row) =>
-      act("DELETE", `${pathOf(operation.kind, row.name)}?force=true`, undefined, chosen.reason, "*"),
+      request("DELETE", `${pathOf(operation.kind, row.name)}?force=true`, undefined, chosen.reason, "*"),
     );
     operation.done();
     report(done.length, failures, { text: ngettext("{count} deleted.", "{count} deleted.", done.length) });
@@ -215,7 +215,7 @@ export async function create(kind: Kind): Promise<string | null> {
       kind === "queue"
         ? gettext("A queue keeps messages until a consumer acknowledges them. Dots in its name create branches in the tree.")
         : gettext("A topic delivers each message to all its subscribers. Dots in its name create levels for wildcards."),
-    act: gettext("Create"),
+    button: gettext("Create"),
     fields: html`<label>${gettext("Name")}<input name="name" required maxlength="255" autocomplete="off" spellcheck="false" autofocus /></label>
       <label>${gettext("Maximum number of messages; empty: no limit")}<input name="most" type="number" min="1" step="1" /></label>`,
   });
@@ -223,7 +223,7 @@ export async function create(kind: Kind): Promise<string | null> {
   const name = String(answer.fields.get("name") ?? "").trim();
   const most = Number(answer.fields.get("most"));
   try {
-    await act("PUT", pathOf(kind, name), most ? { max_messages: most } : {}, answer.reason);
+    await request("PUT", pathOf(kind, name), most ? { max_messages: most } : {}, answer.reason);
   } catch (fault) {
     showToast({ text: errorText(fault), tone: "bad" });
     return null;

@@ -53,14 +53,14 @@ export class Row {
       this.element.append(cell);
       return { drawn: column.drawn, ages: column.key === "oldest", draw: DRAWN[column.drawn](cell, column) };
     });
-    const acts = make("td", "acts-of-row");
+    const actions = make("td", "acts-of-row");
     const more = make("button", "plain");
     more.type = "button";
     more.dataset.menu = name;
     more.textContent = "⋯";
     more.ariaLabel = gettext("Actions for {name}", { name });
-    acts.append(more);
-    this.element.append(acts);
+    actions.append(more);
+    this.element.append(actions);
     this.#draw(() => true);
   }
 

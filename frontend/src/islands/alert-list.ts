@@ -2,7 +2,7 @@ import { html, nothing, type TemplateResult } from "lit";
 import { repeat } from "lit/directives/repeat.js";
 import { confirmAction } from "../confirm-dialog.ts";
 import { Polling } from "../live/polling.ts";
-import { act, read } from "../live/requests.ts";
+import { request, read } from "../live/requests.ts";
 import { Follow } from "../live/source.ts";
 import { consolePage } from "../pages.ts";
 import { gettext } from "../gettext.ts";
@@ -99,11 +99,11 @@ export class AlertList extends Island {
           ${alert.until ? html`· ${gettext("until")} ${moment(alert.until)}` : nothing}
         </p>
       </div>
-      <span class="best">${alert.state === "ended" ? nothing : this.#acts(alert)}</span>
+      <span class="best">${alert.state === "ended" ? nothing : this.#actions(alert)}</span>
     </li>`;
   }
 
-  #acts(alert: Alert): TemplateResult {
+  #actions(alert: Alert): TemplateResult {
     if (alert.state !== "firing") {
       return html`<button type="button" @click=${() => void this.#wake(alert)}>${gettext("Unsilence")}</button>`;
     }
@@ -115,7 +115,7 @@ export class AlertList extends Island {
     const answer = await confirmAction({
       title: gettext("Acknowledge: {what}", { what: sentenceOf(alert) }),
       effect: gettext("Others see that you are working on it. No further notifications until it ends."),
-      act: gettext("Acknowledge"),
+      button: gettext("Acknowledge"),
     });
     if (answer) await this.#say(alert, "acknowledge", { reason: answer.reason }, gettext("Acknowledged."));
   }
@@ -124,7 +124,7 @@ export class AlertList extends Island {
     const answer = await confirmAction({
       title: gettext("Silence: {what}", { what: sentenceOf(alert) }),
       effect: gettext("No notifications are sent for this rule and subject during this time."),
-      act: gettext("Silence"),
+      button: gettext("Silence"),
       fields: html`<label>${gettext("Duration")}
         <select name="for_s">${SPANS.map(([seconds, label]) => html`<option value=${seconds} ?selected=${seconds === 3_600}>${label}</option>`)}</select>
       </label>`,
@@ -140,7 +140,7 @@ export class AlertList extends Island {
 
   async #say(alert: Alert, action: string, body: object, text: string, undo = true): Promise<void> {
     try {
-      await act("POST", `alerts/${encodeURIComponent(alert.id)}/${action}`, body);
+      await request("POST", `alerts/${encodeURIComponent(alert.id)}/${action}`, body);
       showToast({ text, tone: "good", ...(undo && { undo: () => void this.#wake(alert) }) });
     } catch (fault) {
       showToast({ text: fault instanceof Error ? fault.message : String(fault), tone: "bad" });

@@ -1,7 +1,7 @@
 import { html, nothing, type TemplateResult } from "lit";
 import { repeat } from "lit/directives/repeat.js";
 import { Polling } from "../live/polling.ts";
-import { act, read } from "../live/requests.ts";
+import { request, read } from "../live/requests.ts";
 import { consolePage, pageOf } from "../pages.ts";
 import { gettext, ngettext } from "../gettext.ts";
 import { showToast } from "../toasts.ts";
@@ -82,7 +82,7 @@ export class AttentionList extends Island {
   async #retry({ subject }: Alert): Promise<void> {
     const link = { href: consolePage(`bridges/one?${new URLSearchParams({ name: subject })}`), text: gettext("Open") };
     try {
-      await act("POST", `bridges/${encodeURIComponent(subject)}/retry`, {});
+      await request("POST", `bridges/${encodeURIComponent(subject)}/retry`, {});
       showToast({ text: gettext("Bridge {name} is retrying now.", { name: subject }), tone: "good", link });
     } catch (fault) {
       showToast({ text: fault instanceof Error ? fault.message : String(fault), tone: "bad", link });

@@ -1,5 +1,5 @@
 import { html, nothing, render } from "lit";
-import { act, errorText } from "../live/requests.ts";
+import { request, errorText } from "../live/requests.ts";
 import { morph } from "../morph.ts";
 import { gettext } from "../gettext.ts";
 import { reveal, stepsBy, connectionTestView, type Step, type ConnectionTest } from "../view/connection-test.ts";
@@ -97,7 +97,7 @@ export class BridgeSteps extends HTMLElement {
     const draw = (steps: Step[], trial?: ConnectionTest) => render(connectionTestView(names, steps, trial), place);
     draw([]);
     try {
-      const trial = await act<ConnectionTest>("POST", "forwarding/test", values);
+      const trial = await request<ConnectionTest>("POST", "forwarding/test", values);
       await reveal(trial, (steps) => draw(steps));
       draw(trial.steps, trial);
     } catch (fault) {

@@ -1,5 +1,5 @@
 import { html, render } from "lit";
-import { act, errorText } from "../live/requests.ts";
+import { request, errorText } from "../live/requests.ts";
 import { reveal, stepsBy, connectionTestView, type Step, type ConnectionTest } from "../view/connection-test.ts";
 
 /** Wraps the form that tests a bridge's connection: shows the steps without reloading the page. */
@@ -34,7 +34,7 @@ export class BridgeTest extends HTMLElement {
     draw([]);
     try {
       const bridge = encodeURIComponent(this.getAttribute("bridge")!);
-      const trial = await act<ConnectionTest>("POST", `bridges/${bridge}/test`, queue ? { queue } : {});
+      const trial = await request<ConnectionTest>("POST", `bridges/${bridge}/test`, queue ? { queue } : {});
       await reveal(trial, (steps) => draw(steps));
       draw(trial.steps, trial);
     } catch (fault) {

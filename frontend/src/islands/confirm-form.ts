@@ -26,7 +26,7 @@ export class ConfirmForm extends HTMLElement {
     const answer = await confirmAction({
       title,
       effect,
-      act: button.textContent!.replace("…", "").trim(),
+      button: button.textContent!.replace("…", "").trim(),
       ...(typed === undefined ? {} : { typed }),
       danger: danger !== undefined,
     });

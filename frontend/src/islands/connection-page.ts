@@ -1,7 +1,7 @@
 import { html, nothing, type TemplateResult } from "lit";
 import { confirmAction } from "../confirm-dialog.ts";
 import { Polling } from "../live/polling.ts";
-import { act, errorText, read } from "../live/requests.ts";
+import { request, errorText, read } from "../live/requests.ts";
 import { pageOf } from "../pages.ts";
 import { gettext, ngettext } from "../gettext.ts";
 import { showToast } from "../toasts.ts";
@@ -72,7 +72,7 @@ export class ConnectionPage extends Island {
         <span class="quiet">${nameOf(connection)}</span>
         ${connection.closed_at !== null
           ? html`<span class="quiet">${moment(connection.closed_at)}: ${connection.reason}</span>`
-          : html`<span class="spring"></span>${this.#acts(connection)}`}
+          : html`<span class="spring"></span>${this.#actions(connection)}`}
       </div>
       <dl class="facts" data-old=${fault ? "true" : nothing}>
         ${this.#facts(connection).map(([label, value]) => html`<div><dt>${label}</dt><dd class="num">${value}</dd></div>`)}
@@ -174,7 +174,7 @@ export class ConnectionPage extends Island {
     </section>`;
   }
 
-  #acts(connection: Connection): TemplateResult {
+  #actions(connection: Connection): TemplateResult {
     const own = connection.user === document.body.dataset.user;
     const hint = own || this.admin !== null ? "" : gettext("requires the right administer: the connection belongs to {user}", { user: connection.user });
     return html`<button type="button" ?disabled=${hint !== ""} title=${hint || nothing} @click=${() => this.#drain(connection)}>${gettext("Drain connection…")}</button>
@@ -186,7 +186,7 @@ export class ConnectionPage extends Island {
     const answer = await confirmAction({
       title: gettext("Close the connection of {name}", { name: nameOf(connection) }),
       effect: gettext("The client receives the reason and can connect again. {held}", { held }),
-      act: gettext("Close"),
+      button: gettext("Close"),
       danger: true,
       fields: reasonField(gettext("an operator closed the connection")),
       typed: nameOf(connection),
@@ -194,7 +194,7 @@ export class ConnectionPage extends Island {
     if (answer === null) return;
     const reason = String(answer.fields.get("shown_reason"));
     await this.#do(gettext("The connection of {name} was closed: {reason}", { name: nameOf(connection), reason }), () =>
-      act("DELETE", `connections/${encodeURIComponent(connection.id)}`, { reason }, answer.reason),
+      request("DELETE", `connections/${encodeURIComponent(connection.id)}`, { reason }, answer.reason),
     );
   }
 
@@ -202,14 +202,14 @@ export class ConnectionPage extends Island {
     const answer = await confirmAction({
       title: gettext("Drain the connection of {name}", { name: nameOf(connection) }),
       effect: gettext("The client receives no new messages. The connection is closed when its {count} unsettled messages are settled and its transactions have ended, or after the time limit.", { count: connection.unsettled }),
-      act: gettext("Drain"),
+      button: gettext("Drain"),
       fields: html`${reasonField(gettext("an operator drained the connection"))}
         <label>${gettext("Time limit in seconds")}<input name="within" type="number" min="0" max="600" value="30" required /></label>`,
     });
     if (answer === null) return;
     const body = { reason: String(answer.fields.get("shown_reason")), within_s: Number(answer.fields.get("within")) };
     await this.#do(gettext("The connection of {name} is being drained.", { name: nameOf(connection) }), () =>
-      act("POST", `connections/${encodeURIComponent(connection.id)}/drain`, body, answer.reason),
+      request("POST", `connections/${encodeURIComponent(connection.id)}/drain`, body, answer.reason),
     );
   }
 

@@ -3,7 +3,7 @@ import { repeat } from "lit/directives/repeat.js";
 import { confirmAction } from "../confirm-dialog.ts";
 import { Retry } from "../live/retry.ts";
 import { liveDestination, pathOf, topicOf, type Kind } from "../live/destination.ts";
-import { act, errorText, read } from "../live/requests.ts";
+import { request, errorText, read } from "../live/requests.ts";
 import { Follow } from "../live/source.ts";
 import { session } from "../services.ts";
 import { gettext, ngettext } from "../gettext.ts";
@@ -140,7 +140,7 @@ export class ConsumerList extends Island {
     const answer = await confirmAction({
       title: gettext("Close the connection of {user}", { user: consumer.user }),
       effect: gettext("All its subscriptions end, and its unsettled messages are returned to the queue. The client may reconnect by itself."),
-      act: gettext("Close"),
+      button: gettext("Close"),
       danger: true,
       typed: consumer.user,
       fields: html`<label>${gettext("Reason shown to the client")}
@@ -151,7 +151,7 @@ export class ConsumerList extends Island {
     try {
       const reason = String(answer.fields.get("shown_reason"));
       const path = `connections/${encodeURIComponent(connection)}`;
-      await act("DELETE", path, { reason }, answer.reason);
+      await request("DELETE", path, { reason }, answer.reason);
       showToast({ text: gettext("The connection of {user} was closed.", { user: consumer.user }), tone: "good" });
     } catch (fault) {
       showToast({ text: errorText(fault), tone: "bad" });

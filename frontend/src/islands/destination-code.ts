@@ -1,7 +1,7 @@
 import { html, nothing, type TemplateResult } from "lit";
 import { confirmAction } from "../confirm-dialog.ts";
 import { liveDestination, type Kind, type LiveDestination } from "../live/destination.ts";
-import { act, errorText } from "../live/requests.ts";
+import { request, errorText } from "../live/requests.ts";
 import { Follow } from "../live/source.ts";
 import { gettext } from "../gettext.ts";
 import { pageAddress, server } from "../services.ts";
@@ -88,7 +88,7 @@ export class DestinationCode extends Island {
     const answer = await confirmAction({
       title: gettext("Create a token for {name}", { name: this.name }),
       effect: gettext("The token grants only the rights selected here. It can be revoked at any time."),
-      act: gettext("Create token"),
+      button: gettext("Create token"),
       fields: html`<label>${gettext("Name that shows what the token is for")}
           <input name="name" required maxlength="100" autocomplete="off" .value=${`${this.name} ${stamp()}`.slice(0, 100)} />
         </label>
@@ -109,7 +109,7 @@ export class DestinationCode extends Island {
     const expires = new Date(Date.now() + Number(answer.fields.get("days")) * DAY_MS).toISOString();
     const body = { name: answer.fields.get("name"), expires, grants: [{ rights: chosen, destinations: [this.#one.address] }] };
     try {
-      const { token } = await act<{ token: string }>("POST", "tokens", body, answer.reason);
+      const { token } = await request<{ token: string }>("POST", "tokens", body, answer.reason);
       this.#token = token;
       this.requestUpdate();
     } catch (fault) {

@@ -1,7 +1,7 @@
 import { html, nothing, type TemplateResult } from "lit";
 import { confirmAction } from "../confirm-dialog.ts";
 import { liveDestination, pathOf, type Facts, type Kind, type LiveDestination, type Right } from "../live/destination.ts";
-import { act, errorText, read } from "../live/requests.ts";
+import { request, errorText, read } from "../live/requests.ts";
 import { RequestRefused } from "../live/rest.ts";
 import { Follow } from "../live/source.ts";
 import { openBulkDialog, type Op } from "../messages/actions.ts";
@@ -57,7 +57,7 @@ export class DestinationHead extends Island {
     if (this.dead && !this.#digested && one.facts.depth) void this.#digest();
     return html`<div class="standing" data-old=${one.fault === undefined ? nothing : "true"}>
       <p class="standing-facts">${this.#pill(one.facts)} ${this.kind === "queue" ? this.#ofQueue(one.facts) : this.#ofTopic(one.facts)}</p>
-      <div class="tools">${this.#acts(one.facts)}</div>
+      <div class="tools">${this.#actions(one.facts)}</div>
     </div>`;
   }
 
@@ -118,7 +118,7 @@ export class DestinationHead extends Island {
 
   // ------------------------------------------------------------------ what can be done
 
-  #acts(facts: Facts): TemplateResult {
+  #actions(facts: Facts): TemplateResult {
     const publish = this.#address("publish");
     const paused = facts.paused !== "none";
     return html`${this.#one.may("send") ? html`<a class="button primary" href=${publish}>${gettext("Publish")}</a>` : nothing}
@@ -143,7 +143,7 @@ export class DestinationHead extends Island {
     const answer = await confirmAction({
       title: gettext("Pause {name}", { name: this.name }),
       effect: gettext("No messages are lost. The pause also lasts across a restart."),
-      act: gettext("Pause"),
+      button: gettext("Pause"),
       typed: this.name,
       fields: html`<label>${gettext("What to pause")}
         <select name="paused">
@@ -172,7 +172,7 @@ export class DestinationHead extends Island {
   }
 
   async #change(settings: object, reason: string): Promise<boolean> {
-    return this.#try(() => act("PATCH", pathOf(this.kind, this.name), settings, reason, "*"));
+    return this.#try(() => request("PATCH", pathOf(this.kind, this.name), settings, reason, "*"));
   }
 
   async #many(op: Op): Promise<void> {
@@ -185,7 +185,7 @@ export class DestinationHead extends Island {
     const answer = await confirmAction({
       title: ngettext("Purge {name}, {count} message", "Purge {name}, {count} messages", depth, { name: this.name }),
       effect: gettext("All ready messages are deleted permanently. Unsettled messages stay with their consumers."),
-      act: gettext("Purge"),
+      button: gettext("Purge"),
       danger: true,
       typed: this.name,
       dryRun: async () => {
@@ -209,17 +209,17 @@ export class DestinationHead extends Island {
       effect: there
         ? ngettext("Its settings and {count} message are deleted permanently.", "Its settings and {count} messages are deleted permanently.", there)
         : gettext("It is deleted with its settings. It is created again when a client uses it."),
-      act: gettext("Delete"),
+      button: gettext("Delete"),
       danger: true,
       typed: this.name,
       dryRun: async () => {
         if (consumers) throw new Error(ngettext("It has {count} consumer: close it first.", "It has {count} consumers: close them first.", consumers));
-        await act("DELETE", `${path}&dry_run=true`, undefined, "", match);
+        await request("DELETE", `${path}&dry_run=true`, undefined, "", match);
         return gettext("It can be deleted now.");
       },
     });
     if (answer === null) return;
-    const gone = await this.#try(() => act("DELETE", path, undefined, answer.reason, match));
+    const gone = await this.#try(() => request("DELETE", path, undefined, answer.reason, match));
     if (gone) showToast({ text: gettext("{name} was deleted.", { name: this.name }), tone: "good", link: { href: this.list, text: gettext("All queues") } });
   }
 
@@ -240,7 +240,7 @@ export class DestinationHead extends Island {
 
   #missing(): TemplateResult {
     const create = async () => {
-      const made = await this.#try(() => act("PUT", pathOf(this.kind, this.name), {}));
+      const made = await this.#try(() => request("PUT", pathOf(this.kind, this.name), {}));
       if (made) showToast({ text: gettext("{name} was created.", { name: this.name }), tone: "good" });
     };
     return html`<div class="standing">

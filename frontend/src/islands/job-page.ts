@@ -83,7 +83,7 @@ export class JobPage extends Island {
     return html`
       <div class="headline">
         <h2>${titleOf(job.op, job.total)} <span class="pill" data-tone=${tone}><span aria-hidden="true">${shape}</span> ${word}</span></h2>
-        <div class="tools">${this.#acts(job)}</div>
+        <div class="tools">${this.#actions(job)}</div>
       </div>
       ${job.reason ? html`<p class="notice" data-tone=${isOpen(job) ? "warn" : "bad"}>${job.reason}</p>` : nothing}
       <div class="job-progress wide" aria-live="off">
@@ -102,7 +102,7 @@ export class JobPage extends Island {
     `;
   }
 
-  #acts(job: Job): TemplateResult {
+  #actions(job: Job): TemplateResult {
     const follows = (id: string) => html`<a href=${pageOfJob(id)}>${id}</a>`;
     return html`
       ${isOpen(job) ? html`<button type="button" @click=${() => this.#cancel(job)}>${gettext("Cancel job…")}</button>` : nothing}
@@ -158,7 +158,7 @@ export class JobPage extends Island {
     const answer = await confirmAction({
       title: gettext("Cancel job {id}", { id: job.id }),
       effect: gettext("The job stops after the messages in progress. Messages that are already processed are not restored."),
-      act: gettext("Cancel the job"),
+      button: gettext("Cancel the job"),
     });
     if (answer !== null) await this.#do(() => cancel(job.id));
   }
@@ -167,14 +167,14 @@ export class JobPage extends Island {
     const answer = await confirmAction({
       title: ngettext("Move {count} message back", "Move {count} messages back", job.done),
       effect: gettext("Messages that were not consumed since then are moved back to {queue}, with their original headers.", { queue: placeOf(job.source) }),
-      act: gettext("Undo"),
+      button: gettext("Undo"),
     });
     if (answer !== null) await this.#do(async () => JobToast.show(await undo(job.id)));
   }
 
-  async #do(act: () => Promise<unknown>): Promise<void> {
+  async #do(request: () => Promise<unknown>): Promise<void> {
     try {
-      await act();
+      await request();
     } catch (fault) {
       showToast({ text: errorText(fault), tone: "bad" });
     }

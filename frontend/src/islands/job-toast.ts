@@ -73,9 +73,9 @@ export class JobToast extends Island {
     });
   }
 
-  async #do(act: (id: string) => Promise<unknown>): Promise<void> {
+  async #do(request: (id: string) => Promise<unknown>): Promise<void> {
     try {
-      await act(this.#job!.id);
+      await request(this.#job!.id);
     } catch (error) {
       showToast({ text: faultOf(error, gettext("The broker cannot be reached.")), tone: "bad" });
     }

@@ -510,7 +510,7 @@ export class MessageBrowser extends Island {
     </button>`;
   }
 
-  /** Why an act cannot be done to what the search names; "" when it can. */
+  /** Why an action is not possible for the search; "" if it is. */
   #unfit(op: Op): string {
     const { state } = this.#condition;
     if (this.#selected.size > 0) return "";

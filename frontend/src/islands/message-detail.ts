@@ -41,7 +41,7 @@ export class MessageDetail extends Island {
           ${queue ? [this.#path(), this.#why()] : nothing} ${this.#facts()}
         </div>
       </div>
-      ${this.#acts()}
+      ${this.#actions()}
     `;
   }
 
@@ -111,7 +111,7 @@ export class MessageDetail extends Island {
     this.requestUpdate();
   }
 
-  #acts(): TemplateResult {
+  #actions(): TemplateResult {
     const { message, queue } = this;
     const origin = originOf(message);
     const ids = { ids: [message.id] };

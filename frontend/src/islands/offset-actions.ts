@@ -1,6 +1,6 @@
 import { html } from "lit";
 import { confirmAction } from "../confirm-dialog.ts";
-import { act, address, errorText } from "../live/requests.ts";
+import { request, address, errorText } from "../live/requests.ts";
 import { gettext } from "../gettext.ts";
 import { showToast } from "../toasts.ts";
 import { Island } from "./island.ts";
@@ -29,13 +29,13 @@ export class OffsetActions extends Island {
     const answer = await confirmAction({
       title: gettext("Reassign the offset of {source}", { source: this.source }),
       effect: gettext("{sender} forwards {source} as the user {owner}. After this, another user continues; no message is lost or stored twice. The flow must not run meanwhile.", { sender: this.sender, source: this.source, owner: this.owner }),
-      act: gettext("Reassign offset"),
+      button: gettext("Reassign offset"),
       fields: html`<label>${gettext("New user")}<input name="owner" required maxlength="150" autocapitalize="none" spellcheck="false" /></label>`,
     });
     if (answer === null) return;
     const owner = String(answer.fields.get("owner")).trim();
     await this.#do(gettext("The offset of {source} now belongs to {owner}.", { source: this.source, owner }), () =>
-      act("PATCH", this.#path, { owner }, answer.reason),
+      request("PATCH", this.#path, { owner }, answer.reason),
     );
   }
 
@@ -43,12 +43,12 @@ export class OffsetActions extends Island {
     const answer = await confirmAction({
       title: gettext("Delete the offset of {source}", { source: this.source }),
       effect: gettext("The forwarding progress of {sender} is lost. Messages that were sent but not confirmed can arrive twice. Use this only for brokers that no longer exist.", { sender: this.sender }),
-      act: gettext("Delete offset"),
+      button: gettext("Delete offset"),
       danger: true,
       typed: this.source,
     });
     if (answer === null) return;
-    await this.#do(gettext("The offset of {source} was deleted.", { source: this.source }), () => act("DELETE", this.#path, undefined, answer.reason));
+    await this.#do(gettext("The offset of {source} was deleted.", { source: this.source }), () => request("DELETE", this.#path, undefined, answer.reason));
   }
 
   async #do(text: string, action: () => Promise<unknown>): Promise<void> {

@@ -1,6 +1,6 @@
 import { html, nothing } from "lit";
 import { Polling } from "../live/polling.ts";
-import { act, read } from "../live/requests.ts";
+import { request, read } from "../live/requests.ts";
 import type { BrowsedMessage, Page } from "../live/rest.ts";
 import { gettext } from "../gettext.ts";
 import { session } from "../services.ts";
@@ -81,7 +81,7 @@ export class QuickStart extends Island {
 
   async #receive(): Promise<void> {
     await this.#operation(async () => {
-      const { items } = await act<{ items: Delivered[] }>("POST", `${this.#path}/receive`, { max: SHOWN, ack: "auto" });
+      const { items } = await request<{ items: Delivered[] }>("POST", `${this.#path}/receive`, { max: SHOWN, ack: "auto" });
       this.received = [...items, ...this.received].slice(0, SHOWN);
     });
   }
@@ -95,7 +95,7 @@ export class QuickStart extends Island {
     this.#source.onmessage = (event) => {
       const message = JSON.parse(event.data as string) as Delivered;
       this.heard = [message, ...this.heard].slice(0, SHOWN);
-      void this.#operation(() => act("POST", "leases/settle", { ack: [message.receipt] }));
+      void this.#operation(() => request("POST", "leases/settle", { ack: [message.receipt] }));
     };
   }
 

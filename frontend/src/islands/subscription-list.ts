@@ -3,7 +3,7 @@ import { repeat } from "lit/directives/repeat.js";
 import { confirmAction } from "../confirm-dialog.ts";
 import { Retry } from "../live/retry.ts";
 import { liveDestination, pathOf } from "../live/destination.ts";
-import { act, errorText, read } from "../live/requests.ts";
+import { request, errorText, read } from "../live/requests.ts";
 import { Follow } from "../live/source.ts";
 import { gettext, ngettext } from "../gettext.ts";
 import { showToast } from "../toasts.ts";
@@ -142,13 +142,13 @@ export class SubscriptionList extends Island {
         "The subscription and its {count} messages are deleted permanently.",
         one.lag,
       ),
-      act: gettext("Delete"),
+      button: gettext("Delete"),
       danger: true,
       typed: one.name,
     });
     if (answer === null) return;
     try {
-      await act("DELETE", `subscriptions/${encodeURIComponent(one.name)}`, undefined, answer.reason);
+      await request("DELETE", `subscriptions/${encodeURIComponent(one.name)}`, undefined, answer.reason);
       showToast({ text: gettext("The subscription {name} was deleted.", { name: one.name }), tone: "good" });
     } catch (fault) {
       showToast({ text: errorText(fault), tone: "bad" });

@@ -1,6 +1,6 @@
 import { html, nothing, type TemplateResult } from "lit";
 import { liveDestination, pathOf, type Kind, type LiveDestination } from "../live/destination.ts";
-import { act, errorText } from "../live/requests.ts";
+import { request, errorText } from "../live/requests.ts";
 import { Follow } from "../live/source.ts";
 import { gettext } from "../gettext.ts";
 import { session } from "../services.ts";
@@ -115,7 +115,7 @@ export class TryIt extends Island {
     this.requestUpdate();
     try {
       const body = { max: 1, wait_s: WAIT_S, ack: "auto" };
-      const { items } = await act<{ items: Received[] }>("POST", pathOf("queue", this.name, "receive"), body);
+      const { items } = await request<{ items: Received[] }>("POST", pathOf("queue", this.name, "receive"), body);
       if (items.length === 0) this.#show(gettext("no message received"));
       for (const item of items) this.#show(textOf(item));
     } catch (fault) {

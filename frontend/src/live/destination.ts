@@ -102,7 +102,7 @@ export class LiveDestination extends Source {
     };
   }
 
-  /** Reads it again, after an act for instance. */
+  /** Reload it, for example after an action. */
   async read(): Promise<void> {
     if (this.isSystem) return;
     try {

@@ -28,14 +28,14 @@ export function read<Answer>(path: string, query: Query = {}): Promise<Answer> {
   return asked<Answer>("GET", address(path, query));
 }
 
-/** The same with the version of what was read, for `match` of an act. */
+/** Like `read`, with the version, for `match` of a request. */
 export async function readVersion<Answer>(path: string): Promise<{ body: Answer; version: string | null }> {
   const reply = await answered("GET", path);
   return { body: parseAnswer(await reply.text()) as Answer, version: reply.headers.get("etag") };
 }
 
-/** An act, with the reason that is kept in the audit log; `match` is the version that it replaces, or "*". */
-export function act<Answer = unknown>(
+/** A request that changes something, with a reason for the audit log; `match` is the version that it replaces, or "*". */
+export function request<Answer = unknown>(
   method: "POST" | "PUT" | "PATCH" | "DELETE",
   path: string,
   body?: unknown,
@@ -62,7 +62,7 @@ async function answered(method: string, path: string, body?: unknown, reason = "
   if (match) headers["if-match"] = match;
   if (method !== "GET") headers["x-csrftoken"] = csrfToken();
   const sent = body === undefined ? null : JSON.stringify(body);
-  // An act that is asked for while its page is left is carried out all the same, if it is short enough for that.
+  // A request that is sent while its page is left is completed, if it is short enough for that.
   const keepalive = method !== "GET" && (sent?.length ?? 0) < MOST_KEPT_ALIVE;
   const reply = await fetch(API + path, { method, headers, keepalive, body: sent }).catch((): never => {
     throw new Unreachable();

@@ -1,6 +1,6 @@
 /** Publishing one or many messages: placeholders, requests and results. */
 
-import { act } from "../live/requests.ts";
+import { request } from "../live/requests.ts";
 import { gettext } from "../gettext.ts";
 import type { Draft } from "./code.ts";
 
@@ -66,7 +66,7 @@ async function sendChunk(run: Run, first: number, take: number, sent: Sent): Pro
   const [, kind, ...rest] = run.draft.destination.split("/");
   const items = Array.from({ length: take }, (_, at) => item(run, first + at));
   const query = new URLSearchParams({ [kind!]: rest.join("/") });
-  const { results } = await act<{ results: { i: number; id?: string; duplicate?: boolean; error?: { detail: string } }[] }>(
+  const { results } = await request<{ results: { i: number; id?: string; duplicate?: boolean; error?: { detail: string } }[] }>(
     "POST",
     `${kind}s/messages/batch?${query}`,
     items,

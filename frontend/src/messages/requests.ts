@@ -1,7 +1,7 @@
 /** Messages and jobs over the REST API. */
 
 import { parseProblem } from "../live/problem.ts";
-import { API, act, read } from "../live/requests.ts";
+import { API, request, read } from "../live/requests.ts";
 import { RequestRefused, type BrowsedMessage } from "../live/rest.ts";
 import { queryOf, type Condition } from "./search.ts";
 
@@ -126,7 +126,7 @@ export async function why(queue: string, id: string): Promise<Reason[]> {
 }
 
 export function remove(queue: string, id: string, reason = ""): Promise<void> {
-  return act("DELETE", `${messagePath(id)}?${new URLSearchParams({ queue })}`, undefined, reason);
+  return request("DELETE", `${messagePath(id)}?${new URLSearchParams({ queue })}`, undefined, reason);
 }
 
 /** The address of a message's body, byte for byte. */
@@ -145,11 +145,11 @@ function messagePath(id: string): string {
 }
 
 export function plan(jobRequest: JobRequest): Promise<Plan> {
-  return act("POST", "jobs", { ...jobRequest, dry_run: true });
+  return request("POST", "jobs", { ...jobRequest, dry_run: true });
 }
 
 export function begin(planned: string, reason = ""): Promise<Job> {
-  return act("POST", "jobs", { plan: planned }, reason);
+  return request("POST", "jobs", { plan: planned }, reason);
 }
 
 /** Queues whose name contains `part`, largest depth first. */
@@ -168,11 +168,11 @@ export function job(id: string): Promise<Job> {
 }
 
 export function cancel(id: string): Promise<Job> {
-  return act("POST", `jobs/${encodeURIComponent(id)}/cancel`);
+  return request("POST", `jobs/${encodeURIComponent(id)}/cancel`);
 }
 
 export function undo(id: string): Promise<Job> {
-  return act("POST", `jobs/${encodeURIComponent(id)}/undo`);
+  return request("POST", `jobs/${encodeURIComponent(id)}/undo`);
 }
 
 /** The text of an error, or of a missing response. */

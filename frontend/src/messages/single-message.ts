@@ -22,7 +22,7 @@ export async function deleteOne(queue: string, message: Message, gone: () => voi
   const answer = await confirmAction({
     title: gettext("Delete message #{position} of {queue}", { position: message.position, queue }),
     effect: gettext("The message is deleted permanently after ten seconds; until then it can be undone."),
-    act: gettext("Delete"),
+    button: gettext("Delete"),
     danger: true,
     typed: queue,
   });
