@@ -89,7 +89,7 @@ async def test_the_target_brokers_rules_are_for_the_bridge_alone(node: SmallNode
     async with node.stomp("broker1") as mom, node.stomp("john") as john:
         await mom.send("/queue/queue1", "1")
         for deed in (mom.send, john.send):  # the rule lets it through, to where only flows are begun
-            why = "replication offsets have come" if deed == mom.send else "john may not send"
+            why = "replication offsets of brokers" if deed == mom.send else "john may not send"
             with pytest.raises(Refused, match=why):
                 await deed("/queue/storeAndForwardSyncQueue", "1")
         for address in ("/queue/queue2", "/queue/queue1.dead", "/topic/queue1"):
