@@ -127,12 +127,12 @@ async def test_the_loops_own_timer_is_set_by_the_clock_of_now() -> None:
     time = Time()
     await time.do(c.CreateQueue(time.client.peer, "/queue/a"))
     time.wall_s -= HOUR_S
-    ringing = time.engine._timer
+    ringing = time.engine._clock._timer
     assert ringing is not None
     ringing.cancel()
-    time.engine._ring()  # nothing else wakes a broker at rest
+    time.engine._clock._ring(time.engine._ring)  # nothing else wakes a broker at rest
     await asyncio.sleep(0)
-    loop, timer = asyncio.get_running_loop(), time.engine._timer
+    loop, timer = asyncio.get_running_loop(), time.engine._clock._timer
     assert timer is not None
     assert timer is not ringing
     assert timer.when() - loop.time() <= 2

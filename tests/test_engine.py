@@ -75,7 +75,7 @@ async def test_a_batch_without_records_is_let_out_at_once() -> None:
 async def test_plain_acknowledgements_share_a_commit_and_are_not_forgotten(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("broker_app.engine.HOLD_S", 3600)  # a slow machine would come to its end
+    monkeypatch.setattr("broker_app.engine.engine.HOLD_S", 3600)  # a slow machine would come to its end
     journal = MemoryJournal()
     engine = engine_over(journal)
     client = Listener()
@@ -159,14 +159,14 @@ async def test_the_inbox_says_when_it_is_full_and_when_it_is_relieved() -> None:
     class Source:
         relieved_times = 0
 
-        def relieved(self) -> None:
+        def writable(self) -> None:
             self.relieved_times += 1
 
     engine = engine_over(MemoryJournal(), inbox_bytes=1000)
     client, source = Listener(), Source()
     engine.submit(c.Publish(client.peer, [(QUEUE, b"x" * 2000, None)]), 2000)
     assert engine.full
-    engine.tell_when_relieved(source)
+    engine.notify_when_writable(source)
     await engine.wait_idle()
     assert not engine.full
     assert source.relieved_times == 1
@@ -384,7 +384,7 @@ async def test_a_stop_logs_how_many_messages_it_loses_of_each_queue(caplog: pyte
     engine.submit(c.Publish(client.peer, [(Envelope("/queue/b"), b"4", None)]))
     await engine.stop()
     assert [record.getMessage() for record in caplog.records] == [
-        "2 messages of /queue/a are not persistent and lost by this stop"
+        "2 messages of /queue/a are not persistent, and are lost by this stop"
     ]
 
 

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from broker_app.core import commands as c
 from broker_app.core.errors import Refused
 from broker_app.core.model import InnerReceiver, Peer
-from broker_app.engine import Engine, Relief
+from broker_app.engine import Backpressure, Engine
 
 _Value = TypeVar("_Value")
 
@@ -29,7 +29,7 @@ class EngineRequests(InnerReceiver):
         self.engine = engine
         self.peer = Peer(self, user="jobs", detailed=True)
         self._open: set[_Errand] = set()
-        self.relief = Relief(engine)
+        self.backpressure = Backpressure(engine)
 
     async def ask(self, command: c.Transfer | c.Insert | c.Answer, then: Callable[[Any], _Value]) -> _Value:
         """What `then` makes of the answer. It is called once the command is committed, before anything that
@@ -53,7 +53,7 @@ class EngineRequests(InnerReceiver):
             if not errand.future.done():
                 errand.future.set_exception(Refused("store-unavailable", f"the node stopped: {error}"))
         self._open.clear()
-        self.relief.relieved()
+        self.backpressure.writable()
 
     # ------------------------------------------------------------------ what the engine calls
 

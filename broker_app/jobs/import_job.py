@@ -69,7 +69,7 @@ class Importing(Work):
             self._note(results)
             return ""
 
-        await errands.relief.wait()
+        await errands.backpressure.wait()
         try:
             return await errands.ask(c.Insert(errands.peer, job.target, entries), note)
         except Refused as refusal:

@@ -30,7 +30,7 @@ class Purging(Work):
                 done = sum(moved.status == DONE for moved in answer)
                 self._note([{"status": DONE, "count": done}])
 
-            await errands.relief.wait()
+            await errands.backpressure.wait()
             await errands.ask(command, note)
             await self._pace(len(positions))
 

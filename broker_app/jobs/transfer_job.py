@@ -112,7 +112,7 @@ class Transferring(Work):
             self._note([self._line(piece) for piece in tried])
             return answer[-1].detail if tried is not pieces else ""
 
-        await errands.relief.wait()
+        await errands.backpressure.wait()
         try:
             full = await errands.ask(self._command(pieces[0].item.source, open_ones), note)
         except Refused as refusal:

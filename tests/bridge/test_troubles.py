@@ -186,7 +186,7 @@ async def test_what_is_refused_too_often_is_parked_where_that_is_wanted(tmp_path
     async with pair(tmp_path, park_after=3, retry_s=0.1) as both, both.home.stomp("john") as john:
         await both.away.change(destinations=limits(max_message_bytes=10))
         await both.send(john, "orders", b"1", b"much too long", b"2")
-        await until(lambda: both.away.depth("orders") == 2)
+        await until(lambda: both.flow("orders")["accepted"] == 2)
         flow = both.flow("orders")
         assert (flow["accepted"], flow["refused"], flow["parked"]) == (2, 3, 1)
         assert ("parked", "orders", "TOO_LARGE") in events(both)

@@ -59,7 +59,7 @@ class BatchPublisher:
         """Publish the messages in the body of a request, which its client may."""
         _check_headers(request)
         if self._engine_client.engine.full:
-            await self._engine_client.relief.wait()
+            await self._engine_client.backpressure.wait()
         if request.check_json(NDJSON, cloudevents.BATCH) == NDJSON:
             if atomic:
                 raise Refusal("unsupported-type", "an atomic batch is known whole: send application/json")
@@ -174,7 +174,7 @@ class BatchPublisher:
                     await self._finish(runs, results)
                 if count > self._limits.max_stream_items:
                     break
-                await self._engine_client.relief.wait()
+                await self._engine_client.backpressure.wait()
         except Refusal as refusal:
             if not count:
                 raise

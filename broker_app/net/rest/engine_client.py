@@ -17,7 +17,7 @@ from broker_app.core.commands import Answer, Command, Return
 from broker_app.core.errors import Refused
 from broker_app.core.message import Message
 from broker_app.core.model import Delivery, InnerReceiver, Peer
-from broker_app.engine import Engine, Relief
+from broker_app.engine import Backpressure, Engine
 from broker_app.internal_errors import internal_errors
 from broker_app.net.rest import refusals
 from broker_app.net.rest.refusals import Refusal
@@ -155,7 +155,7 @@ class EngineClient(InnerReceiver):
         self._numbers = itertools.count(1)
         self._collectors: dict[str, DeliverySink] = {}
         self._open: set[Awaiting] = set()
-        self.relief = Relief(engine)
+        self.backpressure = Backpressure(engine)
         self._settled: OrderedDict[int, None] = OrderedDict()
 
     def request_id(self, number: int) -> Header:
@@ -222,7 +222,7 @@ class EngineClient(InnerReceiver):
             pending_reply.failed(
                 Refusal("store-unavailable", f"the node stopped before it was done: {error}")
             )
-        self.relief.relieved()
+        self.backpressure.writable()
 
     # ------------------------------------------------------------------ leases
 

@@ -107,7 +107,7 @@ class Publisher:
         if not is_event:
             envelope = self._envelopes.of_request(address, headers)
         if engine_client.engine.full:
-            await engine_client.relief.wait()
+            await engine_client.backpressure.wait()
         body = await request.body(self._limits.max_body_bytes)
         if request.once is not None:
             headers = request.once.with_dedup_id(headers)

@@ -18,7 +18,7 @@ TOO_FAST_S = 10.0
 
 
 class FlowControl:
-    """Pauses and resumes reading from one client. The engine calls `relieved`."""
+    """Pauses and resumes reading from one client. The engine calls `writable`."""
 
     __slots__ = ("_conversation", "_rate_limit", "reasons", "stuck_since")
 
@@ -47,7 +47,7 @@ class FlowControl:
         engine = conversation.sessions.engine
         if engine.full and conversation.state == OPEN and refusal is None:
             self.pause(ENGINE_FULL)
-            engine.tell_when_relieved(self)
+            engine.notify_when_writable(self)
         return refusal
 
     def _limit_rate(
@@ -72,7 +72,7 @@ class FlowControl:
     def _rate_recovered(self) -> None:
         self.resume(TOO_FAST)
 
-    def relieved(self) -> None:
+    def writable(self) -> None:
         """The engine has room again."""
         self.resume(ENGINE_FULL)
 

@@ -1,4 +1,4 @@
-"""Attention: keep the event loop awake for a moment when the next command is likely to come within it.
+"""Busy polling: keep the event loop awake for a moment when the next command is likely to come within it.
 
 A client that waits for an answer before it sends again leaves the loop idle for some tens of
 microseconds. To fall asleep and be woken costs more than that, above all in a virtual machine. So after
@@ -20,8 +20,8 @@ RARELY = 64
 
 
 class BusyPoll:
-    """Stays awake on `loop`. The engine calls `stay` when it has answered and has nothing to do, and `came`
-    when a command arrives while `awake`."""
+    """Keeps `loop` awake. The engine calls `start` when it has answered and is idle, and `hit` when a
+    command arrives while `awake`."""
 
     __slots__ = ("_loop", "_occasions", "_trust", "_until", "awake")
 
@@ -32,8 +32,8 @@ class BusyPoll:
         self._until = 0.0
         self.awake = False
 
-    def stay(self) -> None:
-        """Somebody was answered; the next command may follow at once."""
+    def start(self) -> None:
+        """A client was answered; its next command may follow at once."""
         if self.awake:
             return
         if not self._trust:
@@ -42,19 +42,19 @@ class BusyPoll:
                 return
         self.awake = True
         self._until = time.perf_counter() + MOMENT_S
-        self._loop.call_soon(self._look)
+        self._loop.call_soon(self._poll)
 
-    def came(self) -> None:
+    def hit(self) -> None:
         """A command arrived in time."""
         self.awake = False
         if self._trust < TRUST:
             self._trust += 2
 
-    def _look(self) -> None:
+    def _poll(self) -> None:
         if not self.awake:
             return
         if time.perf_counter() < self._until:
-            self._loop.call_soon(self._look)  # the loop takes input between two calls
+            self._loop.call_soon(self._poll)  # the loop takes input between two calls
             return
         self.awake = False
         if self._trust:

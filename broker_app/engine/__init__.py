@@ -1,0 +1,5 @@
+"""The engine: the one task that moves messages, from the inbox to the journal and back to clients."""
+
+from broker_app.engine.engine import Backpressure, Engine, Waiting
+
+__all__ = ["Backpressure", "Engine", "Waiting"]

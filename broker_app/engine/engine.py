@@ -1,0 +1,393 @@
+"""The engine: the one task that moves messages. Inbox → decide → commit → send, one batch at a time.
+
+While a batch is being written, the next one gathers in the inbox, so one fsync serves all commands that
+waited. Receipts and deliveries leave after the commit, never before.
+
+A failed commit ends the engine: memory is then ahead of the journal, and only a restart with recovery is
+correct. So does an error in the middle of a change of state, after which memory cannot be trusted. All other
+errors are contained (`internal_errors`): one before the change, or while data is sent, closes the client.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Protocol
+
+from broker_app.broker_recovery import rebuild
+from broker_app.core.broker import Broker
+from broker_app.core.commands import ClockStepped, Command, Loaded
+from broker_app.core.errors import Refused
+from broker_app.core.message import DEFAULT_PRIORITY
+from broker_app.core.outcome import Event, Fetch, Outcome
+from broker_app.core.records import damaged as damaged_record
+from broker_app.core.recovery import live_positions
+from broker_app.core.snapshot import take_snapshot
+from broker_app.engine.busy_poll import BusyPoll
+from broker_app.engine.clock import EngineClock, now_us
+from broker_app.engine.output import Output
+from broker_app.engine.snapshots import Snapshots
+from broker_app.engine.store_space import SpaceCheck
+from broker_app.internal_errors import EventListeners, internal_errors
+from broker_app.journal.errors import Busy
+from broker_app.journal.port import Batch, Damaged, Journal
+
+log = logging.getLogger(__name__)
+
+MIB = 1024 * 1024
+#: how long messages wait to be read when their file cannot be read, seconds
+BUSY_S = 0.1
+#: how long records without a receipt (plain acknowledgements) may stay in memory, to share a commit
+HOLD_S = 0.005
+
+
+class Waiting(Protocol):
+    """A source of commands that waits because the inbox is full."""
+
+    def writable(self) -> None: ...
+
+
+class Backpressure:
+    """Lets tasks wait while the inbox of the engine is full."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._event: asyncio.Event | None = None
+
+    async def wait(self) -> None:
+        """Wait until a command may be submitted, or the engine has ended."""
+        while self._engine.full and self._engine.ended is None:
+            if self._event is None:
+                self._event = asyncio.Event()
+                self._engine.notify_when_writable(self)
+            await self._event.wait()
+
+    def writable(self) -> None:
+        """There is room again, or there will never be any."""
+        event, self._event = self._event, None
+        if event is not None:
+            event.set()
+
+
+class Engine:
+    """Owns the broker's state and the commit in flight.
+
+    Commands are submitted from the event loop's thread. `inbox_bytes` is a limit that sessions keep: after
+    each `submit` they check `full`, and then wait for `writable`.
+    """
+
+    def __init__(
+        self,
+        broker: Broker,
+        journal: Journal,
+        *,
+        clock: Callable[[], int] = now_us,
+        steady: Callable[[], float] = time.monotonic,
+        inbox_bytes: int = 8 * MIB,
+        snapshot_bytes: int = 64 * MIB,
+        failed: Callable[[BaseException], None] | None = None,
+    ) -> None:
+        self.broker = broker
+        #: called with the events of each batch
+        self.listeners: EventListeners[[list[Event]]] = EventListeners("the engine's listeners")
+        self._journal = journal
+        self._clock = EngineClock(clock, steady)
+        self._loop = asyncio.get_running_loop()
+        self._busy_poll = BusyPoll(self._loop)
+        self._failed = failed
+        self._inbox: list[Command] = []
+        self._inbox_bytes = 0
+        self._inbox_limit = inbox_bytes
+        self._waiting: list[Waiting] = []
+        self._scheduled = False
+        self._committing = False
+        self._ended: BaseException | None = None
+        self._idle: list[asyncio.Future[None]] = []
+        #: decided and not committed, since no client waits for it; the next batch takes it along
+        self._held: Outcome | None = None
+        self._hold_timer: asyncio.TimerHandle | None = None
+        self._output = Output(self.submit)
+        self._space = SpaceCheck(journal, 4 * inbox_bytes + broker.turn.limits.blocked_bytes)
+        self._snapshots = Snapshots(
+            broker, journal, snapshot_bytes, self._is_committed, self._end, self._snapshot_finished
+        )
+
+    @property
+    def clock_listeners(self) -> EventListeners[[float]]:
+        """Called when the clock was set, with the seconds that it was set forward."""
+        return self._clock.listeners
+
+    @property
+    def store_left(self) -> int | None:
+        """Bytes that may still be stored by a limit of the administrator; None without a limit."""
+        return self._space.store_left
+
+    @store_left.setter
+    def store_left(self, size: int | None) -> None:
+        self._space.store_left = size
+
+    # ------------------------------------------------------------------ start
+
+    def recover(self) -> list[str]:
+        """Open the journal and rebuild the broker from it. Returns lines for the log."""
+        opened = rebuild(self.broker, self._journal)
+        self._journal.retain(live_positions(self.broker))
+        return opened.report
+
+    # ------------------------------------------------------------------ commands
+
+    def submit(self, command: Command, size: int = 0) -> None:
+        """Take a command; `size` is about how many bytes it holds in memory."""
+        self._inbox.append(command)
+        self._inbox_bytes += size
+        if self._busy_poll.awake:
+            self._busy_poll.hit()
+        if not self._scheduled:
+            self._scheduled = True
+            self._loop.call_soon(self._turn)
+
+    @property
+    def full(self) -> bool:
+        return self._inbox_bytes > self._inbox_limit
+
+    def notify_when_writable(self, source: Waiting) -> None:
+        self._waiting.append(source)
+
+    @property
+    def ended(self) -> BaseException | None:
+        """The reason why no command is carried out any more; None while the engine runs."""
+        return self._ended
+
+    async def wait_idle(self) -> None:
+        """Wait until everything submitted so far is decided, committed and sent, or never will be."""
+        if self._held is not None and not self._committing:
+            self._commit_held()
+        if self._busy:
+            future = self._loop.create_future()
+            self._idle.append(future)
+            await future
+
+    @property
+    def _busy(self) -> bool:
+        return self._ended is None and bool(
+            self._inbox or self._committing or self._held is not None or self._snapshots.is_running
+        )
+
+    # ------------------------------------------------------------------ the turn
+
+    def _turn(self) -> None:
+        self._scheduled = False
+        if self._committing or self._ended is not None:
+            return
+        try:
+            self._decide()
+        except Exception as error:  # a bug: what is in memory cannot be trusted any more
+            self._end(error)
+
+    def _decide(self) -> None:
+        run, self._inbox = self._inbox, []
+        size, self._inbox_bytes = self._inbox_bytes, 0
+        if self._space.is_due(size):
+            space = self._space.check(size)
+            if space is not None:
+                run = [space, *run]
+        now_us, step_s = self._clock.read()
+        if step_s:
+            self._clock.stepped(step_s)
+            run = [ClockStepped(round(1000 * step_s)), *run]
+        outcome = self.broker.decide(run, now_us, self._held)
+        if not outcome.count:
+            self._act(outcome)
+            self._snapshots.check()
+        elif outcome.quiet:
+            self._hold(outcome)
+        else:
+            self._commit(outcome)
+
+    def _hold(self, outcome: Outcome) -> None:
+        self._held = outcome
+        if self._hold_timer is None:
+            self._hold_timer = self._loop.call_later(HOLD_S, self._hold_ends)
+        self._act(outcome)
+
+    def _hold_ends(self) -> None:
+        self._hold_timer = None
+        if not self._committing and self._ended is None:
+            self._commit_held()
+
+    def _commit_held(self) -> None:
+        if self._held is not None:
+            self._commit(self._held)
+
+    def _commit(self, outcome: Outcome) -> None:
+        self._committing = True
+        self._held = None
+        if self._hold_timer is not None:
+            self._hold_timer.cancel()
+            self._hold_timer = None
+        written = sum(map(len, outcome.parts))
+        self._snapshots.count(written)
+        self._space.written(written)
+        self._journal.commit(_batch(outcome), partial(self._committed, outcome))
+
+    def _committed(self, outcome: Outcome, error: BaseException | None) -> None:
+        self._committing = False
+        if error is not None:
+            self._end(error)
+            return
+        try:
+            self._act(outcome)
+        except Exception as failure:  # a bug, or a journal that cannot be read
+            self._end(failure)
+            return
+        self._snapshots.check()
+
+    def _act(self, outcome: Outcome) -> None:
+        """Send what was decided, then schedule the next turn."""
+        self._output.send(outcome)
+        for fetch in outcome.fetches:
+            self._load(fetch)
+        events = outcome.take_events()
+        if events:
+            self.listeners(events)
+        if self._waiting:
+            self._notify_waiting()
+        if self._inbox:
+            if not self._scheduled:
+                self._scheduled = True
+                self._loop.call_soon(self._turn)
+        elif self._idle:
+            self._settle_idle()
+        elif outcome.touched:
+            self._busy_poll.start()
+        self._clock.ring_at(self.broker.next_deadline_ms, self._ring)
+
+    def _load(self, fetch: Fetch) -> None:
+        """Read messages back that the broker needs."""
+        try:
+            found = self._journal.read(fetch.positions)
+        except Busy as error:
+            log.warning("messages of %s will be read %g s later: %s", fetch.address, BUSY_S, error)
+            self._loop.call_later(BUSY_S, self._load_again, fetch)
+            return
+        damaged = [record for record in found if isinstance(record, Damaged)]
+        for record in damaged:
+            log.error(
+                "position %d of %s is damaged, and becomes a dead letter: %s",
+                record.position,
+                fetch.address,
+                record.why,
+            )
+        records = [_or_damage(record, fetch.priority) for record in found]
+        self.submit(Loaded(*fetch, records, {record.position for record in damaged}))
+
+    def _load_again(self, fetch: Fetch) -> None:
+        if self._ended is not None:
+            return
+        try:
+            self._load(fetch)
+        except Exception as error:  # a bug: what is in memory cannot be trusted any more
+            self._end(error)
+
+    def read(self, positions: Sequence[int]) -> list[bytes]:
+        """Return PUBLISHED records; a damaged one is replaced by a record of the damage.
+
+        Raises Refused while files cannot be read.
+        """
+        try:
+            found = self._journal.read(positions)
+        except Busy as error:
+            raise Refused("busy", "the broker cannot read its files now; try again in a moment") from error
+        return [_or_damage(record, DEFAULT_PRIORITY) for record in found]
+
+    def _notify_waiting(self) -> None:
+        """Resume the sources that waited for room in the inbox."""
+        waiting, self._waiting = self._waiting, []
+        for source in waiting:
+            try:
+                source.writable()
+            except Exception as error:
+                internal_errors.note("resuming a client", error)
+
+    def _settle_idle(self) -> None:
+        """Nothing is left to decide: release the tasks that wait for that, once everything is committed."""
+        if self._held is not None:
+            self._loop.call_soon(self._hold_ends)
+            return
+        if self._snapshots.is_running:
+            return  # when it is finished, this is called again
+        self._release_idle()
+
+    def _release_idle(self) -> None:
+        idle, self._idle = self._idle, []
+        for future in idle:
+            if not future.done():
+                future.set_result(None)
+
+    def _ring(self) -> None:
+        self._space.check_soon()
+        if not self._scheduled:
+            self._scheduled = True
+            self._loop.call_soon(self._turn)
+
+    def _end(self, error: BaseException) -> None:
+        self._ended = error
+        self._snapshots.stop()
+        self._release_idle()
+        if self._failed is not None:
+            self._failed(error)
+
+    # ------------------------------------------------------------------ snapshots and end
+
+    def snapshot(self) -> None:
+        """Begin a snapshot. Only between batches."""
+        self._snapshots.begin()
+
+    def _is_committed(self) -> bool:
+        return not self._committing and self._held is None
+
+    def _snapshot_finished(self) -> None:
+        if not (self._inbox or self._committing):
+            self._settle_idle()
+
+    def _log_loss(self) -> None:
+        """Log how many messages the stop loses: those that are not persistent."""
+        for queue in self.broker.destinations.queues.values():
+            if queue.durable and (lost := queue.unrecorded):
+                log.warning(
+                    "%d messages of %s are not persistent, and are lost by this stop", lost, queue.address
+                )
+
+    async def stop(self) -> None:
+        """Carry out what is in the inbox, write a snapshot, and carry out nothing more."""
+        while self._busy:  # more may be submitted meanwhile
+            await self.wait_idle()
+        if self._ended is None:
+            self._log_loss()
+            self._ended = RuntimeError("the engine was stopped")
+            done = self._loop.create_future()
+            self._journal.snapshot(
+                self.broker.turn.next_position, [take_snapshot(self.broker)], done.set_result
+            )
+            self._ended = await done or self._ended
+        self._clock.stop()
+
+
+def _or_damage(record: bytes | Damaged, priority: int) -> bytes:
+    """The record, or the record of its damage."""
+    if isinstance(record, Damaged):
+        return damaged_record(priority, record.why, record.time_us // 1000)
+    return record
+
+
+def _batch(outcome: Outcome) -> Batch:
+    batch = Batch(outcome.first_position, outcome.time_us)
+    batch.destinations = outcome.destinations
+    batch.parts = outcome.parts
+    batch.count = outcome.count
+    batch.published = outcome.published
+    batch.freed = outcome.freed
+    return batch

@@ -1,0 +1,76 @@
+"""The output of the engine: what was decided and committed leaves to clients."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from broker_app.core.commands import Command, Disconnect
+from broker_app.core.errors import internal
+from broker_app.core.model import Fanout, Peer
+from broker_app.core.outcome import Outcome
+from broker_app.internal_errors import internal_errors
+
+
+class Output:
+    """Hands outcomes to the receivers of peers. An error at one client costs no other client anything.
+
+    `submit` takes the command that disconnects a client which could not be closed.
+    """
+
+    def __init__(self, submit: Callable[[Command], None]) -> None:
+        self._submit = submit
+
+    def send(self, outcome: Outcome) -> None:
+        """Send receipts, deliveries and refusals; close and throttle clients; log faults of commands."""
+        for peer in outcome.touched:
+            peer.touched = False
+            try:
+                peer.receiver.flush(peer)
+            except Exception as error:
+                self._give_up(peer, error)
+        for fanout in outcome.fanouts:
+            self._fan_out(fanout)
+        for peer, refusal in outcome.closes:
+            try:
+                peer.receiver.close(refusal)
+            except Exception as error:
+                self._give_up(peer, error)
+        for peer, on in outcome.throttles:
+            try:
+                peer.receiver.throttle(on)
+            except Exception as error:
+                self._give_up(peer, error)
+        if outcome.failures:
+            for failure in outcome.failures:
+                internal_errors.note("a command", failure.error, _name_of(failure.peer))
+
+    def _fan_out(self, fanout: Fanout) -> None:
+        sample = fanout.members[0]
+        try:
+            data = sample.peer.receiver.render(sample, fanout.messages)
+        except Exception as error:  # all of them would miss these messages
+            for subscription in fanout.members:
+                self._give_up(subscription.peer, error)
+            return
+        for subscription in fanout.members:
+            try:
+                subscription.peer.receiver.send(data)
+            except Exception as error:
+                self._give_up(subscription.peer, error)
+
+    def _give_up(self, peer: Peer, error: Exception) -> None:
+        """A client could not be sent its data: close it, so that it connects again and gets the rest."""
+        internal_errors.note("sending to a client", error, _name_of(peer))
+        peer.receipts, peer.refusals, peer.deliveries = [], [], []
+        if not peer.connection:
+            return  # a part of the node; what it serves asks again
+        try:
+            peer.receiver.close(internal())
+        except Exception as failure:
+            internal_errors.note("closing a client", failure, _name_of(peer))
+            self._submit(Disconnect(peer))
+
+
+def _name_of(peer: Peer) -> str:
+    """A peer, for the log."""
+    return f"user {peer.user}, connection {peer.connection}" if peer.connection else peer.user
