@@ -119,9 +119,9 @@ class EditAlertRule(EditPage):
             raise Http404(f"There is no {self.subject.one} {key[:100]}.")
         return key, spec
 
-    def around(self, request: HttpRequest) -> dict[str, Any]:
+    def page_context(self, request: HttpRequest) -> dict[str, Any]:
         key, _spec = self.resource(request)
-        return {**super().around(request), "from_the_start": not version_of(self.subject.kind, key)}
+        return {**super().page_context(request), "from_the_start": not version_of(self.subject.kind, key)}
 
 
 class RemoveAlertRule(RemovePage):

@@ -29,7 +29,7 @@ _TEMPORARY_PREFIXES = ("/temp-queue/", "/temp-topic/")
 class QueuePage(Page):
     kind = "queue"
     #: URL name and title of the list
-    place: ClassVar[str] = "console:queues"
+    list_url_name: ClassVar[str] = "console:queues"
     list_title: ClassVar[str | Promise] = _("Queues")
     #: tabs with titles; the first is the default. Each has templates/console/destination/<tab>.html
     tabs: ClassVar[dict[str, str | Promise]] = {
@@ -105,7 +105,7 @@ class QueuePage(Page):
             "nature": nature,
             "dead": self.kind == "queue" and takes_dead_letters(name),
             "address": f"/{self.kind}/{name}",
-            "list_address": reverse(self.place),
+            "list_address": reverse(self.list_url_name),
             "list_title": self.list_title,
             "tab": tab,
             "tabs": [
@@ -123,7 +123,7 @@ class QueuePage(Page):
 
 class TopicPage(QueuePage):
     kind = "topic"
-    place = "console:topics"
+    list_url_name = "console:topics"
     list_title = _("Topics")
     tabs: ClassVar[dict[str, str | Promise]] = {
         "subscriptions": _("Subscriptions"),

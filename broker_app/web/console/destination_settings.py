@@ -182,7 +182,7 @@ class SettingsView:
         return self._drawn(
             form,
             conflict=last.change if last is not None else None,
-            beside=between(dict(own.values) if own else {}, dict(submitted)),
+            comparison=between(dict(own.values) if own else {}, dict(submitted)),
         )
 
     # ------------------------------------------------------------------ forms

@@ -79,14 +79,14 @@ class EditPage(ResourceView):
             request,
             form,
             conflict=last.change if last is not None else None,
-            beside=between(spec, {**spec, **(edit.said or {})}),
+            comparison=between(spec, {**spec, **(edit.said or {})}),
         )
 
     def show(self, request: HttpRequest, form: ResourceForm, **more: Any) -> HttpResponse:
-        context = {"subject": self.subject, "form": form, **self.around(request), **more}
+        context = {"subject": self.subject, "form": form, **self.page_context(request), **more}
         return render(request, self.subject.edit_template, context)
 
-    def around(self, request: HttpRequest) -> dict[str, Any]:
+    def page_context(self, request: HttpRequest) -> dict[str, Any]:
         """The context of the page apart from the form."""
         key, _spec = self.resource(request)
         return {
@@ -117,5 +117,5 @@ class AddPage(EditPage):
         )
         return self.show(request, form)
 
-    def around(self, request: HttpRequest) -> dict[str, Any]:
+    def page_context(self, request: HttpRequest) -> dict[str, Any]:
         return {"adds": True}

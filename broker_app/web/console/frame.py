@@ -39,7 +39,7 @@ class NavItem(NamedTuple):
     branch: str = ""
 
 
-#: stands in NAVIGATION for the name of the broker
+#: placeholder in NAVIGATION for the name of the broker
 BROKER = _("This broker")
 #: all navigation entries, in order; those below a title are in its branch
 NAVIGATION: tuple[tuple[StrPromise | str, tuple[NavItem, ...]], ...] = (

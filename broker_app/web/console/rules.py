@@ -151,13 +151,13 @@ class ImpactPreviewMixin(EditPage):
             **_asked(request, outcome),
         }
 
-    def around(self, request: HttpRequest) -> dict[str, Any]:
-        return {**super().around(request), "question": _question(request)}
+    def page_context(self, request: HttpRequest) -> dict[str, Any]:
+        return {**super().page_context(request), "question": _question(request)}
 
 
 class AddRule(ImpactPreviewMixin, AddPage):
-    def around(self, request: HttpRequest) -> dict[str, Any]:
-        return {**super().around(request), "is_first": not Rule.objects.exists()}
+    def page_context(self, request: HttpRequest) -> dict[str, Any]:
+        return {**super().page_context(request), "is_first": not Rule.objects.exists()}
 
 
 class EditRule(ImpactPreviewMixin):

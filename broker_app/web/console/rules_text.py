@@ -137,7 +137,7 @@ def _placed(text: str, fault: definitions.Fault) -> Mistake:
 
 
 def _within(node: yaml.ScalarNode) -> int:
-    """The offset of an error in a condition that stands in one line."""
+    """The offset of an error in a condition on a single line."""
     if node.start_mark.line != node.end_mark.line:
         return 0
     try:

@@ -125,12 +125,12 @@ class RollbackPage(AdministratorsPage):
         to = self.target_version(request)
         context: dict[str, Any] = {"to": to, "newest": history.newest(), "fault": fault}
         try:
-            tried = history.go_back(by(request), to, dry_run=True)
+            preview = history.go_back(by(request), to, dry_run=True)
         except (Conflict, InvalidEdits, ValidationError) as refusal:
             context["fault"] = fault or in_a_sentence(refusal)
         else:
-            context |= {"possible": True, "kept": tried.kept, **impact_of(request, tried.outcome.changed)}
-            context |= _drawn([difference(changed) for changed in tried.outcome.changed])
+            context |= {"possible": True, "kept": preview.kept, **impact_of(request, preview.outcome.changed)}
+            context |= _drawn([difference(changed) for changed in preview.outcome.changed])
         return render(request, "console/rollback.html", context)
 
 
