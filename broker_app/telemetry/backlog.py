@@ -25,7 +25,7 @@ class BacklogTotals(NamedTuple):
 
 class QueueBacklog(NamedTuple):
     """A queue as it was when it moved last: how many wait, whether they are dead letters, and since when (ms
-    since 1970) the oldest of them in memory does."""
+    since 1970) the oldest of them does, where that is known."""
 
     queue: Queue
     depth: int
@@ -38,6 +38,30 @@ class Backlog:
 
     def __init__(self) -> None:
         self._held: dict[str, QueueBacklog] = {}
+        #: by address, since when (ms since 1970) a queue restored from the journal is known to hold messages
+        self._restored: dict[str, tuple[Queue, int]] = {}
+
+    def note_restored(self, queue: Queue, since_ms: int) -> None:
+        """Remember since when a queue from the journal has waited at least: no message of it is in memory."""
+        if queue.depth and not queue.counters.published:
+            self._restored[queue.address] = queue, since_ms
+
+    def since_ms(self, queue: Queue) -> int | None:
+        """Since when (ms since 1970) the oldest message has waited; after a restart, since the restart at
+        least. None when it is not known."""
+        oldest = queue.oldest()
+        if oldest is not None:
+            return oldest.time_ms
+        restored = self._restored.get(queue.address)
+        if restored is None or not queue.depth:
+            return None
+        counters = queue.counters
+        if restored[0] is queue and not (
+            counters.delivered or counters.dead or counters.expired or counters.removed
+        ):
+            return restored[1]
+        del self._restored[queue.address]  # the messages that were restored first may have left
+        return None
 
     def note(self, queue: Queue, dead_letter_queues: frozenset[str]) -> None:
         """A queue moved. `dead_letter_queues` are addresses that destinations name for their dead letters."""
@@ -45,12 +69,11 @@ class Backlog:
         if not depth and not queue.unsettled:
             self._held.pop(queue.address, None)
             return
-        oldest = queue.oldest()
         self._held[queue.address] = QueueBacklog(
             queue,
             depth,
             is_of_dead_letters(queue.address, dead_letter_queues),
-            oldest.time_ms if oldest else None,
+            self.since_ms(queue),
         )
 
     def __iter__(self) -> Iterator[QueueBacklog]:
@@ -75,6 +98,7 @@ class Backlog:
                 since_ms = held.since_ms
         for address in gone:
             del self._held[address]
+            self._restored.pop(address, None)
         return BacklogTotals(backlog, unsettled, dead, since_ms)
 
 

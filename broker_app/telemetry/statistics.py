@@ -137,6 +137,8 @@ class Statistics:
         schedules = self._broker.scheduler.schedules
         while slice := list(islice(queues, SLICE)):
             for queue in slice:
+                if first:  # 1 ms ago: the history counts an age on only when it is above 0
+                    self._backlog.note_restored(queue, int(1000 * now) - 1)
                 # Totals only grow; consumers come and go, and messages come back.
                 sign = (
                     queue.counters.published
@@ -156,8 +158,7 @@ class Statistics:
                     self._queue_moved(queue)
                     queue.samples.seen = sign
                 elif first:
-                    # What was there before the node started has not moved, and waits all the same.
-                    self._backlog.note(queue, self._broker.turn.policies.dead_letter_queues)
+                    self._queue_restored(queue)
             yield
         for name, published in list(self._broker.publisher.topic_published.items()):
             if is_reserved(name):
@@ -199,6 +200,23 @@ class Statistics:
     def _node_oldest_s(self) -> float:
         since_ms = self._sums.since_ms
         return max(0.0, self._time - since_ms / 1000) if since_ms is not None else 0.0
+
+    def _queue_restored(self, queue: Queue) -> None:
+        """Begin the history of a queue whose messages are older than the node. It is the first to make room
+        for a destination that is active."""
+        self._backlog.note(queue, self._broker.turn.policies.dead_letter_queues)
+        address = queue.address
+        if not queue.depth or address.startswith("/temp-") or len(self._remembered) >= self._most:
+            return
+        pulse = self._beat(address, Totals())
+        pulse.second = 0  # nothing moved
+        pulse.course.put(self._second, queue.depth)
+        past = self._past(address, pulse)
+        self._pulses.move_to_end(address, last=False)
+        if past is not None:
+            self._remembered.move_to_end(address, last=False)
+            gauges = queue.depth, queue.unsettled, self._broker.scheduler.delayed(address), 0
+            past.history.put(self._second, (*Totals(), *gauges, self._oldest_s(queue), *[float("nan")] * 6))
 
     def _queue_moved(self, queue: Queue) -> None:
         self._backlog.note(queue, self._broker.turn.policies.dead_letter_queues)
@@ -514,8 +532,8 @@ class Statistics:
         return match.copies, depth, unsettled
 
     def _oldest_s(self, queue: Queue) -> float:
-        oldest = queue.oldest()
-        return max(0.0, self._time - oldest.time_ms / 1000) if oldest else 0.0
+        since_ms = self._backlog.since_ms(queue)
+        return max(0.0, self._time - since_ms / 1000) if since_ms is not None else 0.0
 
 
 def consumer(broker: Broker, subscription: Subscription) -> dict[str, Any]:

@@ -302,6 +302,37 @@ def test_what_was_there_before_a_start_waits_at_once() -> None:
     assert anew.latest()["node"]["backlog"] == 1
 
 
+def test_a_queue_untouched_since_a_restart_has_a_history_and_an_age() -> None:
+    watched = Watched()
+    watched.stage.client().publish("/queue/a")
+    watched.stage.restart()
+    watched.statistics = Statistics(watched.stage.broker, "mom", "1")
+    watched.statistics.sample(watched.stage.now_us / 1e6)
+    assert watched.series("/queue/a", 1)["depth"] == [1]
+    watched.tick(5)
+    node = watched.statistics.head()["node"]
+    assert node["oldest_s"] >= 5.0 and watched.row("/queue/a")["oldest_s"] >= 5.0
+    series = watched.series("/queue/a", 6)
+    assert series["depth"] == [1] * 6 and series["in"] == [0] * 6
+    assert series["oldest_s"] == pytest.approx([0, 1, 2, 3, 4, 5], abs=0.1)
+    watched.stage.client().publish("/queue/a")  # the restored message is still the oldest
+    watched.tick()
+    assert watched.row("/queue/a")["oldest_s"] >= 6.0
+
+
+def test_restored_queues_make_room_for_the_history_of_an_active_one() -> None:
+    watched = Watched()
+    for name in ("/queue/a", "/queue/b"):
+        watched.stage.client().publish(name)
+    watched.stage.restart()
+    watched.statistics = Statistics(watched.stage.broker, "mom", "1", destinations=1)
+    watched.statistics.sample(watched.stage.now_us / 1e6)
+    watched.stage.client().publish("/queue/b")
+    watched.tick()
+    assert watched.series("/queue/b", 1)["in"] == [1]
+    assert watched.statistics.moving() == ["/queue/b"]
+
+
 def test_a_topic_that_made_room_for_others_is_counted_again_when_it_comes_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
