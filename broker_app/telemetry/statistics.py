@@ -1,4 +1,4 @@
-"""Numbers of destinations and of the node: sampled once a second, told to who asks.
+"""Numbers of destinations and of the node: sampled once a second, reported on request.
 
 A pass reads the counters that the core keeps anyway and does something only for destinations whose
 counters have moved. The shapes are those of `GET /api/v1/stats`, `GET /api/v1/queues/{name}/stats` and the
@@ -68,12 +68,12 @@ class DestinationHistory:
 
 class ActivityCounters:
     """A destination that was active since the start: its totals, and how they moved in the last pass that
-    found them changed. The `course` is of what waits in a queue, and of what comes to a topic."""
+    found them changed. The `trend` is of what waits in a queue, and of what comes to a topic."""
 
-    __slots__ = ("course", "moved", "past", "second", "totals")
+    __slots__ = ("moved", "past", "second", "totals", "trend")
 
-    def __init__(self, course: Trend) -> None:
-        self.course = course
+    def __init__(self, trend: Trend) -> None:
+        self.trend = trend
         self.second = 0
         self.totals = Totals()
         self.moved = Totals()
@@ -89,7 +89,7 @@ class Statistics:
         self._version = version
         self._most = destinations
         #: the latest to be active last
-        self._pulses: OrderedDict[str, ActivityCounters] = OrderedDict()
+        self._activity: OrderedDict[str, ActivityCounters] = OrderedDict()
         #: addresses with a past, the one at rest the longest first
         self._remembered: OrderedDict[str, DestinationHistory] = OrderedDict()
         #: the second of the pass under way, and of the last one that is whole
@@ -99,7 +99,7 @@ class Statistics:
         self._node_totals = (0, 0)
         self._node_moved = (0, 0)
         #: messages of `$mom` topics: by topic, together, and their deliveries
-        self._told_on: dict[str, int] = {}
+        self._system_topics: dict[str, int] = {}
         self._own_published = self._own_delivered = 0
         self._connections = 0
         self._journal_bytes = 0
@@ -109,8 +109,8 @@ class Statistics:
         self._died = 0
         #: the longest of the 95th percentiles of waits, of destinations that moved in this pass
         self._longest_wait = float("nan")
-        self._past_of_node = History(NODE_LAYOUT, NODE_RESOLUTIONS)
-        self._told: dict[str, Any] | None = None
+        self._node_history = History(NODE_LAYOUT, NODE_RESOLUTIONS)
+        self._latest: dict[str, Any] | None = None
         #: of the loop that this is used in; who runs the node starts and stops it
         self.loop_lag = LoopLag()
         #: called after each pass
@@ -162,40 +162,40 @@ class Statistics:
             yield
         for name, published in list(self._broker.publisher.topic_published.items()):
             if is_reserved(name):
-                self._told_of_itself(name, published)
+                self._count_system_topic(name, published)
             else:
                 self._topic_moved(name, published)
         self._count_node()
         self._note_node()
         self._shown = self._second
-        self._told = None
+        self._latest = None
         if (
-            len(self._pulses)
+            len(self._activity)
             > 2 * len(self._broker.destinations.queues) + len(self._remembered) + MAX_DESTINATIONS
         ):
             self._forget_gone()
         self.listeners()
 
     def clock_stepped(self, by_s: float) -> None:
-        """The clock was set: what is known of the past goes with it, so that rates and courses go on."""
+        """Move histories and trends with a clock that was set, so that rates continue."""
         seconds = round(by_s)
         self._time += by_s if self._time else 0.0
         self._second += seconds
         self._shown += seconds
-        self._past_of_node.shift(seconds)
-        for pulse in self._pulses.values():
-            pulse.second += seconds
-            pulse.course.shift(seconds)
-            if pulse.past is not None:
-                pulse.past.history.shift(seconds)
-                pulse.past.wait.shift(seconds)
-                pulse.past.hold.shift(seconds)
+        self._node_history.shift(seconds)
+        for activity in self._activity.values():
+            activity.second += seconds
+            activity.trend.shift(seconds)
+            if activity.past is not None:
+                activity.past.history.shift(seconds)
+                activity.past.wait.shift(seconds)
+                activity.past.hold.shift(seconds)
 
     def _note_node(self) -> None:
         self._sums = sums = self._backlog.sum(self._broker.destinations.queues)
         gauges = sums.backlog, sums.unsettled, sums.dead, self._connections
         row = *self._node_moved, self._died, *gauges, self._node_oldest_s(), self._longest_wait
-        self._past_of_node.put(self._second, row)
+        self._node_history.put(self._second, row)
 
     def _node_oldest_s(self) -> float:
         since_ms = self._sums.since_ms
@@ -208,11 +208,11 @@ class Statistics:
         address = queue.address
         if not queue.depth or address.startswith("/temp-") or len(self._remembered) >= self._most:
             return
-        pulse = self._beat(address, Totals())
-        pulse.second = 0  # nothing moved
-        pulse.course.put(self._second, queue.depth)
-        past = self._past(address, pulse)
-        self._pulses.move_to_end(address, last=False)
+        activity = self._note_activity(address, Totals())
+        activity.second = 0  # nothing moved
+        activity.trend.put(self._second, queue.depth)
+        past = self._past(address, activity)
+        self._activity.move_to_end(address, last=False)
         if past is not None:
             self._remembered.move_to_end(address, last=False)
             gauges = queue.depth, queue.unsettled, self._broker.scheduler.delayed(address), 0
@@ -227,10 +227,10 @@ class Statistics:
             queue.counters.dead,
             queue.counters.expired,
         )
-        pulse = self._beat(queue.address, totals, anew=not queue.samples.seen)
-        self._died += pulse.moved.dead
-        pulse.course.put(self._second, queue.depth)
-        past = self._past(queue.address, pulse)
+        activity = self._note_activity(queue.address, totals, from_zero=not queue.samples.seen)
+        self._died += activity.moved.dead
+        activity.trend.put(self._second, queue.depth)
+        past = self._past(queue.address, activity)
         if past is None:
             return
         second = self._second
@@ -247,17 +247,17 @@ class Statistics:
             self._longest_wait = wait.p95
         durations = (*wait[:3], *past.hold.percentiles(second)[:3])
         numbers = [float("nan") if value is None else value for value in durations]
-        past.history.put(second, (*pulse.moved, *gauges, *numbers))
+        past.history.put(second, (*activity.moved, *gauges, *numbers))
 
-    def _told_of_itself(self, name: str, published: int) -> None:
-        """What the broker tells of itself is no work of its users. How often it was delivered follows from
-        how many listen, as with all topics."""
-        known = self._told_on.get(name, 0)
-        told = published - known if published >= known else published  # it may be counted from the beginning
-        if told:
-            self._told_on[name] = published
-            self._own_published += told
-            self._own_delivered += told * self._listeners(name)[0]
+    def _count_system_topic(self, name: str, published: int) -> None:
+        """Count the messages of a system topic, which are left out of the node's totals. Its deliveries
+        follow from the number of subscriptions, as for all topics."""
+        known = self._system_topics.get(name, 0)
+        added = published - known if published >= known else published  # the count may start again at 0
+        if added:
+            self._system_topics[name] = published
+            self._own_published += added
+            self._own_delivered += added * self._listeners(name)[0]
 
     def _count_node(self) -> None:
         counters, before = self._broker.turn.counters, self._node_totals
@@ -268,19 +268,19 @@ class Statistics:
 
     def _topic_moved(self, name: str, published: int) -> None:
         address = f"/topic/{name}"
-        pulse = self._pulses.get(address)
-        if pulse is not None and pulse.totals.in_ == published:
+        activity = self._activity.get(address)
+        if activity is not None and activity.totals.in_ == published:
             return
-        again = pulse is not None and published < pulse.totals.in_  # it is counted from the beginning
-        before = pulse.totals if pulse and not again else Totals()
+        again = activity is not None and published < activity.totals.in_  # it is counted from the beginning
+        before = activity.totals if activity and not again else Totals()
         consumers, depth, unsettled = self._listeners(name)
         out = before.out + (published - before.in_) * consumers
-        pulse = self._beat(address, Totals(published, out, out), anew=again)
-        pulse.course.put(self._second, pulse.moved.in_)
-        past = self._past(address, pulse)
+        activity = self._note_activity(address, Totals(published, out, out), from_zero=again)
+        activity.trend.put(self._second, activity.moved.in_)
+        past = self._past(address, activity)
         if past is not None:
             row = (
-                *pulse.moved,
+                *activity.moved,
                 depth,
                 unsettled,
                 self._broker.scheduler.delayed(address),
@@ -290,40 +290,41 @@ class Statistics:
             )
             past.history.put(self._second, row)
 
-    def _beat(self, address: str, totals: Totals, *, anew: bool = False) -> ActivityCounters:
-        """What a destination has moved since it was looked at last; from zero when it was made `anew`."""
-        pulse = self._pulses.get(address)
-        if pulse is None:
-            course = Traffic() if address.startswith("/topic/") else Trend()
-            pulse = self._pulses[address] = ActivityCounters(course)
-        self._pulses.move_to_end(address)
-        before = Totals() if anew else pulse.totals
-        pulse.moved = Totals(*map(int.__sub__, totals, before))
-        pulse.totals = totals
-        pulse.second = self._second
-        return pulse
+    def _note_activity(self, address: str, totals: Totals, *, from_zero: bool = False) -> ActivityCounters:
+        """Record the totals of a destination, and what moved since they were read last. `from_zero`: it was
+        created again since, and its totals began at 0."""
+        activity = self._activity.get(address)
+        if activity is None:
+            trend = Traffic() if address.startswith("/topic/") else Trend()
+            activity = self._activity[address] = ActivityCounters(trend)
+        self._activity.move_to_end(address)
+        before = Totals() if from_zero else activity.totals
+        activity.moved = Totals(*map(int.__sub__, totals, before))
+        activity.totals = totals
+        activity.second = self._second
+        return activity
 
-    def _past(self, address: str, pulse: ActivityCounters) -> DestinationHistory | None:
+    def _past(self, address: str, activity: ActivityCounters) -> DestinationHistory | None:
         """The past of an active destination; None when too many others are active, and for temporary ones."""
-        if pulse.past is None:
+        if activity.past is None:
             if address.startswith("/temp-"):
                 return None
             if len(self._remembered) >= self._most and not self._make_room():
                 return None
-            pulse.past = self._remembered[address] = DestinationHistory()
+            activity.past = self._remembered[address] = DestinationHistory()
         self._remembered.move_to_end(address)
-        return pulse.past
+        return activity.past
 
     def _make_room(self) -> bool:
         address = next(iter(self._remembered), None)
-        if address is None or self._pulses[address].second > self._second - REST_S:
+        if address is None or self._activity[address].second > self._second - REST_S:
             return False
         self._forget(address)
         return True
 
     def _forget(self, address: str) -> None:
         del self._remembered[address]
-        self._pulses[address].past = None
+        self._activity[address].past = None
         queue = self._broker.destinations.queues.get(address)
         if queue is not None:
             queue.samples.waits = queue.samples.holds = NO_SAMPLES
@@ -331,20 +332,20 @@ class Statistics:
     def _forget_gone(self) -> None:
         """Destinations that ended are remembered as long as their past."""
         queues, topics = self._broker.destinations.queues, self._broker.publisher.topic_published
-        for address, pulse in list(self._pulses.items()):
+        for address, activity in list(self._activity.items()):
             there = address in queues or address.removeprefix("/topic/") in topics
-            if not there and pulse.past is None:
-                del self._pulses[address]
-        self._told_on = {name: told for name, told in self._told_on.items() if name in topics}
+            if not there and activity.past is None:
+                del self._activity[address]
+        self._system_topics = {name: count for name, count in self._system_topics.items() if name in topics}
 
     # ------------------------------------------------------------------ telling
 
     def latest(self) -> dict[str, Any]:
         """The node, and the destinations as of the last pass: all of them, or those last active."""
-        if self._told is None:
+        if self._latest is None:
             rows = [self.brief(address) for address in self._chosen()]
-            self._told = {**self.head(), "destinations": rows}
-        return self._told
+            self._latest = {**self.head(), "destinations": rows}
+        return self._latest
 
     def head(self) -> dict[str, Any]:
         """The time of the last pass, and the numbers of the node."""
@@ -405,8 +406,8 @@ class Statistics:
 
     def full(self, address: str) -> dict[str, Any]:
         """All that is known of one destination now. KeyError when there is none."""
-        pulse = self._pulses.get(address)
-        past = pulse.past if pulse else None
+        activity = self._activity.get(address)
+        past = activity.past if activity else None
         moved = self._moved(address)
         totals = self._totals(address)
         return {
@@ -435,8 +436,8 @@ class Statistics:
         moving = bool(moved.in_ or moved.out)
         if address.startswith("/topic/"):
             return health.topic_health(self._broker, address, moving=moving)
-        pulse = self._pulses.get(address)
-        growth = pulse.course.growth(self._shown) if pulse is not None else None
+        activity = self._activity.get(address)
+        growth = activity.trend.growth(self._shown) if activity is not None else None
         return health.queue_health(
             self._broker, self._broker.destinations.queues[address], moving=moving, growth=growth
         )
@@ -448,11 +449,11 @@ class Statistics:
         return self._broker.destinations.queues[address].depth
 
     def trend(self, address: str) -> list[int]:
-        """What waited in a queue, or came to a topic, in steps of `course.STEP_S` up to the last pass; fewer
+        """What waited in a queue, or came to a topic, in steps of `trend.STEP_S` up to the last pass; fewer
         where less is known."""
-        pulse = self._pulses.get(address)
-        if pulse is not None:
-            return pulse.course.trend(self._shown)
+        activity = self._activity.get(address)
+        if activity is not None:
+            return activity.trend.trend(self._shown)
         queue = self._broker.destinations.queues.get(address)
         return [queue.depth] if queue is not None else []
 
@@ -463,13 +464,13 @@ class Statistics:
     def window(self, address: str, window_s: int, step_s: int) -> Window:
         """The past of a destination, up to the last pass. All None for one that was never active, or whose
         past had to make room."""
-        pulse = self._pulses.get(address)
-        history = pulse.past.history if pulse and pulse.past else History()
+        activity = self._activity.get(address)
+        history = activity.past.history if activity and activity.past else History()
         return history.window(self._shown, window_s, step_s)
 
     def window_of_node(self, window_s: int, step_s: int) -> Window:
         """The past of the node, up to the last pass."""
-        return self._past_of_node.window(self._shown, window_s, step_s)
+        return self._node_history.window(self._shown, window_s, step_s)
 
     def waiting(self) -> Iterator[QueueBacklog]:
         """Queues in which something waits or is handed out, as of the last pass."""
@@ -488,8 +489,8 @@ class Statistics:
     def moving(self) -> list[str]:
         """Addresses that were active in the last pass, or came to rest in it."""
         recent = []
-        for address in reversed(self._pulses):
-            if self._pulses[address].second < self._shown - 1:
+        for address in reversed(self._activity):
+            if self._activity[address].second < self._shown - 1:
                 break
             if self.is_there(address):
                 recent.append(address)
@@ -501,7 +502,7 @@ class Statistics:
         broker = self._broker
         if len(broker.destinations.queues) + len(self._topics()) <= MAX_DESTINATIONS:
             return [*broker.destinations.queues, *self._topics()]
-        there = (address for address in reversed(self._pulses) if self.is_there(address))
+        there = (address for address in reversed(self._activity) if self.is_there(address))
         chosen = dict.fromkeys(islice(there, MAX_DESTINATIONS))
         for address in broker.destinations.queues:
             if len(chosen) >= MAX_DESTINATIONS:
@@ -514,12 +515,12 @@ class Statistics:
 
     def _moved(self, address: str) -> Totals:
         """What moved in the last pass."""
-        pulse = self._pulses.get(address)
-        return pulse.moved if pulse is not None and pulse.second >= self._shown else Totals()
+        activity = self._activity.get(address)
+        return activity.moved if activity is not None and activity.second >= self._shown else Totals()
 
     def _totals(self, address: str) -> Totals:
-        pulse = self._pulses.get(address)
-        return pulse.totals if pulse is not None else Totals()
+        activity = self._activity.get(address)
+        return activity.totals if activity is not None else Totals()
 
     def _rate(self, messages: int) -> float:
         return round(messages / self._elapsed, 1)

@@ -248,7 +248,7 @@ def test_temporary_queues_leave_nothing_behind() -> None:
             watched.tick()
         owner.disconnect()
     watched.tick(2)
-    assert len(watched.statistics._pulses) < 2_000
+    assert len(watched.statistics._activity) < 2_000
     assert not watched.statistics._remembered
 
 
