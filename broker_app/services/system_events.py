@@ -76,7 +76,9 @@ class SystemEvents:
     def connection(self, event: str, session: StompSession) -> None:
         """Publish that a connection was opened or closed."""
         if self._topics.has_subscribers:
-            self._topics.connection(event, self._connections.facts(session), session.close_reason)
+            self._topics.connection(
+                event, self._connections.facts(session), session.conversation.close_reason
+            )
 
     def alert(self, event: AlertEvent) -> None:
         """Publish and log an event of an alert, and notify its targets."""

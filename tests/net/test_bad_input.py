@@ -277,7 +277,7 @@ async def test_nobody_else_is_harmed_by_malformed_frames(broker: SmallBroker) ->
 
 
 def is_paused(session: StompSession) -> bool:
-    connection = session._conversation.transport
+    connection = session.conversation.transport
     assert isinstance(connection, TcpConnection)
     return not connection._transport.is_reading()
 

@@ -213,11 +213,11 @@ async def test_what_lies_in_the_socket_counts_before_a_client_is_given_up(broker
     """As after the broker itself was stopped for a while."""
     client = await broker.client(**{"heart-beat": "10000,0"})
     (session,) = broker.registry.sessions
-    session.tick(session._conversation.last_received_s + 33.0, 1.0)
+    session.tick(session.conversation.last_received_s + 33.0, 1.0)
     await sent(client, b"1")  # it was on its way
-    session.tick(session._conversation.last_received_s + 1.0, 1.0)
-    session.tick(session._conversation.last_received_s + 33.0, 1.0)
+    session.tick(session.conversation.last_received_s + 1.0, 1.0)
+    session.tick(session.conversation.last_received_s + 33.0, 1.0)
     await sent(client, b"2")
-    session.tick(session._conversation.last_received_s + 33.0, 1.0)
-    session.tick(session._conversation.last_received_s + 34.0, 1.0)
+    session.tick(session.conversation.last_received_s + 33.0, 1.0)
+    session.tick(session.conversation.last_received_s + 34.0, 1.0)
     assert b"heart-beat-lost" in await client.frame(), "nothing came between two looks"

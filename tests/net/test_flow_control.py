@@ -158,7 +158,7 @@ async def test_a_throttled_client_is_not_taken_for_dead() -> None:
         await until(lambda: broker.engine.broker.admission.blocked.throttled)
         (session,) = broker.registry.sessions
         for _ in range(5):  # ten intervals without a sign of life
-            session.tick(session._conversation.last_received_s + 1.0, 0.025)
+            session.tick(session.conversation.last_received_s + 1.0, 0.025)
         assert await consume(broker, 2) == [0, 1]
         assert await producer.frame() == b"RECEIPT\nreceipt-id:1\n\n"
         await producer.close()

@@ -178,7 +178,7 @@ class Texts(NamedTuple):
 def _texts_of_open(session: StompSession) -> Texts:
     transport, _, address = session.peer_name.partition(" ")
     client = session.client.way.client or "" if session.client is not None else ""
-    protocol = f"STOMP {session.version} {transport}"
+    protocol = f"STOMP {session.conversation.version} {transport}"
     return _texts(session.user, client, address, session.peer.connection, protocol)
 
 

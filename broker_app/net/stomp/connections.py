@@ -41,14 +41,14 @@ class Connections:
             "client": _client_id,
             "transport": lambda session: session.peer_name.partition(" ")[0],
             "address": lambda session: session.peer_name.partition(" ")[2] or None,
-            "protocol": lambda session: f"STOMP {session.version}",
-            "tls": lambda session: session.tls,
+            "protocol": lambda session: f"STOMP {session.conversation.version}",
+            "tls": lambda session: session.conversation.transport.way.tls,
             "since": lambda session: rfc3339(session.since_s),
             "closed_at": lambda _: None,
             "reason": lambda _: None,
-            "bytes_in": lambda session: session.bytes_in,
-            "bytes_out": lambda session: session.bytes_out,
-            "frames_in": lambda session: session.frames_in,
+            "bytes_in": lambda session: session.conversation.bytes_in,
+            "bytes_out": lambda session: session.conversation.bytes_out,
+            "frames_in": lambda session: session.conversation.frames_in,
             "frames_out": _frames_out,
             "in_rate": lambda session: self._rates(session)[0],
             "out_rate": lambda session: self._rates(session)[1],
@@ -144,11 +144,16 @@ class Connections:
             caller = ClientIdentity(session.user, _client_id(session), _machine(session))
             self.client_events.begin(id, caller, browser=_is_browser(session))
         else:
-            closed = {"closed_at": rfc3339(self.client_events.now()), "reason": session.close_reason}
-            self.client_events.end(id, {**self.facts(session), **closed}, session.close_reason)
+            closed = {
+                "closed_at": rfc3339(self.client_events.now()),
+                "reason": session.conversation.close_reason,
+            }
+            self.client_events.end(id, {**self.facts(session), **closed}, session.conversation.close_reason)
 
     def _rates(self, session: StompSession) -> tuple[float, float]:
-        return self.client_events.rates(session.peer.connection, session.frames_in, _frames_out(session))
+        return self.client_events.rates(
+            session.peer.connection, session.conversation.frames_in, _frames_out(session)
+        )
 
     def _is_slow(self, session: StompSession) -> bool:
         slowness = self._registry.engine.broker.subscriptions.slowness
@@ -175,7 +180,7 @@ def _machine(session: StompSession) -> str:
 def _frames_out(session: StompSession) -> int:
     peer = session.peer
     together = sum(subscription.fanned_out for subscription in peer.subscriptions.values())
-    return session.frames_out + peer.fanned_out + together
+    return session.conversation.frames_out + peer.fanned_out + together
 
 
 def _shown(happened: ClientEvent) -> Facts:

@@ -6,15 +6,28 @@ from typing import Final
 
 from broker_app.core import commands as c
 from broker_app.core.errors import Refused
-from broker_app.net.stomp import negotiation
+from broker_app.net.stomp import bridge_flows, negotiation
 from broker_app.net.stomp.conversation import CLOSED, CLOSING, ENDED, LEAVE, OPEN, Conversation
 from broker_app.net.stomp.flow_control import FlowControl
 from broker_app.telemetry import client_events
+from mom_client.stomp import frame as wire
+from mom_client.stomp.errors import Malformed
+from mom_client.stomp.frame import Frame
 
 #: the problem of a client that an operator disconnected
 ENDED_BY_OPERATOR: Final = "disconnected"
 #: the receipt of the session's own Disconnect; no receipt of a client contains a NUL
 LAST_RECEIPT: Final = b"\0leave"
+
+_OF_TRANSACTIONS: Final = frozenset((wire.BEGIN, wire.COMMIT, wire.ABORT))
+
+_HTTP_TEXT = (
+    b"This port speaks STOMP. The web console and the REST API are on the web port (8000 by default).\n"
+)
+_HTTP_ANSWER = (
+    b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n"
+    b"Content-Length: %d\r\n\r\n%b" % (len(_HTTP_TEXT), _HTTP_TEXT)
+)
 
 
 class Disconnection:
@@ -88,6 +101,30 @@ class Disconnection:
             self._flow_control.expect_end()
         else:
             self.send_error(refusal, receipt)
+
+    def refuse_frame(self, frame: Frame, refusal: Refused) -> None:
+        """Refuse one frame."""
+        conversation = self._conversation
+        is_open = conversation.state == OPEN
+        transaction = frame.headers.get("transaction")
+        stays = is_open and conversation.soft_errors
+        if stays and transaction is not None and frame.command not in _OF_TRANSACTIONS:
+            # A client that stays connected must not commit the rest of it.
+            conversation.submit(c.Abort(conversation.peer, transaction))
+        flow = frame.headers.get(bridge_flows.FLOW)
+        if is_open and conversation.bridge is not None and flow:
+            # Answered in its turn, so that nothing of the flow overtakes it.
+            conversation.submit(c.BreakFlow(conversation.peer, flow, refusal, frame.receipt))
+            return
+        self.refuse(refusal, frame.receipt, soft=is_open)
+
+    def malformed(self, malformed: Malformed) -> None:
+        """End the session of a client that sent what is no frame."""
+        if malformed.code == "http-on-stomp-port":
+            self._conversation.write(_HTTP_ANSWER)
+            self.end()
+            return
+        self.refuse(Refused(malformed.code, malformed.detail), None, soft=False)
 
     def send_refusal(self, refusal: Refused, receipt: bytes | None) -> None:
         """Refuse one frame of a client that stays connected."""

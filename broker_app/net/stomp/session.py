@@ -28,7 +28,7 @@ from broker_app.internal_errors import internal_errors
 from broker_app.net.auth.login import Identity
 from broker_app.net.auth.login_throttle import Slowed
 from broker_app.net.policy.access import Client
-from broker_app.net.stomp import bridge_flows, rendering
+from broker_app.net.stomp import rendering
 from broker_app.net.stomp.acknowledgements import Acknowledgements
 from broker_app.net.stomp.bridge_flows import Bridged
 from broker_app.net.stomp.conversation import (
@@ -79,7 +79,6 @@ class StompSession:
 
     __slots__ = (
         "_acknowledgements",
-        "_conversation",
         "_disconnection",
         "_flow_control",
         "_handshake",
@@ -89,6 +88,7 @@ class StompSession:
         "_subscriptions",
         "_timeouts",
         "_waiting",
+        "conversation",
         "number",
         "preauthenticated",
         "since_s",
@@ -106,7 +106,8 @@ class StompSession:
                 max_body=config.max_body_bytes,
             )
         )
-        self._conversation = conversation = Conversation(sessions, transport, Peer(self))
+        #: state, client and counters; read by what shows connections
+        self.conversation = conversation = Conversation(sessions, transport, Peer(self))
         self._flow_control = flow_control = FlowControl(conversation)
         self._handshake = Handshake(conversation, identity)
         self._timeouts = Timeouts(conversation, parser, self._handshake, flow_control)
@@ -132,7 +133,7 @@ class StompSession:
     @property
     def client(self) -> Client | None:
         """The client and its connection, as rules see them; None before the login."""
-        return self._conversation.client
+        return self.conversation.client
 
     @property
     def identity(self) -> Identity | None:
@@ -142,17 +143,12 @@ class StompSession:
     @property
     def peer_name(self) -> str:
         """Transport and address: "tcp 127.0.0.1:50000"."""
-        return self._conversation.transport.peer_name
+        return self.conversation.transport.peer_name
 
     @property
     def peer(self) -> Peer:
         """The client as the core knows it."""
-        return self._conversation.peer
-
-    @property
-    def version(self) -> str:
-        """The version of STOMP."""
-        return self._conversation.version
+        return self.conversation.peer
 
     @property
     def heart_beats(self) -> tuple[float, float]:
@@ -162,12 +158,7 @@ class StompSession:
     @property
     def silent_s(self) -> float:
         """Seconds since something was received from the client."""
-        return self._conversation.sessions.environment.monotonic() - self._conversation.last_received_s
-
-    @property
-    def tls(self) -> bool:
-        """True if TLS protects the connection."""
-        return self._conversation.transport.way.tls
+        return self.conversation.sessions.environment.monotonic() - self.conversation.last_received_s
 
     @property
     def is_draining(self) -> bool:
@@ -179,44 +170,19 @@ class StompSession:
         """True if the broker reads nothing more from the client for now."""
         return bool(self._flow_control.reasons)
 
-    @property
-    def close_reason(self) -> str:
-        """The reason why it ended, as far as the broker knows."""
-        return self._conversation.close_reason
-
-    @property
-    def bytes_in(self) -> int:
-        """Bytes of STOMP received, without TLS and WebSocket."""
-        return self._conversation.bytes_in
-
-    @property
-    def bytes_out(self) -> int:
-        """Bytes of STOMP sent."""
-        return self._conversation.bytes_out
-
-    @property
-    def frames_in(self) -> int:
-        """Frames received."""
-        return self._conversation.frames_in
-
-    @property
-    def frames_out(self) -> int:
-        """Frames sent, without those that several clients got as the same bytes."""
-        return self._conversation.frames_out
-
     # ------------------------------------------------------------------ from the transport
 
     def admitted(self, certified: tuple[str, ...] = ()) -> None:
         """The transport is ready; `certified` are the names in an accepted client certificate."""
         self._handshake.certify(certified)
-        sessions = self._conversation.sessions
+        sessions = self.conversation.sessions
         if sessions.full:
             most = sessions.config.max_connections
             self.close(Refused("too-many", f"this node serves at most {most} connections"))
 
     def receive(self, data: bytes) -> None:
         """Process bytes of the client, in any pieces."""
-        conversation = self._conversation
+        conversation = self.conversation
         conversation.last_received_s = conversation.sessions.environment.monotonic()
         if conversation.state >= CLOSING:
             return
@@ -235,7 +201,7 @@ class StompSession:
 
     def _check_first_bytes(self) -> None:
         """Refuse a long SEND instead of CONNECT before its body is received; no other frame is so long."""
-        if self._parser.buffered > 2 * self._conversation.sessions.config.max_header_bytes:
+        if self._parser.buffered > 2 * self.conversation.sessions.config.max_header_bytes:
             self.close(Refused("not-connected", "SEND came before CONNECT"))
 
     def congested(self) -> None:
@@ -248,7 +214,7 @@ class StompSession:
 
     def lost(self) -> None:
         """The connection has ended."""
-        conversation = self._conversation
+        conversation = self.conversation
         if conversation.state != CLOSED:
             if conversation.state == OPEN:
                 conversation.submit(c.Disconnect(conversation.peer))
@@ -260,7 +226,7 @@ class StompSession:
 
     def _take(self, frames: Frames) -> None:
         """Turn frames into commands; adjacent SENDs become one."""
-        conversation = self._conversation
+        conversation = self.conversation
         entries: list[c.Entry] = []
         for index, frame in enumerate(frames):
             if type(frame) is Frame:
@@ -271,7 +237,7 @@ class StompSession:
                             plan = frame.headers.plan = self._sends.plan(frame.headers)
                         except Refused as refusal:
                             entries = self._publish(entries)
-                            self._refuse_frame(frame, refusal)
+                            self._disconnection.refuse_frame(frame, refusal)
                             if conversation.state >= CLOSING:
                                 return
                             continue
@@ -289,7 +255,7 @@ class StompSession:
                 self._acknowledgements.run(frame.ids, self._do)
             else:
                 entries = self._publish(entries)
-                self._malformed(frame)  # type: ignore[arg-type]  # the only kind that is left
+                self._disconnection.malformed(frame)  # type: ignore[arg-type]  # the only kind that is left
             if conversation.state == AUTHENTICATING:
                 self._waiting += frames[index + 1 :]
                 return
@@ -298,7 +264,7 @@ class StompSession:
         self._publish(entries)
 
     def _publish(self, entries: list[c.Entry]) -> list[c.Entry]:
-        conversation = self._conversation
+        conversation = self.conversation
         if conversation.bridge is not None:
             for forward in conversation.bridge.hand_over():
                 conversation.submit(forward, size_of(forward.entries))
@@ -309,16 +275,16 @@ class StompSession:
 
     def _do(self, frame: Frame) -> None:
         try:
-            if frame.command not in ACCEPTS[self._conversation.state]:
+            if frame.command not in ACCEPTS[self.conversation.state]:
                 raise Refused("not-connected", f"{frame.command.decode()} came before CONNECT")
             _HANDLERS[frame.command](self, frame)
         except Refused as refusal:
-            self._refuse_frame(frame, refusal)
+            self._disconnection.refuse_frame(frame, refusal)
 
     # ------------------------------------------------------------------ CONNECT
 
     def _connect(self, frame: Frame) -> None:
-        conversation = self._conversation
+        conversation = self.conversation
         if conversation.state != CONNECTING:
             raise Refused("malformed-frame", "CONNECT came twice on one connection")
         credentials = self._handshake.read(frame.headers)
@@ -337,7 +303,7 @@ class StompSession:
         conversation.sessions.authenticate(credentials.login, credentials.passcode, address, checked)
 
     def _authenticated(self, login: str, identity: Identity | None, slowed: Slowed | None) -> None:
-        if self._conversation.state != AUTHENTICATING:
+        if self.conversation.state != AUTHENTICATING:
             return
         self._flow_control.resume(LOGIN_CHECK)
         if identity is None:
@@ -348,7 +314,7 @@ class StompSession:
         self._take(frames)
 
     def _open(self, identity: Identity) -> None:
-        conversation, peer = self._conversation, self._conversation.peer
+        conversation, peer = self.conversation, self.conversation.peer
         sessions, new_name = conversation.sessions, conversation.sessions.environment.new_name
         self._handshake.identity = identity
         way = conversation.transport.way._replace(client=conversation.client_id or None)
@@ -374,59 +340,18 @@ class StompSession:
 
     # ------------------------------------------------------------------ other frames
 
-    def _send(self, frame: Frame) -> None:
-        """A SEND within a transaction; all others are taken in runs."""
-        self._sends.enlist(frame)
-
-    def _ack(self, frame: Frame) -> None:
-        self._acknowledgements.ack(frame)
-
-    def _nack(self, frame: Frame) -> None:
-        self._acknowledgements.nack(frame)
-
-    def _subscribe(self, frame: Frame) -> None:
-        self._subscriptions.subscribe(frame)
-
-    def _unsubscribe(self, frame: Frame) -> None:
-        self._subscriptions.unsubscribe(frame)
-
     def _transaction(self, frame: Frame) -> None:
         name = frame.headers.get("transaction")
         if not name:
             raise Refused("malformed-frame", f"{frame.command.decode()} needs a transaction header")
         command = _TRANSACTION_COMMANDS[frame.command]
-        self._conversation.submit(command(self._conversation.peer, name, frame.receipt))
-
-    def _disconnect(self, frame: Frame) -> None:
-        self._disconnection.leave(frame.receipt)
-
-    def _malformed(self, malformed: Malformed) -> None:
-        if malformed.code == "http-on-stomp-port":
-            self._conversation.write(_HTTP_ANSWER)
-            self._disconnection.end()
-            return
-        self.close(Refused(malformed.code, malformed.detail))
-
-    def _refuse_frame(self, frame: Frame, refusal: Refused) -> None:
-        conversation = self._conversation
-        is_open = conversation.state == OPEN
-        transaction = frame.headers.get("transaction")
-        stays = is_open and conversation.soft_errors
-        if stays and transaction is not None and frame.command not in _TRANSACTION_COMMANDS:
-            # A client that stays connected must not commit the rest of it.
-            conversation.submit(c.Abort(conversation.peer, transaction))
-        flow = frame.headers.get(bridge_flows.FLOW)
-        if is_open and conversation.bridge is not None and flow:
-            # Answered in its turn, so that nothing of the flow overtakes it.
-            conversation.submit(c.BreakFlow(conversation.peer, flow, refusal, frame.receipt))
-            return
-        self._disconnection.refuse(refusal, frame.receipt, soft=is_open)
+        self.conversation.submit(command(self.conversation.peer, name, frame.receipt))
 
     # ------------------------------------------------------------------ from the engine
 
     def flush(self, peer: Peer) -> None:
         """Send the receipts, deliveries and refusals that the core has collected for the client."""
-        conversation, tags = self._conversation, self._acknowledgements.tags
+        conversation, tags = self.conversation, self._acknowledgements.tags
         receipts, deliveries = peer.receipts, peer.deliveries
         parts: list[bytes] = []
         leaving = False
@@ -461,12 +386,12 @@ class StompSession:
 
     def render(self, subscription: Subscription, messages: list[Message]) -> bytes:
         """The MESSAGE frames that all subscriptions with the same render key get."""
-        renderer = self._conversation.renderer
+        renderer = self.conversation.renderer
         return b"".join(renderer.deliveries([(subscription, 0, message) for message in messages]))
 
     def send(self, data: bytes) -> None:
         """Send bytes that were rendered once for many clients."""
-        self._conversation.write(data)
+        self.conversation.write(data)
 
     def throttle(self, on: bool) -> None:
         """Read nothing from the client while too much that it sent is blocked."""
@@ -480,13 +405,13 @@ class StompSession:
         """An internal error was met at this client: end its session, and no other."""
         internal_errors.note("a session", error, f"{self.peer_name} {self.user}")
         try:
-            if self._conversation.state == CLOSING:  # the answer that its end waits for may be lost
+            if self.conversation.state == CLOSING:  # the answer that its end waits for may be lost
                 self._disconnection.send_error(internal(), None)
             else:
                 self.close(internal())
         except Exception as failure:
             internal_errors.note("closing a client", failure, self.peer_name)
-            self._conversation.transport.abort()
+            self.conversation.transport.abort()
             self.lost()
 
     # ------------------------------------------------------------------ from the registry
@@ -501,7 +426,7 @@ class StompSession:
 
     def tick(self, now: float, step: float) -> None:
         """Send heart-beats and end what is late; called every `step` seconds."""
-        conversation, flow_control = self._conversation, self._flow_control
+        conversation, flow_control = self.conversation, self._flow_control
         if flow_control.is_stuck(now):
             stuck_s = conversation.sessions.STUCK_S
             conversation.sessions.log("%s took nothing for %d s and was cut off", self.peer_name, stuck_s)
@@ -535,7 +460,7 @@ class StompSession:
     def recheck_login(self) -> None:
         """End the session if the login is no longer valid."""
         identity = self.identity
-        if identity is not None and not self._conversation.sessions.logins.goes_on(identity):
+        if identity is not None and not self.conversation.sessions.logins.goes_on(identity):
             self.close(Refused("not-authenticated", f"the login of {identity.user} is no longer valid"))
 
     def recheck_permissions(self) -> None:
@@ -549,24 +474,17 @@ _TRANSACTION_COMMANDS: dict[bytes, type[c.Begin | c.Commit | c.Abort]] = {
     wire.ABORT: c.Abort,
 }
 
+#: runs of SEND are taken without it; one within a transaction is not
 _HANDLERS: dict[bytes, Callable[[StompSession, Frame], None]] = {
     wire.CONNECT: StompSession._connect,
     wire.STOMP: StompSession._connect,
-    wire.SEND: StompSession._send,
-    wire.SUBSCRIBE: StompSession._subscribe,
-    wire.UNSUBSCRIBE: StompSession._unsubscribe,
-    wire.ACK: StompSession._ack,
-    wire.NACK: StompSession._nack,
+    wire.SEND: lambda session, frame: session._sends.enlist(frame),
+    wire.SUBSCRIBE: lambda session, frame: session._subscriptions.subscribe(frame),
+    wire.UNSUBSCRIBE: lambda session, frame: session._subscriptions.unsubscribe(frame),
+    wire.ACK: lambda session, frame: session._acknowledgements.ack(frame),
+    wire.NACK: lambda session, frame: session._acknowledgements.nack(frame),
     wire.BEGIN: StompSession._transaction,
     wire.COMMIT: StompSession._transaction,
     wire.ABORT: StompSession._transaction,
-    wire.DISCONNECT: StompSession._disconnect,
+    wire.DISCONNECT: lambda session, frame: session._disconnection.leave(frame.receipt),
 }
-
-_HTTP_TEXT = (
-    b"This port speaks STOMP. The web console and the REST API are on the web port (8000 by default).\n"
-)
-_HTTP_ANSWER = (
-    b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n"
-    b"Content-Length: %d\r\n\r\n%b" % (len(_HTTP_TEXT), _HTTP_TEXT)
-)

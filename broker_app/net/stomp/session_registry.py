@@ -91,14 +91,14 @@ class SessionRegistry:
         del self.sessions[session]
         self._fast.pop(session, None)
         came, went = self._bytes_gone
-        self._bytes_gone = came + session.bytes_in, went + session.bytes_out
+        self._bytes_gone = came + session.conversation.bytes_in, went + session.conversation.bytes_out
         return True
 
     @property
     def bytes_total(self) -> tuple[int, int]:
         """Bytes of STOMP from all clients, and to them, since the node started."""
         came, went = self._bytes_gone
-        now = [(session.bytes_in, session.bytes_out) for session in self.sessions]
+        now = [(session.conversation.bytes_in, session.conversation.bytes_out) for session in self.sessions]
         return came + sum(one for one, _ in now), went + sum(other for _, other in now)
 
     def tell(self, event: str, session: StompSession) -> None:
