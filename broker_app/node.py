@@ -69,6 +69,14 @@ class Ports(NamedTuple):
     stomp_tls: int | None
 
 
+class Services(NamedTuple):
+    """Services that answer to Django."""
+
+    policy: PolicyFollower
+    browser_sessions: BrowserSessions
+    system_events: SystemEvents
+
+
 class Node:
     """Starts journal, engine and transports in that order, and stops them in the reverse one.
 
@@ -112,9 +120,7 @@ class Node:
         self.bridges: Supervisor
         self.jobs: Jobs
         self.rest: RestPlane
-        self._policy: PolicyFollower
-        self._browser_sessions: BrowserSessions
-        self._system_events: SystemEvents
+        self._services: Services
         self._started = AsyncExitStack()
 
     def _fail(self, error: BaseException) -> None:
@@ -168,7 +174,6 @@ class Node:
         alerts = self._alerts(config, statistics, connections, housekeeping)
         topics, publisher = self._system_topics(config, statistics, connections, alerts)
         events = SystemEvents(config, self.logins, self.events, connections, topics, publisher)
-        self._system_events = events
         started.push_async_callback(events.notifications.stop)
         alerts.start()
         started.push_async_callback(alerts.stop)
@@ -189,8 +194,9 @@ class Node:
             alerts=alerts,
             control_document=self._control_document,
         )
-        self._policy = PolicyFollower(self._started_with, engine, self.logins, registry, rest, bridges)
-        self._browser_sessions = BrowserSessions(self.logins, registry, rest)
+        policy = PolicyFollower(self._started_with, engine, self.logins, registry, rest, bridges)
+        browser_sessions = BrowserSessions(self.logins, registry, rest)
+        self._services = Services(policy, browser_sessions, events)
 
         bridges.listeners.add(events.bridge)
         engine.listeners.add(bridges.on_events)
@@ -208,8 +214,8 @@ class Node:
         tasks = TaskSupervisor()
         started.push_async_callback(tasks.stop)
         tasks.start("time limits of sessions", registry.keep_time)
-        tasks.start("policy", self._policy.run)
-        tasks.start("browser sessions", self._browser_sessions.run)
+        tasks.start("policy", policy.run)
+        tasks.start("browser sessions", browser_sessions.run)
         tasks.start("housekeeping", housekeeping.run)
         started.push_async_callback(registry.close_all, _SHUTDOWN)
         started.push_async_callback(self._finish_accepted)
@@ -288,24 +294,24 @@ class Node:
 
     def reload(self, policy: Policy) -> None:
         """Use another policy; `wait_policy` returns when it is applied to what had begun before."""
-        self._policy.reload(policy)
+        self._services.policy.reload(policy)
 
     async def wait_policy(self, version: int) -> None:
         """Wait until the policy of this version, or a later one, is applied to all clients."""
-        await self._policy.wait(version)
+        await self._services.policy.wait(version)
 
     def end_session(self, session: str) -> None:
         """A browser session ended: close what it has opened."""
-        self._browser_sessions.end(session)
+        self._services.browser_sessions.end(session)
 
     def files_read(self, about: dict[str, Any], *, refused: bool) -> None:
         """Files of the configuration were read again, or `refused`.
 
         `about` are the facts, with the `version` of the configuration that followed, or None.
         """
-        self._system_events.files_read(about, refused=refused)
-        if not refused and self._policy.config.reload_bridges == ALL_BRIDGES:
-            self._policy.restart_bridges(about["version"])
+        self._services.system_events.files_read(about, refused=refused)
+        if not refused and self._services.policy.config.reload_bridges == ALL_BRIDGES:
+            self._services.policy.restart_bridges(about["version"])
 
     async def in_use(self) -> list[Using]:
         """What connected clients use."""
