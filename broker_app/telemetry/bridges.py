@@ -69,7 +69,7 @@ def status(statistics: Statistics, report: Facts) -> Facts:
 
 def _flow(statistics: Statistics, flow: Mapping[str, Any]) -> Facts:
     source = flow["source"]
-    there = statistics.is_there(source)
+    there = statistics.exists(source)
     brief = statistics.brief(source) if there else None
     return {
         "queue": flow["queue"],

@@ -37,13 +37,13 @@ class DestinationChanges:
         told = list(islice(self._due, MAX_ROWS))
         for address in told:
             del self._due[address]
-        rows = [self._row(address) for address in told if statistics.is_there(address)]
+        rows = [self._row(address) for address in told if statistics.exists(address)]
         if not rows:
             return None
         return {"time": statistics.head()["time"], "rows": rows, "missed": len(self._due)}
 
     def _grows(self, address: str) -> bool:
-        there = self._statistics.is_there(address)
+        there = self._statistics.exists(address)
         return there and self._statistics.condition(address).state == GROWING
 
     def _row(self, address: str) -> Row:

@@ -326,7 +326,7 @@ class SystemTopics:
         for known in addresses:
             topic = f"{STATS_TOPIC}.{_in_topic(known)}"
             # The list is that of the last pass; since then a destination may have gone.
-            if wanted(topic) and self._statistics.is_there(known):
+            if wanted(topic) and self._statistics.exists(known):
                 entries.append(self._of_destination(topic, known))
         for topic, things in (
             (MADE, self._destinations()),

@@ -6,7 +6,7 @@ import asyncio
 import json
 from typing import Any
 
-from broker_app.telemetry.statistics import NODE_LAYOUT
+from broker_app.telemetry.node_totals import NODE_LAYOUT
 from broker_app.telemetry.timeseries import COLUMNS
 from tests.rest.conftest import Rest
 from tests.rest.test_events import Stream

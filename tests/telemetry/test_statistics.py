@@ -13,7 +13,8 @@ import pytest
 from broker_app.core import commands as c
 from broker_app.core.model import NO_SAMPLES
 from broker_app.telemetry import Statistics
-from broker_app.telemetry.statistics import REST_S, consumer
+from broker_app.telemetry.activity import IDLE_S
+from broker_app.telemetry.statistics import consumer
 from tests.core.stage import Stage
 
 
@@ -205,7 +206,7 @@ def test_the_destination_at_rest_the_longest_gives_its_past_to_an_active_one() -
     watched.tick()
     assert watched.series("/queue/c", 1)["in"] == [None], "nobody gives way who was active just now"
     assert watched.row("/queue/c")["in_rate"] == 1.0
-    watched.tick(REST_S)
+    watched.tick(IDLE_S)
     producer.publish("/queue/b")
     producer.publish("/queue/c")
     watched.tick()
@@ -249,7 +250,7 @@ def test_temporary_queues_leave_nothing_behind() -> None:
         owner.disconnect()
     watched.tick(2)
     assert len(watched.statistics._activity) < 2_000
-    assert not watched.statistics._remembered
+    assert not watched.statistics._activity.histories
 
 
 def test_the_past_of_the_node_has_what_waits_everywhere_and_dead_letters_apart() -> None:

@@ -233,7 +233,7 @@ class _Figures:
         return self._condition(address).state in states.split(",")
 
     def _condition(self, address: str) -> Health:
-        if address.startswith("/topic/") or self._statistics.is_there(address):
+        if address.startswith("/topic/") or self._statistics.exists(address):
             return self._statistics.condition(address)
         return Health(health.IDLE)
 

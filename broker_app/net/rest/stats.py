@@ -83,7 +83,7 @@ class Figures:
             there = [
                 statistics.brief(address)
                 for address in addresses
-                if statistics.is_there(address) and self._may_see(request, address)
+                if statistics.exists(address) and self._may_see(request, address)
             ]
             yield _sse({**statistics.head(), "destinations": there})
         elif not request.access.is_unbound(request.client.identity):
@@ -117,7 +117,7 @@ class Figures:
         if not self._statistics.knows(destination.address):
             raise Refusal("not-found", f"there is no {kind} {destination.name}")
         window = self._statistics.window(destination.address, window_s, step_s)
-        there = self._statistics.is_there(destination.address)
+        there = self._statistics.exists(destination.address)
         return json_reply(
             {
                 "name": destination.name,

@@ -20,7 +20,7 @@ from broker_app.net.rest.openapi.shapes import (
     ref,
     whole,
 )
-from broker_app.telemetry.statistics import NODE_LAYOUT
+from broker_app.telemetry.node_totals import NODE_LAYOUT
 from broker_app.telemetry.timeseries import COLUMNS
 
 _NODE_FIGURES = object_of(
