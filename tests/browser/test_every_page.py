@@ -68,7 +68,7 @@ QUERIES: dict[str, list[str]] = {
     "alerts-remove": ["?name=johns"],
     "audit": ["", "?author=nobody"],
     "comparison": ["?old=1&new=2"],
-    "back": ["?to=1"],
+    "rollback": ["?to=1"],
     "view-save": ["?address=/console/audit/"],
     "welcome": ["", "?step=2", "?step=3"],
 }

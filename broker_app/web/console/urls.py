@@ -69,7 +69,7 @@ urlpatterns = [
     path("bridges/edit", bridges.EditBridge.as_view(), name="bridges-edit"),
     path("bridges/remove", bridges.RemoveBridge.as_view(), name="bridges-remove"),
     path("bridges/one", bridge_page.BridgePage.as_view(), name="bridge"),
-    path("bridges/steer", bridge_page.ControlPage.as_view(), name="bridge-steer"),
+    path("bridges/control", bridge_page.ControlPage.as_view(), name="bridge-control"),
     path("bridges/test", bridge_page.TestPage.as_view(), name="bridge-test"),
     path("bridges/clone", bridge_page.ClonePage.as_view(), name="bridge-clone"),
     path("bridges/orphan/remove", bridge_page.RemoveOrphanPage.as_view(), name="orphan-remove"),
@@ -95,6 +95,6 @@ urlpatterns = [
     path("configuration/versions/", versions.VersionsPage.as_view(), name="versions"),
     path("configuration/versions/<int:number>", versions.VersionPage.as_view(), name="version"),
     path("configuration/comparison", versions.ComparisonPage.as_view(), name="comparison"),
-    path("configuration/back", versions.RollbackPage.as_view(), name="back"),
-    path("configuration/undo", versions.RevertPage.as_view(), name="undo"),
+    path("configuration/rollback", versions.RollbackPage.as_view(), name="rollback"),
+    path("configuration/revert", versions.RevertPage.as_view(), name="revert"),
 ]

@@ -150,7 +150,7 @@ class RevertPage(AdministratorsPage):
                 _("Version %(version)d cannot be reverted on its own: %(why)s.")
                 % {"version": version, "why": why},
             )
-            return redirect(f"{reverse('console:back')}?to={version - 1}")
+            return redirect(f"{reverse('console:rollback')}?to={version - 1}")
         left = "".join(f" {one.kind} {one.key}: {one.why}." for one in done.kept)
         messages.success(
             request,

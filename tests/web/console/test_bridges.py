@@ -152,7 +152,7 @@ def test_without_a_node_the_pages_report_an_unknown_status(inside: Client) -> No
     assert "does not know the status of bridges" in page_of(inside, "/console/bridges/")
     assert "does not know the status of bridges" in page_of(inside, "/console/bridges/one?name=west")
     assert "does not know the status of bridges" in sent(inside, "/console/bridges/test?name=west")
-    assert "does not know the status of bridges" in sent(inside, "/console/bridges/steer?name=west", "retry")
+    assert "does not know the status of bridges" in sent(inside, "/console/bridges/control?name=west", "retry")
 
 
 @pytest.mark.usefixtures("west")
@@ -185,27 +185,27 @@ def test_a_bridge_and_each_flow_are_paused_drained_and_resumed(inside: Client) -
     def spec() -> dict[str, Any]:
         return KINDS["bridges"].read()["west"]
 
-    page = sent(inside, "/console/bridges/steer?name=west", "pause")
+    page = sent(inside, "/console/bridges/control?name=west", "pause")
     assert "Bridge west was changed." in page and spec()["desired"] == "paused"
-    sent(inside, "/console/bridges/steer?name=west", "drain")
+    sent(inside, "/console/bridges/control?name=west", "drain")
     assert spec()["desired"] == "draining"
-    sent(inside, "/console/bridges/steer?name=west", "resume")
-    sent(inside, "/console/bridges/steer?name=west", "pause", queue="orders")
-    sent(inside, "/console/bridges/steer?name=west", "pause", queue="bills")
+    sent(inside, "/console/bridges/control?name=west", "resume")
+    sent(inside, "/console/bridges/control?name=west", "pause", queue="orders")
+    sent(inside, "/console/bridges/control?name=west", "pause", queue="bills")
     assert (spec()["desired"], spec()["paused_queues"]) == ("running", ["orders", "bills"])
-    sent(inside, "/console/bridges/steer?name=west", "resume", queue="orders")
+    sent(inside, "/console/bridges/control?name=west", "resume", queue="orders")
     assert spec()["paused_queues"] == ["bills"]
-    sent(inside, "/console/bridges/steer?name=west", "explode")
-    sent(inside, "/console/bridges/steer?name=west", "drain", queue="bills")
-    page = sent(inside, "/console/bridges/steer?name=west", "pause", queue="q" * 80)
+    sent(inside, "/console/bridges/control?name=west", "explode")
+    sent(inside, "/console/bridges/control?name=west", "drain", queue="bills")
+    page = sent(inside, "/console/bridges/control?name=west", "pause", queue="q" * 80)
     assert "No changes were made" in page
     assert (spec()["desired"], spec()["paused_queues"]) == ("running", ["bills"])
 
 
 @pytest.mark.usefixtures("west")
 def test_a_retry_is_immediate_and_audited(inside: Client, node: AnsweringNode) -> None:
-    assert "The bridge is retrying now." in sent(inside, "/console/bridges/steer?name=west", "retry")
-    sent(inside, "/console/bridges/steer?name=west", "retry", queue="orders")
+    assert "The bridge is retrying now." in sent(inside, "/console/bridges/control?name=west", "retry")
+    sent(inside, "/console/bridges/control?name=west", "retry", queue="orders")
     assert node.retried == [("west", None), ("west", "orders")]
     assert AuditEntry.objects.filter(kind="bridges", key="west", act="retried").count() == 2
 

@@ -20,7 +20,7 @@ def test_a_change_is_reverted_by_the_button_of_its_report(inside: Client) -> Non
     assert (
         f'name="version" value="{version}"' in page and f"/console/configuration/versions/{version}" in page
     )
-    page = sent(inside, "/console/configuration/undo", version=str(version))
+    page = sent(inside, "/console/configuration/revert", version=str(version))
     assert f"Version {version} was reverted." in page
     assert not Rule.objects.exists()
 
@@ -28,7 +28,7 @@ def test_a_change_is_reverted_by_the_button_of_its_report(inside: Client) -> Non
 def test_reverting_an_older_version_shows_a_rollback_first(inside: Client) -> None:
     version = apply(SYSTEM, [Edit("rules", "first", {})]).version
     apply(SYSTEM, [Edit("rules", "second", {})])
-    page = sent(inside, "/console/configuration/undo", version=str(version))
+    page = sent(inside, "/console/configuration/revert", version=str(version))
     assert "later changes depend on it" in page and "second" in page
     assert Rule.objects.count() == 2
 
@@ -40,13 +40,13 @@ def test_a_rollback_is_previewed_and_applied(inside: Client, john: User) -> None
         "users", "john", KINDS["users"].read(["john"])["john"], secrets={"password": "another one!"}
     )
     apply(SYSTEM, [set_password])
-    page = inside.get(f"/console/configuration/back?to={before}").content.decode()
+    page = inside.get(f"/console/configuration/rollback?to={before}").content.decode()
     assert "a comment" in page and "its password stays as it is now" in page
     expected = str(history.newest() - 1)
-    page = sent(inside, f"/console/configuration/back?to={before}", expected=expected)
+    page = sent(inside, f"/console/configuration/rollback?to={before}", expected=expected)
     assert "The configuration has changed in the meantime" in page and Rule.objects.exists()
     page = sent(
-        inside, f"/console/configuration/back?to={before}", expected=str(history.newest()), reason="oh no"
+        inside, f"/console/configuration/rollback?to={before}", expected=str(history.newest()), reason="oh no"
     )
     assert f"rolled back to version {before}" in page and "oh no" in page
     assert not Rule.objects.exists()
@@ -66,8 +66,8 @@ def test_versions_are_listed_shown_and_compared(inside: Client) -> None:
         in inside.get("/console/configuration/comparison?new=99999").content.decode().lower()
     )
     assert inside.get("/console/configuration/versions/99999").status_code == 404
-    assert inside.get("/console/configuration/back?to=99999").status_code == 404
-    assert inside.post("/console/configuration/undo", {"version": "99999"}).status_code == 404
+    assert inside.get("/console/configuration/rollback?to=99999").status_code == 404
+    assert inside.post("/console/configuration/revert", {"version": "99999"}).status_code == 404
 
 
 def test_each_setting_is_shown_with_its_source(inside: Client) -> None:

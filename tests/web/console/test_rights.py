@@ -18,10 +18,10 @@ ADMINISTRATORS_PAGES = (
     ]
     + [
         f"/console/configuration/{place}"
-        for place in ("", "files", "versions/", "comparison", "definitions", "definitions.json", "back")
+        for place in ("", "files", "versions/", "comparison", "definitions", "definitions.json", "rollback")
     ]
     + ["/console/rules/denials", "/console/events/", "/console/audit/", "/console/audit/export"]
-    + [f"/console/bridges/{place}" for place in ("one", "steer", "test", "clone", "orphan/remove")]
+    + [f"/console/bridges/{place}" for place in ("one", "control", "test", "clone", "orphan/remove")]
 )
 
 
@@ -46,7 +46,7 @@ def test_navigation_contains_only_permitted_pages(client: Client, inside: Client
     [
         page
         for page in ADMINISTRATORS_PAGES
-        if not page.endswith(("/back", "/export", "/one", "/steer", "/test", "/clone", "/orphan/remove"))
+        if not page.endswith(("/rollback", "/export", "/one", "/control", "/test", "/clone", "/orphan/remove"))
     ],
 )
 def test_every_page_renders_without_configuration(inside: Client, address: str) -> None:
