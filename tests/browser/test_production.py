@@ -28,7 +28,7 @@ def test_a_queue_is_deleted_only_after_its_whole_name_was_typed(
     page.get_by_role("main").get_by_role("button", name="Delete…").first.click()
     dialog = page.get_by_role("dialog")
     delete = dialog.get_by_role("button", name="Delete", exact=True)
-    field = dialog.get_by_label("This is production")
+    field = dialog.get_by_label("This is a production environment")
     # It would be enabled once the broker has answered what would be deleted.
     expect(dialog.get_by_role("status")).to_have_text("It can be deleted now.")
     expect(delete).to_be_disabled()
