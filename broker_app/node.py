@@ -30,7 +30,7 @@ from broker_app.listeners import Listeners
 from broker_app.net.auth.login import Identity, Logins
 from broker_app.net.operator_audit import Acts
 from broker_app.net.policy.access import Access
-from broker_app.net.policy.active_use import Using, in_use
+from broker_app.net.policy.active_use import ActiveUse, in_use
 from broker_app.net.policy.decisions import Decisions
 from broker_app.net.policy.policy import Policy
 from broker_app.net.rest import RestLimits, RestPlane
@@ -313,7 +313,7 @@ class Node:
         if not refused and self._services.policy.config.reload_bridges == ALL_BRIDGES:
             self._services.policy.restart_bridges(about["version"])
 
-    async def in_use(self) -> list[Using]:
+    async def in_use(self) -> list[ActiveUse]:
         """What connected clients use."""
         return await in_use(self.registry)
 

@@ -80,7 +80,7 @@ def _value(setting: Setting, text: str) -> Any:
             return next((choice for choice in setting.choices if choice.lower() == text.lower()), text)
         return setting.kind(text)
     except (KeyError, ValueError):
-        wrong = setting.wrong(text) if setting.kind is not str else "is wrong"
+        wrong = setting.error_in(text) if setting.kind is not str else "is wrong"
         raise Failure(USAGE, f"{setting.name}: {text!r} {wrong}") from None
 
 

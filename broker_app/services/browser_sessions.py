@@ -34,7 +34,7 @@ class BrowserSessions:
         while True:
             await asyncio.sleep(_CHECK_S)
             try:
-                ended = await self._logins.sessions_over([*self._logins.present(), *self._rest.waiting()])
+                ended = await self._logins.ended_sessions([*self._logins.present(), *self._rest.waiting()])
             except Exception as error:  # of the configuration database; the next round tries again
                 log.warning("cannot check browser sessions: %s", error)
                 continue

@@ -60,7 +60,7 @@ class PasswordAuthentication(BasicAuthentication):
         try:
             found = super().authenticate_credentials(userid, password, request)
             if node is not None:
-                node.loop.call_soon_threadsafe(node.logins.believe, userid, password)
+                node.loop.call_soon_threadsafe(node.logins.cache_password, userid, password)
             return found
         except AuthenticationFailed:
             refusal = slowed(request)

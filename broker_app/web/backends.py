@@ -7,15 +7,15 @@ from django.contrib.auth.models import User
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest
 
-from broker_app.net.auth.login_throttle import Guesses, Places, Slowed
+from broker_app.net.auth.login_throttle import LoginThrottle, Slowed, VerificationSlots
 
 #: how Django names the way in by password, where there are several
 PASSWORD = "broker_app.web.backends.PatientBackend"
 
 #: of this process: whoever guesses at the console and over STOMP is counted once
-GUESSES = Guesses()
+LOGIN_THROTTLE = LoginThrottle()
 #: each holds a thread
-_PLACES = Places(32)
+_SLOTS = VerificationSlots(32)
 
 
 class PatientBackend(ModelBackend):
@@ -32,13 +32,13 @@ class PatientBackend(ModelBackend):
             return super().authenticate(request, username, password, **kwargs)
         address = request.META.get("REMOTE_ADDR", "")
         try:
-            GUESSES.admit(username, address)
-            with _PLACES.taken(address), GUESSES.looking(username, address):
+            LOGIN_THROTTLE.admit(username, address)
+            with _SLOTS.taken(address), LOGIN_THROTTLE.verifying(username, address):
                 user = super().authenticate(request, username, password, **kwargs)
                 if user is None:
-                    GUESSES.wrong(username, address, password or "")
+                    LOGIN_THROTTLE.wrong(username, address, password or "")
                 else:
-                    GUESSES.right(username, address)
+                    LOGIN_THROTTLE.right(username, address)
                 return user
         except Slowed as refusal:
             request.mom_slowed = refusal  # type: ignore[attr-defined]

@@ -29,7 +29,7 @@ class FirstPassword:
         if admin is None or not admin.check_password(password):
             self._forget()
             return None
-        backends.GUESSES.heard_right = self._heard
+        backends.LOGIN_THROTTLE.on_success = self._heard
         return password
 
     def _heard(self, account: str) -> None:

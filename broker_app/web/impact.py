@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
-from broker_app.net.policy.active_use import Using
+from broker_app.net.policy.active_use import ActiveUse
 from broker_app.net.policy.decisions import Decided
 from broker_app.rules.decision import Decision
 from broker_app.rules.event import SEND, Event
@@ -39,7 +39,7 @@ def impact(
     now: Decider,
     then: Decider,
     decided: Iterable[Decided],
-    connected: Sequence[Using],
+    connected: Sequence[ActiveUse],
     clock: Callable[[], float] = time.monotonic,
 ) -> dict[str, Any]:
     """`now` and `then` decide the same events. Counts are of decisions, lists of different events.
@@ -154,7 +154,9 @@ def rule_of(name: str, said: Said, source: str = "") -> Rule:
     return Rule(name, said["effect"], said["conditions"], tuple(said["users"]), tuple(said["groups"]), source)
 
 
-def _uses(rows: Sequence[Decided], connected: Iterable[Using]) -> Iterator[tuple[Using, Iterable[Event]]]:
+def _uses(
+    rows: Sequence[Decided], connected: Iterable[ActiveUse]
+) -> Iterator[tuple[ActiveUse, Iterable[Event]]]:
     """Each connection with what it uses: what it subscribed to, and has sent to since it came."""
     sent: defaultdict[Hashable, list[Decided]] = defaultdict(list)
     for row in rows:

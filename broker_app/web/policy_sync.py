@@ -16,7 +16,7 @@ from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from rest_framework.request import Request
 
-from broker_app.net.policy.active_use import Using
+from broker_app.net.policy.active_use import ActiveUse
 from broker_app.net.policy.decisions import Decisions
 from broker_app.net.rest.refusals import Refusal
 from broker_app.remote import Remote
@@ -49,7 +49,7 @@ class Node(Protocol):
 
     async def wait_policy(self, version: int) -> None: ...
 
-    async def in_use(self) -> list[Using]: ...
+    async def in_use(self) -> list[ActiveUse]: ...
 
     async def list_bridges(self) -> dict[str, Any]: ...
 

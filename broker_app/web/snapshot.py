@@ -136,7 +136,7 @@ def make_logins(anonymous: bool) -> Logins:
         session_user,
         session_cookie=settings.SESSION_COOKIE_NAME,
         dummy_hash=make_password("of nobody"),
-        guesses=backends.GUESSES,
+        throttle=backends.LOGIN_THROTTLE,
     )
 
 

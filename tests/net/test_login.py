@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from broker_app.net.auth.login import ANONYMOUS, Identity, Logins
-from broker_app.net.auth.login_throttle import Guesses, Slowed
+from broker_app.net.auth.login_throttle import LoginThrottle, Slowed
 from broker_app.net.policy.policy import Policy, TokenFacts, UserFacts
 from tests.support.clock import Clock
 
@@ -117,7 +117,7 @@ async def test_a_wrong_password_is_refused_from_memory_for_a_while(
 async def test_a_program_that_repeats_a_wrong_password_for_hours_locks_nobody_out(
     verify: Verifier, clock: Clock
 ) -> None:
-    logins = Logins(policy(), verify, failure_delay_s=0.0, guesses=Guesses(clock), clock=clock)
+    logins = Logins(policy(), verify, failure_delay_s=0.0, throttle=LoginThrottle(clock), clock=clock)
     for _ in range(3 * 3600 // 31):
         assert await logins.authenticate("john", "of before", "10.0.0.1") is None
         clock.now += 31
@@ -250,8 +250,8 @@ async def test_the_same_wrong_password_counts_once(logins: Logins, verify: Verif
 async def test_guesses_that_come_together_are_no_more_than_those_one_after_another(
     logins: Logins, verify: Verifier
 ) -> None:
-    guesses = (logins.authenticate("john", f"guess {n}", "10.0.0.1") for n in range(100))
-    answers = await asyncio.gather(*guesses, return_exceptions=True)
+    throttle = (logins.authenticate("john", f"guess {n}", "10.0.0.1") for n in range(100))
+    answers = await asyncio.gather(*throttle, return_exceptions=True)
     assert all(answer is None or isinstance(answer, Slowed) for answer in answers)
     assert verify.calls <= 6
 

@@ -5,7 +5,13 @@ from contextlib import ExitStack
 
 import pytest
 
-from broker_app.net.auth.login_throttle import _REMEMBERED, Guesses, Places, Slowed, place_of
+from broker_app.net.auth.login_throttle import (
+    _REMEMBERED,
+    LoginThrottle,
+    Slowed,
+    VerificationSlots,
+    network_of,
+)
 from tests.support.clock import Clock
 
 
@@ -15,13 +21,13 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def guesses(clock: Clock) -> Guesses:
-    return Guesses(clock)
+def throttle(clock: Clock) -> LoginThrottle:
+    return LoginThrottle(clock)
 
 
-def wait_s(guesses: Guesses, account: str, address: str) -> int:
+def wait_s(throttle: LoginThrottle, account: str, address: str) -> int:
     try:
-        guesses.admit(account, address)
+        throttle.admit(account, address)
     except Slowed as slowed:
         return slowed.wait_s
     return 0
@@ -30,97 +36,99 @@ def wait_s(guesses: Guesses, account: str, address: str) -> int:
 _GUESSED = itertools.count()
 
 
-def guess(guesses: Guesses, account: str, address: str, times: int = 1) -> int:
+def guess(throttle: LoginThrottle, account: str, address: str, times: int = 1) -> int:
     """Guesses as long as it is let; how often it was."""
     for made in range(times):
-        if wait_s(guesses, account, address):
+        if wait_s(throttle, account, address):
             return made
-        guesses.wrong(account, address, f"guess {next(_GUESSED)}")
+        throttle.wrong(account, address, f"guess {next(_GUESSED)}")
     return times
 
 
-def test_after_five_wrong_passwords_an_account_rests_at_that_address(guesses: Guesses, clock: Clock) -> None:
-    assert guess(guesses, "john", "10.0.0.1", 100) == 5
-    assert wait_s(guesses, "john", "10.0.0.1") == 60
+def test_after_five_wrong_passwords_an_account_rests_at_that_address(
+    throttle: LoginThrottle, clock: Clock
+) -> None:
+    assert guess(throttle, "john", "10.0.0.1", 100) == 5
+    assert wait_s(throttle, "john", "10.0.0.1") == 60
     clock.now += 59.5
-    assert wait_s(guesses, "john", "10.0.0.1") == 1
+    assert wait_s(throttle, "john", "10.0.0.1") == 1
     clock.now += 1
-    assert wait_s(guesses, "john", "10.0.0.1") == 0
+    assert wait_s(throttle, "john", "10.0.0.1") == 0
 
 
-def test_the_rest_doubles_up_to_a_quarter_of_an_hour(guesses: Guesses, clock: Clock) -> None:
-    guess(guesses, "john", "10.0.0.1", 5)
+def test_the_rest_doubles_up_to_a_quarter_of_an_hour(throttle: LoginThrottle, clock: Clock) -> None:
+    guess(throttle, "john", "10.0.0.1", 5)
     rests = []
     for _ in range(9):
-        rest = wait_s(guesses, "john", "10.0.0.1")
+        rest = wait_s(throttle, "john", "10.0.0.1")
         rests.append(rest)
         clock.now += rest
-        guess(guesses, "john", "10.0.0.1")
+        guess(throttle, "john", "10.0.0.1")
     assert rests == sorted(rests)
     assert (rests[0], rests[-1]) == (60, 900)
 
 
-def test_a_right_password_clears_the_account(guesses: Guesses) -> None:
-    guess(guesses, "john", "10.0.0.1", 4)
-    guesses.right("john", "10.0.0.1")
-    assert guess(guesses, "john", "10.0.0.1", 100) == 5
+def test_a_right_password_clears_the_account(throttle: LoginThrottle) -> None:
+    guess(throttle, "john", "10.0.0.1", 4)
+    throttle.right("john", "10.0.0.1")
+    assert guess(throttle, "john", "10.0.0.1", 100) == 5
 
 
-def test_nobody_locks_an_account_at_another_address(guesses: Guesses, clock: Clock) -> None:
+def test_nobody_locks_an_account_at_another_address(throttle: LoginThrottle, clock: Clock) -> None:
     for last in range(1, 200):
-        guess(guesses, "john", f"10.0.1.{last}", 5)
+        guess(throttle, "john", f"10.0.1.{last}", 5)
         clock.now += 1
-    assert 0 < wait_s(guesses, "john", "10.0.0.2") <= 5
+    assert 0 < wait_s(throttle, "john", "10.0.0.2") <= 5
     clock.now += 5
-    assert wait_s(guesses, "john", "10.0.0.2") == 0
+    assert wait_s(throttle, "john", "10.0.0.2") == 0
 
 
 def test_an_account_under_attack_takes_one_try_in_a_while_from_wherever(
-    guesses: Guesses, clock: Clock
+    throttle: LoginThrottle, clock: Clock
 ) -> None:
     for last in range(1, 9):
-        guess(guesses, "john", f"10.0.1.{last}", 5)
+        guess(throttle, "john", f"10.0.1.{last}", 5)
     tried = 0
     for second in range(600):
-        tried += guess(guesses, "john", f"10.1.{second % 250}.1", 5)
+        tried += guess(throttle, "john", f"10.1.{second % 250}.1", 5)
         clock.now += 1
     assert 100 <= tried <= 130
 
 
 def test_where_an_account_has_logged_in_before_it_is_not_slowed_by_others(
-    guesses: Guesses, clock: Clock
+    throttle: LoginThrottle, clock: Clock
 ) -> None:
-    guesses.right("john", "10.0.0.2")
+    throttle.right("john", "10.0.0.2")
     for last in range(1, 100):
-        guess(guesses, "john", f"10.0.1.{last}", 5)
+        guess(throttle, "john", f"10.0.1.{last}", 5)
         clock.now += 5
-    assert wait_s(guesses, "john", "10.0.0.2") == 0
+    assert wait_s(throttle, "john", "10.0.0.2") == 0
 
 
-def test_an_address_that_tries_many_accounts_rests(guesses: Guesses, clock: Clock) -> None:
-    tried = sum(guess(guesses, f"user{number}", "10.0.0.1") for number in range(200))
+def test_an_address_that_tries_many_accounts_rests(throttle: LoginThrottle, clock: Clock) -> None:
+    tried = sum(guess(throttle, f"user{number}", "10.0.0.1") for number in range(200))
     assert tried == 50
-    assert wait_s(guesses, "somebody", "10.0.0.1") == 60
-    assert wait_s(guesses, "somebody", "10.0.0.2") == 0
+    assert wait_s(throttle, "somebody", "10.0.0.1") == 60
+    assert wait_s(throttle, "somebody", "10.0.0.2") == 0
     clock.now += 60
-    assert wait_s(guesses, "somebody", "10.0.0.1") == 0
+    assert wait_s(throttle, "somebody", "10.0.0.1") == 0
 
 
-def test_what_was_long_ago_does_not_count(guesses: Guesses, clock: Clock) -> None:
+def test_what_was_long_ago_does_not_count(throttle: LoginThrottle, clock: Clock) -> None:
     for _ in range(20):
-        assert guess(guesses, "john", "10.0.0.1", 2) == 2
+        assert guess(throttle, "john", "10.0.0.1", 2) == 2
         clock.now += 3600
 
 
-def test_memory_is_bounded_whatever_is_tried(guesses: Guesses) -> None:
+def test_memory_is_bounded_whatever_is_tried(throttle: LoginThrottle) -> None:
     for number in range(_REMEMBERED + 100):
         address = f"10.{number >> 16}.{number >> 8 & 255}.{number & 255}"
-        guesses.wrong(f"user{number}" + "x" * 10_000, address, "guess")
-        guesses.right(f"user{number}", "10.0.0.1")
-    sizes = [len(counts._known) for counts in (guesses._pairs, guesses._places, guesses._accounts)]
+        throttle.wrong(f"user{number}" + "x" * 10_000, address, "guess")
+        throttle.right(f"user{number}", "10.0.0.1")
+    sizes = [len(counts._known) for counts in (throttle._pairs, throttle._addresses, throttle._accounts)]
     assert sizes == [_REMEMBERED] * 3
-    assert len(guesses._familiar) == _REMEMBERED
-    assert max(len(name) for name in guesses._accounts._known) == 150
+    assert len(throttle._familiar) == _REMEMBERED
+    assert max(len(name) for name in throttle._accounts._known) == 150
 
 
 @pytest.mark.parametrize(
@@ -135,38 +143,40 @@ def test_memory_is_bounded_whatever_is_tried(guesses: Guesses) -> None:
     ],
 )
 def test_an_ipv6_network_is_one_address(address: str, place: str) -> None:
-    assert place_of(address) == place
+    assert network_of(address) == place
 
 
-def test_a_wrong_password_that_is_repeated_locks_no_account(guesses: Guesses, clock: Clock) -> None:
+def test_a_wrong_password_that_is_repeated_locks_no_account(throttle: LoginThrottle, clock: Clock) -> None:
     for _ in range(40):
-        assert wait_s(guesses, "bridge", "10.0.0.1") == 0
-        guesses.wrong("bridge", "10.0.0.1", "the password of before")
+        assert wait_s(throttle, "bridge", "10.0.0.1") == 0
+        throttle.wrong("bridge", "10.0.0.1", "the password of before")
         clock.now += 31
-    assert guess(guesses, "bridge", "10.0.0.1", 100) == 5  # its one count has melted
+    assert guess(throttle, "bridge", "10.0.0.1", 100) == 5  # its one count has melted
 
 
-def test_repeating_many_wrong_passwords_counts_each_of_them(guesses: Guesses) -> None:
+def test_repeating_many_wrong_passwords_counts_each_of_them(throttle: LoginThrottle) -> None:
     made = 0
     for number in range(100):
-        if wait_s(guesses, "john", "10.0.0.1"):
+        if wait_s(throttle, "john", "10.0.0.1"):
             break
-        guesses.wrong("john", "10.0.0.1", f"one of three {number % 3}")
-        guesses.wrong("john", "10.0.0.1", f"new {number}")
+        throttle.wrong("john", "10.0.0.1", f"one of three {number % 3}")
+        throttle.wrong("john", "10.0.0.1", f"new {number}")
         made += 1
     assert made <= 5
 
 
-def test_what_is_repeated_from_an_address_costs_it_no_more_than_guessing_does(guesses: Guesses) -> None:
+def test_what_is_repeated_from_an_address_costs_it_no_more_than_guessing_does(
+    throttle: LoginThrottle,
+) -> None:
     looks = 0
-    while not wait_s(guesses, "bridge", "10.0.0.1") and looks < 1000:
-        guesses.wrong("bridge", "10.0.0.1", "the password of before")
+    while not wait_s(throttle, "bridge", "10.0.0.1") and looks < 1000:
+        throttle.wrong("bridge", "10.0.0.1", "the password of before")
         looks += 1
     assert looks == 50
 
 
 def test_one_address_takes_a_quarter_of_the_places_and_others_log_in() -> None:
-    places, theirs = Places(8), ExitStack()
+    places, theirs = VerificationSlots(8), ExitStack()
     with theirs:
         for port in range(2):
             theirs.enter_context(places.taken(f"2001:db8::{port}"))
@@ -179,7 +189,7 @@ def test_one_address_takes_a_quarter_of_the_places_and_others_log_in() -> None:
 
 
 def test_no_more_than_all_places_are_taken() -> None:
-    places = Places(4)
+    places = VerificationSlots(4)
     with ExitStack() as theirs:
         for number in range(4):
             theirs.enter_context(places.taken(f"192.0.2.{number}"))

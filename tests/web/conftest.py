@@ -4,16 +4,16 @@ import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 
-from broker_app.net.auth.login_throttle import Guesses
+from broker_app.net.auth.login_throttle import LoginThrottle
 from broker_app.web import actions, backends
 from broker_app.web.actions import SYSTEM
 
 
 @pytest.fixture(autouse=True)
-def guesses(monkeypatch: pytest.MonkeyPatch) -> Guesses:
+def guesses(monkeypatch: pytest.MonkeyPatch) -> LoginThrottle:
     """The wrong passwords of one test alone."""
-    fresh = Guesses()
-    monkeypatch.setattr(backends, "GUESSES", fresh)
+    fresh = LoginThrottle()
+    monkeypatch.setattr(backends, "LOGIN_THROTTLE", fresh)
     return fresh
 
 

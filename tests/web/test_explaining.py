@@ -111,7 +111,10 @@ def test_what_is_left_out_is_not_known(ask: Ask) -> None:
 
 def test_an_administrator_may_do_all_but_what_is_the_brokers_own(ask: Ask) -> None:
     found = ask(user="admin", deed="POST", destination="queue:orders").body
-    assert (found["allowed"], found["decided_by"]) == (True, "admin is an administrator, who may do all")
+    assert (found["allowed"], found["decided_by"]) == (
+        True,
+        "admin is an administrator, who may do everything",
+    )
     assert (found["steps"], found["rule"], found["not_reached"]) == ([], None, 5)
     found = ask(user="admin", deed="POST", destination="topic:$mom.events").body
     assert (found["allowed"], found["decided_by"]) == (False, "the broker")

@@ -2,7 +2,7 @@
 
 import itertools
 
-from broker_app.net.policy.active_use import Using
+from broker_app.net.policy.active_use import ActiveUse
 from broker_app.net.policy.decisions import Decided
 from broker_app.rules.event import Event
 from broker_app.rules.rule import Rule
@@ -27,8 +27,8 @@ def receives(user: str, queue: str) -> Event:
     return Event(user, method="GET", queue=queue, **FACTS)  # type: ignore[arg-type]
 
 
-def connected(user: str, since_s: float, *events: Event) -> Using:
-    return Using(f"of-{user}", Event(user, **FACTS), since_s, events)  # type: ignore[arg-type]
+def connected(user: str, since_s: float, *events: Event) -> ActiveUse:
+    return ActiveUse(f"of-{user}", Event(user, **FACTS), since_s, events)  # type: ignore[arg-type]
 
 
 def test_decisions_that_stay_and_that_would_turn_are_counted_and_the_turning_ones_told() -> None:

@@ -17,7 +17,7 @@ from rest_framework.request import Request
 
 from broker_app.models import AuditEntry
 from broker_app.net.auth.login import Logins
-from broker_app.net.auth.login_throttle import LOOKS, Places
+from broker_app.net.auth.login_throttle import MAX_VERIFICATIONS, VerificationSlots
 from broker_app.net.policy.policy import Policy
 from broker_app.web import actions, backends
 from broker_app.web.authentication import PasswordAuthentication
@@ -84,15 +84,15 @@ def test_guesses_that_come_together_are_counted_as_those_that_come_one_by_one(ad
 
     with ThreadPoolExecutor(20) as pool:
         looked_at = sum(pool.map(is_looked_at, range(20)))
-    assert 5 <= looked_at <= 5 + LOOKS - 1
+    assert 5 <= looked_at <= 5 + MAX_VERIFICATIONS - 1
 
 
 @pytest.mark.django_db(transaction=True)
 def test_an_address_whose_passwords_wait_keeps_no_other_out(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(backends, "_PLACES", Places(8))
-    with backends._PLACES.taken("127.0.0.1"), backends._PLACES.taken("127.0.0.1"):
+    monkeypatch.setattr(backends, "_SLOTS", VerificationSlots(8))
+    with backends._SLOTS.taken("127.0.0.1"), backends._SLOTS.taken("127.0.0.1"):
         assert client.post("/login/", RIGHT).status_code == 429
         elsewhere = Client(REMOTE_ADDR="192.0.2.1")
         assert elsewhere.post("/login/", RIGHT).status_code == 302

@@ -1,1 +1,1 @@
-"""Authentication: from credentials to an identity, and the slowing of guesses."""
+"""Authentication: from credentials to an identity, and the login throttle."""

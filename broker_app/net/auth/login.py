@@ -1,8 +1,8 @@
-"""Login: from credentials to an Identity, against the policy in memory.
+"""Authentication of clients against the policy in memory.
 
-Tokens are looked up. A password costs one Argon2 verification in a thread; its outcome is then
-remembered under a keyed hash, so that a client that connects again costs a microsecond. No password
-and no cookie is kept.
+Tokens are looked up by their digest. A password costs one Argon2 verification in a thread. The result is
+cached under a keyed hash, so that a client that reconnects costs a microsecond. No password and no cookie is
+kept.
 """
 
 import asyncio
@@ -15,13 +15,13 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from broker_app.net.auth.login_throttle import LOOKS, Guesses, Places, Slowed
+from broker_app.net.auth.login_throttle import MAX_VERIFICATIONS, LoginThrottle, Slowed, VerificationSlots
 from broker_app.net.policy.policy import Policy, UserFacts
 
 _Key = TypeVar("_Key")
 _Value = TypeVar("_Value")
 
-# Verifications that may wait. Beyond it we are under attack, and honest clients have cached logins or tokens.
+# Verifications that may wait. More of them are an attack; honest clients have cached logins or tokens.
 _WAITING = 256
 _REMEMBERED = 10_000
 
@@ -32,8 +32,8 @@ _COOKIE_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Who a client is: a user, and the name of the token that stood in for the password, if one did. What a
-    browser `session` opened ends with it; rights are the same in all sessions."""
+    """An authenticated user, with the name of the token that was used instead of the password, if any.
+    Connections opened from a browser `session` end with it; rights are the same in all sessions."""
 
     user: str
     token: str | None = None
@@ -44,11 +44,11 @@ ANONYMOUS = Identity("anonymous")
 
 
 class Logins:
-    """Decides who a client is. Belongs to the loop it is used on.
+    """Authenticates clients. Belongs to one event loop.
 
-    `verify(password, password_hash)` says whether they match and `session_user(session_key)` names
-    the user of a browser session; both may block and are run in threads. `dummy_hash` is a hash of
-    nobody's password, of the usual cost.
+    `verify(password, password_hash)` returns True if they match. `session_user(session_key)` returns the user
+    of a browser session. Both may block and are run in threads. `dummy_hash` is a hash of the usual cost that
+    matches no password.
     """
 
     def __init__(
@@ -60,20 +60,20 @@ class Logins:
         session_cookie: str = "sessionid",
         dummy_hash: str = "",
         failure_delay_s: float = 1.0,
-        guesses: Guesses | None = None,
+        throttle: LoginThrottle | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._policy = policy
         self._tokens = _names(policy)
-        #: who logged in by what the policy before had, and this one has no longer
+        #: identities whose password or token the current policy has replaced
         self._replaced: frozenset[Identity] = frozenset()
         self._verify = verify
         self._session_user = session_user
         self._session_cookie = session_cookie
         self._dummy_hash = dummy_hash
         self._failure_delay_s = failure_delay_s
-        self._guesses = guesses or Guesses()
-        self._places = Places(_WAITING)
+        self._throttle = throttle or LoginThrottle()
+        self._slots = VerificationSlots(_WAITING)
         self._clock = clock
         self._key = secrets.token_bytes(32)
         self._good: dict[bytes, tuple[float, Identity]] = {}
@@ -82,10 +82,10 @@ class Logins:
         #: browser sessions that have ended
         self._ended: dict[str, None] = {}
         self._running: dict[bytes, asyncio.Task[bool | None]] = {}
-        self._threads = asyncio.Semaphore(LOOKS)
-        #: when tokens were used since somebody took note of it
+        self._threads = asyncio.Semaphore(MAX_VERIFICATIONS)
+        #: when tokens were used since the last `take_used`
         self._used: dict[bytes, float] = {}
-        #: who is connected now
+        #: returns the identities that are connected now
         self.present: Callable[[], Iterable[Identity]] = tuple
 
     @property
@@ -93,36 +93,36 @@ class Logins:
         return self._policy
 
     def reload(self, policy: Policy) -> None:
-        """Takes over a new policy at once. Good passwords stay remembered for who has the same one still: a
-        change of something else costs nobody a verification. All else is forgotten."""
+        """Apply a new policy at once. Verified passwords stay cached for users whose password is unchanged;
+        the other caches are cleared."""
         self._replaced = _replaced(self._policy, policy)
         self._policy = policy
         self._tokens = _names(policy)
         self._bad.clear()
         self._cookies.clear()
 
-    def still_known(self, identity: Identity) -> bool:
-        """Whether somebody who logged in under a former policy could do so under this one."""
+    def is_known(self, identity: Identity) -> bool:
+        """Return True if a client that logged in under a former policy could do so under this one."""
         if identity == ANONYMOUS:
             return self._policy.anonymous
         if identity.user not in self._policy.users:
             return False
         return identity.token is None or (identity.user, identity.token) in self._tokens
 
-    def goes_on(self, identity: Identity) -> bool:
-        """Whether a login goes on: not where its password or token was replaced, or its browser session has
-        ended."""
+    def is_valid(self, identity: Identity) -> bool:
+        """Return True if a login is still valid: neither was its password or token replaced, nor has its
+        browser session ended."""
         if identity.session is not None and identity.session in self._ended:
             return False
-        return identity not in self._replaced and self.still_known(identity)
+        return identity not in self._replaced and self.is_known(identity)
 
     def end_session(self, session: str) -> None:
-        """A browser session is over; its key does not come back."""
+        """End a browser session; its key is never used again."""
         _remember(self._ended, session, None)
         self._cookies.pop(self._digest("", session), None)
 
-    async def sessions_over(self, identities: Iterable[Identity]) -> list[str]:
-        """The browser sessions of these that are over: expired, or ended by another process."""
+    async def ended_sessions(self, identities: Iterable[Identity]) -> list[str]:
+        """Return the browser sessions of the identities that expired or were ended by another process."""
         users = {one.session: one.user for one in identities if one.session is not None}
         return [
             session
@@ -131,7 +131,8 @@ class Logins:
         ]
 
     def anonymous(self) -> Identity | None:
-        """The identity of a client that shows no credentials, where the policy has one."""
+        """The identity of a client without credentials; None if the policy does not allow anonymous
+        clients."""
         return ANONYMOUS if self._policy.anonymous else None
 
     def bearer(self, token: str) -> Identity | None:
@@ -144,12 +145,12 @@ class Logins:
         return Identity(facts.user, facts.name) if facts.user in self._policy.users else None
 
     def used(self, digest: bytes) -> None:
-        """A token was shown just now."""
+        """Record that a token was used now."""
         self._used[digest] = self._clock()
 
     def take_used(self) -> dict[bytes, float]:
-        """When tokens (by digest) were used, seconds of the epoch, since the last call; those of connections
-        that are open are used now."""
+        """Return when tokens (by digest) were used since the last call, in seconds since the epoch. Tokens of
+        open connections count as used now."""
         used, self._used = self._used, {}
         connected = {(one.user, one.token) for one in self.present() if one.token is not None}
         if connected:
@@ -160,11 +161,11 @@ class Logins:
         return used
 
     def certified(self, names: Iterable[str]) -> Identity | None:
-        """The user who is called like one of the names in an accepted client certificate, if there is one."""
+        """The user that has one of the names in an accepted client certificate; None if there is none."""
         return next((Identity(name) for name in names if name in self._policy.users), None)
 
     def cached(self, login: str, passcode: str) -> Identity | None:
-        """The answer when it is known without waiting. None says nothing: ask `authenticate` then."""
+        """The identity if it is known without waiting. None means unknown: use `authenticate` then."""
         if login == "token":
             return self.bearer(passcode)
         if not login and not passcode:
@@ -174,7 +175,7 @@ class Logins:
         return known[1] if known is not None and known[0] > self._clock() else None
 
     async def authenticate(self, login: str, passcode: str, address: str = "") -> Identity | None:
-        """Who comes with this login and passcode from an address; None refuses, and takes its time to say so.
+        """Authenticate a client; returns None on failure, after a delay that slows down guessing.
 
         A login `token` has a token as its passcode; no login and no passcode is the anonymous user. Raises
         Slowed after too many wrong passwords.
@@ -190,7 +191,7 @@ class Logins:
     async def authenticate_cookie(self, header: str) -> Identity | None:
         """The user of the browser session in a Cookie header; None without a valid one.
 
-        Trust it only for requests of our own pages (`net.origin`): browsers send cookies along from anywhere.
+        Use it only for requests of our own pages (`origin_check`): browsers send cookies from any page.
         """
         session = _cookie(header, self._session_cookie)
         if session is None:
@@ -208,17 +209,17 @@ class Logins:
         if not login or login == "token":
             return None
         digest = self._digest(login, passcode)
-        # The same wrong password again teaches nobody anything: a program that was not told the new one is
-        # not locked out for it.
+        # Repeating the same wrong password is no guessing: a program that still has the old one is not locked
+        # out for it.
         if self._bad.get(digest, 0.0) <= self._clock():
-            self._guesses.admit(login, address)
+            self._throttle.admit(login, address)
         while True:
             if self._bad.get(digest, 0.0) > self._clock():
                 return None
             policy = self._policy
             facts = policy.users.get(login)
             right = await self._verified(digest, passcode, facts, login, address)
-            # A policy that came meanwhile may have another password for this user, or no such user.
+            # A policy that was loaded meanwhile may have another password for this user, or no such user.
             if policy is self._policy:
                 break
         if right is None:
@@ -226,16 +227,16 @@ class Logins:
         if not right or facts is None:
             _remember(self._bad, digest, self._clock() + _BAD_S)
             return None
-        self._guesses.right(login, address)
-        return self._believe(facts, passcode)
+        self._throttle.right(login, address)
+        return self._cache_password(facts, passcode)
 
-    def believe(self, login: str, passcode: str) -> None:
-        """Remembers a password that was found right elsewhere, if the policy knows the user."""
+    def cache_password(self, login: str, passcode: str) -> None:
+        """Cache a password that was verified elsewhere, if the policy has the user."""
         facts = self._policy.users.get(login)
         if facts is not None:
-            self._believe(facts, passcode)
+            self._cache_password(facts, passcode)
 
-    def _believe(self, facts: UserFacts, passcode: str) -> Identity:
+    def _cache_password(self, facts: UserFacts, passcode: str) -> Identity:
         identity = Identity(facts.name)
         good = self._good_digest(facts, passcode)
         _remember(self._good, good, (self._clock() + _GOOD_S, identity))
@@ -244,54 +245,54 @@ class Logins:
     async def _verified(
         self, digest: bytes, passcode: str, facts: UserFacts | None, login: str, address: str
     ) -> bool | None:
-        """Whether they match, verified once for all who ask meanwhile; None when it was not looked at."""
+        """Return whether they match, verified once for all concurrent logins; None if it was not verified."""
         password_hash = facts.password_hash if facts is not None else self._dummy_hash
         key = digest + password_hash.encode()
         task = self._running.get(key)
         if task is None:
             place = ExitStack()
-            place.enter_context(self._places.taken(address))
+            place.enter_context(self._slots.taken(address))
             verifying = self._verify_in_thread(passcode, password_hash, facts is not None, login, address)
             task = asyncio.create_task(verifying)
             self._running[key] = task
             task.add_done_callback(lambda _: self._running.pop(key))
             task.add_done_callback(lambda _: place.close())
-        # Shielded: a client that goes away must not take the answer from the others.
+        # Shielded: a client that disconnects must not cancel the verification of the others.
         return await asyncio.shield(task)
 
     async def _verify_in_thread(
         self, passcode: str, password_hash: str, known: bool, login: str, address: str
     ) -> bool | None:
-        def look() -> bool | None:
+        def verify() -> bool | None:
             try:
-                with self._guesses.looking(login, address):
+                with self._throttle.verifying(login, address):
                     right = self._verify(passcode, password_hash) and known
                     if not right:
-                        self._guesses.wrong(login, address, passcode)
+                        self._throttle.wrong(login, address, passcode)
                     return right
-            except Slowed:  # others of those who waited together were wrong
+            except Slowed:  # others that waited at the same time were wrong
                 return None
 
         async with self._threads:
-            return await asyncio.to_thread(look)
+            return await asyncio.to_thread(verify)
 
     def _good_digest(self, facts: UserFacts, passcode: str) -> bytes:
-        """Under which it is remembered that this password fits what the policy says of the user."""
+        """The key under which a password that matches the user's hash in the policy is cached."""
         return self._digest(f"{len(facts.name)}:{facts.name}{facts.password_hash}", passcode)
 
     def _digest(self, login: str, secret: str) -> bytes:
-        # The length keeps ("ab", "c") and ("a", "bc") apart. "surrogatepass" takes any str there is.
+        # The length keeps ("ab", "c") and ("a", "bc") apart. "surrogatepass" encodes every str.
         text = f"{len(login)}:{login}{secret}".encode("utf-8", "surrogatepass")
         return hmac.digest(self._key, text, "sha256")
 
 
 def _names(policy: Policy) -> frozenset[tuple[str, str]]:
-    """Owner and name of each token."""
+    """The owner and name of each token."""
     return frozenset((facts.user, facts.name) for facts in policy.tokens.values())
 
 
 def _replaced(former: Policy, policy: Policy) -> frozenset[Identity]:
-    """Those whose password is another one in `policy`, and whose token of the same name is."""
+    """The identities whose password, or token of the same name, is a different one in `policy`."""
     users = {
         Identity(name)
         for name, facts in policy.users.items()
@@ -303,7 +304,7 @@ def _replaced(former: Policy, policy: Policy) -> frozenset[Identity]:
 
 
 def _remember(cache: dict[_Key, _Value], key: _Key, value: _Value) -> None:
-    """Stores a value; a full cache gives up its oldest entry."""
+    """Store a value; a full cache evicts its oldest entry."""
     if key not in cache and len(cache) >= _REMEMBERED:
         del cache[next(iter(cache))]
     cache[key] = value

@@ -1,19 +1,19 @@
-"""Guessing: how wrong passwords slow down whoever tries them, and nobody else for long.
+"""The login throttle: limits how fast passwords can be guessed, with little effect on other clients.
 
 Wrong passwords are counted three times:
 
 | of                        | free | then                                                               |
 |---------------------------|------|--------------------------------------------------------------------|
-| an account at an address  | 5    | a pause of a minute, doubled with each other one, up to 15 minutes |
+| an account at an address  | 5    | locked for a minute, doubled with each further one, up to 15 min   |
 | an address, all accounts  | 50   | the same                                                           |
-| an account, all addresses | 20   | one try in 1 s, doubled with each other wrong one, up to 5 s       |
+| an account, all addresses | 20   | one try in 1 s, doubled with each further one, up to 5 s           |
 
-The same wrong password again teaches nobody anything: it counts for the address, which keeps it from costing
-much, and not for the account, so that a program with a former password locks nobody out.
+Repeating the same wrong password is no guessing. It counts for the address, which limits its cost, but not
+for the account, so that a program with an old password does not lock out its user.
 
-The last one alone is felt at other addresses. It is never a lock: a try that is refused costs nothing, so
-there is always a next one; and it does not hold at addresses from which the account has logged in before.
-Counts melt with time. An IPv6 address is its network of 64 bits: whoever has one has all of them.
+Only the third limit affects other addresses. It is never a lock: a refused try is not counted. It does not
+apply to addresses from which the account has logged in before. Counts decay with time. All IPv6 addresses of
+one /64 network count as one address.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ from broker_app.core.errors import Refused
 
 _Key = TypeVar("_Key")
 
-#: of each kind that are remembered; the one that was quiet for longest goes first
+#: entries of each kind that are remembered; the one that was unused for longest is evicted first
 _REMEMBERED = 20_000
 _LONGEST_NAME = 150
-#: wrong passwords that are known again when they are repeated
+#: last wrong passwords that are recognised when they are repeated
 _REPEATED = 8
-#: passwords that are looked at together: each takes a core and megabytes, and each may be one guess too many
-LOOKS = 2
+#: passwords that are verified at the same time: each takes a core and megabytes of memory
+MAX_VERIFICATIONS = 2
 
 
 class Slowed(Refused):
-    """Refused("rate-limited"): so many wrong passwords came that this one is not looked at."""
+    """Refused("rate-limited"): after too many wrong passwords this one is not verified."""
 
     def __init__(self, wait_s: float) -> None:
         self.wait_s = math.ceil(wait_s)
@@ -52,18 +52,18 @@ class Slowed(Refused):
 
 
 class _Counts(Generic[_Key]):
-    """Wrong passwords by key: `free` ones cost nothing, one melts in `melt_s`, and the first pause beyond is
-    `pause_s` long."""
+    """Wrong passwords by key: the first `free` ones cost nothing, the count decays by one in `decay_s`, and
+    the first pause is `pause_s` long."""
 
     def __init__(
-        self, clock: Callable[[], float], *, free: int, melt_s: float, pause_s: float, longest_s: float
+        self, clock: Callable[[], float], *, free: int, decay_s: float, pause_s: float, longest_s: float
     ) -> None:
         self._clock = clock
         self._free = free
-        self._melt_s = melt_s
+        self._decay_s = decay_s
         self._pause_s = pause_s
         self._longest_s = longest_s
-        #: how many, as of when, and until when is pause
+        #: the count, when it was updated, and when the pause ends
         self._known: dict[_Key, tuple[float, float, float]] = {}
 
     def wait_s(self, key: _Key) -> float:
@@ -71,10 +71,10 @@ class _Counts(Generic[_Key]):
         return max(0.0, known[2] - self._clock()) if known is not None else 0.0
 
     def add(self, key: _Key, wrong: int = 1) -> None:
-        """Count one more, or none, and begin the pause that is due."""
+        """Add to the count, and begin the pause that is due."""
         now = self._clock()
         level, since, _ = self._known.pop(key, (0.0, now, 0.0))
-        level = max(0.0, level - (now - since) / self._melt_s) + wrong
+        level = max(0.0, level - (now - since) / self._decay_s) + wrong
         over = round(level) - self._free
         pause = min(self._pause_s * 2.0 ** min(over, 10), self._longest_s) if over >= 0 else 0.0
         if len(self._known) >= _REMEMBERED:
@@ -85,9 +85,9 @@ class _Counts(Generic[_Key]):
         self._known.pop(key, None)
 
 
-class Places:
-    """Passwords that wait for their turn or are looked at: at most `most`, and a quarter of them of one
-    address, so that none keeps the others out. Threads may share it."""
+class VerificationSlots:
+    """Slots for passwords that are verified or wait for it: `most` in all, and at most a quarter of them for
+    one address, so that no address takes all. Thread-safe."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -97,8 +97,8 @@ class Places:
 
     @contextmanager
     def taken(self, address: str) -> Iterator[None]:
-        """Takes a place for a password from this address. Raises Slowed when there is none."""
-        place = place_of(address)
+        """Take a slot for a password from this address. Raises Slowed if there is none."""
+        place = network_of(address)
         with self._lock:
             if self._taken[place] >= self._most_of_one or self._taken.total() >= self._most:
                 raise Slowed(1.0)
@@ -112,29 +112,29 @@ class Places:
                     del self._taken[place]
 
 
-class Guesses:
-    """The counts of one process, for every way in. A try that is admitted ends in `right` or `wrong`.
+class LoginThrottle:
+    """The counts of one process, for all protocols. An admitted try ends in `right` or `wrong`.
 
-    Threads may share it: between two of them a count may be off by one, which harms nobody. Each looks at a
-    password, and says what came out, within `looking`: so no more are looked at than are free.
+    Thread-safe; a count may be off by one. A thread verifies a password and reports the result within
+    `verifying`, so that concurrent tries cannot exceed the limits.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         locked = {"pause_s": 60.0, "longest_s": 900.0}
-        self._pairs: _Counts[tuple[str, str]] = _Counts(clock, free=5, melt_s=900, **locked)
-        self._places: _Counts[str] = _Counts(clock, free=50, melt_s=12, **locked)
-        self._accounts: _Counts[str] = _Counts(clock, free=20, melt_s=60, pause_s=1.0, longest_s=5.0)
+        self._pairs: _Counts[tuple[str, str]] = _Counts(clock, free=5, decay_s=900, **locked)
+        self._addresses: _Counts[str] = _Counts(clock, free=50, decay_s=12, **locked)
+        self._accounts: _Counts[str] = _Counts(clock, free=20, decay_s=60, pause_s=1.0, longest_s=5.0)
         #: called with the account of each password that was right
-        self.heard_right: Callable[[str], object] = lambda account: None
+        self.on_success: Callable[[str], object] = lambda account: None
         #: digests of the last wrong passwords, by account and address
         self._tried: dict[tuple[str, str], tuple[bytes, ...]] = {}
         self._key = secrets.token_bytes(32)
-        #: where accounts have logged in before
+        #: pairs of account and address that have logged in before
         self._familiar: dict[tuple[str, str], None] = {}
-        self._looks = threading.BoundedSemaphore(LOOKS)
+        self._looks = threading.BoundedSemaphore(MAX_VERIFICATIONS)
 
     def admit(self, account: str, address: str) -> None:
-        """Lets a password be looked at. Raises Slowed."""
+        """Allow one password to be verified. Raises Slowed."""
         pair = _pair(account, address)
         wait_s = self.locked_s(account, address)
         if not wait_s and pair not in self._familiar:
@@ -145,9 +145,8 @@ class Guesses:
             raise Slowed(wait_s)
 
     @contextmanager
-    def looking(self, account: str, address: str) -> Iterator[None]:
-        """Around a look at a password that was admitted; it may wait for its turn. Raises Slowed where others
-        were wrong meanwhile."""
+    def verifying(self, account: str, address: str) -> Iterator[None]:
+        """Context of one verification; waits for its turn. Raises Slowed if others were wrong meanwhile."""
         with self._looks:
             wait_s = self.locked_s(account, address)
             if wait_s:
@@ -155,20 +154,20 @@ class Guesses:
             yield
 
     def locked_s(self, account: str, address: str) -> float:
-        """How long nothing is looked at for this account at this address."""
+        """Seconds for which no password is verified for this account at this address."""
         pair = _pair(account, address)
-        return max(self._pairs.wait_s(pair), self._places.wait_s(pair[1]))
+        return max(self._pairs.wait_s(pair), self._addresses.wait_s(pair[1]))
 
     def wrong(self, account: str, address: str, password: str) -> None:
         pair = _pair(account, address)
-        self._places.add(pair[1])
+        self._addresses.add(pair[1])
         if self._is_repeated(pair, password):
             return
         self._pairs.add(pair)
         self._accounts.add(pair[0])
 
     def _is_repeated(self, pair: tuple[str, str], password: str) -> bool:
-        """Whether this was among the last wrong passwords; from now on it is."""
+        """Return True if this is one of the last wrong passwords; remembers it."""
         tried = hmac.digest(self._key, password.encode("utf-8", "surrogatepass"), "sha256")
         former = self._tried.pop(pair, ())
         if len(self._tried) >= _REMEMBERED:
@@ -184,15 +183,15 @@ class Guesses:
         if len(self._familiar) >= _REMEMBERED:
             del self._familiar[next(iter(self._familiar))]
         self._familiar[pair] = None
-        self.heard_right(account)
+        self.on_success(account)
 
 
 def _pair(account: str, address: str) -> tuple[str, str]:
-    return account[:_LONGEST_NAME], place_of(address)
+    return account[:_LONGEST_NAME], network_of(address)
 
 
-def place_of(address: str) -> str:
-    """What counts as one address."""
+def network_of(address: str) -> str:
+    """The address, or the /64 network of an IPv6 address: what is counted as one address."""
     try:
         ip = ip_address(address.partition("%")[0])
     except ValueError:

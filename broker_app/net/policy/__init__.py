@@ -1,1 +1,1 @@
-"""Authorization: the policy in memory, the checks against it, and what they decided."""
+"""Authorization: the policy in memory, the checks against it, and recent decisions."""

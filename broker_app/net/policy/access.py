@@ -1,8 +1,8 @@
-"""Who may do what: the one place that is asked, by every transport, against the policy of the moment.
+"""Authorization: every transport checks here, against the current policy.
 
-An administrator may do all. Everybody else may do what the rules allow, and, where a token stands in for the
-password, of that only what its grants name. What was decided is remembered until the policy changes, so that
-asking again costs a microsecond.
+An administrator may do everything. Other users may do what the rules allow. A token with grants may do only
+what the grants name. Verdicts are cached until the policy changes, so that a repeated check costs a
+microsecond.
 """
 
 from __future__ import annotations
@@ -37,19 +37,19 @@ _VERBS = {
     READ: "read the messages of",
     MANAGE: "manage",
 }
-#: where clients hear of other brokers to go to: for everybody who is logged in
+#: the topic with the brokers to fail over to; every authenticated client may subscribe
 _FOR_ALL = Destination(TOPIC, "$mom.failover")
-#: who decides about its own names, and about those who have gone
+#: `decided_by` for reserved names, and for identities that no longer exist
 _BROKER, _UNKNOWN = "the broker", "the login"
 _TOKEN = "token "
 _TEMPORARY = (TEMP_QUEUE, TEMP_TOPIC)
-#: destinations that are looked at in one go
+#: destinations that are checked before other tasks run
 _RUN = 500
 
 
 class Way(NamedTuple):
-    """How a client came here, as rules may ask: protocol, IP address if it is known, whether TLS protects the
-    connection, and STOMP's client-id."""
+    """A connection as rules see it: protocol, IP address if it is known, whether TLS protects it, and STOMP's
+    client-id."""
 
     protocol: str
     address: str | None = None
@@ -58,21 +58,21 @@ class Way(NamedTuple):
 
     @classmethod
     def of_scope(cls, protocol: str, scope: MutableMapping[str, Any], *, behind_tls: bool) -> Way:
-        """That of an ASGI connection; `behind_tls` says that a proxy ends TLS before us."""
+        """Return that of an ASGI connection; `behind_tls` is set if a proxy terminates TLS."""
         peer = scope.get("client")
         tls = behind_tls or scope.get("scheme") in ("https", "wss")
         return cls(protocol, peer[0] if peer else None, tls)
 
 
 class Client(NamedTuple):
-    """Who asks, and how it came here."""
+    """An authenticated client and its connection."""
 
     identity: Identity
     way: Way
 
 
 class _Verdict(NamedTuple):
-    """What was decided: by which event and rule if rules were asked, and who decided, for people."""
+    """A cached decision, the event and rule if rules decided, and a text for `decided_by`."""
 
     allowed: bool
     decided_by: str
@@ -89,7 +89,7 @@ _ALL = _Everything()
 
 
 class _NothingForwarded(Container[str]):
-    """The addresses that are open to all where there are no rules: what waits for another broker is not."""
+    """The addresses that everybody may use if there are no rules: all but store-and-forward queues."""
 
     _CLOSED = f"/{QUEUE}/{PREFIX}"
 
@@ -101,9 +101,9 @@ _NOT_FORWARDED = _NothingForwarded()
 
 
 class Access:
-    """Asked before a deed. `note` hears of each decision that rules took."""
+    """Checks permissions. `note` is called with each decision of a rule."""
 
-    #: verdicts remembered
+    #: cached verdicts
     MAX_KNOWN = 50_000
 
     def __init__(self, logins: Logins, note: Callable[[Event, Decision], object] | None = None) -> None:
@@ -113,7 +113,7 @@ class Access:
         self._adopt(logins.policy)
 
     def check(self, client: Client, right: str, destination: Destination) -> None:
-        """Refused("not-allowed"), with the facts of the refusal, when the client may not do it."""
+        """Raise Refused("not-allowed") if the client has no permission."""
         verdict = self._verdict(client, right, destination)
         if self._note is not None and verdict.event is not None and verdict.decision is not None:
             self._note(verdict.event, verdict.decision)
@@ -121,82 +121,81 @@ class Access:
             raise _refusal(client, right, destination, verdict.decided_by)
 
     def recheck(self, client: Client, right: str, destination: Destination) -> None:
-        """The same once more, for a deed that had to wait since it was checked; nobody is told."""
+        """Check again an operation that had to wait since it was checked; the decision is not recorded."""
         refusal = self.refusal(client, right, destination)
         if refusal is not None:
             raise refusal
 
     def refusal(self, client: Client, right: str, destination: Destination) -> Refused | None:
-        """Why the client may not go on with something; None when it may."""
+        """The refusal if the client has lost the permission; None if it has it. Not recorded."""
         verdict = self._verdict(client, right, destination)
         if verdict.allowed:
             return None
         return _refusal(client, right, destination, verdict.decided_by)
 
     def login_refusal(self, client: Client) -> Refused | None:
-        """Why the client may not go on at all; None when it may. What waits may be older than the policy."""
-        return None if self._logins.goes_on(client.identity) else _gone(client)
+        """The refusal if the login is no longer valid, for requests that are older than the policy; else
+        None."""
+        return None if self._logins.is_valid(client.identity) else _gone(client)
 
     def allows(self, client: Client, right: str, destination: Destination) -> bool:
-        """Whether the client may do it, for lists; nobody is told."""
+        """Return True if the client has the permission, for lists. Not recorded."""
         return self._verdict(client, right, destination).allowed
 
-    def question(self, client: Client, right: str, destination: Destination) -> Event | None:
-        """What rules are asked when the client wants this; None where it is decided without them."""
+    def event_of(self, client: Client, right: str, destination: Destination) -> Event | None:
+        """The event that rules decide for this; None if it is decided without rules."""
         return self._verdict(client, right, destination).event
 
-    def is_unbound(self, identity: Identity) -> bool:
-        """Whether it may do all to every destination: it is an administrator's, with all his rights. That
-        there are no rules is not enough, for queues of store and forward are open by rules alone."""
-        self._look_at_policy()
+    def has_full_access(self, identity: Identity) -> bool:
+        """Return True for an administrator without restricting grants, who may use every destination. Other
+        users need a rule for store-and-forward queues even if there are no rules at all."""
+        self._refresh()
         return self._granted(identity) is None and self._is_owner_admin(identity)
 
     def is_unruled(self, identity: Identity) -> bool:
-        """Whether nothing keeps it from what has no destination, such as connections of others: it is
-        unbound, or there are no rules and no grants of a token."""
-        self._look_at_policy()
+        """Return True if the identity may use what has no destination, such as others' connections: an
+        administrator, or everybody if there are no rules; in both cases without grants of a token."""
+        self._refresh()
         if self._granted(identity) is not None:
             return False
         return self._is_owner_admin(identity) or not self._policy.rules
 
     def view(self, client: Client) -> Container[str] | None:
-        """The addresses that the client may browse, where that can be said without looking at each of them;
-        None where it cannot."""
-        if self.is_unbound(client.identity):
+        """The addresses that the client may browse if that does not need a check of each; else None."""
+        if self.has_full_access(client.identity):
             return _ALL
         return _NOT_FORWARDED if self.is_unruled(client.identity) else None
 
     async def visible(self, client: Client, addresses: Iterable[str]) -> Container[str]:
-        """Those of the addresses that the client may browse. Others have their turn meanwhile."""
+        """Return the addresses that the client may browse; other tasks run in between."""
         view = self.view(client)
         if view is not None:
             return view
         found: set[str] = set()
         for at, address in enumerate(addresses, 1):
-            # Not remembered: a list would crowd out what is asked again and again.
+            # Not cached: a list would evict what is checked often.
             if self._decide(client, BROWSE, parse(address)).allowed:
                 found.add(address)
             if at % _RUN == 0:
                 await asyncio.sleep(0)
-                self._look_at_policy()
+                self._refresh()
         return found
 
     def is_admin(self, identity: Identity) -> bool:
-        """Whether it may do what only administrators may. A token may where it was given that right."""
-        self._look_at_policy()
+        """Return True for an administrator; with a token only if it has the right `administer`."""
+        self._refresh()
         grants = self._granted(identity)
         administers = grants is None or any(ADMINISTER in grant.rights for grant in grants)
         return administers and self._is_owner_admin(identity)
 
-    def is_wholly(self, identity: Identity, user: str) -> bool:
-        """Whether it is this user with all his rights, whose doings are its own; a token that lends a part of
-        them is not."""
-        self._look_at_policy()
+    def has_all_rights_of(self, identity: Identity, user: str) -> bool:
+        """Return True if the identity is this user with all rights; a token with grants is not."""
+        self._refresh()
         return identity.user == user and self._granted(identity) is None
 
     def may_manage_of_others(self, client: Client, destination: Destination) -> bool:
-        """Whether it may end what others have made of a destination: an administrator, and whom a rule allows
-        it. That there are no rules is not enough."""
+        """Return True if the client may end what other users created for a destination: an administrator, or
+        a client that a rule allows to manage it. The absence of rules is not enough."""
         if self.is_admin(client.identity):
             return True
         verdict = self._verdict(client, MANAGE, destination)
@@ -205,7 +204,7 @@ class Access:
     # ------------------------------------------------------------------ deciding
 
     def _verdict(self, client: Client, right: str, destination: Destination) -> _Verdict:
-        self._look_at_policy()
+        self._refresh()
         key = client, right, destination
         verdict = self._known.get(key)
         if verdict is None:
@@ -217,7 +216,7 @@ class Access:
 
     def _decide(self, client: Client, right: str, destination: Destination) -> _Verdict:
         identity = client.identity
-        if not self._logins.still_known(identity):
+        if not self._logins.is_known(identity):
             return _Verdict(False, _UNKNOWN)
         before = decided_before_rules(
             identity.user,
@@ -251,13 +250,13 @@ class Access:
         return facts is not None and facts.admin
 
     def _granted(self, identity: Identity) -> tuple[Grant, ...] | None:
-        """What its token is for: None where it lends all rights or there is none, nothing when it is gone."""
+        """The grants of its token: None if it has all rights or there is no token, () if it was deleted."""
         if identity.token is None:
             return None
         return self._grants.get((identity.user, identity.token), ())
 
-    def _look_at_policy(self) -> None:
-        """Forget what was decided when the policy is another one by now."""
+    def _refresh(self) -> None:
+        """Clear the cache if the policy has changed."""
         if self._logins.policy is not self._policy:
             self._adopt(self._logins.policy)
 
@@ -276,20 +275,20 @@ def decided_before_rules(
     token: str | None = None,
     grants: tuple[Grant, ...] | None = None,
 ) -> Decision | None:
-    """The decision that needs no rules, None where rules decide. `grants` are those of the `token` that is
-    used as password; None where it lends all rights, or where there is no token."""
+    """The decision that needs no rules; None if rules decide. `grants` are those of the `token` that is used
+    as password; None if it has all rights, or if there is no token."""
     fixed = _decided_for_all(right, destination)
     if fixed is not None and destination.kind not in _TEMPORARY:
         return fixed
-    if grants is not None and not _lend(grants, right, destination):
+    if grants is not None and not _grant(grants, right, destination):
         return Decision(False, because=f"{_TOKEN}{token}")
     if fixed is None and admin:
-        return Decision(True, because=f"{user} is an administrator, who may do all")
+        return Decision(True, because=f"{user} is an administrator, who may do everything")
     return fixed
 
 
 def asked_of_rules(right: str, destination: Destination) -> dict[str, Any]:
-    """The members of the event that rules decide: its method, and its queue or topic."""
+    """The members of an event that follow from right and destination: its method, and its queue or topic."""
     right, destination = governing(right, destination)
     return {
         "method": METHODS[right],
@@ -299,7 +298,7 @@ def asked_of_rules(right: str, destination: Destination) -> dict[str, Any]:
 
 
 def _decided_for_all(right: str, destination: Destination) -> Decision | None:
-    """What holds for everybody, administrators too, whatever rules say; None where there is no such thing."""
+    """The decision that applies to all users, administrators included, whatever the rules are; else None."""
     if right == SEND and is_reserved(destination.name):
         return Decision(False, because=_BROKER)
     if destination.kind in _TEMPORARY or (destination == _FOR_ALL and right == RECEIVE):
@@ -307,9 +306,9 @@ def _decided_for_all(right: str, destination: Destination) -> Decision | None:
     return None
 
 
-def _lend(grants: Iterable[Grant], right: str, destination: Destination) -> bool:
-    """Returns whether the grants of a token cover a right. Temporary destinations are for requests and
-    answers, so any grant to send or to receive is enough."""
+def _grant(grants: Iterable[Grant], right: str, destination: Destination) -> bool:
+    """Return True if the grants of a token cover a right. Temporary destinations are for replies, so any
+    grant to send or to receive is enough."""
     if destination.kind in _TEMPORARY:
         return any(not grant.rights.isdisjoint((SEND, RECEIVE)) for grant in grants)
     right, destination = governing(right, destination)
@@ -317,8 +316,8 @@ def _lend(grants: Iterable[Grant], right: str, destination: Destination) -> bool
 
 
 def governing(right: str, destination: Destination) -> tuple[str, Destination]:
-    """The right that is asked for instead, and to what: the dead letters of a durable subscription are under
-    the rights of its topic. Whoever consumes them takes them from others, so they have to be managed."""
+    """The right and destination that are checked instead: for dead letters of a durable subscription, those
+    of its topic. To consume them takes them away from others, so it needs the right to manage."""
     topic = topic_of_dead_letters(destination)
     if topic is None:
         return right, destination

@@ -1,4 +1,4 @@
-"""What connected clients use, for telling beforehand what a change of rules would take from them."""
+"""Permissions that connected clients use, for the preview of a change of rules."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from broker_app.core.destination import parse
 from broker_app.net.stomp.session_registry import SessionRegistry
 from broker_app.rules.event import RECEIVE, Event
 
-#: connections that are looked at in one go
+#: connections that are read before other tasks run
 _RUN = 100
 
 
-class Using(NamedTuple):
-    """A connection: who it is, without any deed, since when (seconds since the epoch), and the events about
-    which its subscriptions ask the rules."""
+class ActiveUse(NamedTuple):
+    """A connection: its identity as an event without an action, when it was opened (seconds since the epoch),
+    and the events of its subscriptions that rules decide."""
 
     connection: str
     who: Event
@@ -23,22 +23,22 @@ class Using(NamedTuple):
     receives: tuple[Event, ...]
 
 
-async def in_use(registry: SessionRegistry) -> list[Using]:
-    """All connections that are open. Others have their turn meanwhile."""
+async def in_use(registry: SessionRegistry) -> list[ActiveUse]:
+    """Return all open connections; other tasks run in between."""
     found = []
     for at, session in enumerate(list(registry.sessions), 1):
         client = session.client
         if client is not None and session.peer.connection:
-            wanted = (
-                registry.access.question(client, RECEIVE, parse(subscription.address))
+            events = (
+                registry.access.event_of(client, RECEIVE, parse(subscription.address))
                 for subscription in session.peer.subscriptions.values()
             )
             identity, way = client
             who = Event(
                 identity.user, address=way.address, protocol=way.protocol, tls=way.tls, client=way.client
             )
-            receives = tuple(event for event in wanted if event is not None)
-            found.append(Using(session.peer.connection, who, session.since_s, receives))
+            receives = tuple(event for event in events if event is not None)
+            found.append(ActiveUse(session.peer.connection, who, session.since_s, receives))
         if at % _RUN == 0:
             await asyncio.sleep(0)
     return found

@@ -1,7 +1,7 @@
-"""What rules decided in the last 24 hours: how often, of what, by which rule, and the last denials.
+"""Statistics of the rules' decisions in the last 24 hours: counts by event and by rule, and the last denials.
 
-What is counted is a decision, not a message. Of a STOMP client that is one for each SUBSCRIBE, one for each
-destination it sends to until the policy changes (or it has sent to a thousand others), and each refusal; of
+Decisions are counted, not messages. For a STOMP client that is one for each SUBSCRIBE, one for each
+destination it sends to until the policy changes (or it has sent to a thousand others), and each refusal; for
 HTTP one for each request.
 """
 
@@ -20,7 +20,7 @@ _HOUR_S = 3600
 
 
 class Hourly:
-    """A count of the last 24 hours, the one that has begun among them."""
+    """A count of the last 24 hours, including the current one."""
 
     __slots__ = ("_counts", "_hour")
 
@@ -37,14 +37,14 @@ class Hourly:
         self._counts[self._hour % HOURS] += 1
 
     def total(self, hour: int) -> int:
-        """How many there were in the 24 hours that end with `hour`."""
+        """Return the count of the 24 hours that end with `hour`."""
         first = max(hour, self._hour) - HOURS + 1
         return sum(self._counts[at % HOURS] for at in range(first, self._hour + 1))
 
 
 class Decided(NamedTuple):
-    """An event that was decided so many `times` in the last 24 hours: how it was last, by which rule ("" for
-    none), and when, in seconds since the epoch."""
+    """An event that was decided `times` times in the last 24 hours, and its last decision: the rule ("" for
+    none) and the time in seconds since the epoch."""
 
     event: Event
     allowed: bool
@@ -54,7 +54,7 @@ class Decided(NamedTuple):
 
 
 class Denial(NamedTuple):
-    """One decision that denied, when (seconds since the epoch) and why."""
+    """One decision that denied, with its time (seconds since the epoch) and reason."""
 
     at_s: float
     event: Event
@@ -75,9 +75,9 @@ class _Row:
 class Decisions:
     """Counts decisions in memory. `clock` is in seconds since the epoch.
 
-    Of more than `MAX_EVENTS` different events, those that were not seen for longest are forgotten and counted
-    in `forgotten`; of rules likewise. The loop notes; what was noted may be read in any thread, for which it
-    is copied in one step: that holds the loop up for a millisecond, working it out would do so for thirty.
+    At most `MAX_EVENTS` different events are kept; the least recent ones are evicted and counted in
+    `forgotten`. Rules are evicted likewise. Only the event loop writes; any thread may read. A reader copies
+    in one step, which blocks the loop for a millisecond instead of thirty.
     """
 
     MAX_EVENTS = 10_000
@@ -113,7 +113,7 @@ class Decisions:
             self._denials.append(Denial(now, event, decision.reason, row.rule))
 
     def decided(self) -> list[Decided]:
-        """What was decided in the last 24 hours, the newest first."""
+        """The events decided in the last 24 hours, newest first."""
         hour = self._hour()
         rows = [
             Decided(event, row.allowed, row.rule, row.hourly.total(hour), row.last_s)
@@ -122,12 +122,12 @@ class Decisions:
         return [row for row in rows if row.times]
 
     def hits(self) -> dict[str, int]:
-        """How often each rule decided in the last 24 hours; rules that did not are left out."""
+        """The number of decisions of each rule in the last 24 hours, without rules that decided nothing."""
         hour = self._hour()
         return {name: total for name, hourly in list(self._rules.items()) if (total := hourly.total(hour))}
 
     def denials(self) -> list[Denial]:
-        """The last denials, the newest first."""
+        """The last denials, newest first."""
         return list(self._denials)[::-1]
 
     def _count_rule(self, name: str, hour: int) -> None:

@@ -1,8 +1,8 @@
-"""Settings of destinations: what an administrator can say about one, and the policies that follow.
+"""Settings of destinations: their table, and the policies of the core that follow from them.
 
-A row holds what was said about one address ("/queue/orders"), about all that a pattern covers
-("/queue/orders.>") or about everything (">"). Each value of a destination is taken from its own row, else
-from the longest pattern that has it, else from the node's settings, else it is the default of the core.
+A row holds the settings of one address ("/queue/orders"), of a pattern ("/queue/orders.>") or of all
+destinations (">"). Each value of a destination is taken from its own row, else from the longest pattern that
+has it, else from the node's settings, else it is the default of the core.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ _YEAR_S = 366 * 86_400
 
 
 class Setting(NamedTuple):
-    """One row of the table. `name` is that of REST, of the command line and of the database, `field` that of
-    the policy; `scale` makes the one out of the other, seconds into milliseconds."""
+    """One row of the table. `name` is the name in REST, the command line and the database, `field` that in
+    the policy. A value of the policy is a configured value times `scale` (seconds to milliseconds)."""
 
     name: str
     field: str
@@ -41,18 +41,18 @@ class Setting(NamedTuple):
 
     @property
     def default(self) -> Any:
-        return self.shown(getattr(_DEFAULT, self.field))
+        return self.from_policy(getattr(_DEFAULT, self.field))
 
-    def shown(self, value: Any) -> Any:
-        """A value of the policy as it is said."""
+    def from_policy(self, value: Any) -> Any:
+        """Convert a value of the policy to a configured one."""
         return value / self.scale if self.scale != 1 else value
 
-    def meant(self, value: Any) -> Any:
-        """What was said as a value of the policy."""
+    def to_policy(self, value: Any) -> Any:
+        """Convert a configured value to one of the policy."""
         return round(value * self.scale) if self.scale != 1 else self.kind(value)
 
-    def wrong(self, value: Any) -> str:
-        """What is wrong with a value; empty when nothing is."""
+    def error_in(self, value: Any) -> str:
+        """Return the error in a value; empty if it is valid."""
         if self.kind in (int, float):
             right = isinstance(value, int | self.kind) and not isinstance(value, bool)
             if right and self.least <= value <= self.most:
@@ -91,42 +91,47 @@ SETTINGS: Mapping[str, Setting] = MappingProxyType(
             Setting(
                 "limit_behavior", "limit_behavior", str, "what happens at a limit", choices=LIMIT_BEHAVIORS
             ),
-            _whole("max_attempts", "deliveries that may come back before a message is dead", 1, 1_000_000),
-            _seconds("retry_delay", "wait before a message that came back is given out again"),
+            _whole("max_attempts", "delivery attempts before a message becomes a dead letter", 1, 1_000_000),
+            _seconds("retry_delay", "delay before a returned message is redelivered"),
             Setting(
-                "retry_factor", "retry_factor", float, "how much longer each such wait is", least=1, most=100
+                "retry_factor",
+                "retry_factor",
+                float,
+                "factor by which each further delay is longer",
+                least=1,
+                most=100,
             ),
-            _seconds("max_retry_delay", "longest such wait"),
+            _seconds("max_retry_delay", "longest redelivery delay"),
             Setting(
                 "dead_letters",
                 "dead_letters",
                 str,
-                "queue of its dead letters; empty is its name and .dead",
+                "queue of its dead letters; empty: its name and .dead",
             ),
             _truth("dead_letter_expired", "whether expired messages become dead letters"),
-            _truth("use_dead_letters", "whether there are dead letters; without, they are discarded"),
+            _truth("use_dead_letters", "whether dead letters are kept; otherwise they are discarded"),
             _seconds("dedup_window", "how long a dedup-id is remembered"),
             _seconds("retention", "how long a topic's history is kept for replay; 0 is none"),
             _whole("retention_bytes", "bytes of a topic's history kept for replay; 0 is no limit"),
             _seconds(
-                "slow_consumer", "a consumer that takes nothing for so long is disconnected; 0 is never"
+                "slow_consumer", "a consumer that settles nothing for so long is disconnected; 0 is never"
             ),
-            _truth("auto_create", "whether queues are made by their first use"),
-            Setting("paused", "paused", str, "who is held back", choices=PAUSES),
+            _truth("auto_create", "whether queues are created by their first use"),
+            Setting("paused", "paused", str, "which clients are paused", choices=PAUSES),
         )
     }
 )
 
 
 class Own(NamedTuple):
-    """What one row says: values by name, and the version of the policy that wrote it."""
+    """One row: values by name, and the version of the policy that wrote it."""
 
     values: Mapping[str, Any]
     version: int
 
 
 class Effective(NamedTuple):
-    """A value that holds, and where it is from: "own", a pattern, "node" or "default"."""
+    """An effective value and its source: "own", a pattern, "node" or "default"."""
 
     value: Any
     source: str
@@ -134,47 +139,49 @@ class Effective(NamedTuple):
 
 @dataclass(frozen=True)
 class Destinations:
-    """All rows by address or pattern, and the values that the node's settings give (`node_values`)."""
+    """All rows by address or pattern, and the values from the settings of the node (`node_values`)."""
 
     rows: Mapping[str, Own] = field(default_factory=dict)
     node: Mapping[str, Any] = field(default_factory=dict)
 
     def version(self, address: str) -> int:
-        """That of the row; 0 when there is none."""
+        """The version of the row; 0 if there is none."""
         own = self.rows.get(address)
         return own.version if own is not None else 0
 
     def effective(self, address: str) -> dict[str, Effective]:
-        """Every setting of a destination, or what a pattern leads to."""
+        """Every setting of a destination or pattern, with its source."""
         found = {name: Effective(setting.default, DEFAULT) for name, setting in SETTINGS.items()}
         for source, values in self._layers(address):
             found |= {name: Effective(value, source) for name, value in values.items() if name in SETTINGS}
         if is_pattern(address):
             return found
         policy = self.policies.of(address)
-        for name, setting in SETTINGS.items():  # of dead letters, the core has some things its own way
+        for name, setting in SETTINGS.items():  # the core fixes some settings of dead letter queues
             value = getattr(policy, setting.field)
-            if setting.meant(found[name].value) != value:
-                found[name] = Effective(setting.shown(value), DEFAULT)
+            if setting.to_policy(found[name].value) != value:
+                found[name] = Effective(setting.from_policy(value), DEFAULT)
         return found
 
     @functools.cached_property
     def policies(self) -> Policies:
-        """What the core is to know of them."""
+        """The same settings as policies of the core."""
         exact = {at: self._policy(at) for at in self.rows if not is_pattern(at)}
         prefixes = {at[:-1]: self._policy(at) for at in self._patterns if at != EVERYTHING}
         return Policies(self._policy(EVERYTHING), exact, prefixes)
 
     def _policy(self, address: str) -> DestinationPolicy:
         values: dict[str, Any] = {}
-        for _, said in self._layers(address):
+        for _, layer in self._layers(address):
             values |= {
-                SETTINGS[name].field: SETTINGS[name].meant(said[name]) for name in said if name in SETTINGS
+                SETTINGS[name].field: SETTINGS[name].to_policy(layer[name])
+                for name in layer
+                if name in SETTINGS
             }
         return DestinationPolicy(**values)
 
     def _layers(self, address: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
-        """(source, values) of all that says something about an address, the nearest last."""
+        """Yield (source, values) of all rows that apply to an address, the most specific last."""
         yield NODE, self.node
         name = address.removesuffix(">")
         for pattern in self._patterns:
@@ -189,7 +196,7 @@ class Destinations:
 
 
 def node_values(config: Config) -> dict[str, Any]:
-    """The settings of destinations that settings of the node give, in the place of the core's defaults."""
+    """The settings of destinations that the node's settings override."""
     return {"max_attempts": config.max_attempts}
 
 
@@ -198,34 +205,40 @@ def is_pattern(address: str) -> bool:
 
 
 def check_address(address: str) -> str:
-    """`address` itself when settings can be said about it. Raises Refused that says why not."""
+    """Return `address` if it can have settings. Raises Refused with the reason otherwise."""
     if address == EVERYTHING:
         return address
     destination = parse(address)
     name = destination.name
     if destination.kind not in (QUEUE, TOPIC):
-        raise Refused("bad-destination", "settings are those of queues and topics; temporary ones have none")
+        raise Refused(
+            "bad-destination", "only queues and topics have settings; temporary destinations have none"
+        )
     if is_reserved(name):
-        raise Refused("bad-destination", f"{address} is the broker's own")
+        raise Refused("bad-destination", f"{address} is a name reserved for the broker")
     body = name[:-1] if is_pattern(address) else name
     if name.endswith(">") and not is_pattern(address):
-        raise Refused("bad-destination", f"in {address!r} the '>' has to be a level of its own")
+        raise Refused(
+            "bad-destination", f"in {address!r} the '>' must be a level of its own, as in 'orders.>'"
+        )
     if destination.kind == TOPIC and has_wildcard(body):
-        raise Refused("bad-destination", f"{address!r} has a wildcard before its end")
+        raise Refused(
+            "bad-destination", f"{address!r} has a wildcard before its end; only '>' as last level is allowed"
+        )
     return address
 
 
 def faults(values: Mapping[str, Any], address: str) -> dict[str, str]:
-    """What is wrong with values said about `address`, by name; empty when nothing is."""
+    """Return the errors in values for `address`, by name; empty if all are valid."""
     found: dict[str, str] = {}
     for name, value in values.items():
         setting = SETTINGS.get(name)
         if setting is None:
             found[name] = f"there is no such setting{_suggestion(name)}"
-        elif wrong := setting.wrong(value):
-            found[name] = wrong
+        elif error := setting.error_in(value):
+            found[name] = error
         elif name == "paused" and address.startswith("/topic/") and value not in ("none", "producers"):
-            found[name] = "must be none or producers: what consumers of a topic do not get is gone"
+            found[name] = "must be none or producers: a topic keeps no messages for paused consumers"
     return found
 
 

@@ -1,4 +1,4 @@
-"""Policy: the immutable snapshot of what deciding about a client needs, free of any database."""
+"""The policy: an immutable snapshot of the configuration that sessions need, without a database."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -26,15 +26,15 @@ class UserFacts:
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """Some of its owner's rights that a token has, to some destinations: addresses, `/queue/orders.>` for
-    all that begin so, `>` for all there are. What is the broker's own (`$mom…`) is meant only where a pattern
-    says its `$`."""
+    """Rights that a token has to some destinations: addresses, patterns like `/queue/orders.>`, or `>` for
+    all. Only patterns that contain a `$` cover the broker's own destinations (`$mom…`)."""
 
     rights: frozenset[str]
     destinations: tuple[str, ...]
 
     def covers(self, right: str, destination: Destination) -> bool:
-        """Whether it gives this right. What wildcards stand for lies within a pattern where they do."""
+        """Return True if it covers the right. A wildcard address is covered if the pattern covers all of
+        it."""
         if right not in self.rights:
             return False
         return any(_covers(pattern, destination) for pattern in self.destinations)
@@ -54,8 +54,8 @@ def _covers(pattern: str, destination: Destination) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class TokenFacts:
-    """One token, found by the SHA-256 of its secret; it lends the rights of `user`, or those of them that its
-    `grants` name."""
+    """One token, found by the SHA-256 of its secret. It grants all rights of `user`, or those that `grants`
+    name."""
 
     user: str
     name: str
@@ -65,9 +65,11 @@ class TokenFacts:
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """Who may come in and do what, and what holds for destinations and the broker, as of `version`. Versions
-    only grow. `broker` has the node's settings that are said for it (`config.RELOADABLE`), by name, and
-    `bridges` the remote brokers that store-and-forward queues are emptied to, `alerts` what is looked for."""
+    """Users, tokens, rules and settings as of `version`. Versions only grow.
+
+    `broker` has the reloadable settings of the node (`config.RELOADABLE`) by name, `bridges` the remote
+    brokers that store-and-forward queues are forwarded to, `alerts` the alert rules.
+    """
 
     version: int = 0
     users: Mapping[str, UserFacts] = field(default_factory=dict)

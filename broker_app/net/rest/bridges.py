@@ -86,7 +86,7 @@ class BridgeDesk:
             for row in bridges:
                 del row["flows"]
         orphans = [one for one in self._forwarding.orphans() if _may_see(request, one["source"])]
-        incoming = self._incoming() if request.access.is_unbound(request.client.identity) else []
+        incoming = self._incoming() if request.access.has_full_access(request.client.identity) else []
         return json_reply({"bridges": bridges, "orphans": orphans, "incoming": incoming})
 
     def seen(self, request: Request) -> list[Facts]:
@@ -104,7 +104,7 @@ class BridgeDesk:
         query = request.query(("limit",))
         limit = whole_number(query, "limit", 100, 1, self._limits.max_page)
         flows = {flow["queue"] for flow in self._status(request)["flows"]}
-        all_of_them = request.access.is_unbound(request.client.identity)
+        all_of_them = request.access.has_full_access(request.client.identity)
         found = [
             shown_event(event)
             for event in reversed(self._forwarding.events_of(request.name) or ())
@@ -126,7 +126,7 @@ class BridgeDesk:
     def _seen(self, request: Request, report: Facts) -> Facts | None:
         """A bridge with the flows that the client may see; None where that is nothing."""
         flows = report["flows"]
-        if not request.access.is_unbound(request.client.identity):
+        if not request.access.has_full_access(request.client.identity):
             flows = [flow for flow in flows if _may_see(request, flow["source"])]
             if not flows:
                 return None
@@ -137,7 +137,7 @@ class BridgeDesk:
     def _unseen(self, request: Request) -> Refusal:
         """There is none, for those who may know."""
         name = request.name
-        if request.access.is_unbound(request.client.identity):
+        if request.access.has_full_access(request.client.identity):
             return no_such("bridge", name, self._policy().bridges)
         detail = f"{request.user} may browse no queue of a bridge {name[:80]!r}"
         return Refusal("not-allowed", detail, right=BROWSE)

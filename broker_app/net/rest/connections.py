@@ -84,7 +84,7 @@ class ConnectionDesk:
         return [
             facts
             for facts in self._connections.gone()
-            if all_of_them or access.is_wholly(identity, facts["user"])
+            if all_of_them or access.has_all_rights_of(identity, facts["user"])
         ]
 
     async def one(self, request: Request) -> Reply:
@@ -154,7 +154,7 @@ class ConnectionDesk:
         visit = self._connections.client_events.find(request.name)
         if visit is None or visit.facts is None:
             raise self._unknown(request.name)
-        own = request.access.is_wholly(request.client.identity, visit.caller.user)
+        own = request.access.has_all_rights_of(request.client.identity, visit.caller.user)
         if not own and not request.access.is_unruled(request.client.identity):
             raise _not_yours()
         return dict(visit.facts)
@@ -215,7 +215,7 @@ def is_own(request: Request, session: StompSession) -> bool:
     """Whether a connection is that of who asks: a token that lends a part of its owner's rights has none but
     those that came by itself."""
     identity = request.client.identity
-    return session.identity == identity or request.access.is_wholly(identity, session.user)
+    return session.identity == identity or request.access.has_all_rights_of(identity, session.user)
 
 
 def _not_yours() -> Refusal:

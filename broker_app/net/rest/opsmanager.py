@@ -137,7 +137,7 @@ class MonitoredStats:
     def _pipes(self, request: Request) -> dict[str, Any]:
         """Bridges, as sMash called them: a pipe to each remote broker, and its flows to remote queues."""
         found = {}
-        all_of_them = request.access.is_unbound(request.client.identity)
+        all_of_them = request.access.has_full_access(request.client.identity)
         for report in self._forwarding.reports():
             flows = [
                 flow

@@ -84,7 +84,7 @@ class JobRights:
 
     def shows(self, request: Request, job: Job) -> bool:
         """Whether a list may hold the job."""
-        if self._is_own(request, job) or request.access.is_unbound(request.client.identity):
+        if self._is_own(request, job) or request.access.has_full_access(request.client.identity):
             return True
         destination = kept_under(job)
         return destination is not None and request.access.allows(request.client, BROWSE, destination)
@@ -98,7 +98,7 @@ class JobRights:
         destination = kept_under(job)
         if destination is not None:
             request.access.check(request.client, right, destination)
-        elif not self._is_own(request, job) and not request.access.is_unbound(request.client.identity):
+        elif not self._is_own(request, job) and not request.access.has_full_access(request.client.identity):
             raise Refusal(
                 "not-allowed",
                 f"the durable subscription of job {job.id} is gone; {job.user} and administrators may see it",
@@ -106,7 +106,7 @@ class JobRights:
             )
 
     def _is_own(self, request: Request, job: Job) -> bool:
-        return request.access.is_wholly(request.client.identity, job.user)
+        return request.access.has_all_rights_of(request.client.identity, job.user)
 
     def _permit_own(self, request: Request, job: Job) -> None:
         if not self._is_own(request, job) and not request.access.is_admin(request.client.identity):

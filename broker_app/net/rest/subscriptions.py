@@ -57,7 +57,7 @@ class Subscriptions:
         """GET subscriptions/{name}"""
         request.query()
         terms = self._find(request.name).terms
-        if not request.access.is_wholly(request.client.identity, terms.owner):
+        if not request.access.has_all_rights_of(request.client.identity, terms.owner):
             request.permitted(BROWSE, terms.filter)
         return json_reply(await self._engine_client.inspect(lambda: self._facts(self._find(request.name))))
 
@@ -84,7 +84,9 @@ class Subscriptions:
         filters = {one.terms.filter for one in self._broker.destinations.named.values()}
         seen = await request.access.visible(request.client, filters)
         # A token that lends a part of its owner's rights sees by these alone.
-        owner = request.user if request.access.is_wholly(request.client.identity, request.user) else None
+        owner = (
+            request.user if request.access.has_all_rights_of(request.client.identity, request.user) else None
+        )
 
         def look() -> dict[str, Any]:
             named = self._broker.destinations.named

@@ -27,7 +27,7 @@ class Revocation:
         """End what the client lost the permission for; the setting `revoked` decides how."""
         conversation = self._conversation
         client, sessions = conversation.client, conversation.sessions
-        if conversation.state != OPEN or client is None or sessions.access.is_unbound(client.identity):
+        if conversation.state != OPEN or client is None or sessions.access.has_full_access(client.identity):
             return
         self._recheck_transactions()
         closes = sessions.config.revoked == CLOSE

@@ -460,7 +460,7 @@ class StompSession:
     def recheck_login(self) -> None:
         """End the session if the login is no longer valid."""
         identity = self.identity
-        if identity is not None and not self.conversation.sessions.logins.goes_on(identity):
+        if identity is not None and not self.conversation.sessions.logins.is_valid(identity):
             self.close(Refused("not-authenticated", f"the login of {identity.user} is no longer valid"))
 
     def recheck_permissions(self) -> None:
