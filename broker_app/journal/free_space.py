@@ -1,4 +1,4 @@
-"""How much may still be written, known before a commit would fail.
+"""The space that may still be written, known before a commit would fail.
 
 A batch that finds no space has already changed the broker's memory. So new messages are refused while
 there is still place for the records that settle the waiting ones, and for the snapshot that lets their
@@ -27,7 +27,7 @@ class FreeSpace:
         self._free = 0  # bytes of the file system, when it was measured, less what was taken since
 
     def measured(self, free: int) -> None:
-        """So much is free on the file system."""
+        """Update the free bytes of the file system."""
         self._free = free
 
     def take(self, size: int) -> None:
@@ -46,10 +46,10 @@ class FreeSpace:
         return 0 if self.short else min(left, largest + free)
 
 
-class Watch:
-    """Measures the free space every second in a thread of its own; without a loop, when `look` is called.
+class DiskMonitor:
+    """Measures the free space every second in a thread of its own; without a loop, when `check` is called.
 
-    `report` is told the bytes that are free, None if that cannot be found out.
+    `report` is called with the free bytes, or None if they cannot be measured.
     """
 
     def __init__(
@@ -63,17 +63,17 @@ class Watch:
 
     def start(self) -> None:
         """Measure at once, and from now on."""
-        self.look()
+        self.check()
         if self._call_soon is not None:
             self._thread = threading.Thread(target=self._run, name="journal-watch", daemon=True)
             self._thread.start()
 
-    def look(self) -> None:
+    def check(self) -> None:
         """Measure and report in the caller's thread."""
         self._report(self._measure())
 
     def close(self) -> None:
-        """Measure no more."""
+        """Stop measuring."""
         self._closing.set()
         if self._thread is not None:
             self._thread.join()
@@ -84,7 +84,7 @@ class Watch:
         while not self._closing.wait(TICK_S):
             try:
                 self._call_soon(self._report, self._measure())
-            except RuntimeError:  # the loop is closed: nobody is left to be told
+            except RuntimeError:  # the loop is closed
                 return
 
     def _measure(self) -> int | None:

@@ -13,6 +13,8 @@ class Reserve:
         self._files = files
         self.wanted = wanted
         self.size = 0
+        #: True while a thread allocates it
+        self.filling = False
 
     def find(self) -> None:
         """Take up what an earlier life left."""

@@ -43,13 +43,12 @@ class SegmentPool:
     ) -> None:
         self._files = files
         self._segment_bytes = segment_bytes
-        self._spare_segments = spare_segments
+        self.max_spares = spare_segments
         self._threaded = call_soon_threadsafe is not None
         self._taken = taken
         self._failed = failed
         self._worker = Worker("journal-prepare", call_soon_threadsafe)
         self._reserve = Reserve(files, segment_bytes // 4)
-        self._filling = False
         self._quiet = 0  # ticks since a segment was taken
         self._spares: list[str] = []
         self._expected_spares = 0  # those that are being given back, too
@@ -127,8 +126,13 @@ class SegmentPool:
             self._expected_spares -= 1
             self._worker.submit(partial(_release, self._files, self._spares.pop(), False), self._released)
         wanted = self._reserve.wanted
-        if self._reserve.size < wanted and free > 2 * wanted and not self._filling and not self._closed:
-            self._filling = True
+        if (
+            self._reserve.size < wanted
+            and free > 2 * wanted
+            and not self._reserve.filling
+            and not self._closed
+        ):
+            self._reserve.filling = True
             self._worker.submit(self._reserve.fill, self._filled)
 
     def give_way(self, needed: int) -> bool:
@@ -137,7 +141,7 @@ class SegmentPool:
             self._expected_spares -= 1
             self._files.remove(self._spares.pop())
             return True
-        return not self._filling and self._reserve.give(needed)
+        return not self._reserve.filling and self._reserve.give(needed)
 
     def make_do(self) -> None:
         """Make a small segment ready out of the reserve, because there is no space for another."""
@@ -162,7 +166,7 @@ class SegmentPool:
         """Keep the file of a segment that nothing needs any more, or delete it if there are enough."""
         self.returned += 1
         fits = segment.kind == codec.LOG and segment.end <= self._segment_bytes
-        keep = fits and self._expected_spares < self._spare_segments
+        keep = fits and self._expected_spares < self.max_spares
         self._expected_spares += keep
         self._worker.submit(partial(_release, self._files, segment.name, keep), self._released)
 
@@ -205,7 +209,7 @@ class SegmentPool:
             self._next = segment
 
     def _filled(self, size: int | None, error: Exception | None) -> None:
-        self._filling = False
+        self._reserve.filling = False
         if size is not None:
             self._reserve.size = size
         self._done(None, error)
