@@ -362,7 +362,7 @@ async def run(
         loop.add_signal_handler(number, stop.set)
     certificates = Certificates(config) if config.tls_cert is not None else None
     if certificates is not None:
-        loop.add_signal_handler(signal.SIGHUP, certificates.look)
+        loop.add_signal_handler(signal.SIGHUP, certificates.check_now)
     node = Node(config, logins, control_document, certificates)
     await node.start(listeners.stomp, listeners.stomp_tls)
     ports = Ports(listeners.web.getsockname()[1], node.stomp_port, node.stomp_tls_port)

@@ -90,7 +90,7 @@ class Server(uvicorn.Server):
             self._certificates,
             self._connection,
             plain_answer=PLAIN_HTTP_ANSWER,
-            patience_s=self._patience_s,
+            handshake_timeout_s=self._patience_s,
         )
         self.servers = [door]  # type: ignore[list-item]  # uvicorn closes it and waits for it
         self.started = True

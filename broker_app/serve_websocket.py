@@ -41,7 +41,7 @@ _MASKED = 0x80
 _LENGTH_16, _SHORT_HEAD = _MASKED | 126, 4
 _NO_UTF8 = CloseCode.INVALID_DATA, "text is not UTF-8; send binary messages"
 #: the longest message of a client that has not logged in: its CONNECT, and some more in the same one
-STRANGER_BYTES = 256 * 1024
+UNAUTHENTICATED_LIMIT = 256 * 1024
 #: how long a ping's answer may lie in the socket after its time is over, for the broker may have been stopped
 LAST_LOOK_S = 1.0
 
@@ -49,8 +49,8 @@ LAST_LOOK_S = 1.0
 class StreamedWebSocket(WebSocketsSansIOProtocol):
     """See the module. Owns the bytes of a frame that has not arrived whole.
 
-    The application calls `scope["mom.trust"]` when it knows the client; until then only short messages are
-    taken, so that nobody fills the node's memory before.
+    The application calls `scope["mom.authenticated"]` when it knows the client; until then only short
+    messages are taken, so that nobody fills the node's memory before.
     """
 
     certificates: Certificates | None = None
@@ -73,15 +73,15 @@ class StreamedWebSocket(WebSocketsSansIOProtocol):
         if event.headers.get_all("Sec-WebSocket-Version") != [_VERSION]:
             self._refuse_version()
             return
-        self.conn.max_message_size = min(STRANGER_BYTES, self.config.ws_max_size)
+        self.conn.max_message_size = min(UNAUTHENTICATED_LIMIT, self.config.ws_max_size)
         super().handle_connect(event)
         if self.response.status_code == 101:  # there is a scope, and nobody has seen it yet
-            self.scope["mom.trust"] = self._trust  # type: ignore[typeddict-unknown-key]
+            self.scope["mom.authenticated"] = self._authenticated  # type: ignore[typeddict-unknown-key]
             self.scope["mom.hung_up"] = lambda: hung_up(self.transport)  # type: ignore[typeddict-unknown-key]
             if self.certificates is not None:
                 self.scope["mom.certified"] = self.certificates.names_of(self.transport)  # type: ignore[typeddict-unknown-key]
 
-    def _trust(self) -> None:
+    def _authenticated(self) -> None:
         self.conn.max_message_size = self.config.ws_max_size
 
     def _refuse_version(self) -> None:

@@ -13,12 +13,12 @@ from django.urls import path, re_path
 
 from broker_app.net.auth.login import Identity, Logins
 from broker_app.net.http.asgi import Receive, Scope, Send
-from broker_app.net.http.base_path import Below
+from broker_app.net.http.base_path import BasePath
 from broker_app.net.http.body_limit import BoundedBody
 from broker_app.net.http.origin_check import Origins
-from broker_app.net.http.proxy_headers import believe_proxy
+from broker_app.net.http.proxy_headers import apply_proxy_headers
 from broker_app.net.http.tracing import Traced, trace_member
-from broker_app.net.problems import send_problem, stand_below
+from broker_app.net.problems import send_problem, set_base_path
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "mom_site.settings")
 _django = get_asgi_application()
@@ -67,8 +67,8 @@ class Site:
         self._node = node
         self._files = files
         self._rest = node.rest if node is not None else None
-        stand_below(settings.MOM.base_path)
-        self._below = Below(settings.MOM.base_path)
+        set_base_path(settings.MOM.base_path)
+        self._base_path = BasePath(settings.MOM.base_path)
         self._origins = Origins(settings.MOM.known_hosts, settings.MOM.allowed_origins)
         self._websockets = URLRouter(
             [path("ws", StompConsumer.as_asgi()), re_path(r"", refuse)]  # type: ignore[arg-type]
@@ -78,10 +78,10 @@ class Site:
         )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        send = self._below.enter(scope, send)
+        send = self._base_path.strip(scope, send)
         scope["mom.node"] = self._node
         if settings.MOM.behind_tls:
-            believe_proxy(scope)
+            apply_proxy_headers(scope)
         scope["mom.files"] = self._files
         if self._rest is not None and scope["type"] == "http" and self._rest.owns(scope):
             await self._rest(scope, receive, send)
@@ -92,7 +92,7 @@ class Site:
         host = next((value.decode("latin-1") for name, value in scope["headers"] if name == b"host"), None)
         if host is None or self._origins.knows(host):
             site = _definitions if scope["path"] in _DEFINITIONS else _pages
-            self._below.leave(scope)
+            self._base_path.restore(scope)
             await site(scope, receive, send)
         else:
             detail = f"This node is not known as {host[:80]}; the setting allowed-hosts makes it so."

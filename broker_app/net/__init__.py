@@ -1,5 +1,6 @@
-"""Connections: from bytes to commands and back.
+"""The network side of the broker: from bytes to commands and back.
 
-Owns sessions, login, flow control and rendering; every transport feeds the same `StompSession` or, for
-REST, the same commands. Never decides about messages (core) and never knows Django.
+Owns sessions, authentication, authorization, flow control and rendering. STOMP transports share
+`StompSession`; REST submits the same commands. It does not decide about messages (the core does) and does not
+know Django.
 """

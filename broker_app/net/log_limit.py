@@ -1,4 +1,4 @@
-"""Rarely: lines of the log that strangers can cause as often as they like."""
+"""A rate limit for log lines that unauthenticated clients can cause."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 
 class RareLog:
-    """At most one line a second, with the number of those that were left out."""
+    """Logs at most one line a second, with the number of suppressed ones."""
 
     def __init__(
         self,
@@ -20,14 +20,14 @@ class RareLog:
         self._level = level
         self._clock = clock
         self._next = 0.0
-        self._unsaid = 0
+        self._suppressed = 0
 
-    def say(self, text: str, *facts: object) -> None:
+    def log(self, text: str, *values: object) -> None:
         now = self._clock()
         if now < self._next:
-            self._unsaid += 1
+            self._suppressed += 1
             return
-        unsaid, self._unsaid = self._unsaid, 0
+        suppressed, self._suppressed = self._suppressed, 0
         self._next = now + 1.0
-        more = f" (and {unsaid} more such lines)" if unsaid else ""
-        self._log.log(self._level, text + "%s", *facts, more)
+        more = f" (and {suppressed} more such lines)" if suppressed else ""
+        self._log.log(self._level, text + "%s", *values, more)

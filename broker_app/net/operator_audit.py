@@ -1,7 +1,7 @@
-"""Acts: what operators did to messages, connections and jobs, on its way into the audit log.
+"""A buffer of operators' actions on messages, connections and jobs, for the audit log.
 
-The loop notes them and never waits; whoever keeps the log takes them now and then. Bounded: what does not fit
-is counted, and that is noted too.
+The event loop adds actions and never waits; the writer of the audit log takes them. The buffer is bounded:
+lost actions are counted, and the count is recorded.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ PURGED, DELETED, READ, CLOSED, DRAINED, BEGUN, CANCELLED, UNDONE, RETRIED, TESTE
 )  # fmt: skip
 #: of alerts
 ACKNOWLEDGED, SILENCED, WOKEN = "acknowledged", "silenced", "woken"
-#: ways of REST requests: a browser's session is the console
+#: origins of REST requests: a browser session is the console
 CONSOLE, API = "console", "api"
 
 
 class Doer(NamedTuple):
-    """Who acts, by which token if by one, from where, and what the request says of itself."""
+    """The user and token of a request, its origin and address, and its reason and trace id."""
 
     user: str
     token: str | None
@@ -32,7 +32,7 @@ class Doer(NamedTuple):
 
 
 class Act(NamedTuple):
-    """What was done at a time (seconds of the epoch) to a thing of a kind, and facts of it."""
+    """One action at a time (seconds since the epoch) on a resource of a kind, with details."""
 
     time: float
     doer: Doer
@@ -43,7 +43,8 @@ class Act(NamedTuple):
 
 
 class _Reading:
-    """Messages that somebody has read of one destination since it was last told, and when that was."""
+    """The number of messages that a user has read from one destination since the last record, and its
+    time."""
 
     __slots__ = ("messages", "since")
 
@@ -53,11 +54,11 @@ class _Reading:
 
 
 class Acts:
-    """Acts that were not taken yet. `note` in the loop, `take` there too."""
+    """Actions that are not in the audit log yet. Belongs to the event loop."""
 
-    #: acts that wait to be taken, and readers of destinations that are remembered
+    #: limit of waiting actions, and of users with recent reads
     MOST = 10_000
-    #: seconds for which what one reads of a destination is told as one
+    #: seconds for which reads of one destination are combined
     READING_S = 60.0
 
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
@@ -67,17 +68,18 @@ class Acts:
         self._readings: dict[tuple[Doer, str, str], _Reading] = {}
 
     def note(self, doer: Doer, act: str, kind: str, key: str, **facts: Any) -> None:
-        """Something was done."""
+        """Record an action."""
         if len(self._waiting) < self.MOST:
             self._waiting.append(Act(self._clock(), doer, act, kind, key, facts))
         else:
             self._lost += 1
 
     def note_reading(self, doer: Doer, kind: str, key: str, messages: int) -> None:
-        """Bodies of messages were looked at. The first look is told at once, more of them once a minute."""
+        """Record that message bodies were read. The first read is recorded at once, further ones once a
+        minute."""
         if not messages:
             return
-        # Each request has a trace and a reason of its own; whose they are is one all the same.
+        # Requests of one reader differ in trace and reason.
         reader = (doer._replace(reason="", trace_id=""), kind, key)
         reading = self._readings.get(reader)
         if reading is not None:
@@ -89,11 +91,11 @@ class Acts:
             self._lost += 1
 
     def take(self, *, last: bool = False) -> list[Act]:
-        """All that wait; with `last`, what is gathered of readings too."""
+        """Take all waiting actions; with `last`, combined reads too."""
         now = self._clock()
         for reader, reading in list(self._readings.items()):
             if now - reading.since >= self.READING_S or last:
-                self._tell_reading(reader, reading, now)
+                self._record_reads(reader, reading, now)
         taken, self._waiting = self._waiting, []
         if self._lost:
             doer = Doer("system", None, API, None)
@@ -101,8 +103,8 @@ class Acts:
             self._lost = 0
         return taken
 
-    def _tell_reading(self, reader: tuple[Doer, str, str], reading: _Reading, now: float) -> None:
-        """What was read since; somebody who has ceased to read is forgotten."""
+    def _record_reads(self, reader: tuple[Doer, str, str], reading: _Reading, now: float) -> None:
+        """Record the reads since the last record; forget a reader without new ones."""
         if reading.messages:
             self.note(reader[0], READ, reader[1], reader[2], messages=reading.messages)
             reading.messages, reading.since = 0, now

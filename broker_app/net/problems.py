@@ -1,4 +1,4 @@
-"""Problems: the types of refusal that HTTP and STOMP clients meet (RFC 9457), in one table."""
+"""The table of problem types (RFC 9457) that HTTP and STOMP clients receive."""
 
 import json
 from dataclasses import dataclass
@@ -8,23 +8,23 @@ from broker_app.net.http.asgi import Send
 
 MEDIA_TYPE = "application/problem+json"
 DOCS = "/docs/problems/"
-_below = ""
+_base_path = ""
 
 
-def stand_below(base_path: str) -> None:
-    """Say, once for this process, below which path a proxy has this node: addresses in problems begin with it."""
-    global _below
-    _below = base_path
+def set_base_path(base_path: str) -> None:
+    """Set the base path of this process behind a proxy; addresses in problems begin with it."""
+    global _base_path
+    _base_path = base_path
 
 
 def address(path: str) -> str:
-    """The address of one of our own paths, as a client reaches it."""
-    return _below + path
+    """The address of a path of this node, as a client reaches it."""
+    return _base_path + path
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A type of refusal: its stable name, its HTTP status, and what a person should know of it."""
+    """A problem type: its stable name, HTTP status, title and description."""
 
     name: str
     status: int
@@ -37,17 +37,17 @@ PROBLEMS = {
     for problem in (
         Problem(
             "invalid", 400, "Invalid request",
-            "A field or a query parameter is missing, unknown or out of bounds. The list errors says "
-            "which and why.",
+            "A field or a query parameter is missing, unknown or out of range. The member errors lists "
+            "each with its reason.",
         ),
         Problem(
             "bad-destination", 400, "Bad destination",
-            "The name of a destination breaks a rule: /queue/ or /topic/ and 1 to 255 characters, none of "
-            "them a control character.",
+            "The name of a destination is invalid. It must be /queue/ or /topic/ and 1 to 255 characters "
+            "without control characters.",
         ),
         Problem(
             "invalid-selector", 400, "Invalid selector",
-            "The selector is no condition in the SQL subset of JMS. The detail names line and column, and what "
+            "The selector is not a condition in the SQL subset of JMS. The detail has line and column, and what "
             "was expected there.",
         ),
         Problem(
@@ -57,30 +57,30 @@ PROBLEMS = {
         ),
         Problem(
             "not-allowed", 403, "Not allowed",
-            "You are known, and you may not do this. The reply names the right that is missing.",
+            "You are logged in, but have no permission for this. The reply names the missing right.",
         ),
-        Problem("not-found", 404, "Not found", "There is nothing of this name."),
+        Problem("not-found", 404, "Not found", "No resource has this name."),
         Problem(
             "method-not-allowed", 405, "Method not allowed",
-            "The address exists; the header Allow lists what can be done with it.",
+            "The address exists, but does not support this method. The header Allow lists those it supports.",
         ),
         Problem(
             "not-acceptable", 406, "Not acceptable",
-            "The reply does not exist in the media type asked for.",
+            "The reply is not available in the requested media type.",
         ),
         Problem("timeout", 408, "Request timed out", "The body of the request did not arrive in time."),
         Problem(
             "conflict", 409, "Conflict",
-            "The state of things forbids it now; the reply says what stands in the way.",
+            "The current state does not allow the operation. The reply has the reason.",
         ),
         Problem(
             "no-route", 409, "No route",
-            "Nobody is subscribed to the topic, and the request asked for somebody.",
+            "The topic has no subscribers, and the request requires one.",
         ),
         Problem(
             "unknown-delivery", 409, "Unknown delivery",
-            "An acknowledgement names a delivery that is not open: it was settled, went back, or never "
-            "was.",
+            "An acknowledgement names a delivery that is not unsettled: it was settled or returned, or never "
+            "existed.",
         ),
         Problem(
             "lease-lost", 409, "Lease lost",
@@ -88,26 +88,26 @@ PROBLEMS = {
         ),
         Problem(
             "history-gone", 410, "History gone",
-            "Messages of the topic that were asked for, or that came next, are no longer kept. Begin with "
+            "The requested messages of the topic, or those after them, are no longer retained. Begin with "
             "from:first.",
         ),
         Problem(
             "precondition-failed", 412, "Precondition failed",
-            "It was changed since you read it. Read it again and repeat your change.",
+            "The resource was changed since you read it. Read it again and repeat your change.",
         ),
         Problem(
             "too-large", 413, "Too large",
-            "A body, a frame or a list is longer than this node takes. The reply has the limit and the "
-            "size seen.",
+            "A body, a frame or a list is larger than this node accepts. The reply has the limit and the "
+            "size.",
         ),
         Problem(
             "unsupported-type", 415, "Unsupported media type",
-            "The media type of the body is not understood here.",
+            "The media type of the body is not supported here.",
         ),
         Problem(
             "unsupported", 422, "Not supported",
-            "This version of MOM does not do what was asked. Nothing was done, so that no promise is "
-            "broken silently.",
+            "This version of MOM does not support the request. Nothing was changed."
+,
         ),
         Problem(
             "idempotency-mismatch", 422, "Idempotency key used before",
@@ -119,39 +119,39 @@ PROBLEMS = {
         ),
         Problem(
             "rate-limited", 429, "Too many requests",
-            "You are faster than your limit. Wait as long as Retry-After says.",
+            "You exceed your rate limit. Try again after the time in Retry-After.",
         ),
         Problem(
             "too-many", 429, "Too many",
-            "A connection holds as many subscriptions or transactions as it may, or a destination has as many "
+            "A connection has reached its limit of subscriptions or transactions, or a destination that of "
             "producers or consumers.",
         ),
-        Problem("internal", 500, "Internal error", "The node failed. Its log has the details."),
+        Problem("internal", 500, "Internal error", "The node met an internal error. Its log has the details."),
         Problem(
             "not-active", 503, "Not active",
-            "This node does not serve messages now. Location and active say who does.",
+            "This node does not serve messages now. Location and active name the node that does.",
         ),
         Problem(
             "wrong-home", 503, "Wrong home",
-            "Another broker is home to this destination. Location says which.",
+            "This destination belongs to another broker. Location names it.",
         ),
         Problem(
             "queue-full", 503, "Queue full",
-            "The destination, or the broker, holds as many messages or bytes as it may, and no room came while "
-            "the message waited. Try again after the time in Retry-After.",
+            "The destination, or the broker, has reached its limit of messages or bytes, and no space became free "
+            "while the message was blocked. Try again after the time in Retry-After.",
         ),
         Problem(
             "store-full", 503, "Store full",
-            "There is no space left to store messages. Consumers go on, and messages are taken again when "
-            "there is space.",
+            "There is no space left to store messages. Consumers are still served, and messages are accepted again "
+            "when there is space.",
         ),
         Problem(
             "paused", 503, "Paused",
-            "An administrator paused the destination: it takes no messages now.",
+            "An administrator paused the destination: it accepts no messages now.",
         ),
         Problem(
             "busy", 503, "Busy",
-            "The node has as much under way, or in memory, as it takes. Try again after the time in "
+            "The node has reached its limit of concurrent requests or memory. Try again after the time in "
             "Retry-After.",
         ),
         Problem(
@@ -160,68 +160,69 @@ PROBLEMS = {
         ),
         Problem(
             "flow-broken", 409, "Flow broken",
-            "A message that a bridge forwarded was refused, so what follows it is refused, too, and nothing is "
-            "overtaken. The bridge begins the flow anew.",
+            "A message that a bridge forwarded was refused, so the messages after it are refused, too, to keep "
+            "their order. The bridge restarts the flow.",
         ),
         Problem(
             "disconnected", 409, "Disconnected",
-            "An operator ended the connection. The detail is the reason that was given.",
+            "An operator closed the connection. The detail is the operator's reason.",
         ),
-        # What ends a STOMP connection.
+        # Errors that end a STOMP connection.
         Problem(
             "malformed-frame", 400, "Malformed frame",
-            "The bytes are no STOMP frame. The detail says what is wrong.",
+            "The bytes are not a STOMP frame. The detail has the error.",
         ),
         Problem(
             "bad-escape", 400, "Bad escape",
-            "A header holds an escape sequence that its STOMP version does not know.",
+            "A header has an escape sequence that the version of STOMP does not define.",
         ),
         Problem(
             "unknown-command", 400, "Unknown command",
-            "The frame's command is none of STOMP's client commands.",
+            "The command of the frame is not a client command of STOMP.",
         ),
         Problem(
             "bad-content-length", 400, "Bad content-length",
             "The content-length is not a number of bytes.",
         ),
-        Problem("too-many-headers", 400, "Too many headers", "The frame has more headers than are taken."),
+        Problem("too-many-headers", 400, "Too many headers", "The frame has more headers than this node accepts."),
         Problem("not-utf8", 400, "Not UTF-8", "A header is not valid UTF-8."),
         Problem(
             "missing-nul", 400, "Missing NUL",
-            "The byte that ends a frame is not where content-length says.",
+            "The NUL byte that ends a frame is not at the position given by content-length.",
         ),
         Problem(
             "tls-on-stomp-port", 400, "TLS on the plain port",
-            "The client began a TLS handshake on a port that speaks plain STOMP.",
+            "The client began a TLS handshake on a port for STOMP without TLS.",
         ),
         Problem(
             "tls-required", 400, "TLS required",
-            "The client spoke in the plain on a port that speaks TLS.",
+            "The client connected without TLS to a port that requires it.",
         ),
-        Problem("not-connected", 400, "Not connected", "The first frame of a connection is CONNECT."),
-        Problem("unsupported-version", 400, "Unsupported version", "STOMP 1.0, 1.1 and 1.2 are spoken here."),
+        Problem("not-connected", 400, "Not connected", "The first frame of a connection must be CONNECT."),
+        Problem("unsupported-version", 400, "Unsupported version", "This broker supports STOMP 1.0, 1.1 and 1.2."),
         Problem(
             "unsupported-protocol", 400, "Unsupported subprotocol",
             "Offer v12.stomp, v11.stomp or v10.stomp, or none.",
         ),
         Problem("wrong-host", 400, "Unknown virtual host", "The host header names another broker."),
-        Problem("login-timeout", 408, "Login timed out", "The client connected and did not log in."),
+        Problem("login-timeout", 408, "Login timed out", "The client connected, but did not send CONNECT in time."),
         Problem(
             "heart-beat-lost", 408, "Heart-beat lost",
-            "The client promised heart-beats and fell silent.",
+            "The client agreed to send heart-beats, and sent nothing for twice that time.",
         ),
-        Problem("frame-timeout", 408, "Frame timed out", "A frame was begun and not finished."),
+        Problem("frame-timeout", 408, "Frame timed out", "The client began a frame and did not finish it in time."),
         Problem(
             "slow-consumer", 429, "Slow consumer",
-            "The client takes too little: too many messages, or too large ones, wait for its topic subscription "
-            "or temporary queue, or it held all its credit for longer than the destination allows.",
+            "The client is too slow: too many messages, or too large ones, wait for its topic subscription or "
+            "temporary queue, or it settled nothing with all its credit used for longer than the destination "
+            "allows.",
         ),
     )
 }  # fmt: skip
 
 
 def problem_body(name: str, detail: str, **extra: Any) -> dict[str, Any]:
-    """The members of a problem; `extra` are those of its own type."""
+    """The members of a problem; `extra` are additional ones."""
     problem = PROBLEMS[name]
     return {
         "type": address(DOCS) + name,
@@ -238,7 +239,7 @@ def problem_json(name: str, detail: str, **extra: Any) -> bytes:
 
 
 async def send_problem(send: Send, name: str, detail: str, **extra: Any) -> None:
-    """A problem as the whole of an ASGI reply, after which the connection closes."""
+    """Send a problem as the complete ASGI reply, and close the connection."""
     body = problem_json(name, detail, **extra)
     headers = [
         (b"content-type", MEDIA_TYPE.encode()),

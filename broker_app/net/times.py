@@ -1,4 +1,4 @@
-"""Times as people write them (RFC 3339), as the core counts them: milliseconds since 1970, UTC."""
+"""Conversion of RFC 3339 times to milliseconds since 1970 (UTC)."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ _TIME = "time:"
 
 
 def milliseconds(text: str, *, zone_needed: bool = True) -> int | None:
-    """The time that `text` names; None when it is none, lies outside 1970 to 2199, or lacks its zone.
-    A zone that may be missing is UTC."""
+    """Parse a time; returns None if it is invalid, outside 1970 to 2199, or lacks its zone. The zone is UTC
+    by default if it is not needed."""
     try:
         time = datetime.fromisoformat(text)
     except ValueError:
@@ -22,9 +22,9 @@ def milliseconds(text: str, *, zone_needed: bool = True) -> int | None:
 
 
 def start(text: str) -> str:
-    """Where in a history to begin, with a time in RFC 3339 replaced by its milliseconds."""
+    """Return the start of a replay, with a time in RFC 3339 replaced by its milliseconds."""
     time = text.removeprefix(_TIME)
-    if time == text or time.isdigit():  # many a number would also pass for a date without hyphens
+    if time == text or time.isdigit():  # numbers can be mistaken for dates without hyphens
         return text
     ms = milliseconds(time, zone_needed=False)
     return text if ms is None else f"{_TIME}{ms}"

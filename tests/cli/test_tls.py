@@ -72,7 +72,7 @@ def test_a_certificate_of_an_unknown_authority_is_told(mom: CommandLine, command
 
 def test_plain_http_to_a_tls_port_is_told(mom: CommandLine, broker: BrokerProcess) -> None:
     failed = mom("queue", "ls", "--url", f"http://127.0.0.1:{broker.port}")
-    assert "this port speaks https and wss alone" in failed.err
+    assert "this port accepts only https and wss" in failed.err
     assert "write its address with https://" in failed.err
 
 

@@ -1,4 +1,4 @@
-"""A node below a path: what comes in loses it, what leaves has it."""
+"""A node base_path a path: what comes in loses it, what leaves has it."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from broker_app.net.http.asgi import Event
-from broker_app.net.http.base_path import Below
+from broker_app.net.http.base_path import BasePath
 
 
-async def sent(below: Below, path: str, location: bytes) -> tuple[dict[str, Any], list[Event]]:
+async def sent(base_path: BasePath, path: str, location: bytes) -> tuple[dict[str, Any], list[Event]]:
     """The scope after it has come in, and what left when a reply said `location`."""
     events: list[Event] = []
 
@@ -18,7 +18,7 @@ async def sent(below: Below, path: str, location: bytes) -> tuple[dict[str, Any]
         events.append(event)
 
     scope: dict[str, Any] = {"type": "http", "path": path, "raw_path": path.encode()}
-    lead = below.enter(scope, send)
+    lead = base_path.strip(scope, send)
     await lead({"type": "http.response.start", "status": 201, "headers": [(b"location", location)]})
     await lead({"type": "http.response.body", "body": b""})
     return scope, events
@@ -35,10 +35,10 @@ async def sent(below: Below, path: str, location: bytes) -> tuple[dict[str, Any]
     ],
 )
 async def test_inside_nobody_knows_the_path(path: str, inside: str) -> None:
-    below = Below("/x/y")
-    scope, _ = await sent(below, path, b"/")
+    base_path = BasePath("/x/y")
+    scope, _ = await sent(base_path, path, b"/")
     assert (scope["path"], scope["raw_path"]) == (inside, inside.encode())
-    below.leave(scope)
+    base_path.restore(scope)
     assert scope["path"] == f"/x/y{inside}"
 
 
@@ -51,10 +51,10 @@ async def test_inside_nobody_knows_the_path(path: str, inside: str) -> None:
     ],
 )
 async def test_addresses_that_leave_begin_with_it(said: bytes, left: bytes) -> None:
-    _, (start, _) = await sent(Below("/x/y"), "/x/y/a", said)
+    _, (start, _) = await sent(BasePath("/x/y"), "/x/y/a", said)
     assert start["headers"] == [(b"location", left)]
 
 
 async def test_without_a_path_nothing_is_touched() -> None:
-    scope, (start, _) = await sent(Below(""), "/a", b"/b")
+    scope, (start, _) = await sent(BasePath(""), "/a", b"/b")
     assert scope["path"] == "/a" and start["headers"] == [(b"location", b"/b")]

@@ -3,7 +3,7 @@
 import pytest
 
 from broker_app.net.http.asgi import Scope
-from broker_app.net.http.proxy_headers import believe_proxy
+from broker_app.net.http.proxy_headers import apply_proxy_headers
 
 
 @pytest.mark.parametrize(
@@ -21,5 +21,5 @@ from broker_app.net.http.proxy_headers import believe_proxy
 def test_the_address_that_the_nearest_proxy_has_added_counts(headers: list[bytes], address: str) -> None:
     scope: Scope = {"client": ("127.0.0.1", 50_000), "headers": [(b"host", b"a")]}
     scope["headers"] += [(b"x-forwarded-for", value) for value in headers]
-    believe_proxy(scope)
+    apply_proxy_headers(scope)
     assert scope["client"][0] == address

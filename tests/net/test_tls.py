@@ -144,7 +144,7 @@ async def test_a_look_takes_over_at_once(authority: Authority) -> None:
         assert certificates is not None
         following = asyncio.create_task(certificates.follow(3600))
         authority.server()
-        certificates.look()
+        certificates.check_now()
         await until(lambda: certificates.generation == 2)
         following.cancel()
 
@@ -153,7 +153,7 @@ async def test_a_look_takes_over_at_once(authority: Authority) -> None:
     ("settings", "said"),
     [
         ({"tls_cert": "missing.pem"}, "tls-cert: cannot read .*missing.pem: No such file"),
-        ({"tls_cert": "server.pem"}, r"server.pem is no usable PEM"),
+        ({"tls_cert": "server.pem"}, r"server.pem is not usable PEM"),
         ({"tls_cert": "server.pem", "tls_key": "other.key"}, "other.key is not the key of the certificate"),
         ({"tls_cert": "server.pem", "tls_key": "locked.key"}, "has a password: set tls-key-password-file"),
         (
@@ -195,7 +195,7 @@ async def test_a_certificate_that_ends_soon_is_told(
     authority: Authority, caplog: pytest.LogCaptureFixture
 ) -> None:
     Certificates(Config(**authority.server(days=3)))  # type: ignore[arg-type]
-    assert "runs out in 2 days" in caplog.text
+    assert "expires in 2 days" in caplog.text
 
 
 def asking(authority: Authority, wanted: str = "optional", name: str = "cn") -> dict[str, Any]:

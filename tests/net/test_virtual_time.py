@@ -31,7 +31,7 @@ class Wire:
 
     abort = close
 
-    def trust(self) -> None:
+    def authenticated(self) -> None:
         """Nothing is bounded here."""
 
     def hung_up(self) -> bool:

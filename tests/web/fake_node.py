@@ -54,7 +54,7 @@ class EchoNode:
         assert (await receive())["type"] == "websocket.connect"
         offered = scope["subprotocols"]
         await send({"type": "websocket.accept", "subprotocol": offered[0] if offered else None})
-        scope.get("mom.trust", lambda: None)()
+        scope.get("mom.authenticated", lambda: None)()
         await send({"type": "websocket.send", "text": identity.user if identity else "nobody"})
         while (event := await receive())["type"] == "websocket.receive":
             if event.get("bytes") is not None:

@@ -69,7 +69,7 @@ async def test_a_client_certificate_says_who_opens_a_websocket(served: Served, a
 async def test_plain_http_on_the_tls_port_is_told(served: Served) -> None:
     answer = await exchange(served, b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n")
     assert answer.startswith(b"HTTP/1.1 400 Bad Request\r\n")
-    assert b'"detail":"this port speaks https and wss alone"' in answer
+    assert b'"detail":"this port accepts only https and wss"' in answer
 
 
 async def test_who_begins_no_handshake_is_sent_away_in_time(served: Served) -> None:

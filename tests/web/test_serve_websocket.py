@@ -15,7 +15,7 @@ from websockets.frames import Frame, Opcode
 from broker_app.config import Config
 from broker_app.listeners import listen
 from broker_app.serve import serve
-from broker_app.serve_websocket import STRANGER_BYTES
+from broker_app.serve_websocket import UNAUTHENTICATED_LIMIT
 
 HANDSHAKE = (
     b"GET /ws HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
@@ -42,7 +42,7 @@ class Site:
         await receive()
         await send({"type": "websocket.accept"})
         if self.trusts:
-            scope["mom.trust"]()
+            scope["mom.authenticated"]()
         self.hung_up = scope["mom.hung_up"]
         while (event := await receive())["type"] == "websocket.receive":
             self.in_text.append(event.get("mom.text", "text" in event))
@@ -185,7 +185,9 @@ async def test_a_client_that_is_not_known_may_send_short_messages_only(
     writer.write(HANDSHAKE)
     assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 101 ")
     stranger = Client(reader, writer)
-    await stranger.send(frame(b"hello") + b"\x82\xff" + (STRANGER_BYTES + 1).to_bytes(8, "big") + b"mask")
+    await stranger.send(
+        frame(b"hello") + b"\x82\xff" + (UNAUTHENTICATED_LIMIT + 1).to_bytes(8, "big") + b"mask"
+    )
     assert await stranger.close_code() == 1009
     assert await site[0].wait_for(5) == b"hello"
     writer.close()

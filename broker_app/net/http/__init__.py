@@ -1,1 +1,1 @@
-"""What every HTTP listener needs, whatever answers behind it: bounded bodies, base path, proxies, origins."""
+"""Parts that all HTTP listeners share: body limit, base path, proxy headers, origin check, tracing."""

@@ -1,4 +1,4 @@
-"""ASGI in types: what web servers and applications hand each other."""
+"""Types of ASGI."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -7,5 +7,5 @@ Scope = dict[str, Any]
 Event = dict[str, Any]
 Receive = Callable[[], Awaitable[Event]]
 Send = Callable[[Event], Awaitable[None]]
-#: loosely, since frameworks differ in which mappings they take
+#: loosely typed, since frameworks differ in the mappings they accept
 Application = Callable[[Any, Any, Any], Awaitable[None]]

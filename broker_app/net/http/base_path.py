@@ -1,7 +1,7 @@
-"""A node below a path: a proxy has it at /broker, and hands that path on or takes it away.
+"""The base path of a node behind a proxy, such as /broker; the proxy may pass the path on or strip it.
 
-Inside, the data plane and the WebSocket know no such path, and Django puts it before each address that it
-makes. What the data plane says in `Location` gets it here.
+The data plane and the WebSocket do not know the base path; it is added to their `Location` headers here.
+Django adds it to its addresses itself.
 """
 
 from __future__ import annotations
@@ -9,15 +9,15 @@ from __future__ import annotations
 from broker_app.net.http.asgi import Event, Scope, Send
 
 
-class Below:
-    """Takes the path `base_path` ("" is none) from what comes in, and puts it back where it belongs."""
+class BasePath:
+    """Strips the path `base_path` ("" is none) from requests, and adds it to replies."""
 
     def __init__(self, base_path: str) -> None:
         self._path = base_path
         self._raw = base_path.encode()
 
-    def enter(self, scope: Scope, send: Send) -> Send:
-        """Takes the path from a connection, whether or not the proxy has left it there; the `send` to use."""
+    def strip(self, scope: Scope, send: Send) -> Send:
+        """Strip the path from a request if the proxy has not. Returns the `send` to use."""
         if not self._path or "path" not in scope:
             return send
         if f"{scope['path']}/".startswith(f"{self._path}/"):
@@ -31,8 +31,8 @@ class Below:
 
         return send_below
 
-    def leave(self, scope: Scope) -> None:
-        """Gives the path back to a request that Django answers."""
+    def restore(self, scope: Scope) -> None:
+        """Restore the path of a request that Django answers."""
         scope["path"] = self._path + scope["path"]
 
     def _moved(self, name: bytes, value: bytes) -> tuple[bytes, bytes]:

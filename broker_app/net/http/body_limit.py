@@ -1,18 +1,18 @@
-"""Bounded: an ASGI application that never sees a request body longer than a limit.
+"""A limit of the request body for ASGI applications.
 
-Django spools a body of any length to disk before it looks at who sends it.
+Django writes a body of any length to the disk before it authenticates the client.
 """
 
 from broker_app.net.http.asgi import Application, Event, Receive, Scope, Send
 from broker_app.net.http.tracing import trace_member
 from broker_app.net.problems import send_problem
 
-# How many times the limit is read and thrown away before a client is cut off.
+# The factor of the limit up to which a body is read and discarded before the client is disconnected.
 _PATIENCE = 16
 
 
 class BoundedBody:
-    """Answers 413 in place of `app` as soon as a body is known to be longer than `limit` bytes."""
+    """Answers 413 instead of `app` as soon as a body is longer than `limit` bytes."""
 
     def __init__(self, app: Application, limit: int) -> None:
         self._app = app
@@ -32,7 +32,7 @@ class BoundedBody:
             seen += len(event.get("body", b""))
             if seen <= self._limit:
                 return event
-            # A body without a declared length. To the application it looks as if the client had left.
+            # A body without a declared length. The application sees a disconnect.
             if event.get("more_body", False):
                 await self._discard(receive)
             await self._refuse(scope, send, seen)
@@ -41,7 +41,7 @@ class BoundedBody:
         await self._app(scope, counted, send)
 
     async def _discard(self, receive: Receive) -> None:
-        """Reads on for a while: a client that is cut off while it sends never sees the answer."""
+        """Read on for a while: a client that is disconnected while it sends does not see the answer."""
         left = _PATIENCE * self._limit
         while left > 0:
             event = await receive()

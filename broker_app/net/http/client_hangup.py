@@ -1,4 +1,4 @@
-"""Whether a client has ended its side of a connection of which nothing is read for the time being."""
+"""Detection of clients that have disconnected while nothing is read from them."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ import select
 
 
 def hung_up(transport: asyncio.BaseTransport) -> bool:
-    """Whether nothing more will come behind what waits in the socket. Asks the kernel, which tells no event
-    loop that does not read."""
+    """Return True if the client has ended its side of the connection.
+
+    The kernel is asked, since an event loop that does not read is not notified.
+    """
     socket = transport.get_extra_info("socket")
     if socket is None or socket.fileno() < 0:
         return False

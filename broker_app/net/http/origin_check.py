@@ -1,9 +1,8 @@
-"""Origin check: whether a request that a browser sends comes from our own pages.
+"""The origin check: accepts browser requests only from our own pages.
 
-Browsers add cookies to requests of any page, so a cookie counts only together with this check. It
-also keeps foreign pages from a node that lets anonymous clients in, even when a name of theirs
-has been pointed at our address (DNS rebinding): the host asked for must be one of ours.
-Programs send no Origin and are not concerned.
+Browsers add cookies to requests of any page, so a cookie counts only together with this check. The check also
+keeps foreign pages away from a node with anonymous access, even by DNS rebinding: the requested host must be
+one of ours. Programs send no Origin and are not affected.
 """
 
 from collections.abc import Collection, Iterable
@@ -14,9 +13,9 @@ from urllib.parse import urlsplit
 class Origins:
     """The pages that may use this node.
 
-    `hosts` are its own names (without port); ".example.org" stands for the domain and all below it, "*"
-    for all. IP addresses need no listing: nobody can point one of his at us. `listed` are full origins
-    (https://host:port) elsewhere.
+    `hosts` are its own names (without port); ".example.org" is the domain and its subdomains, "*" is all. IP
+    addresses need no listing, since they cannot be rebound. `listed` are full origins (https://host:port) of
+    other sites.
     """
 
     def __init__(self, hosts: Iterable[str], listed: Iterable[str] = ()) -> None:
@@ -24,7 +23,8 @@ class Origins:
         self._listed: Collection[str] = frozenset(origin.lower().rstrip("/") for origin in listed)
 
     def accepts(self, headers: Iterable[tuple[bytes, bytes]]) -> bool:
-        """Decides by the headers of an ASGI scope: no Origin, a listed one, or that of our own page."""
+        """Return True if the headers of an ASGI scope have no Origin, a listed one, or that of our own
+        page."""
         origin = host = None
         for name, value in headers:
             if name == b"origin":
@@ -33,14 +33,14 @@ class Origins:
                 host = value.decode("latin-1").lower()
         if origin is None or origin in self._listed:
             return True
-        # The scheme is not compared: a proxy may have ended TLS. "null" has no host and fails here.
+        # The scheme is not compared: a proxy may terminate TLS. "null" has no host and fails here.
         try:
             return urlsplit(origin).netloc == host and host is not None and self.knows(host)
         except ValueError:
             return False
 
     def knows(self, host: str) -> bool:
-        """Whether a Host header (with or without port) names this node."""
+        """Return True if a Host header (with or without port) names this node."""
         name = host.lower()
         if not name.endswith("]"):
             head, colon, port = name.rpartition(":")

@@ -1,7 +1,7 @@
-"""Behind a proxy: where the client is, by the word of the proxy.
+"""The address of a client behind a proxy, from the headers of the proxy.
 
-Only the last address of the last `X-Forwarded-For` counts: that one the proxy next to us has added. What
-stands before it, clients may have made up.
+Only the last address of the last `X-Forwarded-For` is used: the nearest proxy has added it. Clients may have
+forged the others.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from ipaddress import ip_address
 from broker_app.net.http.asgi import Scope
 
 
-def believe_proxy(scope: Scope) -> None:
-    """Puts the client whom the proxy names in the place of the proxy, if it names one."""
+def apply_proxy_headers(scope: Scope) -> None:
+    """Replace the address of the proxy by that of the client, if the proxy has sent it."""
     for name, value in reversed(scope.get("headers", [])):
         if name == b"x-forwarded-for":
             last = value.decode("latin-1").rpartition(",")[2].strip()

@@ -1,4 +1,4 @@
-"""Tracing: each HTTP reply names its request, and gives back the trace that the request belongs to."""
+"""Request ids of HTTP replies, and the trace context (W3C) of requests."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _TRACEPARENT = re.compile(rb"[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}
 
 
 def trace_of(headers: Iterable[tuple[bytes, bytes]]) -> tuple[bytes, str] | None:
-    """The header traceparent and the id of its trace; None without one, or when it is none."""
+    """The header traceparent and its trace id; None if it is missing or invalid."""
     for name, value in headers:
         if name == b"traceparent":
             parts = _TRACEPARENT.fullmatch(value)
@@ -23,7 +23,7 @@ def trace_of(headers: Iterable[tuple[bytes, bytes]]) -> tuple[bytes, str] | None
 
 
 def trace_member(scope: Scope) -> dict[str, str]:
-    """What a problem says of the trace of its request."""
+    """The member of a problem with the trace id of its request; empty without one."""
     trace = trace_of(scope["headers"])
     return {"trace_id": trace[1]} if trace else {}
 

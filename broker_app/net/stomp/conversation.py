@@ -69,7 +69,7 @@ class Transport(Protocol):
     def abort(self) -> None:
         """End the connection at once."""
 
-    def trust(self) -> None:
+    def authenticated(self) -> None:
         """The client is authenticated: it may send as much at once as the settings allow."""
 
     def hung_up(self) -> bool:

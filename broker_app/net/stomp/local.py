@@ -66,7 +66,7 @@ class LocalConnection:
     def abort(self) -> None:
         self.close()
 
-    def trust(self) -> None:
+    def authenticated(self) -> None:
         """A client in this process needs no bound before its login."""
 
     def hung_up(self) -> bool:

@@ -325,7 +325,7 @@ class StompSession:
         conversation.renderer = Renderer(conversation.version, sessions.ids)
         self._acknowledgements.version_agreed()
         conversation.follow(ACCEPTED)
-        conversation.transport.trust()
+        conversation.transport.authenticated()
         peer.connection = new_name()
         sessions.tell(OPENED_EVENT, self)
         connected = self._handshake.connected_headers(identity.user, f"MOM/{VERSION}")

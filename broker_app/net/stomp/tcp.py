@@ -75,7 +75,7 @@ class TcpConnection(asyncio.Protocol):
     def abort(self) -> None:
         self._transport.abort()
 
-    def trust(self) -> None:
+    def authenticated(self) -> None:
         """The session bounds what it takes of a stream by itself."""
 
     def hung_up(self) -> bool:
@@ -103,5 +103,5 @@ def listen_tls(registry: SessionRegistry, listener: socket.socket, certificates:
         certificates,
         lambda: TcpConnection(registry, certificates),
         plain_answer=Renderer("1.2", registry.ids).error(_PLAIN, None),
-        patience_s=registry.config.connect_timeout,
+        handshake_timeout_s=registry.config.connect_timeout,
     )

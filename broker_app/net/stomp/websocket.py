@@ -30,10 +30,12 @@ class WebSocketConnection:
     """One WebSocket; the `Transport` of its session."""
 
     __slots__ = (
+        "_authenticated",
         "_certified",
         "_closing",
         "_high_water",
         "_hung_up",
+        "_is_authenticated",
         "_outbox",
         "_outbox_bytes",
         "_paused",
@@ -41,8 +43,6 @@ class WebSocketConnection:
         "_send",
         "_session",
         "_text",
-        "_trust",
-        "_trusted",
         "_wake",
         "peer_name",
         "way",
@@ -61,8 +61,8 @@ class WebSocketConnection:
         self._certified: tuple[str, ...] = scope.get("mom.certified", ())
         self._send = send
         #: tells the web server, where it wants to know, that the client has logged in
-        self._trust: Callable[[], None] = scope.get("mom.trust", lambda: None)
-        self._trusted = False
+        self._authenticated: Callable[[], None] = scope.get("mom.authenticated", lambda: None)
+        self._is_authenticated = False
         #: whether the client speaks in text messages, and is answered in them as far as that is possible
         self._text = False
         #: asks the web server, where it knows
@@ -88,7 +88,7 @@ class WebSocketConnection:
                 data, text = event.get("bytes"), event.get("mom.text", False)
                 if data is None:
                     data, text = event["text"].encode(), True
-                if not self._trusted:
+                if not self._is_authenticated:
                     self._text = text
                 self._session.receive(data)
                 while self._paused:
@@ -148,9 +148,9 @@ class WebSocketConnection:
         self._outbox, self._outbox_bytes = [], 0
         self.close()
 
-    def trust(self) -> None:
-        self._trusted = True
-        self._trust()
+    def authenticated(self) -> None:
+        self._is_authenticated = True
+        self._authenticated()
 
     def hung_up(self) -> bool:
         return self._hung_up()

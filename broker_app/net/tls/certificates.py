@@ -1,7 +1,6 @@
-"""Certificates: the TLS context of a node, made anew when one of its files changes.
+"""The TLS context of a node, rebuilt when one of its certificate files changes.
 
-A new context is for connections that come from then on; those that are open keep what they agreed on. Files
-that cannot be used change nothing, and the log says why.
+A new context applies to new connections only. Files that cannot be used change nothing; the error is logged.
 """
 
 from __future__ import annotations
@@ -20,8 +19,8 @@ from broker_app.config import Config, ConfigError
 
 log = logging.getLogger(__name__)
 
-#: how long a changed file may go unnoticed
-LOOK_S = 2.0
+#: seconds between two checks of the files
+CHECK_S = 2.0
 _SOON = timedelta(days=14)
 
 _VERIFY = {"none": ssl.CERT_NONE, "optional": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
@@ -33,7 +32,7 @@ _ALTERNATIVE: dict[str, type[x509.GeneralName]] = {
 
 
 class Certificates:
-    """What a node shows and accepts. `context` is the newest; `generation` counts how many there were.
+    """The TLS context of a node, and the certificates that it accepts. `generation` counts its contexts.
 
     Raises ConfigError when the settings contradict each other or the files cannot be used.
     """
@@ -51,53 +50,55 @@ class Certificates:
         self.key = config.tls_key or config.tls_cert
         self.ca = config.tls_ca
         self.generation = 1
-        self._wake = asyncio.Event()
+        self._check_requested = asyncio.Event()
         self._seen = self._fingerprints()
-        self.context = self._made()
+        self.context = self._load()
 
-    def look(self) -> None:
-        """Look at the files at once."""
+    def check_now(self) -> None:
+        """Check the files now."""
         self._seen = ()
-        self._wake.set()
+        self._check_requested.set()
 
-    async def follow(self, interval_s: float = LOOK_S) -> None:
-        """Take over files that change, for ever."""
+    async def follow(self, interval_s: float = CHECK_S) -> None:
+        """Apply changes of the files; runs as long as the node."""
         while True:
             try:
                 async with asyncio.timeout(interval_s):
-                    await self._wake.wait()
+                    await self._check_requested.wait()
             except TimeoutError:
                 pass
-            self._wake.clear()
+            self._check_requested.clear()
             fingerprints = self._fingerprints()
             if fingerprints == self._seen:
                 continue
             self._seen = fingerprints
             try:
                 # In a thread: the password of a key is made slow to try.
-                self.context = await asyncio.to_thread(self._made)
+                self.context = await asyncio.to_thread(self._load)
             except ConfigError as error:
-                log.error("TLS goes on with the former certificate: %s", error)
+                log.error(
+                    "the changed TLS files are not used, the former certificate stays in use: %s", error
+                )
             else:
                 self.generation += 1
 
     def names_of(self, transport: asyncio.BaseTransport) -> tuple[str, ...]:
-        """What the client certificate of a connection says that its user is named; nothing without one."""
+        """The user names in the client certificate of a connection; empty without a certificate."""
         tls = transport.get_extra_info("ssl_object")
         return self.names_in(tls.getpeercert(True)) if tls is not None else ()
 
     def names_in(self, certificate: bytes | None) -> tuple[str, ...]:
-        """The names in a client certificate (DER), of the kind that the settings say."""
+        """The names in a client certificate (DER), of the configured kind."""
         return () if certificate is None else names_in(certificate, self.config.tls_client_name)
 
     def password(self) -> bytes:
-        """The password of the key. Raises ConfigError without one: OpenSSL would ask at the terminal."""
+        """The password of the key. Raises ConfigError without one, since OpenSSL would prompt for it."""
         if self.config.tls_key_password is None:
             raise ConfigError(f"tls-key {self.key} has a password: set tls-key-password-file")
         return self.config.tls_key_password.encode()
 
-    def _made(self) -> ssl.SSLContext:
-        # PROTOCOL_TLS_SERVER: TLS 1.2 at least, and the ciphers that Python's maintainers think safe.
+    def _load(self) -> ssl.SSLContext:
+        # PROTOCOL_TLS_SERVER: TLS 1.2 at least, and the ciphers that Python's maintainers consider safe.
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         _read(self.cert, "tls-cert")
@@ -105,7 +106,7 @@ class Certificates:
         try:
             context.load_cert_chain(self.cert, self.key, self.password)
         except ssl.SSLError as error:
-            raise ConfigError(self._why(error)) from None
+            raise ConfigError(self._explain(error)) from None
         if self.ca is not None:
             _read(self.ca, "tls-ca")
             try:
@@ -113,23 +114,23 @@ class Certificates:
             except ssl.SSLError as error:
                 raise ConfigError(f"tls-ca {self.ca} holds no certificates in PEM ({error.reason})") from None
         context.verify_mode = _VERIFY[self.config.tls_client_certificates]
-        _tell(self.cert)
+        _log_expiry(self.cert)
         return context
 
-    def _why(self, error: ssl.SSLError) -> str:
+    def _explain(self, error: ssl.SSLError) -> str:
         if error.reason == "KEY_VALUES_MISMATCH":
             return f"tls-key {self.key} is not the key of the certificate in tls-cert {self.cert}"
         if b"ENCRYPTED" in self.key.read_bytes():
             return f"tls-key-password does not open tls-key {self.key}"
-        return f"tls-cert {self.cert} or tls-key {self.key} is no usable PEM ({error.reason or error})"
+        return f"tls-cert {self.cert} or tls-key {self.key} is not usable PEM ({error.reason or error})"
 
     def _fingerprints(self) -> tuple[tuple[int, int, int] | None, ...]:
         return tuple(_fingerprint(path) for path in (self.cert, self.key, self.ca) if path is not None)
 
 
 def names_in(certificate: bytes, kind: str) -> tuple[str, ...]:
-    """The names of one kind in a certificate (DER): "cn", "dns", "email" or "uri". More than one common name
-    is none: nobody could say which of them the authority meant."""
+    """The names of one kind in a certificate (DER): "cn", "dns", "email" or "uri". Several common
+    names count as none, since it is not defined which of them is meant."""
     parsed = x509.load_der_x509_certificate(certificate)
     if kind == "cn":
         common = [str(part.value) for part in parsed.subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
@@ -143,7 +144,7 @@ def names_in(certificate: bytes, kind: str) -> tuple[str, ...]:
 
 
 def _read(path: Path, setting: str) -> None:
-    """Raises ConfigError that names the setting, which the errors of OpenSSL do not."""
+    """Check that a file is readable. Raises ConfigError with the name of the setting, unlike OpenSSL."""
     try:
         path.read_bytes()
     except OSError as error:
@@ -151,23 +152,25 @@ def _read(path: Path, setting: str) -> None:
 
 
 def _fingerprint(path: Path) -> tuple[int, int, int] | None:
-    """Changes when a file is written, replaced, or the link to it turned."""
+    """A value that changes if the file, or the link to it, is written or replaced."""
     try:
-        facts = path.stat()
+        status = path.stat()
     except OSError:
         return None
-    return facts.st_mtime_ns, facts.st_size, facts.st_ino
+    return status.st_mtime_ns, status.st_size, status.st_ino
 
 
-def _tell(cert: Path) -> None:
+def _log_expiry(cert: Path) -> None:
     try:
         parsed = x509.load_pem_x509_certificate(cert.read_bytes())
     except ValueError:
-        return  # OpenSSL took it, and it alone decides
+        return  # OpenSSL accepts it, and only that matters
     end = parsed.not_valid_after_utc
     left = end - datetime.now(UTC)
-    log.info("TLS certificate %s (%s), until %s", cert, parsed.subject.rfc4514_string(), end.date())
+    log.info("TLS certificate %s (%s), valid until %s", cert, parsed.subject.rfc4514_string(), end.date())
     if left < timedelta(0):
-        log.warning("the TLS certificate %s ran out on %s: clients refuse it", cert, end.date())
+        log.warning(
+            "the TLS certificate %s expired on %s: clients refuse it; replace the file", cert, end.date()
+        )
     elif left < _SOON:
-        log.warning("the TLS certificate %s runs out in %d days", cert, left.days)
+        log.warning("the TLS certificate %s expires in %d days", cert, left.days)

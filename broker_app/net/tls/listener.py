@@ -1,7 +1,7 @@
-"""The door of a TLS port: takes connections, looks at their first byte, and lets in who speaks TLS.
+"""The listener of a TLS port: accepts connections and starts TLS if their first byte is that of a handshake.
 
-Whoever speaks something else is told so in the plain, and who says nothing is sent away in time. The first
-byte is looked at and left where it is, so TLS itself begins as if nobody had looked.
+Clients that do not use TLS get an answer in plain text; silent ones are disconnected after a timeout. The
+first byte is peeked and stays in the socket, so that TLS can read it.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from broker_app.task_supervisor import supervised
 
 log = logging.getLogger(__name__)
 
-#: how a TLS connection begins
+#: first byte of a TLS connection
 HANDSHAKE = b"\x16"
-#: how long a connection that is told why it ends may take to take it
-_TELL_S = 1.0
+#: seconds in which a client must take the plain answer
+_ANSWER_S = 1.0
 _OUT_OF_FILES_S = 0.5
-#: handshakes that may be under way; each costs a few kilobytes and a millisecond
-MAXHANDSHAKES = 1_000
+#: concurrent handshakes; each costs a few kilobytes and a millisecond
+MAX_HANDSHAKES = 1_000
 
 
 def _plain_http_answer() -> bytes:
-    body = problem_json("tls-required", "this port speaks https and wss alone")
+    body = problem_json("tls-required", "this port accepts only https and wss")
     head = (
         f"HTTP/1.1 400 Bad Request\r\ncontent-type: {MEDIA_TYPE}\r\ncontent-length: {len(body)}\r\n"
         "connection: close\r\n\r\n"
@@ -39,13 +39,13 @@ def _plain_http_answer() -> bytes:
     return head.encode() + body
 
 
-#: what plain HTTP is told on the web port
+#: the answer to plain HTTP on the web port
 PLAIN_HTTP_ANSWER = _plain_http_answer()
 
 
 class TlsListener:
-    """Serves `listener` from now on until `close`. `make_protocol` gets connections whose handshake is done;
-    `plain_answer` is what whoever does not begin with TLS is told; `patience_s` is the time for a handshake.
+    """Serves `listener` until `close`. `make_protocol` creates the protocol of a connection after its
+    handshake; `plain_answer` is sent to clients without TLS; `handshake_timeout_s` limits a handshake.
     """
 
     def __init__(
@@ -55,21 +55,21 @@ class TlsListener:
         make_protocol: Callable[[], asyncio.BaseProtocol],
         *,
         plain_answer: bytes,
-        patience_s: float,
+        handshake_timeout_s: float,
     ) -> None:
         listener.setblocking(False)
         self._listener = listener
         self._certificates = certificates
         self._make_protocol = make_protocol
         self._plain_answer = plain_answer
-        self._patience_s = patience_s
+        self._handshake_timeout_s = handshake_timeout_s
         self._port = listener.getsockname()[1]
         self._handshakes: set[asyncio.Task[None]] = set()
         self._log = RareLog(log)
         self._accepting = asyncio.create_task(supervised(f"port {self._port}", self._accept_all))
 
     def close(self) -> None:
-        """Take no more connections. Those that are through stay."""
+        """Accept no more connections. Those with a finished handshake stay."""
         self._accepting.cancel()
         for handshake in self._handshakes:
             handshake.cancel()
@@ -84,19 +84,19 @@ class TlsListener:
             try:
                 connection, address = await loop.sock_accept(self._listener)
             except OSError as error:
-                log.warning("port %d: no connection can be taken: %s", self._port, error.strerror)
+                log.warning("port %d: cannot accept connections: %s", self._port, error.strerror)
                 await asyncio.sleep(_OUT_OF_FILES_S)
                 continue
-            if len(self._handshakes) >= MAXHANDSHAKES or not has_room(connection):
+            if len(self._handshakes) >= MAX_HANDSHAKES or not has_room(connection):
                 connection.close()
                 continue
-            handshake = asyncio.create_task(self._let_in(connection, address))
+            handshake = asyncio.create_task(self._handshake(connection, address))
             self._handshakes.add(handshake)
             handshake.add_done_callback(self._handshakes.discard)
 
-    async def _let_in(self, connection: socket.socket, address: tuple[str, int]) -> None:
+    async def _handshake(self, connection: socket.socket, address: tuple[str, int]) -> None:
         try:
-            async with asyncio.timeout(self._patience_s):
+            async with asyncio.timeout(self._handshake_timeout_s):
                 first = await _first_byte(connection)
             if first == HANDSHAKE:
                 connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -104,33 +104,33 @@ class TlsListener:
                     self._make_protocol,
                     connection,
                     ssl=self._certificates.context,
-                    ssl_handshake_timeout=self._patience_s,
+                    ssl_handshake_timeout=self._handshake_timeout_s,
                 )
                 return
             if first:
-                await self._tell(connection)
-                self._say(address, "the client does not speak TLS")
+                await self._send_plain_answer(connection)
+                self._log_failure(address, "the client does not speak TLS")
         except TimeoutError:
-            self._say(address, "the client was silent")
+            self._log_failure(address, "the client was silent")
         except OSError as error:
-            self._say(address, _reason(error))
+            self._log_failure(address, _reason(error))
         except asyncio.CancelledError:
             connection.close()
             raise
         connection.close()
 
-    async def _tell(self, connection: socket.socket) -> None:
+    async def _send_plain_answer(self, connection: socket.socket) -> None:
         with contextlib.suppress(OSError):  # TimeoutError is one
-            async with asyncio.timeout(_TELL_S):
+            async with asyncio.timeout(_ANSWER_S):
                 await asyncio.get_running_loop().sock_sendall(connection, self._plain_answer)
-            # What was never read would turn the end of the connection into a reset that eats the answer.
+            # Unread data would turn the close into a reset, which discards the answer.
             connection.shutdown(socket.SHUT_WR)
             with contextlib.suppress(BlockingIOError):
                 while connection.recv(65536):
                     pass
 
-    def _say(self, address: tuple[str, int], why: str) -> None:
-        self._log.say("port %d: no TLS with %s:%d: %s", self._port, address[0], address[1], why)
+    def _log_failure(self, address: tuple[str, int], reason: str) -> None:
+        self._log.log("port %d: no TLS with %s:%d: %s", self._port, address[0], address[1], reason)
 
 
 def _reason(error: OSError) -> str:
@@ -142,7 +142,7 @@ def _reason(error: OSError) -> str:
 
 
 async def _first_byte(connection: socket.socket) -> bytes:
-    """The first byte that comes, still to be read; nothing at the end of the connection."""
+    """The first byte, left in the socket; empty at the end of the connection."""
     loop = asyncio.get_running_loop()
     readable = asyncio.Event()
     loop.add_reader(connection, readable.set)
