@@ -206,7 +206,7 @@ class Node:
         alerts.listeners.add(events.alert)
         engine.clock_listeners.add(statistics.clock_stepped)
         engine.clock_listeners.add(alerts.clock_stepped)
-        for listener in (connections.look, alerts.look, topics.tell):
+        for listener in (connections.check_slow, alerts.look, topics.tell):
             housekeeping.each_second.add(listener)
 
         statistics.loop_lag.start()

@@ -78,7 +78,7 @@ class Stage:
     def leave(self, session: Any) -> bool:
         return True
 
-    def tell(self, event: str, session: Any) -> None:
+    def notify(self, event: str, session: Any) -> None:
         """Nobody listens here."""
 
     def knows_host(self, host: str) -> bool:

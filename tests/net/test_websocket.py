@@ -89,7 +89,7 @@ async def test_unknown_subprotocols_are_told_what_is_spoken_here(broker: SmallBr
     assert (await client.event())["subprotocol"] is None
     error = await client.data()
     assert error.startswith(b"ERROR\n")
-    assert b"mqtt, soap are not spoken here; offer v12.stomp" in error
+    assert b"mqtt, soap are not supported; offer v12.stomp" in error
     assert await client.event() == {"type": "websocket.close", "code": 1002}
     await client.task
 

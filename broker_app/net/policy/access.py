@@ -89,7 +89,7 @@ _ALL = _Everything()
 
 
 class _NothingForwarded(Container[str]):
-    """The addresses that everybody may use if there are no rules: all but store-and-forward queues."""
+    """The addresses that all users may use if there are no rules: all but store-and-forward queues."""
 
     _CLOSED = f"/{QUEUE}/{PREFIX}"
 
@@ -154,7 +154,7 @@ class Access:
 
     def is_unruled(self, identity: Identity) -> bool:
         """Return True if the identity may use what has no destination, such as others' connections: an
-        administrator, or everybody if there are no rules; in both cases without grants of a token."""
+        administrator, or any user if there are no rules; in both cases without grants of a token."""
         self._refresh()
         if self._granted(identity) is not None:
             return False

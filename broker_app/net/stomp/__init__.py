@@ -1,1 +1,1 @@
-"""STOMP as a server: sessions, what frames mean, and the transports under a session."""
+"""The STOMP server: sessions, the meaning of frames and headers, and transports."""

@@ -25,7 +25,7 @@ class Acknowledgements:
         self.cumulative = False
 
     def version_agreed(self) -> None:
-        """Name deliveries as the agreed version does."""
+        """Use the delivery tags of the agreed version."""
         conversation = self._conversation
         self.tags = Tags(conversation.peer, conversation.sessions.ids, conversation.version)
 
@@ -40,7 +40,7 @@ class Acknowledgements:
                 tags = []
         unsettled = conversation.peer.unsettled
         if not tags or (conversation.soft_errors and not all(tag in unsettled for tag in tags)):
-            # An unknown one is refused by itself if the connection survives that.
+            # An unknown one is refused by itself if the connection stays open.
             for id in ids:
                 one_by_one(Frame(wire.ACK, Headers({"id": id.decode()})))
             return
@@ -52,7 +52,7 @@ class Acknowledgements:
         self._settle(frame, c.Settle(self._conversation.peer, (tag,), cumulative))
 
     def nack(self, frame: Frame) -> None:
-        """Raises Refused if the frame names no delivery, or has a delay that is none."""
+        """Raises Refused if the frame names no delivery, or has an invalid delay."""
         given = frame.headers
         tag, cumulative = self._delivery(given)
         reason = "" if headers.requeue(given) else "REJECTED"

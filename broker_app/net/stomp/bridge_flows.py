@@ -1,9 +1,9 @@
-"""What a session does for the bridge of another broker: flows, and what is forwarded in them.
+"""The flows of a bridge of another broker, and the messages forwarded in them.
 
 | frame | header | meaning |
 |---|---|---|
-| CONNECT | `mom-bridge` | who forwards: its name, `~` and the tag of its journal |
-| SUBSCRIBE to the sync queue | `mom-source`, `mom-target` | begins a flow: from which queue to which |
+| CONNECT | `mom-bridge` | the sender: its name, `~` and the tag of its journal |
+| SUBSCRIBE to the sync queue | `mom-source`, `mom-target` | begins a flow: its source and target queue |
 | SEND | `mom-flow`, `receipt` | one message of the flow, and its position there |
 """
 
@@ -24,32 +24,32 @@ from broker_app.rules.event import RECEIVE, SEND
 from mom_client.stomp.frame import Headers
 
 SENDER, SOURCE, TARGET, FLOW = "mom-bridge", "mom-source", "mom-target", "mom-flow"
-#: what CONNECTED says to a bridge: this is how flows are spoken of here
+#: version of the flow protocol, sent to a bridge in CONNECTED
 DIALECT: Final = "1"
-#: and how many bytes a body may have, for a larger one ends the connection
+#: the largest body, in bytes; a larger one would end the connection
 MAX_BODY: Final = "mom-max-body"
 _SYNC: Final = parse(SYNC_ADDRESS)
 
 
 class Bridged:
-    """The bridge of `sender` behind `peer`. `client` is who it logged in as."""
+    """The session of a bridge: of the broker `sender`, logged in as `client`."""
 
     def __init__(self, sender: str, peer: Peer, client: Client, access: Access) -> None:
         self._sender = sender
         self._peer = peer
         self._client = client
         self._access = access
-        #: messages that came and are not handed over yet, by flow
+        #: messages that are not submitted yet, by flow
         self._runs: dict[str, list[c.Entry]] = {}
 
     def begin(self, given: Headers, id: str, target: Destination, receipt: bytes | None) -> c.BeginFlow:
-        """What a SUBSCRIBE that has `mom-source` asks for. Refused names the right that is missing."""
+        """Return the command for a SUBSCRIBE with `mom-source`. Raises Refused if a right is missing."""
         for right, destination in _rights(target):
             self._access.check(self._client, right, destination)
         return c.BeginFlow(self._peer, id, self._sender, given[SOURCE], target.address, receipt)
 
     def check_plan(self, given: Headers) -> str:
-        """The flow that a SEND belongs to, which its client may send in. Raises Refused."""
+        """Return the flow of a SEND. Raises Refused if it has none, or if the client may not send in it."""
         if not given[FLOW]:
             raise Refused("invalid", f"header {FLOW} is empty; it is the id of the flow's SUBSCRIBE")
         if "transaction" in given:
@@ -58,14 +58,14 @@ class Bridged:
         return given[FLOW]
 
     def take(self, flow: str, envelope: Envelope, body: bytes, receipt: bytes | None) -> None:
-        """One message of a flow."""
+        """Add one message of a flow."""
         run = self._runs.get(flow)
         if run is None:
             run = self._runs[flow] = []
         run.append((envelope, body, receipt))
 
     def hand_over(self) -> Iterator[c.Forward]:
-        """What came since the last call. Flows are independent of each other."""
+        """Yield the messages since the last call, by flow. Flows are independent of each other."""
         runs, self._runs = self._runs, {}
         for flow, entries in runs.items():
             receipts = [receipt for _, _, receipt in entries]
@@ -76,7 +76,7 @@ class Bridged:
             yield c.Forward(self._peer, flow, entries, positions)
 
     def revoked(self, flow: Flow) -> Refused | None:
-        """Why a flow may not go on, by the policy of the moment; None when it may."""
+        """The refusal if the current policy does not allow a flow any more; else None."""
         found = (
             self._access.refusal(self._client, right, destination)
             for right, destination in _rights(parse(flow.target))
@@ -89,12 +89,12 @@ class Bridged:
 
 
 def _rights(target: Destination) -> tuple[tuple[str, Destination], ...]:
-    """What a flow to `target` needs."""
+    """The rights that a flow to `target` needs."""
     return (RECEIVE, _SYNC), (SEND, _SYNC), (SEND, target)
 
 
 def _position(receipt: bytes | None) -> int:
-    """The position that a receipt says, 0, which is none, for one that says nothing of the kind."""
+    """The position in a receipt header; 0, which is none, if it is not a number."""
     try:
         return int(receipt or b"")
     except ValueError:

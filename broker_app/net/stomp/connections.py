@@ -1,5 +1,4 @@
-"""STOMP connections as operators see them: who is there and who was, how much went through, and how to end
-one."""
+"""STOMP connections as operators see them: current and recent ones, their statistics, and how to end one."""
 
 from __future__ import annotations
 
@@ -17,21 +16,21 @@ from broker_app.telemetry.statistics import consumer, rfc3339
 #: subscriptions that are shown of one connection, or of one queue
 MAX_CONSUMERS = 1_000
 MAX_REASON = 500
-#: seconds that a client which is drained may be given to settle what it holds
+#: longest time for a draining client to settle its deliveries
 MAX_DRAIN_S = 600.0
 
 Facts = dict[str, Any]
 
 
 class Connections:
-    """Those of the lobby that have logged in, and what was known of those that have gone since yesterday. An
-    id is what CONNECTED told the client as `session`."""
+    """The authenticated connections, and those that ended within a day. Their id is the header `session` of
+    CONNECTED."""
 
     def __init__(self, registry: SessionRegistry) -> None:
         self._registry = registry
         self.client_events = registry.client_events
-        registry.listeners.add(self._hear)
-        #: connections and destinations of subscriptions that were slow when they were looked at last
+        registry.listeners.add(self._on_event)
+        #: connections and destinations of subscriptions that were slow at the last check
         self._slow: set[tuple[str, str]] = set()
         #: one connection in numbers. Bytes and frames are those of STOMP, without TLS and WebSocket.
         self.members: Final[Mapping[str, Callable[[StompSession], Any]]] = {
@@ -73,14 +72,14 @@ class Connections:
         return self._registry.bytes_total
 
     def sessions(self) -> Iterator[StompSession]:
-        """Those that have logged in, oldest first."""
+        """The authenticated sessions, oldest first."""
         return (session for session in self._registry.sessions if session.peer.connection)
 
     def find(self, id: str) -> StompSession | None:
         return next((session for session in self.sessions() if session.peer.connection == id), None)
 
     def by_id(self) -> dict[str, StompSession]:
-        """Those of now, by their ids."""
+        """The authenticated sessions by their ids."""
         return {session.peer.connection: session for session in self.sessions()}
 
     def all(self) -> Iterator[Facts]:
@@ -100,34 +99,34 @@ class Connections:
     # ------------------------------------------------------------------ ending one
 
     def close(self, session: StompSession, reason: str, by: str) -> None:
-        """End a connection for the operator `by`; its client is told why."""
+        """End a connection for the operator `by`; the client receives the reason."""
         self.client_events.note(session.peer.connection, client_events.DISCONNECTING, detail=reason, by=by)
         session.close(Refused("disconnected", reason))
 
     def drain(self, session: StompSession, reason: str, within_s: float, by: str) -> None:
-        """The same, once its client has settled what it holds; until then it gets nothing new."""
+        """End a connection when its client has settled everything; until then it receives nothing new."""
         self.client_events.note(session.peer.connection, client_events.DRAINING, detail=reason, by=by)
         session.drain(reason, within_s)
 
     # ------------------------------------------------------------------ what happened
 
     def events(self, record: ClientRecord) -> list[Facts]:
-        """What happened to a client, the newest first."""
+        """The events of a client, newest first."""
         return [_shown(happened) for happened in reversed(record.events)]
 
     def gone(self) -> Iterator[Facts]:
-        """The last facts of those that ended within the day, the last one first."""
+        """The last facts of connections that ended within a day, the latest first."""
         return (dict(record.facts) for record in self.client_events.gone() if record.facts is not None)
 
     def flapping(self) -> list[Facts]:
-        """Clients that come again and again, the worst first."""
+        """Flapping clients, the most frequent first."""
         return [
             {**caller._asdict(), "connects": connects, "last_at": rfc3339(last_s), "last_reason": reason}
             for caller, connects, last_s, reason in self.client_events.flapping()
         ]
 
-    def look(self) -> None:
-        """Note whose subscriptions are slow by now, and whose are no longer; to be called once a second."""
+    def check_slow(self) -> None:
+        """Record which subscriptions became slow or recovered; called once a second."""
         slowness = self._registry.engine.broker.subscriptions.slowness
         if not (self._slow or len(slowness)):
             return
@@ -138,7 +137,7 @@ class Connections:
             self.client_events.note(connection, client_events.RECOVERED, detail=destination)
         self._slow = slow
 
-    def _hear(self, event: str, session: StompSession) -> None:
+    def _on_event(self, event: str, session: StompSession) -> None:
         id = session.peer.connection
         if event == OPENED_EVENT:
             caller = ClientIdentity(session.user, _client_id(session), _machine(session))
@@ -163,17 +162,17 @@ class Connections:
 
 
 def _is_browser(session: StompSession) -> bool:
-    """Whether it is a page of the console: a WebSocket that came with the cookie of somebody signed in."""
+    """Return True for a page of the console: a WebSocket with the cookie of a signed-in user."""
     return session.preauthenticated and session.peer_name.startswith("websocket ")
 
 
 def _client_id(session: StompSession) -> str:
-    """What the client calls itself: `client-id` of CONNECT; empty where it does not."""
+    """The `client-id` of CONNECT; empty without one."""
     return session.client.way.client or "" if session.client is not None else ""
 
 
 def _machine(session: StompSession) -> str:
-    """Where the client runs, as far as its address tells."""
+    """The address of the client's machine; empty if it is not known."""
     return session.client.way.address or "" if session.client is not None else ""
 
 

@@ -93,7 +93,7 @@ class Environment(NamedTuple):
 
 
 class Sessions(Protocol):
-    """What a session asks of the node; kept by `SessionRegistry`."""
+    """The services that a session uses; `SessionRegistry` provides them."""
 
     STUCK_S: float
     environment: Environment
@@ -112,7 +112,7 @@ class Sessions(Protocol):
     def leave(self, session: Any) -> bool:
         """Remove a session; returns False if it was removed before."""
 
-    def tell(self, event: str, session: Any) -> None: ...
+    def notify(self, event: str, session: Any) -> None: ...
     def knows_host(self, host: str) -> bool: ...
     def check_often(self, session: Any, beat_s: float) -> None: ...
     def authenticate(self, login: str, passcode: str, address: str, done: Authenticated) -> None: ...

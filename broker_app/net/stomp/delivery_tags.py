@@ -1,4 +1,4 @@
-"""Which delivery an ACK or NACK means, in the words of each version of STOMP."""
+"""The delivery that an ACK or NACK refers to, in each version of STOMP."""
 
 from __future__ import annotations
 
@@ -11,21 +11,23 @@ Tag = int
 
 
 class Tags:
-    """The deliveries of one session. In 1.2 a client names the tag itself; in 1.0 and 1.1 the message, so it
-    is remembered which delivery of it was the latest. Clients of 1.2 that name messages as well are
-    understood where there is but one such delivery: to RabbitMQ both are the same."""
+    """The delivery tags of one session.
+
+    Clients of 1.2 send the tag. Clients of 1.0 and 1.1 send the message-id, so the latest delivery of each
+    message is stored. A message-id is accepted in 1.2, too, if it is unique, since RabbitMQ accepts it.
+    """
 
     def __init__(self, peer: Peer, ids: MessageIds, version: str) -> None:
         self._peer = peer
         self._ids = ids
         self._names_tags = version == "1.2"
-        #: whether messages are remembered: in 1.2 from the first time on that a client names one
+        #: True if message-ids are stored; in 1.2 from the first ACK with a message-id on
         self.by_message = not self._names_tags
-        #: by (subscription or None, message-id); 0 where it is not clear
+        #: by (subscription or None, message-id); 0 if it is ambiguous
         self._latest: dict[tuple[str | None, str], Tag] = {}
 
     def remember(self, deliveries: list[Delivery]) -> None:
-        """What a client may name from now on."""
+        """Store deliveries that the client may refer to by message-id."""
         unsettled = self._peer.unsettled
         if len(self._latest) > 4 * len(unsettled) + 1000:
             self._latest = {key: tag for key, tag in self._latest.items() if tag in unsettled}
@@ -41,7 +43,7 @@ class Tags:
         self._latest.clear()
 
     def find(self, given: Headers) -> Tag:
-        """The tag that the headers of an ACK or NACK name. Raises Refused."""
+        """Return the tag for the headers of an ACK or NACK. Raises Refused."""
         return self._own(given) if self._names_tags else self._of_message(given)
 
     def _of_message(self, given: Headers) -> Tag:
@@ -65,12 +67,12 @@ class Tags:
             return int(id)
         if not self.by_message:
             self.by_message = True
-            held = self._peer.unsettled.items()
-            self.remember([(subscription, tag, message) for tag, (subscription, message) in held])
+            unsettled = self._peer.unsettled.items()
+            self.remember([(subscription, tag, message) for tag, (subscription, message) in unsettled])
         tag = self._latest.get((None, id), 0)
         if not tag:
             raise Refused(
                 "unknown-delivery",
-                f"there is no unsettled delivery {id[:40]!r} in this session; take the message's ack header",
+                f"there is no unsettled delivery {id[:40]!r} in this session; use the message's ack header",
             )
         return tag

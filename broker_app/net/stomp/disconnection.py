@@ -119,7 +119,7 @@ class Disconnection:
         self.refuse(refusal, frame.receipt, soft=is_open)
 
     def malformed(self, malformed: Malformed) -> None:
-        """End the session of a client that sent what is no frame."""
+        """End the session of a client that sent an invalid frame."""
         if malformed.code == "http-on-stomp-port":
             self._conversation.write(_HTTP_ANSWER)
             self.end()

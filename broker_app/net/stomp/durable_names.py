@@ -1,6 +1,6 @@
-"""Which durable or shared subscription a SUBSCRIBE or UNSUBSCRIBE means, in our words and in the dialects'.
+"""Names of durable and shared subscriptions, from the headers of MOM and of other brokers.
 
-| | said by | name |
+| | headers | name |
 |---|---|---|
 | MOM | `durable-name`, `share` | as given |
 | RabbitMQ | `durable:true`, `auto-delete:false`, `id` | `<id>@<topic>`: an id there belongs to one topic |
@@ -17,13 +17,13 @@ from broker_app.core.destination import TOPIC, Destination
 from broker_app.core.errors import Refused
 
 _OF_CLIENT = ("activemq.subscriptionName", "activemq.subcriptionName", "durable-subscription-name")
-#: the second is RabbitMQ's former word for the first
+#: the second is RabbitMQ's former name of the first
 _DURABLE = ("durable", "persistent")
 _TRUE, _FALSE = ("true", "1"), ("false", "0", "")
 
 
 class Naming(NamedTuple):
-    """What a SUBSCRIBE asks for; without a name it is a subscription of its connection alone."""
+    """The subscription that a SUBSCRIBE requests; without a name it ends with its connection."""
 
     name: str = ""
     durable: bool = False
@@ -31,8 +31,8 @@ class Naming(NamedTuple):
 
 
 def of_subscribe(headers: Mapping[str, str], destination: Destination, client_id: str) -> Naming:
-    """The name that a SUBSCRIBE asks for. Refused for words that contradict each other, and where a name is
-    missing."""
+    """Return the name that a SUBSCRIBE requests. Raises Refused if headers contradict each other, or if a
+    name is missing."""
     share = headers.get("share", "")
     given = headers.get("durable-name", "")
     if given:
@@ -57,8 +57,8 @@ def of_subscribe(headers: Mapping[str, str], destination: Destination, client_id
 
 
 def to_forget(headers: Mapping[str, str], id: str | None, client_id: str) -> str | None:
-    """The durable subscription that an UNSUBSCRIBE deletes: its name, the empty string for that of the
-    subscription `id`, None when it deletes nothing."""
+    """Return the name of the durable subscription that an UNSUBSCRIBE deletes; "" is that of the subscription
+    `id`, None is none."""
     of_client = _of_client(headers, client_id)
     if of_client:
         return of_client
@@ -80,6 +80,6 @@ def _of_topic(id: str, topic: str) -> str:
 
 
 def _is_durable(headers: Mapping[str, str]) -> bool:
-    """RabbitMQ: what is deleted by itself belongs to its connection, however durable it is called."""
+    """Return True for a durable subscription. As in RabbitMQ, auto-delete overrides durable."""
     durable = any(headers.get(name, "").lower() in _TRUE for name in _DURABLE)
     return durable and headers.get("auto-delete", "").lower() not in _TRUE

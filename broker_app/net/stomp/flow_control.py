@@ -113,7 +113,7 @@ class FlowControl:
                 self._conversation.submit(c.Resume(self._conversation.peer))
 
     def expect_end(self) -> None:
-        """From now on the client has `STUCK_S` to take what is written, and to be gone."""
+        """From now on the client has `STUCK_S` to take what is written, and to disconnect."""
         self.stuck_since = self.stuck_since or self._now()
 
     def restart_end(self) -> None:

@@ -1,4 +1,4 @@
-"""What the headers of SEND and SUBSCRIBE mean, the dialects' names included (table in docs/protocol.md)."""
+"""The headers of SEND and SUBSCRIBE, with their names in other brokers (table in docs/protocol.md)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from broker_app.core.message import DEFAULT_PRIORITY, Envelope
 from broker_app.net.stomp import scheduling_headers
 from mom_client.stomp.encode import encode_headers
 
-#: headers of a SEND that are the frame's or the broker's, and do not travel with the message
+#: headers of a SEND that are not stored with the message
 _NOT_CARRIED = frozenset(
     (
         *("destination", "transaction", "message-id", "subscription", "ack", "redelivered", "timestamp"),
@@ -34,14 +34,14 @@ _NOT_CARRIED = frozenset(
         ),
     )
 )
-#: headers, beside persistent, that change what becomes of a message
+#: headers, in addition to persistent, that change how a message is handled
 _MEANINGFUL = frozenset(
     ("priority", "expires", "ttl-s", "expiration", "x-message-ttl", *scheduling_headers.NAMES)
 )
 _CREDIT_NAMES = ("credit", "prefetch-count", "activemq.prefetchSize")
-#: Artemis counts bytes; each message is taken for one of this size
+#: Artemis counts bytes; this is the assumed size of a message
 _WINDOW_NAME, _WINDOW_MESSAGE = "consumer-window-size", 1_024
-#: RabbitMQ's prefetch-count:0 asks for no bound; this is what it gets
+#: credit for RabbitMQ's prefetch-count:0, which requests no limit
 UNBOUNDED_CREDIT = 1_000
 _TRUE, _FALSE = ("true", "1"), ("false", "0", "")
 #: longest life of a message: 100 years
@@ -107,7 +107,7 @@ def _number(headers: Mapping[str, str], name: str, least: int, most: int, defaul
 
 
 def requeue(headers: Mapping[str, str]) -> bool:
-    """Whether a NACK gives the message back to its queue (the default) or to the dead letters."""
+    """Return True if a NACK returns the message to its queue (the default), False if to the dead letters."""
     return _flag(headers, "requeue", True)
 
 
@@ -119,11 +119,11 @@ def ack_mode(headers: Mapping[str, str]) -> str:
 
 
 def credit(headers: Mapping[str, str], default: int, most: int) -> int:
-    """How many unsettled deliveries a SUBSCRIBE asks for. Refused for what is out of bounds."""
+    """Return the credit that a SUBSCRIBE requests. Raises Refused if it is out of range."""
     for name in _CREDIT_NAMES:
         if name in headers:
-            asked = _number(headers, name, 0 if name == "prefetch-count" else 1, most, default)
-            return asked or UNBOUNDED_CREDIT
+            requested = _number(headers, name, 0 if name == "prefetch-count" else 1, most, default)
+            return requested or UNBOUNDED_CREDIT
     window = headers.get(_WINDOW_NAME)
     if window == "-1":
         return UNBOUNDED_CREDIT
@@ -134,21 +134,21 @@ def credit(headers: Mapping[str, str], default: int, most: int) -> int:
 
 
 def snapshot(headers: Mapping[str, str], destination: Destination) -> bool:
-    """Whether a SUBSCRIBE wants to hear first how things stand; only the broker's own topics know."""
-    wanted = _flag(headers, "snapshot", False)
-    if wanted and not (destination.kind == TOPIC and is_reserved(destination.name)):
-        raise Refused("unsupported", "header snapshot: only topics below $mom have a state to tell")
-    return wanted
+    """Return True if a SUBSCRIBE requests the current state first, which only system topics have."""
+    requested = _flag(headers, "snapshot", False)
+    if requested and not (destination.kind == TOPIC and is_reserved(destination.name)):
+        raise Refused("unsupported", "header snapshot: only system topics (below $mom) have a state")
+    return requested
 
 
 def exclusive(headers: Mapping[str, str]) -> bool:
-    """Whether a SUBSCRIBE wants to be the only consumer that is served."""
+    """Return True if a SUBSCRIBE requests to be the only consumer that is served."""
     return _flag(headers, "exclusive", _flag(headers, "activemq.exclusive", False))
 
 
 class PrivateNames:
-    """Temporary destinations of one session: what the client calls `/temp-queue/x` is known to everybody
-    else by a name that nobody can guess."""
+    """The temporary destinations of one session: the client's `/temp-queue/x` has a name for all others that
+    cannot be guessed."""
 
     MARK = "t-"
 
@@ -156,7 +156,7 @@ class PrivateNames:
         self._prefix = f"{self.MARK}{secret}."
 
     def resolve(self, address: str) -> Destination:
-        """The destination that `address` means in this session."""
+        """Return the destination that `address` means in this session."""
         destination = parse(address)
         if destination.kind in (TEMP_QUEUE, TEMP_TOPIC) and not destination.name.startswith(self.MARK):
             return parse(f"/{destination.kind}/{self._prefix}{destination.name}")

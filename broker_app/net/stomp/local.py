@@ -1,6 +1,6 @@
-"""STOMP within the process: a pipe under a session, for clients that live beside the broker.
+"""STOMP within the process, for clients in the broker's own process.
 
-`mom_client` talks through it as through a socket: `connect("stomp://local", opener=local.opener(lobby))`.
+`mom_client` uses it like a socket: `connect("stomp://local", opener=local.opener(registry))`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class LocalConnection:
         self._outbox: list[bytes] = []
         self._outbox_bytes = 0
         self._arrived = asyncio.Event()
-        #: cleared while the broker takes no more
+        #: cleared while the broker does not read
         self.readable = asyncio.Event()
         self.readable.set()
         self.ended = False
@@ -35,7 +35,7 @@ class LocalConnection:
         self.session.admitted()
 
     async def take(self) -> bytes:
-        """What was written since the last time; waits for some, empty at the end."""
+        """Return what was written since the last call; waits for bytes, and returns none at the end."""
         while not self._outbox and not self.ended:
             self._arrived.clear()
             await self._arrived.wait()
@@ -56,7 +56,7 @@ class LocalConnection:
             self.session.congested()
 
     def close(self) -> None:
-        """What is written can still be taken."""
+        """End the connection; written bytes can still be taken."""
         if not self.ended:
             self.ended = True
             self._arrived.set()
@@ -67,10 +67,10 @@ class LocalConnection:
         self.close()
 
     def authenticated(self) -> None:
-        """A client in this process needs no bound before its login."""
+        """Nothing to do: a client in this process has no limit before its login."""
 
     def hung_up(self) -> bool:
-        """It tells at once when it leaves."""
+        """Always False: the end of a local client is reported at once."""
         return False
 
     def pause_reading(self) -> None:
@@ -87,25 +87,26 @@ class LocalPipe:
         self._connection = LocalConnection(registry, identity)
 
     async def send(self, data: bytes) -> None:
-        """Hand bytes to the broker; waits while it takes none. Raises ConnectionResetError after the end."""
+        """Send bytes to the broker; waits while it does not read. Raises ConnectionResetError after the
+        end."""
         await self._connection.readable.wait()
         if self._connection.ended:
             raise ConnectionResetError("the broker has ended the connection")
         self._connection.session.receive(data)
 
     async def receive(self) -> bytes:
-        """The next bytes of the broker, empty at the end."""
+        """Return the next bytes of the broker; none at the end."""
         return await self._connection.take()
 
     async def close(self) -> None:
-        """Leave; what is held returns to its queues."""
+        """Disconnect; unsettled messages return to their queues."""
         self._connection.close()
 
 
 def opener(
     registry: SessionRegistry, identity: Identity | None = None
 ) -> Callable[[str], Awaitable[Transport]]:
-    """For `mom_client.connect`: opens a pipe to this broker whatever the address says."""
+    """Return an opener for `mom_client.connect` that ignores the address and connects to this broker."""
 
     async def open_pipe(_address: str) -> Transport:
         return PipeTransport(LocalPipe(registry, identity))

@@ -1,8 +1,8 @@
 """Deliveries and answers as STOMP frames.
 
-MESSAGE is joined from ready pieces: a head per subscription, the id, and a tail per envelope that holds
-the user's headers. Only numbers and the body differ from message to message. Frames end with NUL LF, as
-those of other brokers do: there are clients that know no other end.
+MESSAGE is joined from cached parts: a head per subscription, the id, and a tail per envelope with the user's
+headers. Only numbers and the body differ between messages. Frames end with NUL LF, as those of other brokers
+do, since some clients require it.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from mom_client.stomp.encode import convert_block, encode, escape
 from mom_client.stomp.frame import ERROR, MESSAGE
 
 _VERSION_NUMBER = {"1.0": 0, "1.1": 1, "1.2": 2}
-#: a private subscription that clients with `mom-soft-errors` have without asking
+#: an implicit subscription of clients with `mom-soft-errors`
 REFUSED_SUBSCRIPTION = "$mom.refused"
 REFUSED_DESTINATION = "/user/$mom.refused"
 
 
 class Renderer:
-    """Renders for one negotiated version."""
+    """Renders frames for one negotiated version."""
 
     __slots__ = ("_ids", "_number", "_version", "_with_ack", "nameless")
 
@@ -30,7 +30,7 @@ class Renderer:
         self._version = version
         self._number = _VERSION_NUMBER[version]
         self._with_ack = version == "1.2"
-        #: ids that the clients of subscriptions do not know: they gave none
+        #: ids of subscriptions that the broker chose, since their clients gave none
         self.nameless: set[str] = set()
         self._ids = ids
 
@@ -95,13 +95,13 @@ class Renderer:
         )
 
     def _unusual(self, subscription: Subscription, tag: int, message: Message) -> bytes:
-        """A repeat, or a message with an id of its own."""
+        """A redelivered message, or one with an id of its own."""
         lines = b"redelivered:true\nattempt:%d\n" % (message.attempts + 1)
         if not message.attempts:
             lines = b"redelivered:false\nattempt:1\n"
         queue = subscription.queue
         if queue.in_order and not queue.durable and message.position < UNRECORDED:
-            lines += b"seq:%d\n" % message.position  # where a reader of a history goes on
+            lines += b"seq:%d\n" % message.position  # the position to continue a replay from
         return b"%b%b%b%b%d\n\n%b\0\n" % (
             subscription.head or self._make_head(subscription),
             self._ids.of(message),
@@ -124,7 +124,7 @@ class Renderer:
         return _with_receipt_id(answer(ERROR, headers, _problem(refusal), self._version), receipt)
 
     def soft_refusal(self, refusal: Refused, receipt: bytes | None, message_id: str) -> bytes:
-        """A refusal as a MESSAGE, for clients that asked for `mom-soft-errors`."""
+        """A refusal as a MESSAGE, for clients with `mom-soft-errors`."""
         headers = [
             ("subscription", REFUSED_SUBSCRIPTION),
             ("message-id", message_id),

@@ -1,4 +1,5 @@
-"""Revocation: what ends in a session when the policy changed, and its client lost permissions."""
+"""The end of subscriptions, flows and transactions whose permissions were revoked by a change of the
+policy."""
 
 from __future__ import annotations
 

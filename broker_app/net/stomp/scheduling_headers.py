@@ -1,4 +1,4 @@
-"""Delays, dedup-ids and groups, which few messages have, from headers of SEND (table in docs/protocol.md)."""
+"""Headers of SEND for delays, dedup-ids and groups, which few messages have (table in docs/protocol.md)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from broker_app.core.message import Special
 #: longest delay: ten years
 MAX_DELAY_S = 315_360_000
 _MAX_DELAY_MS = MAX_DELAY_S * 1000
-#: latest time that is believed to be meant, in ms since 1970: the year 2200
+#: latest time that is accepted, in ms since 1970: the year 2200
 LATEST_MS = 7_258_118_400_000
 MAX_DEDUP_ID = 1_024
 
@@ -21,20 +21,20 @@ _DUE_MS = ("deliver-at", "_AMQ_SCHED_DELIVERY")
 _DEDUP_IDS = ("dedup-id", "_AMQ_DUPL_ID", "message-deduplication-id")
 MAX_GROUP = 255
 _GROUPS = ("group", "JMSXGroupID")
-#: schedules that repeat; a broker that sent the message once would break a promise
+#: repeating schedules; they are refused, since one delivery is not what the sender expects
 REPEATED = {
     "AMQ_SCHEDULED_PERIOD": "repeated delivery",
     "AMQ_SCHEDULED_REPEAT": "repeated delivery",
     "AMQ_SCHEDULED_CRON": "repeated delivery",
 }
-#: headers that are done with when the message is accepted: a broker that it is passed on to must not delay it
-#: again
+#: headers that are applied when the message is accepted, and removed: a broker that it is forwarded to must
+#: not delay it again
 DELAYS = (_DELAY_S, *_DELAY_MS, *_DUE_MS)
 NAMES = (*DELAYS, *_DEDUP_IDS, *_GROUPS, *REPEATED)
 
 
 def special(headers: Mapping[str, str]) -> Special | None:
-    """What these headers ask for, None for nothing. Raises Refused."""
+    """Return the values of these headers; None if there are none. Raises Refused."""
     for name, what in REPEATED.items():
         if name in headers:
             raise Refused("unsupported", f"header {name}: this version of MOM has no {what}")
@@ -46,7 +46,7 @@ def special(headers: Mapping[str, str]) -> Special | None:
 
 
 def delay_ms(value: str, what: str = f"header {_DELAY_S}") -> int:
-    """A delay in seconds, decimals allowed, as milliseconds."""
+    """Convert a delay in seconds, with decimals, to milliseconds. Raises Refused."""
     try:
         seconds = float(value)
     except ValueError:
@@ -59,7 +59,7 @@ def delay_ms(value: str, what: str = f"header {_DELAY_S}") -> int:
 
 
 def _delay(headers: Mapping[str, str]) -> tuple[int, int]:
-    """(delay in ms, absolute time in ms): the first header that is there counts."""
+    """Return (delay in ms, absolute time in ms) from the first of these headers."""
     if _DELAY_S in headers:
         return delay_ms(headers[_DELAY_S]), 0
     for name in _DELAY_MS:

@@ -1,4 +1,4 @@
-"""SEND frames of a session: what their headers mean, and where the client may send."""
+"""SEND frames of a session: the meaning of their headers, and the permission to send."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from broker_app.net.stomp.subscriptions import Subscriptions, bridge_of, client_
 from broker_app.rules.event import SEND
 from mom_client.stomp.frame import Frame, Headers
 
-#: destinations of which a session remembers that it may send there
+#: destinations for which a session caches the permission to send
 MAX_SENDS = 1_000
 
 #: what the headers of a SEND mean: ("" or the name of its transaction or flow, envelope, True for a flow)

@@ -222,7 +222,7 @@ class StompSession:
             self._waiting.clear()
             self._acknowledgements.tags.forget()
         if conversation.sessions.leave(self) and conversation.peer.connection:
-            conversation.sessions.tell(CLOSED_EVENT, self)
+            conversation.sessions.notify(CLOSED_EVENT, self)
 
     def _take(self, frames: Frames) -> None:
         """Turn frames into commands; adjacent SENDs become one."""
@@ -327,7 +327,7 @@ class StompSession:
         conversation.follow(ACCEPTED)
         conversation.transport.authenticated()
         peer.connection = new_name()
-        sessions.tell(OPENED_EVENT, self)
+        sessions.notify(OPENED_EVENT, self)
         connected = self._handshake.connected_headers(identity.user, f"MOM/{VERSION}")
         if self._handshake.sender:
             conversation.bridge = Bridged(self._handshake.sender, peer, conversation.client, sessions.access)

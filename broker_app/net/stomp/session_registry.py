@@ -101,7 +101,7 @@ class SessionRegistry:
         now = [(session.conversation.bytes_in, session.conversation.bytes_out) for session in self.sessions]
         return came + sum(one for one, _ in now), went + sum(other for _, other in now)
 
-    def tell(self, event: str, session: StompSession) -> None:
+    def notify(self, event: str, session: StompSession) -> None:
         self.listeners(event, session)
 
     def knows_host(self, host: str) -> bool:

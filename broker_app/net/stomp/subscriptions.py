@@ -17,7 +17,7 @@ from broker_app.telemetry import client_events
 from mom_client.stomp.frame import Frame, Headers
 from mom_client.stomp.parser import Parser
 
-#: a character of a selector takes as long to decide about as so many bytes
+#: cost of a character of a selector, in bytes of the inbox
 SELECTOR_BYTES = 2_048
 
 

@@ -1,4 +1,4 @@
-"""STOMP over TCP, and over TLS: the socket under a session."""
+"""STOMP over TCP and TLS."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from broker_app.net.tls.certificates import Certificates
 from broker_app.net.tls.listener import TlsListener
 from broker_app.rules.event import STOMP
 
-_PLAIN = Refused("tls-required", "this port speaks STOMP over TLS alone: connect to it with TLS")
+_PLAIN = Refused("tls-required", "this port accepts only STOMP over TLS: connect with TLS")
 
 
 class TcpConnection(asyncio.Protocol):
@@ -31,7 +31,7 @@ class TcpConnection(asyncio.Protocol):
         self._registry = registry
         self._certificates = certificates
         self._transport: asyncio.Transport
-        #: begins with the connection: a handshake that fails never was one
+        #: created with the connection; a failed handshake has no session
         self._session: StompSession
 
     # from asyncio
@@ -76,7 +76,7 @@ class TcpConnection(asyncio.Protocol):
         self._transport.abort()
 
     def authenticated(self) -> None:
-        """The session bounds what it takes of a stream by itself."""
+        """Nothing to do: the session itself limits what it reads from a stream."""
 
     def hung_up(self) -> bool:
         return not self._transport.is_closing() and hung_up(self._transport)

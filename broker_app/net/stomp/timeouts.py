@@ -8,12 +8,12 @@ from broker_app.net.stomp.flow_control import FlowControl
 from broker_app.net.stomp.handshake import Handshake
 from mom_client.stomp.parser import Parser
 
-#: seconds that the rest of a frame may take
+#: time limit for the rest of a frame
 PARTIAL_S = 60.0
 
 
 class Timeouts:
-    """Finds what a client did not send in time."""
+    """Checks the time limits of a session."""
 
     __slots__ = ("_conversation", "_flow_control", "_handshake", "_overdue", "_parser", "_since")
 
@@ -25,7 +25,7 @@ class Timeouts:
         self._handshake = handshake
         self._flow_control = flow_control
         self._since = conversation.last_received_s
-        #: True if time was over at the last check
+        #: True if a time limit was exceeded at the last check
         self._overdue = False
 
     def beat_is_due(self, now: float, step: float) -> bool:

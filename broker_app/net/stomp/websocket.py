@@ -1,7 +1,7 @@
-"""STOMP over WebSocket: an ASGI conversation under a session, with its own loop.
+"""STOMP over WebSocket, as an ASGI application.
 
-ASGI servers buffer without bound in both directions, so the bounds are kept here: no further message is
-taken while the engine is full, and what the client has not taken is counted.
+ASGI servers buffer without limits in both directions, so the limits are enforced here: no message is read
+while reading is paused, and unsent bytes are counted.
 """
 
 from __future__ import annotations
@@ -60,12 +60,12 @@ class WebSocketConnection:
         self.way = Way.of_scope(WEBSOCKET, scope, behind_tls=registry.config.behind_tls)
         self._certified: tuple[str, ...] = scope.get("mom.certified", ())
         self._send = send
-        #: tells the web server, where it wants to know, that the client has logged in
+        #: notifies the web server, if it supports that, that the client is authenticated
         self._authenticated: Callable[[], None] = scope.get("mom.authenticated", lambda: None)
         self._is_authenticated = False
-        #: whether the client speaks in text messages, and is answered in them as far as that is possible
+        #: True if the client sends text messages; it is then answered in text where possible
         self._text = False
-        #: asks the web server, where it knows
+        #: asks the web server, if it supports that
         self._hung_up: Callable[[], bool] = scope.get("mom.hung_up", lambda: False)
         self._high_water = registry.config.outbox_bytes
         self._outbox: list[bytes] = []
@@ -77,7 +77,7 @@ class WebSocketConnection:
         self._session = StompSession(registry, self, identity)
 
     async def run(self, receive: Receive) -> None:
-        """The conversation, from the accepted handshake to the end."""
+        """Run the connection from the accepted handshake to its end."""
         writer = asyncio.create_task(self._write_all())
         self._session.admitted(self._certified)
         try:
@@ -101,7 +101,7 @@ class WebSocketConnection:
             await asyncio.wait((writer,))
 
     async def _write_all(self) -> None:
-        """Everything that was written since the last time leaves as one WebSocket message."""
+        """Send everything that was written since the last message as one WebSocket message."""
         loop = asyncio.get_running_loop()
         while True:
             while self._outbox:
@@ -111,7 +111,7 @@ class WebSocketConnection:
                 try:
                     await self._send(self._message(data))
                 except OSError:
-                    return  # the client has gone; the reader hears of it as well
+                    return  # the client has disconnected; the reader is notified as well
                 if congested and self._outbox_bytes <= self._high_water:
                     self._session.uncongested()
             if self._closing:
@@ -121,12 +121,12 @@ class WebSocketConnection:
         await self._send({"type": "websocket.close", "code": NORMAL})
 
     def _message(self, data: bytes) -> Event:
-        """What is sent to the client, in the kind of message in which it said CONNECT."""
+        """Return a message of the type (text or binary) in which the client sent CONNECT."""
         if not self._text:
             return {"type": "websocket.send", "bytes": data}
         try:
             return {"type": "websocket.send", "text": data.decode()}
-        except UnicodeDecodeError:  # bodies are bytes; such a one is not for text
+        except UnicodeDecodeError:  # this body is not valid text
             return {"type": "websocket.send", "bytes": data}
 
     # for the session
@@ -178,14 +178,14 @@ async def serve(
     send: Send,
     identity: Identity | None,
 ) -> None:
-    """Accept a WebSocket and hold the conversation. `identity` is who a valid session cookie names."""
+    """Accept a WebSocket and serve it. `identity` is that of a valid session cookie."""
     await receive()  # websocket.connect
     offered = scope.get("subprotocols") or []
     chosen = next((name for name in SUBPROTOCOLS if name in offered), None)
     await send({"type": "websocket.accept", "subprotocol": chosen})
     if offered and chosen is None:
         theirs, ours = ", ".join(offered)[:120], ", ".join(SUBPROTOCOLS)
-        detail = f"the subprotocols {theirs} are not spoken here; offer {ours}"
+        detail = f"the subprotocols {theirs} are not supported; offer {ours}"
         error = Renderer("1.2", registry.ids).error(Refused("unsupported-protocol", detail), None)
         await send({"type": "websocket.send", "bytes": error})
         await send({"type": "websocket.close", "code": PROTOCOL_ERROR})
