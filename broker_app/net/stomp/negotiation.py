@@ -23,7 +23,9 @@ def version(accepted: str) -> str:
     for version in VERSIONS:
         if version in offered:
             return version
-    raise UnsupportedVersion(f"the versions {accepted[:80]!r} are not supported; use 1.0, 1.1 or 1.2")
+    raise UnsupportedVersion(
+        f"the versions {accepted[:80]!r} are not supported; the broker supports 1.0, 1.1 and 1.2"
+    )
 
 
 def heart_beats(text: str, ours_ms: int) -> tuple[float, float]:
