@@ -14,7 +14,10 @@ from urllib.parse import quote
 
 from broker_app.core.message import DEFAULT_PRIORITY, Message, MessageIds
 from broker_app.core.model import Delivery
+from mom_client.link import Link
+from mom_client.stomp import frame as wire
 from mom_client.stomp.encode import convert_block, escape
+from mom_client.storeandforward import SYNC_QUEUE
 
 #: lines that belong to a frame and not to a message, should a message have them
 _OF_FRAMES: Final = rb"destination|receipt|transaction|content-length|mom-flow"
@@ -24,7 +27,7 @@ _OF_OURS: Final = re.compile(rb"^(?:persistent|mom-message-id):.*\n", re.MULTILI
 _EXPIRES: Final = re.compile(rb"^expires:.*\n", re.MULTILINE)
 
 
-class Carriage(ABC):
+class Framing(ABC):
     """Renders for one flow on one connection. `version` is the one agreed upon."""
 
     def __init__(self, target: str, version: str) -> None:
@@ -69,7 +72,7 @@ class Carriage(ABC):
         """What is said of one message alone."""
 
 
-class ToMom(Carriage):
+class ToMom(Framing):
     """To another MOM: headers are equal for messages with equal headers, so that its cache serves."""
 
     def __init__(self, target: str, version: str, flow_id: str) -> None:
@@ -89,7 +92,7 @@ class ToMom(Carriage):
         return b"expires:%d\n" % message.expires_ms if message.expires_ms else b""
 
 
-class ToForeign(Carriage):
+class ToForeign(Framing):
     """To a broker that is no MOM: it is told all that its consumers could not know otherwise, and the id by
     which they can tell a repeat."""
 
@@ -126,7 +129,7 @@ class ToRabbitMQ(ToForeign):
         return b"persistent:true\n" if message.envelope.persistent else b""
 
 
-def to_foreign(target: str, version: str, ids: MessageIds, server: str) -> Carriage:
+def to_foreign(target: str, version: str, ids: MessageIds, server: str) -> Framing:
     """For a foreign broker that calls itself `server`."""
     kind = ToRabbitMQ if server.startswith("RabbitMQ") else ToForeign
     return kind(target, version, ids)
@@ -134,3 +137,28 @@ def to_foreign(target: str, version: str, ids: MessageIds, server: str) -> Carri
 
 def _says(block: bytes, name: bytes) -> bool:
     return block.startswith(name + b":") or b"\n" + name + b":" in block
+
+
+def knows_bridges(link: Link) -> bool:
+    """True if the remote broker is a MOM, which keeps replication offsets."""
+    return "mom-bridge" in link.connection.headers
+
+
+def framing_for(link: Link, target: str, id: str, ids: MessageIds) -> Framing:
+    """The framing of the flow `id` to the remote address `target`."""
+    version = link.connection.version
+    if knows_bridges(link):
+        return ToMom(target, version, id)
+    return to_foreign(target, version, ids, link.connection.headers.get("server", ""))
+
+
+def start_frame(link: Link, source: str, queue: str, id: str, receipt: str) -> bytes:
+    """The frame that starts a flow at a MOM."""
+    headers = {
+        "destination": f"/queue/{SYNC_QUEUE}",
+        "id": id,
+        "receipt": receipt,
+        "mom-source": source.removeprefix("/queue/"),
+        "mom-target": f"/queue/{queue}",
+    }
+    return link.connection.encode(wire.SUBSCRIBE, headers)

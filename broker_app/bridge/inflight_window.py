@@ -1,8 +1,8 @@
-"""What is on its way to the remote broker without an answer: of one flow, and of all flows of a pipe.
+"""Messages that were sent to the remote broker and have no answer: of one flow, and of all flows of a pipe.
 
-Each flow has a bound of its own. The pipe's budget bounds their sum, so that a thousand flows to a slow
-broker do not fill the memory: when it is used up, flows stand in line for what answers set free. Whoever has
-nothing on its way may send one message all the same, so that no flow starves.
+Each flow has a limit of its own. The budget of the pipe limits their sum, so that a thousand flows to a slow
+broker do not fill the memory: when it is used up, flows wait in a queue for the room that answers set free.
+A flow with nothing in flight may send one message all the same, so that no flow starves.
 """
 
 from __future__ import annotations
@@ -19,47 +19,48 @@ PIPE_BYTES: Final = 64 * 1024 * 1024
 
 
 class Waiting(Protocol):
-    """Who stands in line for room in the budget."""
+    """A flow that waits for room in the budget."""
 
-    def take_turn(self) -> None:
-        """There is room: take what is needed, and stand in line again if it was not enough."""
+    def room_available(self) -> None:
+        """There is room: use it, and wait again if it was not enough."""
 
 
 class Budget:
-    """The bytes that the flows of one pipe share. Who takes the last of them may overdraw it by one body."""
+    """The bytes that the flows of one pipe share. A flow may overdraw it by one body."""
 
     def __init__(self, room: int) -> None:
-        #: bytes that may be sent yet
+        #: bytes that may still be sent
         self.room = room
-        #: who waits for room, the longest first
-        self._line: dict[Waiting, None] = {}
+        #: flows that wait for room, the longest waiting first
+        self._waiting: dict[Waiting, None] = {}
 
     @property
     def open(self) -> bool:
-        """Whether there is room that nobody waits for."""
-        return self.room > 0 and not self._line
+        """True if there is room that no flow waits for."""
+        return self.room > 0 and not self._waiting
 
-    def stand_in_line(self, who: Waiting) -> None:
-        self._line.setdefault(who)
+    def wait(self, flow: Waiting) -> None:
+        """Call `flow.room_available` when there is room."""
+        self._waiting.setdefault(flow)
 
-    def step_aside(self, who: Waiting) -> None:
-        """`who` needs nothing any more."""
-        self._line.pop(who, None)
+    def stop_waiting(self, flow: Waiting) -> None:
+        """Do not call a flow any more."""
+        self._waiting.pop(flow, None)
 
-    def dismiss(self) -> None:
-        """There is no connection any more to send over."""
-        self._line.clear()
+    def clear(self) -> None:
+        """Forget all flows that wait: the connection is lost."""
+        self._waiting.clear()
 
     def share(self) -> None:
-        """Answers came: give the room that there is to those in line, in turn."""
-        while self._line and self.room > 0:
-            who = next(iter(self._line))
-            del self._line[who]
-            who.take_turn()
+        """Give the room to the flows that wait, in turn."""
+        while self._waiting and self.room > 0:
+            flow = next(iter(self._waiting))
+            del self._waiting[flow]
+            flow.room_available()
 
 
-class Flight:
-    """What one flow sent. A receipt is the position of its message."""
+class InflightWindow:
+    """The messages of one flow in flight. A receipt is the position of its message."""
 
     def __init__(self, budget: Budget) -> None:
         self.budget = budget
@@ -69,12 +70,12 @@ class Flight:
 
     @property
     def full(self) -> bool:
-        """Whether the bound of the flow is reached."""
+        """True if the limit of the flow is reached."""
         return self.bytes >= FLIGHT_BYTES
 
     def fitting(self, deliveries: Iterable[Delivery], largest: int, in_turn: bool) -> int:
-        """How many of `deliveries` may be sent now: as many as there is room for, up to a body of more than
-        `largest` bytes. In line or not, one may go when nothing is on its way."""
+        """The number of `deliveries` that may be sent now: as many as there is room for, up to a body of more
+        than `largest` bytes. One may always be sent when nothing is in flight."""
         budget = self.budget
         room = min(FLIGHT_BYTES - self.bytes, budget.room if in_turn or budget.open else 0)
         if room <= 0 and not self.sent:
@@ -88,8 +89,8 @@ class Flight:
             count += 1
         return count
 
-    def depart(self, deliveries: Sequence[Delivery]) -> None:
-        """These are sent."""
+    def add(self, deliveries: Sequence[Delivery]) -> None:
+        """Note deliveries that are sent."""
         sent, size = self.sent, 0
         for _, tag, message in deliveries:
             length = len(message.body)
@@ -98,8 +99,11 @@ class Flight:
         self.bytes += size
         self.budget.room -= size
 
-    def arrive(self, receipts: Sequence[bytes], start: int) -> tuple[list[int], int]:
-        """Tags and bytes of what `receipts` confirm, from `start` to the first that is not of this flow."""
+    def confirm(self, receipts: Sequence[bytes], start: int) -> tuple[list[int], int]:
+        """Remove what `receipts` confirm, from `start` to the first that is not of this flow.
+
+        Returns the tags and the bytes.
+        """
         pop = self.sent.pop
         tags = []
         size = 0
@@ -113,15 +117,15 @@ class Flight:
         self.budget.room += size
         return tags, size
 
-    def turn_down(self, receipt: bytes) -> int | None:
-        """The tag of what was refused; None when it is not of this flow."""
+    def refuse(self, receipt: bytes) -> int | None:
+        """Remove a refused message. Returns its tag; None if it is not of this flow."""
         tag, size = self.sent.pop(receipt, (None, 0))
         self.bytes -= size
         self.budget.room += size
         return tag
 
-    def abandon(self) -> list[int]:
-        """Nothing is answered any more; the positions of what had no answer."""
+    def clear(self) -> list[int]:
+        """Remove all, which will not be answered any more. Returns their positions."""
         positions = [int(receipt) for receipt in self.sent]
         self.sent.clear()
         self.budget.room += self.bytes

@@ -16,7 +16,7 @@ import time
 from collections.abc import Sequence
 from typing import Any, Final
 
-from broker_app.bridge import bridge_errors as troubles
+from broker_app.bridge import bridge_errors as errors
 from broker_app.bridge.bridge_errors import BridgeError
 from broker_app.bridge.flow import Flow, Phase
 from broker_app.bridge.inflight_window import PIPE_BYTES, Budget
@@ -52,6 +52,32 @@ _WANTED: Final = dict(zip(DESIRED, ("resumed", "paused", "draining"), strict=Tru
 SUSPENDED, CONNECTING, RUNNING, RETRYING, FAILED = "suspended", "connecting", "running", "retrying", "failed"
 
 
+class Attempts:
+    """The failed attempts to connect, and the delay before the next one."""
+
+    def __init__(self) -> None:
+        #: since the last connection
+        self.failed = 0
+        #: refused logins in a row
+        self.refused_logins = 0
+        #: seconds that the remote broker asked for
+        self._asked_s = 0.0
+
+    def refused(self, fault: Exception, *, is_login: bool) -> None:
+        """Note why an attempt failed."""
+        self.refused_logins = self.refused_logins + 1 if is_login else 0
+        self._asked_s = errors.told_wait_s(fault)
+
+    def login_accepted(self) -> None:
+        """The next attempt need not wait longer than others."""
+        self.refused_logins, self._asked_s = 0, 0.0
+
+    def delay_s(self, retry_s: float) -> float:
+        """Seconds until the next attempt, with jitter."""
+        pause_s = errors.pause_s(retry_s, self.refused_logins)
+        return max(self._asked_s, pause_s * random.uniform(1 - JITTER, 1 + JITTER))
+
+
 class Pipe:
     """The pipe of `remote`. `sender` is what this broker calls itself there. Made within the running loop;
     `start` it, and `stop` it in the end."""
@@ -61,15 +87,12 @@ class Pipe:
         self.timeline = timeline
         self.state = SUSPENDED
         #: why there is no connection, or was none lately
-        self.trouble: BridgeError | None = None
-        #: seconds since 1970, 0 for never: of the last trouble, and since when there is this connection
-        self.trouble_at = 0.0
+        self.error: BridgeError | None = None
+        #: seconds since 1970, 0 for never: of the last error, and since when there is this connection
+        self.error_at = 0.0
         self.connected_at = 0.0
-        #: how often it was tried in vain since the last connection
-        self.attempts = 0
-        #: how often in a row the login was refused, and how many seconds the remote broker asked for
-        self._refused_logins = 0
-        self._told_s = 0.0
+        #: failed attempts since the last connection
+        self.attempts = Attempts()
         #: by the address of the queue here
         self.flows: dict[str, Flow] = {}
         self._by_id: dict[str, Flow] = {}
@@ -82,7 +105,7 @@ class Pipe:
         self._needed = asyncio.Event()
         #: set when a wait for the next attempt is to end
         self._hurry = asyncio.Event()
-        #: tells the task to end the connection: because of a trouble, or in good order
+        #: tells the task to end the connection: because of a error, or in good order
         self._parting: asyncio.Future[BridgeError | None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._attempt: asyncio.Task[Link] | None = None
@@ -109,15 +132,15 @@ class Pipe:
     def drop(self, source: str) -> None:
         """Forget a flow whose queue is no more."""
         flow = self.flows.pop(source)
-        flow.leave()
+        flow.stop()
         del self._by_id[flow.id]
         self.timeline.forget(flow.queue)
 
-    def adapt(self, remote: Remote) -> None:
+    def configure(self, remote: Remote) -> None:
         """Something is said otherwise about it. Only what needs another connection gets one."""
         former, self.remote = self.remote, remote
         for flow in self.flows.values():
-            flow.adapt(remote)
+            flow.configure(remote)
         if remote.desired != former.desired:
             self.timeline.note(_WANTED[remote.desired])
         if not remote.connects_like(former):
@@ -125,7 +148,7 @@ class Pipe:
             self._part(None)
             if self._attempt is not None:
                 self._attempt.cancel()
-        self._refused_logins = 0
+        self.attempts.refused_logins = 0
         self._hurry.set()
 
     def begin_anew(self, why: str) -> None:
@@ -144,7 +167,7 @@ class Pipe:
     async def stop(self) -> None:
         """End in good order: what is on its way may be answered yet."""
         for flow in self.flows.values():
-            flow.leave(Phase.WAITING)
+            flow.stop(Phase.WAITING)
         if self._link is not None:
             await self._wait_for_answers()
         if self._task is not None:
@@ -164,7 +187,8 @@ class Pipe:
     @property
     def drained(self) -> bool:
         """Whether it is draining and has nothing left."""
-        return self.remote.desired == DRAINING and not any(flow.depth for flow in self.flows.values())
+        depth = sum(flow.consumer.depth for flow in self.flows.values())
+        return self.remote.desired == DRAINING and not depth
 
     # ------------------------------------------------------------------ its life
 
@@ -173,21 +197,20 @@ class Pipe:
             while True:
                 await self._sleep()
                 lasted_s = await self._connection()
-                if self.trouble is not None and lasted_s < self.remote.retry_s:
+                if self.error is not None and lasted_s < self.remote.retry_s:
                     await self._wait_for_next_attempt()
         finally:
             self._lose_link()
 
     async def _sleep(self) -> None:
         """Until a flow has something to send."""
-        while not any(flow.wants_connection for flow in self.flows.values()):
-            self.state, self.trouble = SUSPENDED, None
+        while not any(flow.phase is not Phase.SUSPENDED for flow in self.flows.values()):
+            self.state, self.error = SUSPENDED, None
             self._needed.clear()
             await self._needed.wait()
 
     async def _wait_for_next_attempt(self) -> None:
-        pause_s = troubles.pause_s(self.remote.retry_s, self._refused_logins)
-        delay_s = max(self._told_s, pause_s * random.uniform(1 - JITTER, 1 + JITTER))
+        delay_s = self.attempts.delay_s(self.remote.retry_s)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(delay_s):
                 await self._hurry.wait()
@@ -195,15 +218,15 @@ class Pipe:
     async def _connection(self) -> float:
         """Connect, and serve the flows until the connection ends; how many seconds it was there."""
         self._hurry.clear()
-        if self.trouble is None:
+        if self.error is None:
             self.state = CONNECTING
         link = await self._connect()
         if link is None:
             return 0.0
         since = time.monotonic()
-        trouble = await self._serve(link)
-        if trouble is not None:
-            self._note_trouble(trouble, RETRYING)
+        error = await self._serve(link)
+        if error is not None:
+            self._note_error(error, RETRYING)
         return time.monotonic() - since
 
     async def _connect(self) -> Link | None:
@@ -220,16 +243,15 @@ class Pipe:
             return None
         try:
             link = attempt.result()
-        except _WrongConfiguration as error:
-            self._note_trouble(BridgeError(troubles.CONFIG, str(error)), FAILED)
+        except _WrongConfiguration as fault:
+            self._note_error(BridgeError(errors.CONFIG, str(fault)), FAILED)
             return None
-        except (OSError, ConnectionLost, Refused, ValueError) as error:
-            trouble = troubles.of_connecting(error, remote.ca_file)
-            self._refused_logins = self._refused_logins + 1 if trouble.code == troubles.LOGIN else 0
-            self._told_s = troubles.told_wait_s(error)
-            self._note_trouble(trouble, RETRYING)
+        except (OSError, ConnectionLost, Refused, ValueError) as fault:
+            error = errors.of_connecting(fault, remote.ca_file)
+            self.attempts.refused(fault, is_login=error.code == errors.LOGIN)
+            self._note_error(error, RETRYING)
             return None
-        self._refused_logins, self._told_s = 0, 0.0
+        self.attempts.login_accepted()
         if self.remote.connects_like(remote):
             return link
         await link.close()
@@ -253,7 +275,7 @@ class Pipe:
     async def _serve(self, link: Link) -> BridgeError | None:
         """Serve the flows until the connection ends; why, or None when it was meant to."""
         self._link = link
-        self.state, self.trouble, self.attempts, self.connected_at = RUNNING, None, 0, time.time()
+        self.state, self.error, self.attempts.failed, self.connected_at = RUNNING, None, 0, time.time()
         self.timeline.note("connected", detail=self.server)
         close_reason: asyncio.Future[BridgeError | None] = asyncio.get_running_loop().create_future()
         self._parting = close_reason
@@ -269,7 +291,7 @@ class Pipe:
             why = close_reason.result()
             if why is None:
                 for flow in self.flows.values():
-                    flow.leave(Phase.WAITING)
+                    flow.stop(Phase.WAITING)
                 await self._wait_for_answers()
                 link.write(link.connection.disconnect("parting"))
             return why
@@ -289,7 +311,7 @@ class Pipe:
         if self._timer is not None:
             self._timer.cancel()
         self._link = None
-        self._budget.dismiss()
+        self._budget.clear()
         for flow in self.flows.values():
             flow.disconnected()
 
@@ -304,9 +326,9 @@ class Pipe:
             self._take(error.before)
             self._blame(error)
         if isinstance(error, (Refused, ConnectionLost)):
-            return troubles.of_loss(error)
+            return errors.of_loss(error)
         log.error("bridge %s: %s", self.remote.name, error, exc_info=error)
-        return BridgeError(troubles.PROTOCOL, f"the bridge failed: {error!r}")
+        return BridgeError(errors.PROTOCOL, f"the bridge failed: {error!r}")
 
     def _blame(self, error: ErrorFrame) -> None:
         """Find the flow that an ERROR is about, of a foreign broker, or of a MOM that could not read a frame:
@@ -316,19 +338,19 @@ class Pipe:
             return
         if error.receipt is not None and self._refused(error.receipt, error):
             return
-        suspects = [flow for flow in self.flows.values() if flow.probing]
+        suspects = [flow for flow in self.flows.values() if flow.probe is not None]
         if len(suspects) == 1:
-            suspects[0].refused_first(error)
+            suspects[0].refused(suspects[0].probe or b"", error)
             return
-        why = troubles.of_refusal(error)
+        why = errors.of_refusal(error)
         for rank, flow in enumerate(suspects, start=1):
             # One by one, so that the next ERROR says which it is.
-            flow.rest(why, self.remote.retry_s * rank)
+            flow.back_off(why, self.remote.retry_s * rank)
 
-    def _note_trouble(self, trouble: BridgeError, state: str) -> None:
-        self.trouble, self.state, self.trouble_at = trouble, state, time.time()
-        self.attempts += 1
-        self.timeline.note(state, "", *trouble)
+    def _note_error(self, error: BridgeError, state: str) -> None:
+        self.error, self.state, self.error_at = error, state, time.time()
+        self.attempts.failed += 1
+        self.timeline.note(state, "", *error)
 
     # ------------------------------------------------------------------ what comes
 
@@ -341,7 +363,7 @@ class Pipe:
             elif frame.headers.get("subscription") == REFUSED_SUBSCRIPTION:
                 self._refused(frame.headers.get("receipt-id"), Refused.from_frame(frame.headers, frame.body))
             else:
-                self._begun(frame)
+                self._started(frame)
 
     def _answered(self, receipts: Sequence[bytes]) -> None:
         at = 0
@@ -354,11 +376,11 @@ class Pipe:
                 stop = at + 1  # the answer to nobody: of a flow that has begun anew since
             at = stop
 
-    def _begun(self, frame: Frame) -> None:
+    def _started(self, frame: Frame) -> None:
         flow = self._by_id.get(frame.headers.get("subscription", ""))
         accepted, count = frame.headers.get("accepted", ""), frame.headers.get("count", "")
         if flow is not None and accepted.isdecimal() and count.isdecimal():
-            flow.begun(int(accepted), int(count))
+            flow.started(int(accepted), int(count))
 
     def _refused(self, receipt: str | None, refused: Refused) -> bool:
         """The remote broker said no to one act; False when that is about no flow."""
@@ -375,10 +397,10 @@ class Pipe:
         """See to what time brings, for all flows at once."""
         now, left = time.monotonic(), link.left
         flows = list(self.flows.values())
-        stalled = [flow for flow in flows if flow.look(now, left)]
+        stalled = [flow for flow in flows if flow.check(now, left)]
         if stalled:
-            self._part(BridgeError(troubles.STALLED, f"nothing is answered for {stalled[0].queue}"))
-        elif not any(flow.wants_connection for flow in flows):
+            self._part(BridgeError(errors.STALLED, f"nothing is answered for {stalled[0].queue}"))
+        elif not any(flow.phase is not Phase.SUSPENDED for flow in flows):
             self._part(None)
         else:
             remote = self.remote

@@ -30,8 +30,8 @@ def of_pipe(pipe: Pipe) -> dict[str, Any]:
         "desired": remote.desired,
         "drained": pipe.drained,
         "state": pipe.state,
-        "error": _of_trouble(pipe.trouble, pipe.trouble_at),
-        "attempts": pipe.attempts,
+        "error": _of_error(pipe.error, pipe.error_at),
+        "attempts": pipe.attempts.failed,
         "connected_ms": round(pipe.connected_at * 1000) if connected else None,
         "foreign": pipe.foreign,
         "server": pipe.server,
@@ -47,24 +47,24 @@ def of_flow(flow: Flow, pipe: Pipe) -> dict[str, Any]:
         "source": flow.source,
         "state": state_of(flow, pipe),
         "paused": flow.paused,
-        "error": _of_trouble(flow.trouble, flow.trouble_at),
-        "progress_ms": round(flow.progress_at * 1000) or None,
-        "depth": flow.depth,
+        "error": _of_error(flow.status.error, flow.status.error_at),
+        "progress_ms": round(flow.status.progress_at * 1000) or None,
+        "depth": flow.consumer.depth,
         "in_flight": flow.in_flight,
         **asdict(flow.counters),
     }
 
 
 def state_of(flow: Flow, pipe: Pipe) -> str:
-    if flow.phase is Phase.ASLEEP:
+    if flow.phase is Phase.SUSPENDED:
         return SUSPENDED
-    if flow.stalled:
+    if flow.status.stalled:
         return STALLED
-    if flow.phase is Phase.RESTING or flow.trouble is not None:
+    if flow.phase is Phase.RETRYING or flow.status.error is not None:
         return RETRYING
     if flow.phase is Phase.WAITING:
         return {pipes.FAILED: FAILED, pipes.RETRYING: RETRYING}.get(pipe.state, STARTING)
-    return STARTING if flow.phase in (Phase.BEGINNING, Phase.JOINING) else RUNNING
+    return STARTING if flow.phase in (Phase.STARTING, Phase.SUBSCRIBING) else RUNNING
 
 
 def of_event(event: Event) -> dict[str, Any]:
@@ -95,7 +95,7 @@ def of_mark(mark: Offset) -> dict[str, Any]:
     }
 
 
-def _of_trouble(trouble: BridgeError | None, at_s: float) -> dict[str, Any] | None:
-    if trouble is None:
+def _of_error(error: BridgeError | None, at_s: float) -> dict[str, Any] | None:
+    if error is None:
         return None
-    return {"code": trouble.code, "detail": trouble.detail, "at_ms": round(at_s * 1000)}
+    return {"code": error.code, "detail": error.detail, "at_ms": round(at_s * 1000)}

@@ -58,7 +58,7 @@ class Supervisor:
             if pipe is None:
                 self._begin(remote)
             else:
-                pipe.adapt(remote)
+                pipe.configure(remote)
         if differing:
             self.scan()
 
@@ -74,9 +74,9 @@ class Supervisor:
             if address.startswith(_FORWARDED):
                 self._see(address, arrived=queue.depth > 0)
         for pipe in self._pipes.values():
-            gone = [source for source, flow in pipe.flows.items() if not flow.there]
+            gone = [source for source, flow in pipe.flows.items() if not flow.consumer.exists]
             for source in gone:
-                pipe.flows[source].leave()
+                pipe.flows[source].stop()
             for source in gone[:-REMEMBERED]:
                 pipe.drop(source)
 
@@ -148,7 +148,7 @@ class Supervisor:
             return
         flow = pipe.flow(address, forwarded.queue)
         if arrived:
-            flow.wake()
+            flow.resume()
 
     async def _keep_scanning(self) -> None:
         while True:
