@@ -1,4 +1,4 @@
-"""A client that says whatever is STOMP, nearly STOMP or none, and checks only what it may be given."""
+"""A client that sends valid, nearly valid and invalid STOMP, and checks only what it may receive."""
 
 from __future__ import annotations
 

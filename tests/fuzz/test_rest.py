@@ -20,7 +20,7 @@ from urllib.parse import quote
 
 import pytest
 
-from tests.fuzz.watched import SEED, Watch
+from tests.fuzz.broker_watch import SEED, Watch
 from tests.support.broker_process import BrokerProcess, StartBroker
 
 pytestmark = [pytest.mark.fuzz, pytest.mark.process, pytest.mark.slow, pytest.mark.timeout(0)]

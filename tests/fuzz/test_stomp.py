@@ -18,8 +18,8 @@ import pytest
 
 import mom_client
 from broker_app.core.policy import LIMIT_BEHAVIORS
+from tests.fuzz.broker_watch import SECONDS, SEED, Watch, admin
 from tests.fuzz.stomp_client import OPEN, PRIVATE, QUEUES, TOPICS, StompFuzz
-from tests.fuzz.watched import SECONDS, SEED, Watch, admin
 from tests.support.broker_process import BrokerProcess, StartBroker
 
 pytestmark = [pytest.mark.fuzz, pytest.mark.process, pytest.mark.slow, pytest.mark.timeout(SECONDS + 300)]
@@ -58,7 +58,7 @@ def may_get(user: str) -> Callable[[str], bool]:
     return may
 
 
-async def test_no_frames_and_no_acts_of_operators_bring_the_broker_down(start_broker: StartBroker) -> None:
+async def test_no_frames_and_no_actions_of_operators_stop_the_broker(start_broker: StartBroker) -> None:
     random = Random(SEED)
     broker = start_broker("--max-store-bytes", str(512 * 1024 * 1024))
     async with admin(broker) as rest:

@@ -1,4 +1,4 @@
-"""A short run of the fuzzer, which must find nothing."""
+"""A short run of the parser's fuzzer, which must find nothing."""
 
 import os
 import subprocess

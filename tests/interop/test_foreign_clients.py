@@ -55,5 +55,5 @@ def test_over_tcp(broker: BrokerProcess, program: str) -> None:
     run(program, broker, broker.stomp_port)
 
 
-def test_stompjs_2_over_websocket_which_it_speaks_in_text(broker: BrokerProcess) -> None:
+def test_stompjs_2_over_websocket_in_text_messages(broker: BrokerProcess) -> None:
     run("with_stompjs_2.cjs", broker, broker.port, "/ws")

@@ -199,7 +199,7 @@ def test_client_individual_acknowledges_one(client: Client, name: str, broker: B
 
 
 @pytest.mark.parametrize("client", ACKING, indirect=True)
-def test_nack_brings_a_message_back_in_its_place(client: Client, name: str) -> None:
+def test_nack_returns_a_message_to_its_place(client: Client, name: str) -> None:
     for number in range(3):
         client.confirmed("send", f"/queue/{name}", str(number))
     client.subscribe(f"/queue/{name}", ack="client-individual", credit="1")
@@ -318,7 +318,7 @@ def test_headers_may_hold_any_text(client: Client, name: str) -> None:
 
 
 @pytest.mark.parametrize("client", ACKING, indirect=True)
-def test_unsubscribing_ends_deliveries_and_returns_what_was_held(client: Client, name: str) -> None:
+def test_unsubscribing_ends_deliveries_and_returns_unsettled_messages(client: Client, name: str) -> None:
     client.confirmed("send", f"/queue/{name}", "one")
     client.subscribe(f"/queue/{name}", ack="client-individual")
     client.message()

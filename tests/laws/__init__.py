@@ -1,1 +1,1 @@
-"""Laws of the house that no linter can check."""
+"""Rules of the architecture that no linter can check."""

@@ -1,4 +1,4 @@
-"""What a client gets for input that cannot be taken, word for word, and that nobody else is harmed."""
+"""Errors for invalid input, word for word; other clients are not affected."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ AFTER_LOGIN = {
 
 
 @pytest.mark.parametrize("name", BEFORE_LOGIN)
-async def test_before_login_a_client_is_told_what_is_wrong_with(broker: SmallBroker, name: str) -> None:
+async def test_before_login_a_client_gets_the_error_of(broker: SmallBroker, name: str) -> None:
     data, code, words = BEFORE_LOGIN[name]
     client = await broker.stranger()
     found, detail = await refusal(client, data)
@@ -153,7 +153,7 @@ async def test_before_login_a_client_is_told_what_is_wrong_with(broker: SmallBro
 
 
 @pytest.mark.parametrize("name", AFTER_LOGIN)
-async def test_a_client_is_told_what_is_wrong_with(broker: SmallBroker, name: str) -> None:
+async def test_a_client_gets_the_error_of(broker: SmallBroker, name: str) -> None:
     data, code, words = AFTER_LOGIN[name]
     client = await broker.client()
     found, detail = await refusal(client, data)
@@ -184,7 +184,7 @@ async def test_an_error_names_the_receipt_of_the_frame_it_refuses(broker: SmallB
     await client.close()
 
 
-async def test_with_soft_errors_a_refused_act_leaves_the_connection_open(broker: SmallBroker) -> None:
+async def test_with_soft_errors_a_refused_frame_leaves_the_connection_open(broker: SmallBroker) -> None:
     client = await broker.client(**{"mom-soft-errors": "true"})
     answer = await client.ask(b"SEND\ndestination:/foo\nreceipt:7\n\nx\0")
     assert answer.startswith(b"MESSAGE\nreceipt-id:7\n")
@@ -207,7 +207,7 @@ async def test_with_soft_errors_an_unknown_ack_among_others_is_refused_alone(bro
     await client.close()
 
 
-async def test_a_refused_act_spoils_its_transaction(broker: SmallBroker) -> None:
+async def test_a_refused_frame_aborts_its_transaction(broker: SmallBroker) -> None:
     client = await broker.client(**{"mom-soft-errors": "true"})
     client.send(b"BEGIN\ntransaction:t\n\n\0SEND\ndestination:/queue/t\ntransaction:t\n\nx\0")
     refused = await client.ask(b"SEND\ndestination:/foo\ntransaction:t\nreceipt:1\n\nx\0")
@@ -218,7 +218,7 @@ async def test_a_refused_act_spoils_its_transaction(broker: SmallBroker) -> None
     await client.close()
 
 
-async def test_what_came_before_a_refused_frame_is_kept(broker: SmallBroker) -> None:
+async def test_messages_before_a_refused_frame_are_kept(broker: SmallBroker) -> None:
     client = await broker.client()
     client.send(b"SEND\ndestination:/queue/kept\n\none\0SEND\ndestination:/queue/kept\n\ntwo\0GIVE\n\n\0")
     await client.ended()
@@ -236,7 +236,7 @@ async def test_a_client_that_never_logs_in_is_disconnected() -> None:
         await client.close()
 
 
-async def test_a_client_whose_heart_stops_is_disconnected() -> None:
+async def test_a_client_without_its_agreed_heart_beats_is_disconnected() -> None:
     async with small_broker(heartbeat_ms=100) as broker:
         client = await broker.client(**{"heart-beat": "100,0"})
         answer = await client.ended()
@@ -251,7 +251,7 @@ async def test_the_broker_sends_the_heart_beats_it_promised() -> None:
         await client.close()
 
 
-async def test_a_connection_too_many_is_told_so() -> None:
+async def test_a_connection_above_the_limit_gets_an_error() -> None:
     async with small_broker(max_connections=1) as broker:
         first = await broker.client()
         second = await broker.stranger()
@@ -263,7 +263,7 @@ async def test_a_connection_too_many_is_told_so() -> None:
         await second.close()
 
 
-async def test_nobody_else_is_harmed_by_malformed_frames(broker: SmallBroker) -> None:
+async def test_malformed_frames_do_not_affect_other_clients(broker: SmallBroker) -> None:
     good = await broker.client()
     for data, _, _ in AFTER_LOGIN.values():
         bad = await broker.client()
@@ -318,7 +318,7 @@ async def test_an_old_client_acknowledges_by_the_message_alone_also_after_it_mov
     await client.close()
 
 
-async def test_a_client_that_takes_nothing_gives_back_what_it_holds(broker: SmallBroker) -> None:
+async def test_unsettled_messages_of_a_stuck_client_return(broker: SmallBroker) -> None:
     client = await broker.client()
     got = await client.ask(
         b"SUBSCRIBE\nid:1\ndestination:/queue/held\nack:client\n\n\0SEND\ndestination:/queue/held\n\nx\0"

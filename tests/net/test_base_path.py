@@ -1,4 +1,4 @@
-"""A node base_path a path: what comes in loses it, what leaves has it."""
+"""A node with a base path: requests lose it, replies have it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ async def sent(base_path: BasePath, path: str, location: bytes) -> tuple[dict[st
         ("/x/yz", "/x/yz"),
     ],
 )
-async def test_inside_nobody_knows_the_path(path: str, inside: str) -> None:
+async def test_the_path_is_stripped_inside(path: str, inside: str) -> None:
     base_path = BasePath("/x/y")
     scope, _ = await sent(base_path, path, b"/")
     assert (scope["path"], scope["raw_path"]) == (inside, inside.encode())
@@ -50,7 +50,7 @@ async def test_inside_nobody_knows_the_path(path: str, inside: str) -> None:
         (b"https://elsewhere.example/", b"https://elsewhere.example/"),
     ],
 )
-async def test_addresses_that_leave_begin_with_it(said: bytes, left: bytes) -> None:
+async def test_locations_in_replies_begin_with_it(said: bytes, left: bytes) -> None:
     _, (start, _) = await sent(BasePath("/x/y"), "/x/y/a", said)
     assert start["headers"] == [(b"location", left)]
 

@@ -1,4 +1,4 @@
-"""What is remembered of decisions: counts of a day, hits of rules, the last denials; never without bounds."""
+"""Statistics of decisions: counts of a day, hits of rules, the last denials; all bounded."""
 
 import pytest
 
@@ -65,7 +65,7 @@ def test_denials_are_kept_with_time_and_reason_the_newest_first(decisions: Decis
     ]
 
 
-def test_what_is_older_than_a_day_counts_no_more(decisions: Decisions, clock: Clock) -> None:
+def test_decisions_older_than_a_day_are_not_counted(decisions: Decisions, clock: Clock) -> None:
     happens(decisions, "john", "orders")
     clock.now += 23 * HOUR
     happens(decisions, "john", "orders")
@@ -92,7 +92,7 @@ def test_a_clock_that_is_set_back_loses_nothing() -> None:
     assert (hourly.total(990), hourly.total(1_000), hourly.total(1_024)) == (2, 2, 0)
 
 
-def test_what_was_not_seen_for_longest_is_forgotten_first_and_counted(
+def test_the_least_recent_event_is_evicted_first_and_counted(
     monkeypatch: pytest.MonkeyPatch, decisions: Decisions
 ) -> None:
     monkeypatch.setattr(Decisions, "MAX_EVENTS", 3)

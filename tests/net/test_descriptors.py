@@ -18,7 +18,7 @@ ALLOWED = 256
 
 
 @pytest.mark.process
-def test_a_process_takes_as_many_as_it_may_have() -> None:
+def test_a_process_raises_its_limit_to_the_hard_limit() -> None:
     code = (
         "import resource; from broker_app.net import descriptors\n"
         "resource.setrlimit(resource.RLIMIT_NOFILE, (64, 512))\n"
@@ -28,12 +28,12 @@ def test_a_process_takes_as_many_as_it_may_have() -> None:
     assert said.stdout.split() == ["512", "512", "512"]
 
 
-def test_a_broker_takes_as_many_as_it_may_have(start_broker: StartBroker) -> None:
+def test_a_broker_raises_its_limit_to_the_hard_limit(start_broker: StartBroker) -> None:
     soft, hard = resource.prlimit(start_broker().pid, resource.RLIMIT_NOFILE)
     assert soft == hard
 
 
-async def test_strangers_leave_descriptors_to_files_and_to_those_who_are_there(
+async def test_new_connections_leave_descriptors_to_files_and_existing_connections(
     start_broker: StartBroker,
 ) -> None:
     broker = start_broker(environment={"MOM_CONNECT_TIMEOUT": "60"})

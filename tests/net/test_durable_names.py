@@ -1,4 +1,4 @@
-"""Durable and shared subscriptions on the wire, in our words, RabbitMQ's, ActiveMQ's and Artemis'."""
+"""Durable and shared subscriptions on the wire, by the headers of MOM, RabbitMQ, ActiveMQ and Artemis."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ FORMS = {
 
 
 @pytest.mark.parametrize("form", FORMS)
-async def test_a_durable_subscription_keeps_messages_for_who_comes_back(
+async def test_a_durable_subscription_keeps_messages_for_a_returning_client(
     broker: SmallBroker, form: str
 ) -> None:
     headers, connect, name = FORMS[form]
@@ -79,7 +79,7 @@ DELETIONS = {
 
 
 @pytest.mark.parametrize("form", DELETIONS)
-async def test_it_is_deleted_when_that_is_said(broker: SmallBroker, form: str) -> None:
+async def test_it_is_deleted_when_requested(broker: SmallBroker, form: str) -> None:
     dialect, headers = DELETIONS[form]
     subscribed, connect, _ = FORMS[dialect]
     reader = await broker.client(**connect)
@@ -108,7 +108,7 @@ async def test_what_rabbitmq_deletes_by_itself_is_not_durable(broker: SmallBroke
     assert broker.engine.broker.destinations.named == {}
 
 
-async def test_durable_says_nothing_new_of_a_queue(broker: SmallBroker) -> None:
+async def test_durable_has_no_effect_on_a_queue(broker: SmallBroker) -> None:
     client = await broker.client()
     answer = await subscribe(client, destination="/queue/a", durable="true", auto_delete="false")
     assert answer.startswith(b"RECEIPT\n")
@@ -124,13 +124,13 @@ async def test_connections_divide_the_messages_of_a_shared_subscription(broker: 
     assert (await two.frame()).endswith(b"\n\n2")
 
 
-async def test_a_durable_one_is_shared_when_both_say_so(broker: SmallBroker) -> None:
+async def test_a_durable_one_is_shared_if_both_request_it(broker: SmallBroker) -> None:
     one, two = await broker.client(), await broker.client()
     await subscribe(one, durable_name="audit", share="true")
     assert (await subscribe(two, durable_name="audit", share="true")).startswith(b"RECEIPT\n")
 
 
-async def test_who_comes_second_is_told_who_holds_it(broker: SmallBroker) -> None:
+async def test_a_second_subscriber_gets_the_name_of_the_first(broker: SmallBroker) -> None:
     one, two = await broker.client(), await broker.client()
     await subscribe(one, id="mine", durable_name="audit")
     answer = await subscribe(two, durable_name="audit")
@@ -148,12 +148,12 @@ async def test_who_comes_second_is_told_who_holds_it(broker: SmallBroker) -> Non
         {"durable_name": "a.dead"},
     ],
 )
-async def test_what_makes_no_sense_is_refused(broker: SmallBroker, headers: dict[str, str]) -> None:
+async def test_contradicting_headers_are_refused(broker: SmallBroker, headers: dict[str, str]) -> None:
     client = await broker.client()
     assert b"/docs/problems/invalid" in await subscribe(client, **headers)
 
 
-async def test_nobody_reaches_the_queue_behind_a_name(broker: SmallBroker) -> None:
+async def test_the_queue_behind_a_name_is_not_accessible(broker: SmallBroker) -> None:
     client = await broker.client()
     await subscribe(client, durable_name="audit")
     answer = await client.ask(b"SEND\ndestination:/topic-subscription/audit\nreceipt:1\n\nx\0")

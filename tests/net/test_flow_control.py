@@ -51,7 +51,7 @@ async def consume(broker: SmallBroker, count: int) -> list[int]:
     return numbers
 
 
-async def test_receipts_of_a_full_queue_come_when_there_is_room() -> None:
+async def test_receipts_of_a_full_queue_are_sent_when_there_is_space() -> None:
     async with small_broker() as broker:
         limit(broker, max_messages=2)
         producer = await broker.client()
@@ -63,7 +63,7 @@ async def test_receipts_of_a_full_queue_come_when_there_is_room() -> None:
         await producer.close()
 
 
-async def test_a_producer_that_never_stops_is_read_no_further() -> None:
+async def test_a_producer_that_never_stops_is_throttled() -> None:
     limits = Limits(blocked_per_peer=64 * KIB, blocked_bytes=16 * MIB)
     async with small_broker(limits=limits, inbox_bytes=64 * KIB) as broker:
         limit(broker, max_messages=10)
@@ -107,7 +107,7 @@ async def test_one_connection_may_make_room_for_what_it_sends() -> None:
         await client.close()
 
 
-async def test_what_waited_too_long_ends_the_connection_with_the_reason() -> None:
+async def test_a_message_blocked_too_long_ends_the_connection_with_the_reason() -> None:
     async with small_broker(limits=Limits(patience_ms=500)) as broker:
         limit(broker, max_messages=1)
         producer = await broker.client()
@@ -122,7 +122,7 @@ async def test_what_waited_too_long_ends_the_connection_with_the_reason() -> Non
         await producer.close()
 
 
-async def test_a_client_that_asked_for_soft_errors_goes_on() -> None:
+async def test_a_client_with_soft_errors_stays_connected() -> None:
     async with small_broker() as broker:
         limit(broker, max_messages=1, limit_behavior=REJECT_NEWEST)
         producer = await broker.client(**{"mom-soft-errors": "true"})
@@ -149,7 +149,7 @@ async def test_a_disconnect_is_answered_when_all_that_was_sent_is_stored() -> No
         await producer.close()
 
 
-async def test_a_throttled_client_is_not_taken_for_dead() -> None:
+async def test_a_throttled_client_misses_no_heart_beat() -> None:
     async with small_broker(limits=Limits(blocked_per_peer=1), heartbeat_ms=100) as broker:
         limit(broker, max_messages=1)
         producer = await broker.client(**{"heart-beat": "100,0"})
@@ -164,7 +164,7 @@ async def test_a_throttled_client_is_not_taken_for_dead() -> None:
         await producer.close()
 
 
-async def test_a_websocket_producer_gets_its_receipts_late_and_is_read_no_further() -> None:
+async def test_a_websocket_producer_gets_its_receipts_late_and_is_throttled() -> None:
     async with small_broker(limits=Limits(blocked_per_peer=1)) as broker:
         limit(broker, max_messages=1)
         producer = await opened(broker)
@@ -196,7 +196,7 @@ async def test_a_websocket_producer_is_refused_in_the_end() -> None:
         await producer.leave()
 
 
-async def test_a_client_in_the_brokers_process_waits_too() -> None:
+async def test_a_client_in_the_brokers_process_is_throttled_too() -> None:
     async with small_broker(limits=Limits(blocked_per_peer=1)) as broker:
         limit(broker, max_messages=1)
         opener = local.opener(broker.registry, Identity("anna"))
@@ -213,7 +213,7 @@ async def _send_all(mom: mom_client.Client, count: int) -> None:
         await mom.send("/queue/a", f"{number}")
 
 
-async def test_a_slow_consumer_hears_why_it_was_disconnected() -> None:
+async def test_a_slow_consumer_is_disconnected_with_the_reason() -> None:
     async with small_broker() as broker:
         limit(broker, slow_consumer_ms=1_000)
         consumer = await broker.client()
@@ -251,7 +251,7 @@ async def test_a_connection_that_sends_much_too_fast_is_refused() -> None:
 
 
 @pytest.mark.parametrize(("frames", "bytes_"), [(10, 0), (0, 1_000)])
-def test_the_pace_of_a_connection(frames: int, bytes_: int) -> None:
+def test_the_rate_limit_of_a_connection(frames: int, bytes_: int) -> None:
     pace = RateLimit(frames, bytes_, now=0.0)
     assert pace.spend(10, 1_000, now=0.0) == 0.0
     assert pace.spend(5, 500, now=0.0) == pytest.approx(0.5)
@@ -259,14 +259,14 @@ def test_the_pace_of_a_connection(frames: int, bytes_: int) -> None:
     assert pace.spend(10, 1_000, now=100.0) == 0.0
 
 
-def test_a_connection_has_no_pace_by_default() -> None:
+def test_a_connection_has_no_rate_limit_by_default() -> None:
     assert RateLimit(0, 0, now=0.0).spend(1 << 30, 1 << 40, now=0.0) == 0.0
 
 
 # ---------------------------------------------------------------------- clients that give up
 
 
-async def test_what_waits_of_a_client_that_gave_up_never_comes_in() -> None:
+async def test_blocked_messages_of_a_disconnected_client_are_dropped() -> None:
     """Nothing is read of it, so that nobody hears it leave: the kernel is asked."""
     async with small_broker(limits=Limits(blocked_per_peer=1)) as broker:
         limit(broker, max_messages=1)
@@ -281,7 +281,7 @@ async def test_what_waits_of_a_client_that_gave_up_never_comes_in() -> None:
         assert broker.engine.broker.destinations.queues["/queue/a"].depth == 0
 
 
-async def test_what_was_sent_before_a_disconnect_comes_in_although_the_client_did_not_wait() -> None:
+async def test_messages_before_a_disconnect_are_stored_although_the_client_did_not_wait() -> None:
     async with small_broker(limits=Limits(blocked_per_peer=1)) as broker:
         limit(broker, max_messages=1)
         producer = await broker.client()
@@ -294,7 +294,7 @@ async def test_what_was_sent_before_a_disconnect_comes_in_although_the_client_di
         assert await consume(broker, 3) == [0, 1, 2]
 
 
-async def test_a_client_that_takes_its_leave_hears_of_its_lost_login_after_its_receipts() -> None:
+async def test_a_disconnecting_client_gets_its_receipts_before_the_error_of_its_revoked_login() -> None:
     async with small_broker() as broker:
         client = await broker.client()
         (session,) = broker.registry.sessions

@@ -1,4 +1,4 @@
-"""What the dialects' names for credit come to."""
+"""Credit by the header names of other brokers."""
 
 import pytest
 
@@ -20,10 +20,10 @@ from broker_app.net.stomp.headers import UNBOUNDED_CREDIT, credit
         ({"credit": "2", "consumer-window-size": "10240"}, 2),
     ],
 )
-def test_credit_is_understood_in_every_dialect(headers: dict[str, str], expected: int) -> None:
+def test_credit_is_accepted_under_every_name(headers: dict[str, str], expected: int) -> None:
     assert credit(headers, 100, 5_000) == expected
 
 
-def test_a_window_that_is_no_number_is_refused() -> None:
+def test_a_window_that_is_not_a_number_is_refused() -> None:
     with pytest.raises(Refused, match="consumer-window-size"):
         credit({"consumer-window-size": "-2"}, 100, 5_000)

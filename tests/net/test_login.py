@@ -1,4 +1,4 @@
-"""Logins: who a client is, from memory wherever possible."""
+"""Authentication, from caches wherever possible."""
 
 import asyncio
 import contextlib
@@ -56,7 +56,7 @@ def logins(verify: Verifier, clock: Clock) -> Logins:
     return Logins(policy(), verify, failure_delay_s=0, clock=clock, dummy_hash="nobody's")
 
 
-async def test_a_password_is_verified_once_and_then_remembered(logins: Logins, verify: Verifier) -> None:
+async def test_a_password_is_verified_once_and_then_cached(logins: Logins, verify: Verifier) -> None:
     assert logins.cached("john", "right") is None
     assert await logins.authenticate("john", "right") == Identity("john")
     assert await logins.authenticate("john", "right") == Identity("john")
@@ -64,7 +64,7 @@ async def test_a_password_is_verified_once_and_then_remembered(logins: Logins, v
     assert verify.calls == 1
 
 
-async def test_a_remembered_password_runs_out(logins: Logins, verify: Verifier, clock: Clock) -> None:
+async def test_a_cached_password_expires(logins: Logins, verify: Verifier, clock: Clock) -> None:
     await logins.authenticate("john", "right")
     clock.now += 601
     assert logins.cached("john", "right") is None
@@ -72,7 +72,7 @@ async def test_a_remembered_password_runs_out(logins: Logins, verify: Verifier, 
     assert verify.calls == 2
 
 
-async def test_a_new_policy_forgets_what_was_remembered(logins: Logins) -> None:
+async def test_a_new_policy_clears_the_caches(logins: Logins) -> None:
     await logins.authenticate("john", "right")
     logins.reload(policy(2, password="new"))
     assert await logins.authenticate("john", "right") is None
@@ -114,7 +114,7 @@ async def test_a_wrong_password_is_refused_from_memory_for_a_while(
     assert verify.calls == 2
 
 
-async def test_a_program_that_repeats_a_wrong_password_for_hours_locks_nobody_out(
+async def test_a_program_that_repeats_a_wrong_password_for_hours_locks_no_account(
     verify: Verifier, clock: Clock
 ) -> None:
     logins = Logins(policy(), verify, failure_delay_s=0.0, throttle=LoginThrottle(clock), clock=clock)
@@ -124,7 +124,7 @@ async def test_a_program_that_repeats_a_wrong_password_for_hours_locks_nobody_ou
     assert await logins.authenticate("john", "right", "10.0.0.1") == Identity("john")
 
 
-async def test_a_refusal_takes_its_time(verify: Verifier) -> None:
+async def test_a_refusal_is_delayed(verify: Verifier) -> None:
     logins = Logins(policy(), verify, failure_delay_s=3600)
     with pytest.raises(TimeoutError):
         await asyncio.wait_for(logins.authenticate("john", "wrong"), 0.05)
@@ -137,13 +137,13 @@ async def test_an_unknown_user_costs_a_verification_like_a_known_one(
     assert verify.calls == 1
 
 
-async def test_many_who_ask_the_same_at_once_share_one_verification(logins: Logins, verify: Verifier) -> None:
+async def test_equal_concurrent_logins_share_one_verification(logins: Logins, verify: Verifier) -> None:
     answers = await asyncio.gather(*(logins.authenticate("john", "right") for _ in range(50)))
     assert answers == [Identity("john")] * 50
     assert verify.calls == 1
 
 
-async def test_a_client_that_leaves_does_not_take_the_answer_from_the_others(
+async def test_a_client_that_disconnects_does_not_cancel_a_shared_verification(
     logins: Logins, verify: Verifier
 ) -> None:
     verify.gate.clear()
@@ -176,7 +176,7 @@ async def test_login_and_passcode_do_not_run_together(logins: Logins) -> None:
 
 
 @pytest.mark.parametrize("login", ["\0", "\ud800", "jöhn", "token"])
-async def test_strange_names_are_refused(logins: Logins, login: str) -> None:
+async def test_unusual_names_are_refused(logins: Logins, login: str) -> None:
     assert await logins.authenticate(login, "\ud800x") is None
 
 
@@ -189,14 +189,14 @@ async def test_a_token_is_a_passcode_or_a_bearer(logins: Logins, verify: Verifie
     assert logins.bearer("mom_other") is None
 
 
-async def test_a_token_runs_out(verify: Verifier, clock: Clock) -> None:
+async def test_a_token_expires(verify: Verifier, clock: Clock) -> None:
     logins = Logins(policy(expires=clock.now + 1), verify, clock=clock)
     assert logins.bearer("mom_t") is not None
     clock.now += 1
     assert logins.bearer("mom_t") is None
 
 
-async def test_nobody_is_somebody_only_when_asked_for(logins: Logins) -> None:
+async def test_a_client_without_credentials_is_anonymous_only_if_allowed(logins: Logins) -> None:
     assert await logins.authenticate("", "") is None
     logins.reload(policy(2, anonymous=True))
     assert await logins.authenticate("", "") == ANONYMOUS
@@ -222,7 +222,7 @@ async def test_a_session_cookie_is_resolved_once_in_a_few_seconds(verify: Verifi
     assert await logins.authenticate_cookie("xmom_session=k1; mom_session=") is None
 
 
-async def test_after_too_many_wrong_passwords_none_is_looked_at(logins: Logins, verify: Verifier) -> None:
+async def test_after_too_many_wrong_passwords_none_is_verified(logins: Logins, verify: Verifier) -> None:
     for number in range(5):
         assert await logins.authenticate("john", f"wrong {number}", "10.0.0.1") is None
     with pytest.raises(Slowed, match="try again in 60 s"):
@@ -231,7 +231,7 @@ async def test_after_too_many_wrong_passwords_none_is_looked_at(logins: Logins, 
     assert await logins.authenticate("john", "right", "10.0.0.2") == Identity("john")
 
 
-async def test_a_login_that_is_remembered_is_not_slowed(logins: Logins) -> None:
+async def test_a_cached_login_is_not_throttled(logins: Logins) -> None:
     await logins.authenticate("john", "right", "10.0.0.1")
     for number in range(6):
         with contextlib.suppress(Slowed):
@@ -247,22 +247,20 @@ async def test_the_same_wrong_password_counts_once(logins: Logins, verify: Verif
     assert await logins.authenticate("john", "right", "10.0.0.1") == Identity("john")
 
 
-async def test_guesses_that_come_together_are_no_more_than_those_one_after_another(
-    logins: Logins, verify: Verifier
-) -> None:
+async def test_concurrent_guesses_are_limited_like_sequential_ones(logins: Logins, verify: Verifier) -> None:
     throttle = (logins.authenticate("john", f"guess {n}", "10.0.0.1") for n in range(100))
     answers = await asyncio.gather(*throttle, return_exceptions=True)
     assert all(answer is None or isinstance(answer, Slowed) for answer in answers)
     assert verify.calls <= 6
 
 
-async def test_a_certificate_names_a_user_who_is_there(logins: Logins) -> None:
+async def test_a_certificate_names_an_existing_user(logins: Logins) -> None:
     assert logins.certified(("jane", "john")) == Identity("john")
     assert logins.certified(("jane",)) is None
     assert logins.certified(()) is None
 
 
-async def test_it_is_known_when_a_token_was_used(logins: Logins, clock: Clock) -> None:
+async def test_the_last_use_of_a_token_is_recorded(logins: Logins, clock: Clock) -> None:
     digest = hashlib.sha256(b"mom_t").digest()
     assert logins.take_used() == {}
     logins.bearer("mom_t")

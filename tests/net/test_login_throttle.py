@@ -1,4 +1,4 @@
-"""Wrong passwords: who is slowed, for how long, and who is not."""
+"""Throttling of wrong passwords: which clients, and for how long."""
 
 import itertools
 from contextlib import ExitStack
@@ -45,7 +45,7 @@ def guess(throttle: LoginThrottle, account: str, address: str, times: int = 1) -
     return times
 
 
-def test_after_five_wrong_passwords_an_account_rests_at_that_address(
+def test_after_five_wrong_passwords_an_account_is_locked_at_that_address(
     throttle: LoginThrottle, clock: Clock
 ) -> None:
     assert guess(throttle, "john", "10.0.0.1", 100) == 5
@@ -56,7 +56,7 @@ def test_after_five_wrong_passwords_an_account_rests_at_that_address(
     assert wait_s(throttle, "john", "10.0.0.1") == 0
 
 
-def test_the_rest_doubles_up_to_a_quarter_of_an_hour(throttle: LoginThrottle, clock: Clock) -> None:
+def test_the_lock_doubles_up_to_a_quarter_of_an_hour(throttle: LoginThrottle, clock: Clock) -> None:
     guess(throttle, "john", "10.0.0.1", 5)
     rests = []
     for _ in range(9):
@@ -74,7 +74,7 @@ def test_a_right_password_clears_the_account(throttle: LoginThrottle) -> None:
     assert guess(throttle, "john", "10.0.0.1", 100) == 5
 
 
-def test_nobody_locks_an_account_at_another_address(throttle: LoginThrottle, clock: Clock) -> None:
+def test_an_account_is_never_locked_at_other_addresses(throttle: LoginThrottle, clock: Clock) -> None:
     for last in range(1, 200):
         guess(throttle, "john", f"10.0.1.{last}", 5)
         clock.now += 1
@@ -83,7 +83,7 @@ def test_nobody_locks_an_account_at_another_address(throttle: LoginThrottle, clo
     assert wait_s(throttle, "john", "10.0.0.2") == 0
 
 
-def test_an_account_under_attack_takes_one_try_in_a_while_from_wherever(
+def test_an_account_under_attack_accepts_few_tries_from_all_addresses(
     throttle: LoginThrottle, clock: Clock
 ) -> None:
     for last in range(1, 9):
@@ -95,7 +95,7 @@ def test_an_account_under_attack_takes_one_try_in_a_while_from_wherever(
     assert 100 <= tried <= 130
 
 
-def test_where_an_account_has_logged_in_before_it_is_not_slowed_by_others(
+def test_an_address_with_an_earlier_login_is_not_throttled_by_others(
     throttle: LoginThrottle, clock: Clock
 ) -> None:
     throttle.right("john", "10.0.0.2")
@@ -105,7 +105,7 @@ def test_where_an_account_has_logged_in_before_it_is_not_slowed_by_others(
     assert wait_s(throttle, "john", "10.0.0.2") == 0
 
 
-def test_an_address_that_tries_many_accounts_rests(throttle: LoginThrottle, clock: Clock) -> None:
+def test_an_address_that_tries_many_accounts_is_locked(throttle: LoginThrottle, clock: Clock) -> None:
     tried = sum(guess(throttle, f"user{number}", "10.0.0.1") for number in range(200))
     assert tried == 50
     assert wait_s(throttle, "somebody", "10.0.0.1") == 60
@@ -114,7 +114,7 @@ def test_an_address_that_tries_many_accounts_rests(throttle: LoginThrottle, cloc
     assert wait_s(throttle, "somebody", "10.0.0.1") == 0
 
 
-def test_what_was_long_ago_does_not_count(throttle: LoginThrottle, clock: Clock) -> None:
+def test_old_failures_do_not_count(throttle: LoginThrottle, clock: Clock) -> None:
     for _ in range(20):
         assert guess(throttle, "john", "10.0.0.1", 2) == 2
         clock.now += 3600
@@ -165,7 +165,7 @@ def test_repeating_many_wrong_passwords_counts_each_of_them(throttle: LoginThrot
     assert made <= 5
 
 
-def test_what_is_repeated_from_an_address_costs_it_no_more_than_guessing_does(
+def test_repeated_passwords_of_an_address_count_no_more_than_guesses(
     throttle: LoginThrottle,
 ) -> None:
     looks = 0
@@ -175,7 +175,7 @@ def test_what_is_repeated_from_an_address_costs_it_no_more_than_guessing_does(
     assert looks == 50
 
 
-def test_one_address_takes_a_quarter_of_the_places_and_others_log_in() -> None:
+def test_one_address_takes_a_quarter_of_the_slots_and_others_log_in() -> None:
     places, theirs = VerificationSlots(8), ExitStack()
     with theirs:
         for port in range(2):
@@ -188,7 +188,7 @@ def test_one_address_takes_a_quarter_of_the_places_and_others_log_in() -> None:
         pass
 
 
-def test_no_more_than_all_places_are_taken() -> None:
+def test_no_more_than_all_slots_are_taken() -> None:
     places = VerificationSlots(4)
     with ExitStack() as theirs:
         for number in range(4):

@@ -1,4 +1,4 @@
-"""The headers of a message row by row, in our words and in those of the dialects."""
+"""The headers of a message row by row, by the names of MOM and of other brokers."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_each_name_of_a_header_means_the_same(row: str) -> None:
         assert getattr(of, name) == value
 
 
-async def test_what_the_sender_wrote_comes_back_in_its_order_and_the_first_of_repeats_counts(
+async def test_headers_keep_their_order_and_the_first_of_repeated_ones_counts(
     client: RawClient,
 ) -> None:
     client.send(
@@ -136,7 +136,7 @@ async def test_higher_priorities_come_first(client: RawClient) -> None:
 
 
 @pytest.mark.parametrize("header", ["expires:1", "ttl-s:0.001", "expiration:1", "x-message-ttl:1"])
-async def test_what_has_expired_is_not_delivered(client: RawClient, header: str) -> None:
+async def test_expired_messages_are_not_delivered(client: RawClient, header: str) -> None:
     name, value = header.split(":")
     sent = time.time()
     await send(client, "late", **{name: value})

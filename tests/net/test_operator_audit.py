@@ -1,4 +1,4 @@
-"""Acts wait in bounds until they are taken, and readings are told once a minute."""
+"""Operators' actions wait in a bounded buffer; reads are recorded once a minute."""
 
 import pytest
 
@@ -19,7 +19,7 @@ def acts(clock: Clock) -> Acts:
     return Acts(clock)
 
 
-def test_acts_are_taken_once_in_their_order(acts: Acts) -> None:
+def test_actions_are_taken_once_in_their_order(acts: Acts) -> None:
     acts.note(ANN, PURGED, "queues", QUEUE, messages=3)
     acts.note(ANN, PURGED, "queues", "/queue/b")
     taken = acts.take()
@@ -30,7 +30,7 @@ def test_acts_are_taken_once_in_their_order(acts: Acts) -> None:
     assert acts.take() == []
 
 
-def test_what_does_not_fit_is_counted_and_told(acts: Acts, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lost_actions_are_counted_and_reported(acts: Acts, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Acts, "MOST", 2)
     for number in range(5):
         acts.note(ANN, PURGED, "queues", f"/queue/{number}")
@@ -46,7 +46,7 @@ def readings(acts: Acts, *, last: bool = False) -> list[tuple[str, str, int]]:
     ]
 
 
-def test_the_first_reading_is_told_at_once_and_further_ones_after_a_minute(acts: Acts, clock: Clock) -> None:
+def test_the_first_read_is_recorded_at_once_and_further_ones_after_a_minute(acts: Acts, clock: Clock) -> None:
     acts.note_reading(ANN, "queues", QUEUE, 50)
     assert readings(acts) == [("ann", QUEUE, 50)]
     for second in range(30):
@@ -61,7 +61,7 @@ def test_the_first_reading_is_told_at_once_and_further_ones_after_a_minute(acts:
     assert readings(acts) == [("ann", QUEUE, 1)], "who begins again is told of at once"
 
 
-def test_readings_of_others_and_of_other_destinations_are_told_apart(acts: Acts) -> None:
+def test_reads_are_recorded_by_user_and_destination(acts: Acts) -> None:
     acts.note_reading(ANN, "queues", QUEUE, 1)
     acts.note_reading(ANN._replace(user="bob"), "queues", QUEUE, 2)
     acts.note_reading(ANN._replace(token="laptop"), "queues", QUEUE, 3)
@@ -70,7 +70,7 @@ def test_readings_of_others_and_of_other_destinations_are_told_apart(acts: Acts)
     assert [messages for _, _, messages in readings(acts)] == [1, 2, 3, 4]
 
 
-def test_what_was_gathered_is_told_at_the_end(acts: Acts) -> None:
+def test_combined_reads_are_recorded_at_the_end(acts: Acts) -> None:
     acts.note_reading(ANN, "queues", QUEUE, 1)
     acts.note_reading(ANN, "queues", QUEUE, 2)
     assert readings(acts, last=True) == [("ann", QUEUE, 1), ("ann", QUEUE, 2)]

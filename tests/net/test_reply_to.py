@@ -1,4 +1,4 @@
-"""A private address for answers: the broker subscribes the requester, every time it is needed."""
+"""Reply addresses: the broker subscribes the requester whenever it is needed."""
 
 from __future__ import annotations
 

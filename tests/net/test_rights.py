@@ -1,4 +1,4 @@
-"""Who may do what, seen from STOMP clients and REST callers of a node that runs."""
+"""Permissions of STOMP clients and REST callers of a running node."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ async def publish(rest: httpx.AsyncClient, queue: str) -> httpx.Response:
     return await rest.post("/queues/messages", params={"queue": queue}, content=b"1")
 
 
-async def test_whoever_is_logged_in_may_do_all_where_there_is_no_rule(node: SmallNode) -> None:
+async def test_without_rules_every_authenticated_client_may_do_everything(node: SmallNode) -> None:
     async with node.stomp("mary") as mom, node.rest("mary") as rest, mom.subscribe("/queue/a") as messages:
         await mom.send("/queue/a", "1")
         assert (await messages.get(timeout_s=5)).text == "1"
@@ -99,7 +99,7 @@ async def test_the_target_brokers_rules_are_for_the_bridge_alone(node: SmallNode
             await john.send("/queue/queue1", "1")
 
 
-async def test_a_refusal_says_right_destination_rule_and_where_it_is_explained(node: SmallNode) -> None:
+async def test_a_refusal_has_right_destination_rule_and_a_link_to_its_explanation(node: SmallNode) -> None:
     no = Rule("no-mary", DENY, users=("mary",), source="messaging_rule.config:31")
     await node.rule(Rule("all", conditions="/event/queue == other"), no)
     async with node.stomp("mary") as mom, node.rest("mary") as rest:
@@ -120,7 +120,7 @@ async def test_a_refusal_says_right_destination_rule_and_where_it_is_explained(n
     assert dict(refused.value.problem) == expected
 
 
-async def test_a_client_without_soft_errors_is_told_by_error_and_disconnected(node: SmallNode) -> None:
+async def test_a_client_without_soft_errors_gets_an_error_and_is_disconnected(node: SmallNode) -> None:
     await node.rule(HOME)
     reader, writer = await asyncio.open_connection("127.0.0.1", node.node.stomp_port)
     writer.write(b"CONNECT\naccept-version:1.2\nhost:/\nlogin:mary\npasscode:mary\n\n\0")
@@ -134,7 +134,7 @@ async def test_a_client_without_soft_errors_is_told_by_error_and_disconnected(no
     writer.close()
 
 
-async def test_administrators_may_do_all_whatever_the_rules_say(node: SmallNode) -> None:
+async def test_administrators_may_do_everything_whatever_the_rules_are(node: SmallNode) -> None:
     await node.rule(Rule("nobody", DENY))
     async with node.stomp("root") as mom, node.rest("root") as rest:
         await mom.send("/queue/a", "1")
@@ -172,7 +172,7 @@ async def test_a_subscription_with_wildcards_needs_a_rule_that_allows_all_they_s
                     pass
 
 
-async def test_a_durable_subscription_is_ended_by_who_may_receive(node: SmallNode) -> None:
+async def test_a_durable_subscription_is_deleted_with_the_right_to_receive(node: SmallNode) -> None:
     get = Rule("all-get", conditions="/event/method == GET")
     await node.rule(get)
     named = {"durable-name": "mine"}
@@ -228,7 +228,9 @@ NAMES = {"POST": "send", "GET": "receive", "BROWSE": "browse", "READ": "read", "
 
 
 @pytest.mark.parametrize(("method", "path", "body", "right"), RIGHTS)
-async def test_what_a_request_needs(node: SmallNode, method: str, path: str, body: str, right: str) -> None:
+async def test_requests_need_their_rights(
+    node: SmallNode, method: str, path: str, body: str, right: str
+) -> None:
     others = [Rule(other, conditions=f"/event/method == {other}") for other in NAMES if other != right]
     await node.rule(*others)
     kind = "application/x-ndjson" if path.endswith("import") else "application/json"
@@ -243,7 +245,7 @@ async def test_what_a_request_needs(node: SmallNode, method: str, path: str, bod
         assert reply.status_code != 403 or reply.json()["destination"] == "queue:other", reply.text
 
 
-async def test_who_may_browse_and_not_read_sees_no_bodies(node: SmallNode) -> None:
+async def test_a_client_that_may_browse_but_not_read_sees_no_bodies(node: SmallNode) -> None:
     await node.rule(Rule("john", conditions="/event/queue == q && /event/method != READ"))
     async with node.rest("john") as rest:
         id = (await publish(rest, "q")).json()["id"]
@@ -269,7 +271,7 @@ async def test_settling_needs_the_right_to_receive(node: SmallNode) -> None:
         assert (await rest.delete(f"/leases/{item['receipt']}")).status_code == 204
 
 
-async def test_lists_show_what_may_be_browsed(node: SmallNode) -> None:
+async def test_lists_contain_destinations_that_may_be_browsed(node: SmallNode) -> None:
     mine = r"/event/queue =~ 'mine\..*' || /event/topic =~ 'mine\..*'"
     async with node.rest("root") as root, node.rest("john") as john, node.stomp("root") as mom:
         for number in range(7):
@@ -312,7 +314,7 @@ async def test_lists_hide_queues_of_store_and_forward_where_there_are_no_rules(n
         assert len((await john.get("/connections")).json()["items"]) == 1, "no rule says whose they are"
 
 
-def test_what_a_view_shows_without_looking_at_each_is_what_may_be_browsed() -> None:
+def test_a_view_without_single_checks_equals_what_may_be_browsed() -> None:
     logins = Logins(policy_of(users=USERS, admins=("root",)), lambda given, expected: given == expected)
     access = Access(logins)
     for user in ("john", "root"):
@@ -323,7 +325,9 @@ def test_what_a_view_shows_without_looking_at_each_is_what_may_be_browsed() -> N
             assert (address in view) == access.allows(client, BROWSE, parse(address)), address
 
 
-async def test_jobs_are_shown_to_who_may_browse_and_ended_by_who_may_manage(node: SmallNode) -> None:
+async def test_jobs_are_shown_with_the_right_to_browse_and_ended_with_the_right_to_manage(
+    node: SmallNode,
+) -> None:
     async with node.rest("root") as root, node.rest("john") as john:
         await publish(root, "q")
         job = (await root.post("/jobs", json={"op": "export", "source": "q"})).json()["id"]
@@ -337,7 +341,7 @@ async def test_jobs_are_shown_to_who_may_browse_and_ended_by_who_may_manage(node
         assert [row["id"] for row in (await john.get("/jobs")).json()["items"]] == [job]
 
 
-async def test_a_retry_needs_the_right_to_send_to_where_the_messages_died(node: SmallNode) -> None:
+async def test_a_retry_needs_the_right_to_send_to_the_origin(node: SmallNode) -> None:
     async with node.rest("root") as root, node.rest("john") as john:
         await publish(root, "q")
         (item,) = (await root.post("/queues/q/receive", json={})).json()["items"]
@@ -440,7 +444,7 @@ async def test_a_token_has_of_its_owners_rights_what_it_was_granted(node: SmallN
         await mom.send("/queue/other", "the password lends all")
 
 
-async def test_what_its_owner_does_is_not_a_tokens_own_that_lends_a_part(node: SmallNode) -> None:
+async def test_a_token_with_grants_does_not_own_what_its_user_created(node: SmallNode) -> None:
     address = f"stomp://127.0.0.1:{node.node.stomp_port}"
     async with node.rest("john") as rest, node.stomp("john") as mom:
         await mom.send("/queue/a", "1")
@@ -460,7 +464,7 @@ async def test_what_its_owner_does_is_not_a_tokens_own_that_lends_a_part(node: S
         await mom.send("/queue/a", "the other connection stands")
 
 
-async def test_grants_cover_what_wildcards_stand_for_and_not_what_is_the_brokers_own(
+async def test_grants_cover_wildcards_but_not_reserved_names(
     node: SmallNode,
 ) -> None:
     login = await token_of(node, "root", grant("receive", "/topic/orders.>"))
@@ -479,7 +483,7 @@ async def test_grants_cover_what_wildcards_stand_for_and_not_what_is_the_brokers
     assert not everything.covers("browse", parse("/queue/a"))
 
 
-async def test_an_administrators_token_is_no_administrator_unless_it_says_so(node: SmallNode) -> None:
+async def test_an_administrators_token_needs_the_grant_to_administer(node: SmallNode) -> None:
     await token_of(node, "root", grant("send receive browse read manage", ">"))
     async with node.stomp("john") as john, node.rest("root") as rest:
         path = f"/connections/{john.server['session']}"

@@ -16,7 +16,7 @@ from broker_app.net import times
         ("", None),
     ],
 )
-def test_a_time_with_its_zone_is_understood(text: str, expected: int | None) -> None:
+def test_a_time_with_its_zone_is_parsed(text: str, expected: int | None) -> None:
     assert times.milliseconds(text) == expected
 
 

@@ -41,7 +41,7 @@ async def test_a_client_that_trusts_the_authority_talks_over_tls(authority: Auth
 
 
 @pytest.mark.filterwarnings("ignore:ssl.OP_NO:DeprecationWarning")
-async def test_tls_before_1_2_is_not_spoken(authority: Authority, caplog: pytest.LogCaptureFixture) -> None:
+async def test_tls_before_1_2_is_refused(authority: Authority, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "broker_app.net.tls.listener")
     async with small_broker(**authority.server()) as broker:
         broker.tls = authority.trusted()
@@ -53,7 +53,7 @@ async def test_tls_before_1_2_is_not_spoken(authority: Authority, caplog: pytest
         await until(lambda: "unsupported protocol" in caplog.text)
 
 
-async def test_a_client_of_another_authority_refuses_us_and_the_log_says_so(
+async def test_a_client_of_another_authority_refuses_us_and_it_is_logged(
     authority: Authority, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "broker_app.net.tls.listener")
@@ -67,7 +67,7 @@ async def test_a_client_of_another_authority_refuses_us_and_the_log_says_so(
 @pytest.mark.parametrize(
     "said", [b"CONNECT\naccept-version:1.2\nhost:/\n\n\0", b"GET / HTTP/1.1\r\nhost: a\r\n\r\n"]
 )
-async def test_who_speaks_in_the_plain_on_the_tls_port_is_told(
+async def test_a_client_without_tls_on_the_tls_port_gets_an_answer(
     authority: Authority, said: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with small_broker(**authority.server()) as broker:
@@ -80,14 +80,14 @@ async def test_who_speaks_in_the_plain_on_the_tls_port_is_told(
         assert "does not speak TLS" in caplog.text
 
 
-async def test_who_begins_no_handshake_is_sent_away_in_time(authority: Authority) -> None:
+async def test_a_silent_client_is_disconnected_after_the_timeout(authority: Authority) -> None:
     async with small_broker(**authority.server(), connect_timeout=0.1) as broker:
         client = await broker.stranger()
         assert await client.ended() == b""
         await client.close()
 
 
-async def test_who_begins_a_handshake_and_stops_is_sent_away_in_time(
+async def test_an_unfinished_handshake_is_disconnected_after_the_timeout(
     authority: Authority, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with small_broker(**authority.server(), connect_timeout=0.2) as broker:
@@ -117,7 +117,7 @@ async def test_a_new_certificate_is_for_new_connections_and_the_old_ones_stay(au
         following.cancel()
 
 
-async def test_a_bad_file_changes_nothing_until_it_is_mended(
+async def test_an_invalid_file_changes_nothing_until_it_is_fixed(
     authority: Authority, caplog: pytest.LogCaptureFixture
 ) -> None:
     settings = authority.server()
@@ -127,7 +127,7 @@ async def test_a_bad_file_changes_nothing_until_it_is_mended(
         assert certificates is not None
         following = asyncio.create_task(certificates.follow(0.02))
         settings["tls_cert"].write_text("nonsense")
-        await until(lambda: "goes on with the former certificate" in caplog.text)
+        await until(lambda: "the former certificate stays in use" in caplog.text)
         assert str(settings["tls_cert"]) in caplog.text
         await (await broker.client()).close()
         settings["tls_cert"].unlink()
@@ -138,7 +138,7 @@ async def test_a_bad_file_changes_nothing_until_it_is_mended(
         following.cancel()
 
 
-async def test_a_look_takes_over_at_once(authority: Authority) -> None:
+async def test_a_requested_check_applies_changes_at_once(authority: Authority) -> None:
     async with small_broker(**authority.server()) as broker:
         certificates = broker.certificates
         assert certificates is not None
@@ -170,7 +170,7 @@ async def test_a_look_takes_over_at_once(authority: Authority) -> None:
         ),
     ],
 )
-async def test_settings_that_cannot_be_used_say_which_and_why(
+async def test_unusable_settings_are_named_with_the_reason(
     authority: Authority, tmp_path: Path, settings: dict[str, str], said: str
 ) -> None:
     authority.server("server")
@@ -191,7 +191,7 @@ async def test_a_key_with_a_password_is_opened_by_it(authority: Authority) -> No
         await (await broker.client()).close()
 
 
-async def test_a_certificate_that_ends_soon_is_told(
+async def test_a_certificate_that_expires_soon_is_logged(
     authority: Authority, caplog: pytest.LogCaptureFixture
 ) -> None:
     Certificates(Config(**authority.server(days=3)))  # type: ignore[arg-type]
@@ -217,7 +217,7 @@ async def login(broker: SmallBroker, tls: ssl.SSLContext, *headers: bytes) -> by
         await client.close()
 
 
-async def test_a_certificate_says_who_connects_without_a_login(authority: Authority) -> None:
+async def test_a_certificate_authenticates_without_a_login(authority: Authority) -> None:
     async with small_broker(**asking(authority)) as broker:
         answer = await login(broker, authority.trusted(authority.user("anna")))
         assert answer.startswith(b"CONNECTED\n") and b"user-name:anna\n" in answer
@@ -237,7 +237,7 @@ async def test_a_login_counts_more_than_a_certificate(authority: Authority) -> N
         assert b"not-authenticated" in await login(broker, anna, b"login:anna", b"passcode:wrong")
 
 
-async def test_a_certificate_of_nobody_does_not_let_in(authority: Authority) -> None:
+async def test_a_certificate_of_an_unknown_user_is_refused(authority: Authority) -> None:
     async with small_broker(**asking(authority)) as broker:
         answer = await login(broker, authority.trusted(authority.user("nobody")))
         assert b"not-authenticated" in answer and b"no user is called 'nobody'" in answer
@@ -255,7 +255,7 @@ async def test_a_certificate_of_another_authority_ends_the_handshake(
         await until(lambda: "the client's certificate is refused" in caplog.text)
 
 
-async def test_where_a_certificate_is_required_nobody_comes_without(authority: Authority) -> None:
+async def test_a_required_certificate_is_enforced(authority: Authority) -> None:
     async with small_broker(**asking(authority, "required")) as broker:
         with pytest.raises((OSError, EOFError)):
             await login(broker, authority.trusted(), b"login:anna", b"passcode:secret")

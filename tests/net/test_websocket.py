@@ -84,7 +84,7 @@ async def test_the_newest_offered_subprotocol_is_chosen(
     await client.leave()
 
 
-async def test_unknown_subprotocols_are_told_what_is_spoken_here(broker: SmallBroker) -> None:
+async def test_unknown_subprotocols_get_the_list_of_supported_ones(broker: SmallBroker) -> None:
     client = Conversation(broker, offered=("mqtt", "soap"))
     assert (await client.event())["subprotocol"] is None
     error = await client.data()
@@ -94,7 +94,7 @@ async def test_unknown_subprotocols_are_told_what_is_spoken_here(broker: SmallBr
     await client.task
 
 
-async def test_messages_that_are_no_stomp_are_refused(broker: SmallBroker) -> None:
+async def test_messages_that_are_not_stomp_are_refused(broker: SmallBroker) -> None:
     client = Conversation(broker)
     await client.event()
     client.send('{"op": "subscribe"}\n')
@@ -124,7 +124,7 @@ async def test_a_browser_session_needs_no_login(broker: SmallBroker) -> None:
     await client.leave()
 
 
-async def test_a_client_that_takes_nothing_gets_no_more_than_fits(broker: SmallBroker) -> None:
+async def test_a_client_that_reads_nothing_gets_no_more_than_fits(broker: SmallBroker) -> None:
     client = await opened(broker)
     client.send(b"SUBSCRIBE\nid:1\ndestination:/queue/big\nreceipt:s\n\n\0")
     await client.data()
@@ -143,7 +143,7 @@ async def test_a_client_that_takes_nothing_gets_no_more_than_fits(broker: SmallB
     await client.leave()
 
 
-async def test_what_a_client_held_returns_when_its_websocket_ends(broker: SmallBroker) -> None:
+async def test_unsettled_messages_return_when_the_websocket_ends(broker: SmallBroker) -> None:
     client = await opened(broker)
     client.send(
         b"SUBSCRIBE\nid:1\ndestination:/queue/q\nack:client-individual\n\n\0SEND\ndestination:/queue/q\n\nx\0"
@@ -183,7 +183,7 @@ async def test_a_client_that_speaks_in_bytes_is_answered_in_bytes(broker: SmallB
     await client.leave()
 
 
-async def test_who_is_refused_in_text_reads_it_as_text(broker: SmallBroker) -> None:
+async def test_a_refused_text_client_gets_the_error_as_text(broker: SmallBroker) -> None:
     client = Conversation(broker)
     await client.event()
     client.send("CONNECT\naccept-version:9\n\n\0")

@@ -1,5 +1,5 @@
-"""What holds for a broker whatever its clients do: it stays up, meets no fault of its own, is never held up,
-and its memory is bounded. Shared by all that fuzzes a broker process."""
+"""Checks of a broker process under fuzzing: it stays up, has no internal errors, does not stall, and its
+memory is bounded."""
 
 from __future__ import annotations
 

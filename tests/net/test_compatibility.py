@@ -1,4 +1,4 @@
-"""What clients of other brokers expect, where STOMP leaves it open or they are used to more."""
+"""Behaviour that clients of other brokers expect beyond the STOMP specification."""
 
 from __future__ import annotations
 
@@ -30,7 +30,9 @@ async def sent(client: RawClient, *bodies: bytes, destination: bytes = b"/queue/
 
 
 @pytest.mark.parametrize("destination", [b"/queue/a", b"/topic/a"])
-async def test_who_gave_no_id_gets_no_subscription_header(broker: SmallBroker, destination: bytes) -> None:
+async def test_a_subscription_without_id_gets_no_subscription_header(
+    broker: SmallBroker, destination: bytes
+) -> None:
     client, named = await broker.client(version="1.0"), await broker.client(version="1.0")
     await client.ask(b"SUBSCRIBE\ndestination:%b\nreceipt:s\n\n\0" % destination)
     await sent(named, b"1", destination=destination)
@@ -42,7 +44,7 @@ async def test_who_gave_no_id_gets_no_subscription_header(broker: SmallBroker, d
     assert header(await client.frame(), b"subscription") == destination, "this id was given"
 
 
-async def test_who_gave_an_id_gets_it_beside_one_that_gave_none(broker: SmallBroker) -> None:
+async def test_a_subscription_with_id_gets_its_header_next_to_one_without(broker: SmallBroker) -> None:
     one, other = await broker.client(version="1.0"), await broker.client(version="1.0")
     await one.ask(b"SUBSCRIBE\ndestination:/topic/a\nreceipt:s\n\n\0")
     await other.ask(b"SUBSCRIBE\nid:/topic/a\ndestination:/topic/a\nreceipt:s\n\n\0")
@@ -54,7 +56,7 @@ async def test_who_gave_an_id_gets_it_beside_one_that_gave_none(broker: SmallBro
 # ---------------------------------------------------------------------- durable, in RabbitMQ's words
 
 
-async def test_rabbitmqs_former_word_for_durable_is_understood(broker: SmallBroker) -> None:
+async def test_rabbitmqs_former_name_of_durable_is_accepted(broker: SmallBroker) -> None:
     client = await broker.client()
     words = b"id:1\ndestination:/topic/a\npersistent:true\nauto-delete:false\n"
     await client.ask(b"SUBSCRIBE\n%breceipt:s\n\n\0" % words)
@@ -83,7 +85,9 @@ async def held(broker: SmallBroker, count: int) -> tuple[RawClient, list[bytes]]
 
 
 @pytest.mark.parametrize("command", [b"ACK", b"NACK"])
-async def test_a_message_id_names_the_delivery_of_a_message(broker: SmallBroker, command: bytes) -> None:
+async def test_a_message_id_acknowledges_the_delivery_of_a_message(
+    broker: SmallBroker, command: bytes
+) -> None:
     client, messages = await held(broker, 3)
     for message in messages[:2]:
         id = header(message, b"message-id")
@@ -95,14 +99,16 @@ async def test_a_message_id_names_the_delivery_of_a_message(broker: SmallBroker,
     assert b"unknown-delivery" in answer, "it is settled"
 
 
-async def test_a_message_that_came_later_is_named_by_its_id_too(broker: SmallBroker) -> None:
+async def test_a_later_message_can_be_acknowledged_by_its_message_id_too(broker: SmallBroker) -> None:
     client, (message,) = await held(broker, 1)
     await client.ask(b"NACK\nid:%b\n\n\0" % header(message, b"message-id"))
     await client.ask(b"ACK\nid:%b\nreceipt:r\n\n\0" % header(message, b"message-id"))
     assert not broker.engine.broker.destinations.queues["/queue/a"].unsettled
 
 
-async def test_a_message_that_is_held_twice_is_not_named_by_its_id(broker: SmallBroker) -> None:
+async def test_a_message_with_two_unsettled_deliveries_cannot_be_acknowledged_by_its_id(
+    broker: SmallBroker,
+) -> None:
     client = await broker.client()
     for id in (b"1", b"2"):
         words = b"id:%b\ndestination:/topic/a\nack:client\nreceipt:s\n" % id
@@ -113,7 +119,7 @@ async def test_a_message_that_is_held_twice_is_not_named_by_its_id(broker: Small
     assert b"unknown-delivery" in await client.ask(b"ACK\nid:%b\n\n\0" % header(one, b"message-id"))
 
 
-async def test_nack_is_understood_in_stomp_1_0(broker: SmallBroker) -> None:
+async def test_nack_is_accepted_in_stomp_1_0(broker: SmallBroker) -> None:
     """1.0 knows no NACK; RabbitMQ takes it."""
     client = await broker.client(version="1.0")
     await sent(client, b"1")
@@ -133,7 +139,7 @@ async def test_one_header_may_have_as_many_bytes_as_all_may(broker: SmallBroker)
 
 
 @pytest.mark.parametrize("asked", [b"0", b"200000"])
-async def test_refused_credit_names_the_bounds_that_hold(broker: SmallBroker, asked: bytes) -> None:
+async def test_refused_credit_names_the_limits(broker: SmallBroker, asked: bytes) -> None:
     client = await broker.client()
     answer = await client.ask(b"SUBSCRIBE\nid:1\ndestination:/queue/a\ncredit:%b\n\n\0" % asked)
     assert b"it must be a number from 1 to 100000" in answer
@@ -160,7 +166,7 @@ async def test_heart_beats_are_as_fast_as_the_client_asks_for(
     assert header(await stranger.ask(login.encode()), b"heart-beat") == agreed.encode()
 
 
-async def test_who_names_no_heart_beats_is_offered_some_and_owes_none(broker: SmallBroker) -> None:
+async def test_a_client_without_heart_beats_is_offered_some_and_owes_none(broker: SmallBroker) -> None:
     stranger = await broker.stranger()
     login = b"CONNECT\naccept-version:1.2\nlogin:anna\npasscode:secret\n\n\0"
     assert header(await stranger.ask(login), b"heart-beat") == b"10000,10000"
@@ -209,7 +215,7 @@ async def test_all_fast_heart_beats_share_one_timer_that_runs_while_there_are_an
     assert len(timers) == started
 
 
-async def test_what_lies_in_the_socket_counts_before_a_client_is_given_up(broker: SmallBroker) -> None:
+async def test_unread_bytes_in_the_socket_count_before_a_client_is_disconnected(broker: SmallBroker) -> None:
     """As after the broker itself was stopped for a while."""
     client = await broker.client(**{"heart-beat": "10000,0"})
     (session,) = broker.registry.sessions

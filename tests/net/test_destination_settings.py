@@ -1,4 +1,4 @@
-"""What is said about destinations, and the policies that follow from it."""
+"""Settings of destinations, and the policies that follow from them."""
 
 import math
 from dataclasses import fields
@@ -28,11 +28,11 @@ def said(**rows: dict[str, Any]) -> Destinations:
     )
 
 
-def test_every_rule_of_a_policy_can_be_said() -> None:
+def test_every_field_of_a_policy_has_a_setting() -> None:
     assert {setting.field for setting in SETTINGS.values()} == {row.name for row in fields(DestinationPolicy)}
 
 
-def test_every_default_is_one_that_could_be_said() -> None:
+def test_every_default_is_a_valid_value() -> None:
     assert faults({name: setting.default for name, setting in SETTINGS.items()}, A) == {}
 
 
@@ -70,7 +70,7 @@ def test_each_value_comes_from_the_nearest_row_that_has_it() -> None:
     assert destinations.version("/queue/orders.new") == 1
 
 
-def test_what_the_core_has_its_own_way_is_shown_as_it_is() -> None:
+def test_settings_fixed_by_the_core_are_shown_as_they_are() -> None:
     found = said(everything={"max_messages": 4, "limit_behavior": "REJECT_NEWEST"}).effective("/queue/a.dead")
     assert found["max_messages"] == (100_000, "default")
     assert found["limit_behavior"] == ("REMOVE_OLDEST", "default")
@@ -107,7 +107,7 @@ def test_seconds_become_milliseconds() -> None:
         ("paused", None, "one of none, producers"),
     ],
 )
-def test_what_cannot_be_is_told(name: str, value: object, word: str) -> None:
+def test_invalid_values_are_reported(name: str, value: object, word: str) -> None:
     assert word in faults({name: value, "max_bytes": 1}, A)[name]
 
 

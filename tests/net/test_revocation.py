@@ -1,4 +1,4 @@
-"""Rights and settings that change while clients are at work: what has begun ends, the connections stay."""
+"""Rights and settings that change while clients are connected: operations end, connections stay."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ async def connected(
     return pipe
 
 
-async def test_a_producer_hears_of_it_at_its_next_send_and_stays_connected(node: SmallNode) -> None:
+async def test_a_producer_is_refused_at_its_next_send_and_stays_connected(node: SmallNode) -> None:
     async with node.stomp("john", reconnect=False) as mom:
         await mom.send("/queue/a", "1")
         await node.rule(NOBODY_SENDS, ALL)
@@ -57,7 +57,7 @@ async def test_a_producer_hears_of_it_at_its_next_send_and_stays_connected(node:
     assert node.depth("a") == 2
 
 
-async def test_a_subscription_ends_with_the_reason_and_what_it_held_goes_back(node: SmallNode) -> None:
+async def test_a_subscription_ends_with_the_reason_and_its_unsettled_messages_return(node: SmallNode) -> None:
     async with node.stomp("john", reconnect=False) as mom:
         async with mom.subscribe("/queue/a", ack="client-individual") as messages:
             await mom.send("/queue/a", "1")
@@ -86,7 +86,7 @@ async def test_a_subscription_to_what_is_forwarded_ends_with_the_rule_that_allow
     assert not node.node.broker.destinations.queues[f"/queue/{queue}"].consumers
 
 
-async def test_a_client_is_asked_for_once_by_destination_and_policy_however_it_sends(
+async def test_permission_is_checked_once_for_each_destination_and_policy(
     node: SmallNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sends, "MAX_SENDS", 2)
@@ -113,7 +113,7 @@ async def test_a_client_is_asked_for_once_by_destination_and_policy_however_it_s
         assert counted()["c"] == 4, "each refusal is counted"
 
 
-async def test_a_client_without_soft_errors_is_told_and_disconnected(node: SmallNode) -> None:
+async def test_a_client_without_soft_errors_is_disconnected_with_the_reason(node: SmallNode) -> None:
     pipe, other = await connected(node), await connected(node)
     await pipe.send(b"SUBSCRIBE\nid:1\ndestination:/queue/a\nreceipt:r\n\n\0")
     assert "RECEIPT" in await frame(pipe)
@@ -125,7 +125,7 @@ async def test_a_client_without_soft_errors_is_told_and_disconnected(node: Small
     assert "RECEIPT" in await frame(other), "who uses nothing that it lost goes on"
 
 
-async def test_what_was_asked_for_just_before_is_found_and_ended(node: SmallNode) -> None:
+async def test_a_subscription_requested_just_before_is_found_and_ended(node: SmallNode) -> None:
     pipe = await connected(node, **{"mom-soft-errors": "true"})
     (session,) = node.node.registry.sessions
     session.receive(b"SUBSCRIBE\nid:1\ndestination:/queue/a\n\n\0")
@@ -167,7 +167,9 @@ async def test_a_transaction_is_not_committed_with_a_right_that_was_lost(node: S
     assert node.depth("b") == 1
 
 
-async def test_where_it_is_the_setting_who_loses_a_right_it_uses_is_disconnected(tmp_path: Path) -> None:
+async def test_with_the_setting_close_a_client_that_loses_a_used_right_is_disconnected(
+    tmp_path: Path,
+) -> None:
     policy = policy_of(users=USERS)
     async with small_node(tmp_path, policy, revoked="close") as node:
         sender, idle = await connected(node, **{"mom-soft-errors": "true"}), await connected(node)
@@ -224,7 +226,7 @@ async def test_an_event_stream_ends_with_the_problem_as_its_last_event(node: Sma
 
 
 @pytest.mark.parametrize("path", ["/queues/a/messages", "/queues/a/messages/batch", "/queues/a/import"])
-async def test_an_upload_that_takes_its_time_is_refused_at_its_end(node: SmallNode, path: str) -> None:
+async def test_a_slow_upload_is_refused_at_its_end(node: SmallNode, path: str) -> None:
     async def upload() -> AsyncIterator[bytes]:
         yield b'[{"body":' if path.endswith("batch") else b'{"body":'
         await node.rule(NOBODY_SENDS, ALL)
@@ -297,7 +299,7 @@ async def test_the_brokers_limits_change_while_messages_come(node: SmallNode) ->
     assert node.depth("a") == 3
 
 
-async def test_how_fast_a_client_may_send_changes_while_it_sends(node: SmallNode) -> None:
+async def test_the_rate_limit_changes_while_a_client_sends(node: SmallNode) -> None:
     pipe = await connected(node)
     (session,) = node.node.registry.sessions
     await settings(node, max_frames_per_second=10)

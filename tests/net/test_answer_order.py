@@ -1,4 +1,4 @@
-"""In which order a client is answered: receipts of what is stored, then the refusal that ends it all."""
+"""Order of answers: receipts of stored messages, then the refusal that ends the connection."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ async def answers(client: RawClient) -> list[bytes]:
         b"SUBSCRIBE\nid:1\ndestination:/queue/a\nselector:((\n\n\0",
     ],
 )
-async def test_an_error_comes_behind_the_receipts_of_what_is_stored(refused: bytes) -> None:
+async def test_an_error_is_sent_after_the_receipts_of_stored_messages(refused: bytes) -> None:
     async with small_broker() as broker:
         client = await broker.client()
         client.send(b"".join(map(sending, range(20))) + refused + sending(20) + sending(21))
@@ -64,7 +64,7 @@ async def test_a_message_refused_in_a_run_stops_the_rest_of_it() -> None:
         await client.close()
 
 
-async def test_what_waits_for_room_behind_a_refused_frame_never_comes_in() -> None:
+async def test_blocked_messages_after_a_refused_frame_are_dropped() -> None:
     async with small_broker() as broker:
         broker.engine.submit(c.Reconfigure(Policies(exact={"/queue/a": DestinationPolicy(max_messages=1)})))
         client = await broker.client()
@@ -91,7 +91,7 @@ async def test_others_are_served_while_one_is_stopped() -> None:
         await right.close()
 
 
-async def test_a_client_that_asked_for_soft_errors_goes_on_behind_a_refusal() -> None:
+async def test_a_client_with_soft_errors_stays_connected_after_a_refusal() -> None:
     async with small_broker() as broker:
         client = await broker.client(**{"mom-soft-errors": "true"})
         client.send(sending(0) + b"COMMIT\ntransaction:u\nreceipt:c\n\n\0" + sending(1))
@@ -119,7 +119,7 @@ async def test_receipts_of_a_transaction_come_at_its_commit() -> None:
         await client.close()
 
 
-async def test_what_is_acknowledged_in_a_transaction_is_confirmed_at_its_commit() -> None:
+async def test_acknowledgements_in_a_transaction_are_confirmed_at_its_commit() -> None:
     async with small_broker() as broker:
         client = await broker.client()
         await client.ask(sending(1))
@@ -131,7 +131,7 @@ async def test_what_is_acknowledged_in_a_transaction_is_confirmed_at_its_commit(
         await client.close()
 
 
-async def test_what_was_asked_in_an_aborted_transaction_is_never_confirmed() -> None:
+async def test_frames_of_an_aborted_transaction_are_never_confirmed() -> None:
     async with small_broker() as broker:
         client = await broker.client()
         client.send(b"BEGIN\ntransaction:t\n\n\0" + sending(1, "transaction:t\n"))
@@ -159,7 +159,7 @@ async def test_every_frame_of_the_broker_ends_with_nul_and_a_line_feed(version: 
         await client.close()
 
 
-async def test_a_refusal_of_a_client_that_goes_on_ends_so_too() -> None:
+async def test_a_soft_refusal_ends_with_nul_and_a_line_feed_too() -> None:
     async with small_broker() as broker:
         client = await broker.client(**{"mom-soft-errors": "true"})
         assert (await client.ask(b"ACK\nid:99\n\n\0")).startswith(b"MESSAGE\nsubscription:$mom.refused\n")

@@ -80,7 +80,7 @@ def bodies(broker: SmallBroker, address: str = "/queue/t") -> list[bytes]:
     return [waiting.body for lane in queue.lanes for waiting in lane.in_memory()]
 
 
-async def test_a_flow_is_begun_answered_repeated_and_begun_anew(broker: SmallBroker, bridge: Connect) -> None:
+async def test_a_flow_is_begun_answered_repeated_and_restarted(broker: SmallBroker, bridge: Connect) -> None:
     client = await bridge()
     assert await begun(client) == ("0", "0")
     client.send(message(5, "a") + message(9, "b"))
@@ -96,7 +96,7 @@ async def test_a_flow_is_begun_answered_repeated_and_begun_anew(broker: SmallBro
     assert bodies(broker) == [b"a", b"b", b"c"]
 
 
-async def test_connected_tells_a_bridge_that_flows_are_spoken_here(
+async def test_connected_announces_support_for_flows_to_a_bridge(
     broker: SmallBroker, bridge: Connect
 ) -> None:
     login = b"CONNECT\naccept-version:1.2\nhost:/\nlogin:anna\npasscode:secret\n"
@@ -148,7 +148,7 @@ async def test_headers_travel_but_not_those_of_the_flow(broker: SmallBroker, bri
         (message(2, target="/queue/"), "bad-destination", "no name"),
     ],
 )
-async def test_whatever_is_refused_breaks_the_flow_in_its_turn(
+async def test_every_refusal_breaks_the_flow_in_its_turn(
     broker: SmallBroker, bridge: Connect, frames: bytes, code: str, what: str
 ) -> None:
     client = await bridge()
@@ -179,7 +179,7 @@ async def test_only_bridges_have_flows(broker: SmallBroker, bridge: Connect) -> 
     assert "mom-flow is empty" in str((await refusal(client))[2]["detail"])
 
 
-async def test_a_bridge_without_soft_errors_is_told_by_an_error(broker: SmallBroker, bridge: Connect) -> None:
+async def test_a_bridge_without_soft_errors_gets_an_error(broker: SmallBroker, bridge: Connect) -> None:
     client = await bridge(**{"mom-soft-errors": "false"})
     await begun(client)
     answer = await client.ask(message("x"))
@@ -230,7 +230,7 @@ async def test_a_flow_needs_three_rights_and_its_refusal_names_the_one_that_is_m
 @pytest.mark.parametrize(
     ("kept", "lost"), [(TO_TARGET, "queue:storeAndForwardSyncQueue"), (TO_SYNC, "queue:t")]
 )
-async def test_a_right_that_is_lost_breaks_the_flow_and_one_that_returns_lets_it_begin_anew(
+async def test_a_revoked_right_breaks_the_flow_and_a_restored_one_lets_it_restart(
     broker: SmallBroker, bridge: Connect, kept: Rule, lost: str
 ) -> None:
     await rule(broker, TO_TARGET, TO_SYNC)
@@ -251,7 +251,7 @@ async def test_a_right_that_is_lost_breaks_the_flow_and_one_that_returns_lets_it
     assert bodies(broker) == [b"1", b"2"]
 
 
-async def test_another_user_cannot_push_ahead_the_mark_of_a_sender_that_is_away(
+async def test_another_user_cannot_advance_the_offset_of_a_disconnected_sender(
     broker: SmallBroker, bridge: Connect
 ) -> None:
     logins = broker.registry.logins
@@ -272,7 +272,7 @@ async def test_another_user_cannot_push_ahead_the_mark_of_a_sender_that_is_away(
     assert await begun(stranger, source="another") == ("0", "0")
 
 
-async def test_after_its_mark_was_forgotten_a_flow_begins_at_nothing(
+async def test_after_its_offset_was_deleted_a_flow_begins_at_zero(
     broker: SmallBroker, bridge: Connect
 ) -> None:
     client = await bridge()
@@ -296,7 +296,7 @@ async def test_a_change_of_policy_that_leaves_the_rights_leaves_the_flow(
     assert await client.ask(message(1, "1")) == receipt(1)
 
 
-async def test_a_right_that_is_lost_ends_the_connection_where_that_is_the_setting() -> None:
+async def test_a_revoked_right_ends_the_connection_with_the_setting_close() -> None:
     async with small_broker(revoked="close") as broker:
         await rule(broker, TO_TARGET, TO_SYNC)
         client = await broker.client(**{"mom-bridge": "home~7f", "mom-soft-errors": "true"})

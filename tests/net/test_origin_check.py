@@ -1,4 +1,4 @@
-"""Which pages may use the node from a browser."""
+"""Pages that may use the node from a browser."""
 
 import pytest
 
@@ -14,7 +14,7 @@ def accepted(origin: str | None, host: str | None = "broker.example:8000") -> bo
     )
 
 
-def test_programs_without_an_origin_come_in() -> None:
+def test_programs_without_an_origin_are_accepted() -> None:
     assert accepted(None)
     assert accepted(None, host=None)
 
@@ -32,7 +32,7 @@ def test_programs_without_an_origin_come_in() -> None:
         ("https://ops.example", "broker.example:8000"),
     ],
 )
-def test_our_own_pages_and_listed_origins_come_in(origin: str, host: str) -> None:
+def test_our_own_pages_and_listed_origins_are_accepted(origin: str, host: str) -> None:
     assert accepted(origin, host)
 
 
@@ -52,10 +52,10 @@ def test_our_own_pages_and_listed_origins_come_in(origin: str, host: str) -> Non
         ("http://broker.example:8000", None),
     ],
 )
-def test_other_pages_do_not(origin: str, host: str | None) -> None:
+def test_other_pages_are_refused(origin: str, host: str | None) -> None:
     assert not accepted(origin, host)
 
 
-def test_a_star_knows_every_host() -> None:
+def test_a_star_accepts_every_host() -> None:
     assert Origins(["*"]).knows("anything:1")
     assert not origins.knows("")
