@@ -325,12 +325,12 @@ def read_file(path: Path) -> "zero.Loaded":
 
     try:
         return zero.load(path.name, zero.Folder(path.parent), words(path.parent))
-    except zero.Bad as bad:
+    except zero.InvalidFiles as bad:
         told = "\n".join(f"  {line}" for line in str(bad).splitlines())
         raise ConfigError(f"{path} cannot be used, and nothing of it holds:\n{told}") from bad
 
 
-def words(folder: Path) -> "zero.Words":
+def words(folder: Path) -> "zero.SettingReaders":
     """The settings that a file in `folder` may say. Its paths are as seen from there."""
     from broker_app import zero
 
@@ -341,10 +341,10 @@ def words(folder: Path) -> "zero.Words":
         if setting.rule.secret
     }
     refused = {**secrets, "config_file": "a file does not name itself; @include takes in others"}
-    return zero.Words({name: partial(_of_json, table[name], folder) for name in table}, refused)
+    return zero.SettingReaders({name: partial(_of_json, table[name], folder) for name in table}, refused)
 
 
-def _said_in_file(path: Path | None) -> "Mapping[str, zero.Said]":
+def _said_in_file(path: Path | None) -> "Mapping[str, zero.SettingValue]":
     return read_file(path).settings if path is not None else {}
 
 

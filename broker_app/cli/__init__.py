@@ -1,6 +1,6 @@
 """The command line `mom`: runs a broker, uses one, operates one.
 
-Talks to brokers by REST and STOMP alone, so everything but `up`, `token`, `journal` and parts of `doctor`
-works on remote ones. Data goes to stdout, talk to stderr. What is slow to load is imported in the command
-that needs it, because a command line must start at once.
+It uses only REST and STOMP, so all commands but `up`, `token`, `journal` and parts of `doctor` work with
+remote brokers. Data goes to stdout, messages for the user to stderr. Slow modules are imported in the command
+that needs them, because a command line must start at once.
 """

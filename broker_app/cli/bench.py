@@ -1,4 +1,4 @@
-"""`mom bench`: measures a broker from outside, with as many connections as wanted in one process."""
+"""`mom bench`: measures a broker as its clients see it, with many connections of one process."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from broker_app.cli.destinations import address
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="Measure a broker. With --url stomp://host:port the way is TCP; with a web address it is WebSocket.",
+    help="Measure a broker. --url stomp://host:port uses STOMP over TCP, a web address STOMP over WebSocket.",
 )
 
 _COLUMNS = (
@@ -33,18 +33,18 @@ def _number(text: str) -> int:
     scale = _SCALES.get(text[-1:].lower(), 1)
     digits = text[:-1] if scale > 1 else text
     if not digits.isdecimal() or not int(digits):
-        raise typer.BadParameter(f"{text!r} is no number of messages such as 5000, 100k or 1M")
+        raise typer.BadParameter(f"{text!r} is not a number of messages; write it like 5000, 100k or 1M")
     return int(digits) * scale
 
 
-_Destination = Annotated[
-    str, typer.Argument(metavar="QUEUE", help="where the messages go; best an empty queue")
+_Destination = Annotated[str, typer.Argument(metavar="QUEUE", help="queue to use, preferably empty")]
+_Messages = Annotated[
+    int, typer.Option(parser=_number, metavar="NUMBER", help="total number of messages, like 100k")
 ]
-_Messages = Annotated[int, typer.Option(parser=_number, metavar="NUMBER", help="messages in all, like 100k")]
-_Size = Annotated[int, typer.Option(min=8, help="bytes of a body")]
-_Clients = Annotated[int, typer.Option(min=1, help="connections for each side")]
-_Window = Annotated[int, typer.Option(min=1, help="unconfirmed messages of a producer at most")]
-_Credit = Annotated[int, typer.Option(min=1, help="unsettled messages of a consumer at most")]
+_Size = Annotated[int, typer.Option(min=8, help="body size in bytes")]
+_Clients = Annotated[int, typer.Option(min=1, help="connections of producers, and of consumers")]
+_Window = Annotated[int, typer.Option(min=1, help="maximum unconfirmed messages of a producer")]
+_Credit = Annotated[int, typer.Option(min=1, help="maximum unsettled messages of a consumer")]
 
 
 @app.command()
@@ -56,7 +56,7 @@ def pub(
     clients: _Clients = 1,
     window: _Window = 256,
 ) -> None:
-    """Send. The times are those from sending to the receipt."""
+    """Send messages. Latency is measured from sending to the receipt."""
     _run(ctx, "pub", destination, msgs, clients, size=size, window=window)
 
 
@@ -68,7 +68,7 @@ def sub(
     clients: _Clients = 1,
     credit: _Credit = 256,
 ) -> None:
-    """Receive and acknowledge what `mom bench pub` has sent. There are no times, only the rate."""
+    """Receive and acknowledge messages of `mom bench pub`. Only the rate is measured, no latency."""
     _run(ctx, "sub", destination, msgs, clients, credit=credit)
 
 
@@ -82,7 +82,7 @@ def e2e(
     window: _Window = 256,
     credit: _Credit = 256,
 ) -> None:
-    """Send and receive at once. The times are those from sending to receiving."""
+    """Send and receive concurrently. Latency is measured from sending to receiving."""
     _run(ctx, "e2e", destination, msgs, clients, size=size, window=window, credit=credit)
 
 

@@ -1,4 +1,4 @@
-"""`mom move`, `copy`, `delete`, `retry`: many messages at once. Each shows what it would do, and asks."""
+"""`mom move`, `copy`, `delete`, `retry`, `replay`: operations on many messages, with a preview."""
 
 from __future__ import annotations
 
@@ -10,178 +10,145 @@ from broker_app.cli import completion, invocation, jobs
 from broker_app.cli.destinations import queue_name
 from broker_app.cli.failures import FAILED, Failure
 from broker_app.cli.invocation import Invocation
+from broker_app.cli.options import DryRun, Yes, with_options
 from broker_app.cli.prompts import confirm
 
 WHERE = (
-    'which ones: `reason:REJECTED header.tenant:acme age_gt_s:3600 "any text"`; also id:, origin:, '
+    'filter: `reason:REJECTED header.tenant:acme age_gt_s:3600 "any text"`; also id:, origin:, '
     "selector:, state:"
 )
 
-#: operations after which what they took does not fit any more
-_TAKE_AWAY = ("move", "delete", "retry")
+#: operations after which the messages they took do not match any more
+_REMOVING = ("move", "delete", "retry")
 
 _Queue = Annotated[str, typer.Argument(help="name of the queue", autocompletion=completion.queues)]
-_Where = Annotated[str, typer.Option("--where", help=WHERE, show_default="all")]
-_To = Annotated[
-    str, typer.Option("--to", help="name of the queue they go to", autocompletion=completion.queues)
-]
-_Limit = Annotated[int | None, typer.Option("--limit", "-n", min=1, help="messages at most")]
-_Rate = Annotated[float | None, typer.Option("--rate", min=1, help="messages a second at most")]
-_DryRun = Annotated[bool, typer.Option("--dry-run", help="only say what would be done")]
-_Yes = Annotated[bool, typer.Option("--yes", help="do not ask")]
-_Detach = Annotated[bool, typer.Option("--detach", help="begin it and do not wait for its end")]
+_To = Annotated[str, typer.Option("--to", help="name of the target queue", autocompletion=completion.queues)]
+_OPTIONS = {
+    "where": Annotated[str | None, typer.Option("--where", help=WHERE, show_default="all")],
+    "limit": Annotated[int | None, typer.Option("--limit", "-n", min=1, help="maximum number of messages")],
+    "rate": Annotated[float | None, typer.Option("--rate", min=1, help="maximum messages per second")],
+    "dry_run": DryRun,
+    "yes": Yes,
+    "detach": Annotated[bool, typer.Option("--detach", help="start the job and do not wait for its end")],
+}
 
 
-def move(
-    ctx: typer.Context,
-    queue: _Queue,
-    to: _To,
-    where: _Where = "",
-    limit: _Limit = None,
-    rate: _Rate = None,
-    dry_run: _DryRun = False,
-    yes: _Yes = False,
-    detach: _Detach = False,
-) -> None:
-    """Move messages that wait in a queue to another one. `mom job undo` moves them back."""
-    wish = _wish("move", queue_name(queue), to, where, limit, rate)
-    _carry_out(invocation.of(ctx), wish, dry_run=dry_run, yes=yes, detach=detach)
+@with_options(**_OPTIONS)
+def move(ctx: typer.Context, queue: _Queue, to: _To, *, options: dict[str, Any]) -> None:
+    """Move waiting messages of a queue to another one. `mom job undo` moves them back."""
+    _run(invocation.of(ctx), "move", queue_name(queue), to, options)
 
 
-def copy(
-    ctx: typer.Context,
-    queue: _Queue,
-    to: _To,
-    where: _Where = "",
-    limit: _Limit = None,
-    rate: _Rate = None,
-    dry_run: _DryRun = False,
-    yes: _Yes = False,
-    detach: _Detach = False,
-) -> None:
-    """Copy messages that wait in a queue to another one."""
-    wish = _wish("copy", queue_name(queue), to, where, limit, rate)
-    _carry_out(invocation.of(ctx), wish, dry_run=dry_run, yes=yes, detach=detach)
+@with_options(**_OPTIONS)
+def copy(ctx: typer.Context, queue: _Queue, to: _To, *, options: dict[str, Any]) -> None:
+    """Copy waiting messages of a queue to another one."""
+    _run(invocation.of(ctx), "copy", queue_name(queue), to, options)
 
 
-def delete(
-    ctx: typer.Context,
-    queue: _Queue,
-    where: _Where = "",
-    limit: _Limit = None,
-    rate: _Rate = None,
-    dry_run: _DryRun = False,
-    yes: _Yes = False,
-    detach: _Detach = False,
-) -> None:
-    """Delete messages that wait in a queue, for good."""
-    wish = _wish("delete", queue_name(queue), None, where, limit, rate)
-    _carry_out(invocation.of(ctx), wish, dry_run=dry_run, yes=yes, detach=detach)
+@with_options(**_OPTIONS)
+def delete(ctx: typer.Context, queue: _Queue, *, options: dict[str, Any]) -> None:
+    """Delete waiting messages of a queue, permanently."""
+    _run(invocation.of(ctx), "delete", queue_name(queue), None, options)
 
 
+@with_options(**_OPTIONS)
 def retry(
     ctx: typer.Context,
     queue: _Queue,
     to: Annotated[
-        str | None, typer.Option("--to", help="another queue than that where each of them died")
+        str | None, typer.Option("--to", help="target queue", show_default="the queue of origin of each")
     ] = None,
-    where: _Where = "",
-    limit: _Limit = None,
-    rate: _Rate = None,
-    dry_run: _DryRun = False,
-    yes: _Yes = False,
-    detach: _Detach = False,
+    *,
+    options: dict[str, Any],
 ) -> None:
-    """Return dead letters to where they died, as if they had never been delivered."""
-    wish = _wish("retry", queue_name(queue), to, where, limit, rate)
-    _carry_out(invocation.of(ctx), wish, dry_run=dry_run, yes=yes, detach=detach)
+    """Return dead letters to their queue of origin, with their delivery attempts reset."""
+    _run(invocation.of(ctx), "retry", queue_name(queue), to, options)
 
 
+@with_options(**_OPTIONS)
 def replay(
     ctx: typer.Context,
     topic: Annotated[str, typer.Argument(help="name of a topic that retains its messages")],
     to: _To,
-    where: _Where = "",
-    limit: _Limit = None,
-    rate: _Rate = None,
-    dry_run: _DryRun = False,
-    yes: _Yes = False,
-    detach: _Detach = False,
+    *,
+    options: dict[str, Any],
 ) -> None:
-    """Put what a topic retains into a queue."""
+    """Copy the retained messages of a topic into a queue."""
     source = topic if topic.startswith("/") else f"topic:{topic}"
-    wish = _wish("replay", source, to, where, limit, rate)
-    _carry_out(invocation.of(ctx), wish, dry_run=dry_run, yes=yes, detach=detach)
+    _run(invocation.of(ctx), "replay", source, to, options)
 
 
-def _wish(
-    op: str, source: str, to: str | None, where: str, limit: int | None, rate: float | None
-) -> dict[str, Any]:
-    wish = {"op": op, "source": source, "filter": where, "limit": limit, "rate_per_s": rate}
-    return wish if to is None else {**wish, "target": queue_name(to)}
-
-
-def _carry_out(given: Invocation, wish: dict[str, Any], *, dry_run: bool, yes: bool, detach: bool) -> None:
+def _run(given: Invocation, op: str, source: str, to: str | None, options: dict[str, Any]) -> None:
+    limit: int | None = options.get("limit")
+    request = {
+        "op": op,
+        "source": source,
+        "filter": options.get("where", ""),
+        "limit": limit,
+        "rate_per_s": options.get("rate"),
+    }
+    if to is not None:
+        request["target"] = queue_name(to)
     rest = given.rest()
-    plan = rest.call("POST", "/jobs", {**wish, "dry_run": True}, wait_s=300)
-    if dry_run:
-        given.output.facts(plan if given.output.form in ("json", "ndjson") else _facts(plan))
+    plan = rest.call("POST", "/jobs", {**request, "dry_run": True}, wait_s=300)
+    if options.get("dry_run"):
+        given.output.facts(plan if given.output.form in ("json", "ndjson") else _shown_plan(plan))
         return
-    _tell(given, plan)
+    _report_plan(given, plan)
     if not plan["count"]:
-        given.output.say("nothing to do")
+        given.output.say("no message matches; nothing was done")
         return
-    if not yes:
+    if not options.get("yes"):
         name = plan["source"].removeprefix("/queue/")
         confirm(name, f"{plan['op']} them", production=given.target().production)
-    wanted = min(plan["matches"], wish["limit"] or plan["matches"])
-    begun = rest.call("POST", "/jobs", {"plan": plan["plan"]})
-    if detach:
-        given.output.facts(begun)
-        check_rest(plan, wanted - plan["count"], wish["limit"])
+    remaining = min(plan["matches"], limit or plan["matches"])
+    job = rest.call("POST", "/jobs", {"plan": plan["plan"]})
+    if options.get("detach"):
+        given.output.facts(job)
+        check_complete(plan, remaining - plan["count"], limit)
         return
     while True:
-        jobs.wait(given, rest, begun["id"])
-        wanted -= plan["count"]
-        if wanted <= 0 or plan["op"] not in _TAKE_AWAY:
+        jobs.wait(given, rest, job["id"])
+        remaining -= plan["count"]
+        if remaining <= 0 or plan["op"] not in _REMOVING:
             break
-        # A job takes only so many: what matched at first goes on in another one.
-        following = {**wish, "limit": min(wanted, plan["count"]), "dry_run": True}
+        # One job takes a limited number: the remaining matches go into another one.
+        following = {**request, "limit": min(remaining, plan["count"]), "dry_run": True}
         plan = rest.call("POST", "/jobs", following, wait_s=300)
         if not plan["count"]:
             break
-        begun = rest.call("POST", "/jobs", {"plan": plan["plan"]})
-    check_rest(plan, wanted, wish["limit"])
+        job = rest.call("POST", "/jobs", {"plan": plan["plan"]})
+    check_complete(plan, remaining, limit)
 
 
-def check_rest(plan: dict[str, Any], left: int, limit: int | None) -> None:
-    """Raises Failure when not all that fits was taken, or looked at, and no `limit` was meant."""
-    if left > 0 and plan["op"] not in _TAKE_AWAY:
+def check_complete(plan: dict[str, Any], left: int, limit: int | None) -> None:
+    """Raise Failure when matching messages are left, or not all were examined, without a `limit`."""
+    if left > 0 and plan["op"] not in _REMOVING:
         raise Failure(
             FAILED,
-            f"{jobs.counted(left)} that fit are left: a job takes {plan['count']:,}",
-            fix=f"{plan['op']} parts of them, by --where",
+            f"{jobs.counted(left)} that match are left: a job takes at most {plan['count']:,}",
+            fix=f"{plan['op']} them in parts with --where",
         )
     if left > 0:
-        raise Failure(FAILED, f"{jobs.counted(left)} that fit are left", fix="give the command again")
+        raise Failure(FAILED, f"{jobs.counted(left)} that match are left", fix="run the command again")
     if limit is None and not plan["complete"]:
         raise Failure(
             FAILED,
-            f"only the first {plan['scanned']:,} messages were looked at; of the others, some may fit",
-            fix="give the command again, or narrow it by --where",
+            f"only the first {plan['scanned']:,} messages were examined; more may match",
+            fix="run the command again, or narrow it with --where",
         )
 
 
-def _tell(given: Invocation, plan: dict[str, Any]) -> None:
-    """What would be done, for people."""
+def _report_plan(given: Invocation, plan: dict[str, Any]) -> None:
+    """Print what would be done."""
     given.output.say(f"at {given.target().url}: {plan['op']} {plan['count']} of {plan['matches']} messages")
-    for name, value in _facts(plan).items():
+    for name, value in _shown_plan(plan).items():
         if value and name not in ("op", "count", "matches"):
             given.output.say(f"  {name}: {value}")
 
 
-def _facts(plan: dict[str, Any]) -> dict[str, Any]:
-    """A plan without what is for programs; of its sample the ids."""
+def _shown_plan(plan: dict[str, Any]) -> dict[str, Any]:
+    """The members of a plan that users read; of its sample only the ids."""
     facts = {name: plan[name] for name in ("op", "source", "target", "matches", "count", "oldest", "newest")}
     for name in ("by_origin", "by_reason"):
         facts[name] = ", ".join(f"{key} {count}" for key, count in plan[name].items())

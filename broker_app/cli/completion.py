@@ -1,6 +1,6 @@
-"""Completion by the shell: names of the broker that is meant, and words that are known here.
+"""Shell completion: names of resources at the selected broker, and words known locally.
 
-Whatever goes wrong completes nothing: the person is still typing.
+Errors complete nothing, because the command is not finished.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from broker_app.cli.failures import Failure
 from broker_app.cli.output import FORMATS
 
 if TYPE_CHECKING:
-    from broker_app.cli.resource_types import Kind
+    from broker_app.cli.resource_types import ResourceType
 
-_MOST = 100
-_PATIENCE_S = 2.0
+_MAX_NAMES = 100
+_TIMEOUT_S = 2.0
 
 
 def formats(incomplete: str) -> list[str]:
-    return _beginning(incomplete, FORMATS)
+    return _with_prefix(incomplete, FORMATS)
 
 
 def context_names(incomplete: str) -> list[str]:
     try:
-        return _beginning(incomplete, sorted(contexts.Contexts().known))
+        return _with_prefix(incomplete, sorted(contexts.Contexts().known))
     except Failure:
         return []
 
@@ -56,27 +56,27 @@ def destinations(ctx: typer.Context, incomplete: str) -> list[str]:
 def destination_settings(incomplete: str) -> list[str]:
     from broker_app.net.policy.destination_settings import SETTINGS
 
-    return _beginning(incomplete, [f"{name}=" for name in SETTINGS])
+    return _with_prefix(incomplete, [f"{name}=" for name in SETTINGS])
 
 
 def live_settings(incomplete: str) -> list[str]:
     names = [f"{setting.name}=" for setting in config.settings() if setting.rule.reloadable]
-    return _beginning(incomplete, names)
+    return _with_prefix(incomplete, names)
 
 
-def things(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Names of the kind that the command is about."""
-    kind = _kind_of(ctx)
+def resource_names(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Names of the resources that the command works on."""
+    kind = _resource_type(ctx)
     return _names(ctx, kind.path, incomplete) if kind is not None else []
 
 
 def fields(ctx: typer.Context, incomplete: str) -> list[str]:
-    kind = _kind_of(ctx)
-    return _beginning(incomplete, [f"{name}=" for name in kind.fields]) if kind is not None else []
+    kind = _resource_type(ctx)
+    return _with_prefix(incomplete, [f"{name}=" for name in kind.fields]) if kind is not None else []
 
 
 class Up(TyperCommand):
-    """`mom up`, whose options are not known to click."""
+    """`mom up`, whose options click does not know."""
 
     def shell_complete(self, ctx: Any, incomplete: str) -> list[CompletionItem]:
         options = [(setting.option, setting.rule.about) for setting in config.settings()]
@@ -84,13 +84,13 @@ class Up(TyperCommand):
         return [CompletionItem(name, help=about) for name, about in options if name.startswith(incomplete)]
 
 
-def _kind_of(ctx: typer.Context) -> Kind | None:
+def _resource_type(ctx: typer.Context) -> ResourceType | None:
 
-    words = [parent.info_name for parent in _up_from(ctx)]
+    words = [parent.info_name for parent in _ancestors(ctx)]
     if "alert" in words:
         return resource_types.ALERT_RULES
     known = {
-        kind.one: kind
+        kind.noun: kind
         for kind in (
             resource_types.RULES,
             resource_types.USERS,
@@ -102,8 +102,8 @@ def _kind_of(ctx: typer.Context) -> Kind | None:
     return next((known[word] for word in words if word in known), None)
 
 
-def _up_from(ctx: Any) -> Iterator[Any]:
-    """The command, and those that it is below."""
+def _ancestors(ctx: Any) -> Iterator[Any]:
+    """The command and its parents."""
     found = ctx
     while found is not None:
         yield found
@@ -122,11 +122,11 @@ def _names(ctx: typer.Context, path: str, incomplete: str, **query: Any) -> list
             ca_file=given.get("ca_file"),
             cert_file=given.get("cert_file"),
         )
-        found = Rest(target, timeout_s=_PATIENCE_S).pages(path, limit=_MOST, **query)
-        return _beginning(incomplete, [str(row["name"]) for row in found])
+        found = Rest(target, timeout_s=_TIMEOUT_S).pages(path, limit=_MAX_NAMES, **query)
+        return _with_prefix(incomplete, [str(row["name"]) for row in found])
     except Failure:
         return []
 
 
-def _beginning(incomplete: str, words: Iterable[str]) -> list[str]:
+def _with_prefix(incomplete: str, words: Iterable[str]) -> list[str]:
     return [word for word in words if word.startswith(incomplete)]

@@ -9,7 +9,7 @@ import typer
 
 from broker_app.cli import invocation
 
-app = typer.Typer(no_args_is_help=True, help="List, show and end connections.")
+app = typer.Typer(no_args_is_help=True, help="List, show, drain and close connections.")
 
 _COLUMNS = (
     "id",
@@ -44,14 +44,14 @@ _Id = Annotated[str, typer.Argument(help="id of the connection")]
 @app.command("ls")
 def list_connections(
     ctx: typer.Context,
-    user: Annotated[str | None, typer.Option(help="of this user alone")] = None,
-    filter: Annotated[str | None, typer.Option(help="words in user, client-id, address or id")] = None,
+    user: Annotated[str | None, typer.Option(help="only connections of this user")] = None,
+    filter: Annotated[str | None, typer.Option(help="text in user, client-id, address or id")] = None,
     sort: Annotated[
-        str | None, typer.Option(help="members, - before those that descend: -unsettled,user")
+        str | None, typer.Option(help="columns to sort by, - for descending: -unsettled,user")
     ] = None,
-    closed: Annotated[bool, typer.Option("--closed", help="those that ended within the day")] = False,
+    closed: Annotated[bool, typer.Option("--closed", help="connections closed within the last day")] = False,
 ) -> None:
-    """List the connections, oldest first."""
+    """List connections, oldest first."""
     given = invocation.of(ctx)
     state = "closed" if closed else None
     found = given.rest().pages("/connections", user=user, filter=filter, sort=sort, state=state)
@@ -78,17 +78,17 @@ def show(ctx: typer.Context, id: _Id) -> None:
 def close(
     ctx: typer.Context,
     id: _Id,
-    reason: Annotated[str, typer.Option(help="what its client is told")],
+    reason: Annotated[str, typer.Option(help="reason, sent to the client")],
 ) -> None:
-    """End a connection. What it holds unsettled goes back to its queues."""
+    """Close a connection. Its unsettled messages return to their queues."""
     given = invocation.of(ctx)
     given.rest().call("DELETE", f"/connections/{quote(id, safe='')}", {"reason": reason})
-    given.output.say("ended")
+    given.output.say("closed")
 
 
 @app.command()
 def events(ctx: typer.Context, id: _Id) -> None:
-    """Tell what happened to a client, also within the day after it has gone, the newest first."""
+    """Show the events of a client, newest first, until a day after it disconnected."""
     given = invocation.of(ctx)
     given.output.rows(
         _EVENT_COLUMNS, given.rest().pages(f"/connections/{quote(id, safe='')}/events"), whole=True
@@ -99,11 +99,11 @@ def events(ctx: typer.Context, id: _Id) -> None:
 def drain(
     ctx: typer.Context,
     id: _Id,
-    reason: Annotated[str, typer.Option(help="what its client is told")],
-    within: Annotated[float, typer.Option(help="seconds that it has to settle what it holds")] = 30.0,
+    reason: Annotated[str, typer.Option(help="reason, sent to the client")],
+    within: Annotated[float, typer.Option(help="seconds to settle its messages before it is closed")] = 30.0,
 ) -> None:
-    """Give a client nothing new, and end it as soon as it has settled what it holds."""
+    """Deliver nothing new to a client, and close its connection when it has settled everything."""
     given = invocation.of(ctx)
     path = f"/connections/{quote(id, safe='')}/drain"
     given.rest().call("POST", path, {"reason": reason, "within_s": within})
-    given.output.say("it is being drained")
+    given.output.say("draining")

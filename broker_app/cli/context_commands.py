@@ -1,4 +1,4 @@
-"""`mom context`: names for brokers."""
+"""`mom context`: named brokers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from broker_app.cli import completion, invocation
 from broker_app.cli.contexts import DEFAULT_URL, Context, Contexts, read_token
 from broker_app.cli.failures import USAGE, Failure
 
-app = typer.Typer(no_args_is_help=True, help="Name brokers, and choose the one that commands are about.")
+app = typer.Typer(
+    no_args_is_help=True, help="Save brokers under names, and select the one that commands use."
+)
 
 _COLUMNS = ("name", "url", "current", "production", "token")
 
@@ -19,19 +21,23 @@ _COLUMNS = ("name", "url", "current", "production", "token")
 @app.command()
 def add(
     ctx: typer.Context,
-    name: Annotated[str, typer.Argument(help="name of the context; an existing one is replaced")],
+    name: Annotated[str, typer.Argument(help="name of the context; replaces an existing one")],
     token_command: Annotated[
         str, typer.Option(help="command that prints the token, like 'pass show mom'")
     ] = "",
-    production: Annotated[bool, typer.Option("--production", help="confirm bulk acts by typing")] = False,
+    production: Annotated[
+        bool, typer.Option("--production", help="confirm deletions by typing the name")
+    ] = False,
 ) -> None:
-    """Remember the broker of --url, and its --token-file, --ca-file and --cert-file. The first one becomes
-    the current one."""
+    """Save --url, --token-file, --ca-file and --cert-file under a name. The first context becomes the current
+    one."""
     given = invocation.of(ctx)
     if not given.url:
         raise Failure(USAGE, "a context needs the address of its broker", fix=f"add --url {DEFAULT_URL}")
     if given.token_file and token_command:
-        raise Failure(USAGE, "--token-file and --token-command exclude each other")
+        raise Failure(
+            USAGE, "--token-file and --token-command exclude each other", fix="give only one of them"
+        )
     token_file = ""
     if given.token_file:
         read_token(given.token_file)
@@ -40,7 +46,7 @@ def add(
     ca_file, cert_file = (_absolute(path) for path in (given.ca_file, given.cert_file))
     contexts.add(Context(name, given.url, token_file, token_command, production, ca_file, cert_file))
     current = "; it is the current one" if contexts.current == name else ""
-    given.output.say(f"context {name} is kept in {contexts.path}{current}")
+    given.output.say(f"context {name} is saved in {contexts.path}{current}")
 
 
 @app.command()
@@ -48,14 +54,14 @@ def use(
     ctx: typer.Context,
     name: Annotated[str, typer.Argument(help="name of the context", autocompletion=completion.context_names)],
 ) -> None:
-    """Make a context the current one."""
+    """Select the context that following commands use."""
     Contexts().use(name)
-    invocation.of(ctx).output.say(f"commands are about {name} now")
+    invocation.of(ctx).output.say(f"commands now use {name}")
 
 
 @app.command("ls")
 def list_contexts(ctx: typer.Context) -> None:
-    """List the contexts."""
+    """List contexts."""
     contexts = Contexts()
     rows = [
         {

@@ -1,4 +1,4 @@
-"""Contexts: named brokers in `~/.config/mom/contexts.toml`, and the one a command is about."""
+"""Named brokers in `~/.config/mom/contexts.toml`, and the selection of the broker that a command uses."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 DEFAULT_URL = "http://127.0.0.1:8000"
 _WEB = ("http", "https")
-#: brokers that are no MOM have these alone; sending, receiving and measuring work with them
+#: other brokers have only these; `mom pub`, `sub` and `bench` work with them
 _STOMP = ("stomp", "stomp+tls", "ws", "wss")
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
@@ -29,14 +29,14 @@ _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 @dataclass(frozen=True, slots=True)
 class Context:
     """One broker. The token itself is never in the file: it is read from `token_file`, or printed by
-    `token_command` (a password store). In `production`, bulk acts are confirmed by typing."""
+    `token_command` (a password store). In `production`, deletions are confirmed by typing the name."""
 
     name: str
     url: str
     token_file: str = ""
     token_command: str = ""
     production: bool = False
-    #: authorities to trust, and the certificate to show, of TLS
+    #: certificate authorities to trust, and the client certificate
     ca_file: str = ""
     cert_file: str = ""
 
@@ -49,7 +49,7 @@ class Context:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The broker a command talks to, and how it logs in there. `url` has no slash at its end."""
+    """The broker that a command uses, and the credentials. `url` has no trailing slash."""
 
     url: str
     login: str = ""
@@ -60,7 +60,7 @@ class Target:
     cert_file: str = ""
 
     def tls(self) -> ssl.SSLContext | None:
-        """How to speak TLS with it, if that is to be. Raises Failure."""
+        """The TLS context; None for an address without TLS. Raises Failure."""
         if not self.url.startswith(("https:", "wss:", "stomp+tls:")):
             return None
         from mom_client.transport import tls_context
@@ -75,13 +75,15 @@ class Target:
         """The address of its REST interface. Raises Failure."""
         if not self.url.startswith(tuple(f"{scheme}://" for scheme in _WEB)):
             raise Failure(
-                USAGE, f"{self.url} speaks STOMP alone", fix=f"give the web address, like {DEFAULT_URL}"
+                USAGE,
+                f"{self.url} is a STOMP address, this command needs REST",
+                fix=f"give the web address, like {DEFAULT_URL}",
             )
         return self.url
 
     @property
     def stomp(self) -> str:
-        """Its address for STOMP: of a web address, the WebSocket there."""
+        """Its STOMP address; for a web address, its WebSocket."""
         scheme, _, rest = self.url.partition("://")
         if scheme not in _WEB:
             return self.url
@@ -89,7 +91,7 @@ class Target:
 
 
 class Contexts:
-    """The file of contexts, written as a whole and readable by its owner alone."""
+    """The file of contexts, rewritten as a whole and readable only by its owner."""
 
     def __init__(self, environment: Mapping[str, str] = os.environ) -> None:
         home = (
@@ -107,19 +109,28 @@ class Contexts:
             self.current = str(content.get("current", ""))
             self.known = {name: Context(name, **facts) for name, facts in content.get("context", {}).items()}
         except (OSError, ValueError, TypeError, AttributeError) as error:
-            raise Failure(FAILED, f"the contexts cannot be read: {error}", where=str(self.path)) from error
+            raise Failure(
+                FAILED,
+                f"the contexts cannot be read: {error}",
+                where=str(self.path),
+                fix="correct or remove the file",
+            ) from error
 
     def get(self, name: str) -> Context:
         if name not in self.known:
             known = ", ".join(sorted(self.known)) or "none"
             raise Failure(
-                NOT_FOUND, f"there is no context {name!r}", where=str(self.path), fix=f"known are: {known}"
+                NOT_FOUND, f"there is no context {name!r}", where=str(self.path), fix=f"use one of: {known}"
             )
         return self.known[name]
 
     def add(self, context: Context) -> None:
         if not _NAME.fullmatch(context.name):
-            raise Failure(USAGE, f"{context.name!r} is no name for a context: letters, digits, - and _ only")
+            raise Failure(
+                USAGE,
+                f"{context.name!r} is not a valid name of a context",
+                fix="use letters, digits, - and _, at most 64",
+            )
         check_url(context.url)
         self.known[context.name] = context
         self.current = self.current or context.name
@@ -151,17 +162,17 @@ def find(
     ca_file: str | None = None,
     cert_file: str | None = None,
 ) -> Target:
-    """The broker that options, variables, contexts and the data directory name, in this order of precedence.
+    """Return the broker named by options, variables, contexts or the data directory, in this order.
 
-    The token of a context is shown to the broker of that context only, never to another `url`.
+    The token of a context is sent only to the broker of that context, never to another `url`.
     """
     contexts = Contexts(environment)
     chosen = name or environment.get("MOM_CONTEXT") or contexts.current
     context = contexts.get(chosen) if chosen else None
-    wanted = url or environment.get("MOM_URL") or (context.url if context else "")
-    wanted = wanted or _left_by_broker(environment) or DEFAULT_URL
-    parts = check_url(wanted)
-    if context is not None and wanted != context.url:
+    address = url or environment.get("MOM_URL") or (context.url if context else "")
+    address = address or _local_broker_url(environment) or DEFAULT_URL
+    parts = check_url(address)
+    if context is not None and address != context.url:
         context = None
     bare = urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path.rstrip("/"), "", ""))
     shown: dict[str, Any] = {
@@ -176,13 +187,13 @@ def find(
     return Target(bare, "token" if token else "", token, **shown)
 
 
-def _left_by_broker(environment: Mapping[str, str]) -> str:
-    """The address that a broker left in its data directory, which is ./data or that of MOM_DATA; empty where
-    there is none."""
+def _local_broker_url(environment: Mapping[str, str]) -> str:
+    """The URL that a broker has written to its data directory (./data or MOM_DATA); empty where there is
+    none."""
     named = environment.get("MOM_DATA")
     path = Path(named or config.DEFAULT_DATA) / config.ADDRESS
     try:
-        # In a folder that nobody named, a file of somebody else must not say to whom a token is shown.
+        # In the default directory, a file of another user must not decide where the token is sent.
         trusted = named or path.stat().st_uid == os.getuid()
         return path.read_text(encoding="utf-8").strip() if trusted else ""
     except OSError:
@@ -190,14 +201,14 @@ def _left_by_broker(environment: Mapping[str, str]) -> str:
 
 
 def check_url(url: str) -> SplitResult:
-    """The parts of the address of a broker. Raises Failure."""
+    """Return the parts of a broker's URL. Raises Failure."""
     try:
         parts = urlsplit(url)
         usable = parts.scheme in (*_WEB, *_STOMP) and bool(parts.hostname) and (parts.port or 1) > 0
     except ValueError:
         usable = False
     if not usable:
-        raise Failure(USAGE, f"{url!r} is no address of a broker", fix=f"write it like {DEFAULT_URL}")
+        raise Failure(USAGE, f"{url!r} is not the URL of a broker", fix=f"write it like {DEFAULT_URL}")
     return parts
 
 
@@ -206,9 +217,13 @@ def read_token(path: str) -> str:
     try:
         token = Path(path).expanduser().read_text(encoding="utf-8").strip()
     except (OSError, ValueError) as error:
-        raise Failure(FAILED, f"the token cannot be read: {error}", where=path) from error
+        raise Failure(
+            FAILED, f"the token cannot be read: {error}", where=path, fix="check the path and its permissions"
+        ) from error
     if not token:
-        raise Failure(FAILED, "the file of the token is empty", where=path)
+        raise Failure(
+            FAILED, "the token file is empty", where=path, fix="write a token of `mom token create` into it"
+        )
     return token
 
 
@@ -227,7 +242,12 @@ def _printed(command: str, where: str) -> str:
     try:
         done = subprocess.run(shlex.split(command), check=True, capture_output=True, text=True, timeout=60)
     except (OSError, ValueError, subprocess.SubprocessError) as error:
-        raise Failure(FAILED, f"the token cannot be had: {error}", where=where) from error
+        raise Failure(
+            FAILED,
+            f"the command for the token failed: {error}",
+            where=where,
+            fix="run it in a shell to see why",
+        ) from error
     return done.stdout.strip()
 
 
@@ -242,5 +262,5 @@ def _options(context: Context) -> dict[str, Any]:
 
 
 def _toml(value: str | bool) -> str:
-    # A JSON string is a TOML basic string, once DEL, which JSON leaves alone, is spelled.
+    # A JSON string is a TOML basic string once DEL, which JSON does not escape, is escaped.
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

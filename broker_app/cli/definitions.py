@@ -1,4 +1,4 @@
-"""`mom definitions`: all that is configured as one file; what a file would change, and changing it."""
+"""`mom definitions`: exports and imports the whole configuration as one file."""
 
 from __future__ import annotations
 
@@ -10,25 +10,28 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from broker_app.cli import invocation
-from broker_app.cli.destination_settings import DryRun, Reason, Yes, reason_header
 from broker_app.cli.failures import CONFLICT, USAGE, Failure
+from broker_app.cli.options import DryRun, Reason, Yes, reason_header
 from broker_app.cli.prompts import confirm
-from broker_app.cli.versions import is_for_programs, show_changes
+from broker_app.cli.versions import is_machine_format, show_changes
 
 if TYPE_CHECKING:
     from broker_app.cli.invocation import Invocation
 
-app = typer.Typer(no_args_is_help=True, help="Export and import all that is configured, as JSON or YAML.")
+app = typer.Typer(no_args_is_help=True, help="Export and import the whole configuration, as JSON or YAML.")
 
-_File = Annotated[str, typer.Argument(help="JSON when its name ends in .json, else YAML; - is the input")]
+_File = Annotated[str, typer.Argument(help="JSON if the name ends in .json, else YAML; - is standard input")]
 _Prune = Annotated[
-    bool, typer.Option("--prune", help="what the file's kinds have at the broker and not in the file, goes")
+    bool,
+    typer.Option(
+        "--prune", help="delete resources that the file does not contain, of the kinds that it contains"
+    ),
 ]
 
 
 @app.command()
 def export(ctx: typer.Context) -> None:
-    """Write all that is configured, without secrets and tokens: YAML, or JSON with `-o json`."""
+    """Print the whole configuration without secrets and tokens: YAML, or JSON with `-o json`."""
     given = invocation.of(ctx)
     found = given.rest().get("/definitions")
     if given.output.form in ("json", "ndjson"):
@@ -44,10 +47,10 @@ def plan(ctx: typer.Context, file: _File, prune: _Prune = False) -> None:
     """Show what importing a file would change."""
     given = invocation.of(ctx)
     found, _ = given.rest().send("/definitions/plan", *_read(file), query=_query(prune))
-    if is_for_programs(given):
+    if is_machine_format(given):
         given.output.facts(found)
     else:
-        _tell(given, found)
+        _report_plan(given, found)
 
 
 @app.command("import")
@@ -59,16 +62,16 @@ def import_(
     dry_run: DryRun = False,
     yes: Yes = False,
 ) -> None:
-    """Make the configuration what a file says: all of it, or nothing."""
+    """Import the configuration in a file, completely or not at all."""
     given = invocation.of(ctx)
     rest, content, query = given.rest(), _read(file), _query(prune)
     planned, tag = rest.send("/definitions/plan", *content, query=query)
-    _tell(given, planned)
+    _report_plan(given, planned)
     if planned["conflicts"]:
         first = planned["conflicts"][0]
         raise Failure(
-            CONFLICT, f"{first['kind']} {first['name']} is said otherwise by a file of the broker",
-            where=first["origin"], fix="change it there, or leave it out here",
+            CONFLICT, f"{first['kind']} {first['name']} is configured differently in a file of the broker",
+            where=first["origin"], fix="change it in that file, or remove it from this one",
         )  # fmt: skip
     if dry_run or not planned["changes"]:
         return
@@ -79,11 +82,13 @@ def import_(
 
 
 def _read(file: str) -> tuple[bytes, str]:
-    """What a file holds, and its media type. Raises Failure."""
+    """Return the content of a file and its media type. Raises Failure."""
     try:
         content = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
     except OSError as error:
-        raise Failure(USAGE, f"cannot read {file}: {error.strerror}") from error
+        raise Failure(
+            USAGE, f"cannot read {file}: {error.strerror}", fix="name a file that you may read"
+        ) from error
     return content, "application/json" if file.endswith(".json") else "application/yaml"
 
 
@@ -91,14 +96,16 @@ def _query(prune: bool) -> dict[str, Any]:
     return {"prune": "true"} if prune else {}
 
 
-def _tell(given: Invocation, found: dict[str, Any]) -> None:
-    """A plan: rows of what changes, and the rest of it as talk."""
+def _report_plan(given: Invocation, found: dict[str, Any]) -> None:
+    """Print a plan: the changes as rows, the rest as sentences."""
     show_changes(given, found["changes"])
     counts = ", ".join(f"{found[act]} {act}" for act in ("created", "changed", "removed", "unchanged"))
     given.output.say(f"{counts}, compared with version {found['version']} at {given.target().url}")
     for one in found["conflicts"]:
-        given.output.say(f"conflict: {one['kind']} {one['name']} is said otherwise in {one['origin']}")
+        given.output.say(
+            f"conflict: {one['kind']} {one['name']} is configured differently in {one['origin']}"
+        )
     for one in found["kept"]:
-        given.output.say(f"stays: {one['kind']} {one['name']}, said in {one['origin']}")
+        given.output.say(f"unchanged: {one['kind']} {one['name']}, configured in {one['origin']}")
     for one in found["without_secret"]:
         given.output.say(f"needs a password: {one['kind']} {one['name']}")

@@ -1,4 +1,4 @@
-"""What `mom queue` and `mom topic` say about destinations: their settings, made, changed and taken back."""
+"""Settings of destinations, for `mom queue` and `mom topic`."""
 
 from __future__ import annotations
 
@@ -24,14 +24,10 @@ Assignments = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="[NAME=VALUE]...",
-        help="settings, such as max_messages=1000; no value takes one back",
+        help="settings, such as max_messages=1000; an empty value resets one",
         autocompletion=completion.destination_settings,
     ),
 ]
-Yes = Annotated[bool, typer.Option("--yes", help="do not ask")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="only say what would be done")]
-Reason = Annotated[str | None, typer.Option("--reason", help="why; kept in history and audit log")]
-Idempotent = Annotated[bool, typer.Option("--idempotent", help="no failure when it is so already")]
 
 _COUNTED = {
     "depth": "waiting", "delayed": "delayed", "unsettled": "unsettled", "consumers": "consumers",
@@ -40,7 +36,7 @@ _TRUTHS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "
 
 
 def path_of(kind: str, name: str) -> str:
-    """The address of a queue's or topic's settings, or of a pattern's (`orders.>`)."""
+    """The REST path of a queue or topic, or of the settings of a pattern (`orders.>`)."""
     name = own_name(kind, name)
     if name == ">" or name.endswith(".>"):
         return f"/destinations/settings/{kind}/{quote(name, safe='/')}"
@@ -48,7 +44,7 @@ def path_of(kind: str, name: str) -> str:
 
 
 def values_of(assignments: Sequence[str] | None) -> dict[str, Any]:
-    """Settings by name; None for one that is taken back. Raises Failure."""
+    """Settings by name; None for one that is reset. Raises Failure."""
     from broker_app.net.policy.destination_settings import SETTINGS, faults
 
     values: dict[str, Any] = {}
@@ -56,13 +52,13 @@ def values_of(assignments: Sequence[str] | None) -> dict[str, Any]:
         name, equals, text = assignment.partition("=")
         if not equals:
             raise Failure(
-                USAGE, f"{assignment!r} is no setting", fix="write NAME=VALUE, or NAME= to take it back"
+                USAGE, f"{assignment!r} is not NAME=VALUE", fix="write NAME=VALUE, or NAME= to reset it"
             )
         if name not in SETTINGS:
             raise Failure(
                 USAGE,
                 f"{name}: {faults({name: None}, '/queue/x')[name]}",
-                fix=f"take one of {', '.join(SETTINGS)}",
+                fix=f"use one of {', '.join(SETTINGS)}",
             )
         values[name] = _value(SETTINGS[name], text) if text else None
     return values
@@ -80,17 +76,19 @@ def _value(setting: Setting, text: str) -> Any:
             return next((choice for choice in setting.choices if choice.lower() == text.lower()), text)
         return setting.kind(text)
     except (KeyError, ValueError):
-        wrong = setting.error_in(text) if setting.kind is not str else "is wrong"
-        raise Failure(USAGE, f"{setting.name}: {text!r} {wrong}") from None
+        wrong = setting.error_in(text) if setting.kind is not str else "is not valid"
+        raise Failure(
+            USAGE, f"{setting.name}: {text!r} {wrong}", fix=f"{setting.name}: {setting.about}"
+        ) from None
 
 
 def create(
     given: Invocation, kind: str, name: str, assignments: Sequence[str] | None, *, idempotent: bool
 ) -> None:
-    """Declares a destination or pattern that is not declared yet."""
+    """Declare a destination or pattern that is not declared yet."""
     values = {setting: value for setting, value in values_of(assignments).items() if value is not None}
     path, rest = path_of(kind, name), given.rest()
-    made = create_unless_there(
+    made = create_unless_exists(
         given,
         lambda: rest.exchange("PUT", path, values, {"if-none-match": "*"}),
         f"{kind} {name} has settings of its own already",
@@ -98,13 +96,14 @@ def create(
         idempotent=idempotent,
     )
     if made is not None:
-        _tell(given, f"declared {kind} {name}", made[0])
+        _report(given, f"declared {kind} {name}", made[0])
 
 
-def create_unless_there(
+def create_unless_exists(
     given: Invocation, make: Callable[[], _T], there: str, *, fix: str, idempotent: bool
 ) -> _T | None:
-    """What `make` made; None when it is there already and that is no failure, which is said."""
+    """Return the result of `make`. If the resource exists, raise Failure; if `idempotent`, print that and
+    return None."""
     try:
         return make()
     except Failure as failure:
@@ -117,32 +116,32 @@ def create_unless_there(
 
 
 def change(given: Invocation, kind: str, name: str, values: dict[str, Any]) -> None:
-    """Says more about a destination or pattern, or takes back what was said (None)."""
+    """Set settings of a destination or pattern, or reset them (None)."""
     rest = given.rest()
     path = path_of(kind, name)
-    row, _ = rest.exchange("PATCH", path, values, {"if-match": _version(rest, path)})
-    _tell(given, f"changed {kind} {name}", row)
+    row, _ = rest.exchange("PATCH", path, values, {"if-match": _etag(rest, path)})
+    _report(given, f"changed {kind} {name}", row)
 
 
 def resume(given: Invocation, kind: str, name: str) -> None:
-    """Takes back a pause. A Failure says who else pauses it."""
+    """Resume a destination. Raises Failure if another setting still pauses it."""
     rest = given.rest()
     path = path_of(kind, name)
-    row, _ = rest.exchange("PATCH", path, {"paused": None}, {"if-match": _version(rest, path)})
+    row, _ = rest.exchange("PATCH", path, {"paused": None}, {"if-match": _etag(rest, path)})
     still = rest.get(path).get("settings", {}).get("paused", {})
     if isinstance(still, dict) and still.get("value", "none") != "none":
         raise Failure(
             CONFLICT,
             f"{kind} {name} is paused by {still['source']} as well ({still['value']})",
-            fix=f"`mom {kind} resume` that, or `mom {kind} set {name} paused=none`",
+            fix=f"resume that one with `mom {kind} resume`, or `mom {kind} set {name} paused=none`",
         )
-    _tell(given, f"resumed {kind} {name}", row)
+    _report(given, f"resumed {kind} {name}", row)
 
 
-def _tell(given: Invocation, did: str, row: dict[str, Any]) -> None:
-    """What was done to a destination, and what is said about it now."""
-    said = ", ".join(f"{name}={_plain(value)}" for name, value in row["settings"].items())
-    given.output.done(f"{did}: {said}" if said else did, {"address": row["address"], **row["settings"]})
+def _report(given: Invocation, did: str, row: dict[str, Any]) -> None:
+    """Print what was done to a destination, with its settings."""
+    values = ", ".join(f"{name}={_plain(value)}" for name, value in row["settings"].items())
+    given.output.done(f"{did}: {values}" if values else did, {"address": row["address"], **row["settings"]})
 
 
 def _plain(value: Any) -> Any:
@@ -159,7 +158,7 @@ def remove(
     idempotent: bool,
     force: bool = False,
 ) -> None:
-    """Removes a queue, or takes back what was said about a topic or pattern."""
+    """Remove a queue, or the settings of a topic or pattern."""
     rest = given.rest()
     path = path_of(kind, name)
     try:
@@ -180,33 +179,28 @@ def remove(
 
 
 def shown(facts: dict[str, Any], form: str) -> dict[str, Any]:
-    """The facts of a destination as they are told: for people, its settings in a line each, without those
-    that nobody said anything about. A pattern has settings alone."""
+    """The members of a destination to print. Unless the output is for programs, each setting is one line, and
+    defaults are left out. A pattern has only settings."""
     if "address" in facts:
         return {"address": facts["address"], **facts["settings"]}
     if form in ("json", "ndjson"):
         return facts
-    told = {name: value for name, value in facts.items() if not isinstance(value, dict | list)}
+    result = {name: value for name, value in facts.items() if not isinstance(value, dict | list)}
     if facts.get("fill") is not None:
-        told["fill"] = f"{facts['fill']:.1%}"
-    told["may"] = ", ".join(facts.get("may", ()))
+        result["fill"] = f"{facts['fill']:.1%}"
+    result["may"] = ", ".join(facts.get("may", ()))
     for name, setting in facts["settings"].items():
         if setting["source"] != "default":
-            told[name] = f"{setting['value']} ({setting['source']})"
+            result[name] = f"{setting['value']} ({setting['source']})"
     for number, row in enumerate(facts["subscriptions"], 1):
-        told[f"consumer {number}"] = (
+        result[f"consumer {number}"] = (
             f"{row['user']} {row['ack']} {row['unsettled']}/{row['credit']} since {row['since']}"
         )
-    return told
+    return result
 
 
-def reason_header(reason: str | None) -> dict[str, str]:
-    """The header that says why."""
-    return {} if reason is None else {"Mom-Reason": quote(reason)}
-
-
-def _version(rest: Rest, path: str) -> str:
-    """The ETag of what is said now. Raises Failure when a queue or topic is not there."""
+def _etag(rest: Rest, path: str) -> str:
+    """The ETag of the present settings. Raises Failure when a queue or topic does not exist."""
     try:
         return rest.exchange("GET", path)[1]
     except Failure as failure:

@@ -1,4 +1,4 @@
-"""`mom doctor`: checks a machine and a broker, and says how to fix what is wrong."""
+"""`mom doctor`: checks a machine and a broker, and suggests fixes."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ _COLUMNS = ("check", "state", "result", "fix")
 _SLOW_SYNC_MS = 20.0
 _CLOCK_S = 2.0
 _FILES = 4_096
-#: a certificate that ends sooner is worth a look
+#: a certificate that expires sooner is a warning
 _CERTIFICATE_DAYS = 14
 _TLS_PORTS = {"https": 443, "wss": 443, "stomp+tls": 61614}
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
 class Finding(NamedTuple):
-    """What one check found; `fix` is empty when nothing is wrong."""
+    """The result of one check; `fix` is empty when it passed."""
 
     check: str
     state: str
@@ -42,10 +42,10 @@ class Finding(NamedTuple):
 def doctor(
     ctx: typer.Context,
     data: Annotated[
-        Path | None, typer.Option(help="data directory to look at (MOM_DATA)", show_default="data")
+        Path | None, typer.Option(help="data directory to check (MOM_DATA)", show_default="data")
     ] = None,
 ) -> None:
-    """Check this machine and the broker. An error is exit code 1."""
+    """Check this machine and the broker. Exit code 1 if there is an error."""
     given = invocation.of(ctx)
     target = given.target()
     settings = config.load()
@@ -53,18 +53,13 @@ def doctor(
     if urlsplit(target.url).hostname in _LOOPBACK:
         directory = data or settings.data
         findings += [*_directory(directory), *_space(directory, settings), *_sync(directory), _open_files()]
-        if settings.stomp_port >= 0:
-            findings.append(_port("STOMP port", settings.host, settings.stomp_port, "--stomp-port"))
-        if settings.tls_cert is not None and settings.stomp_tls_port >= 0:
-            port = settings.stomp_tls_port
-            findings.append(_port("STOMP port, TLS", settings.host, port, "--stomp-tls-port"))
-        findings.append(_web_port(target, settings))
+        findings += _ports(target, settings)
     findings += _certificate(target)
     findings += _broker(target, given)
     given.output.rows(_COLUMNS, [finding._asdict() for finding in findings])
     bad = [finding.check for finding in findings if finding.state == ERROR]
     if bad:
-        raise Failure(FAILED, f"failed: {', '.join(bad)}")
+        raise Failure(FAILED, f"failed: {', '.join(bad)}", fix="see the column fix")
 
 
 def _python() -> Iterator[Finding]:
@@ -72,20 +67,24 @@ def _python() -> Iterator[Finding]:
 
     found = platform.python_version()
     right = found.startswith("3.11.")
-    yield Finding("Python", OK if right else ERROR, found, "" if right else "MOM runs on Python 3.11")
+    yield Finding("Python", OK if right else ERROR, found, "" if right else "use Python 3.11")
 
 
 def _directory(directory: Path) -> Iterator[Finding]:
     if not directory.exists():
         parent = next(parent for parent in directory.absolute().parents if parent.exists())
         writable = os.access(parent, os.W_OK)
-        fix = "" if writable else f"let this user write in {parent}, or choose another place with --data"
-        yield Finding("data", OK if writable else ERROR, f"{directory} is not there yet", fix)
+        fix = (
+            ""
+            if writable
+            else f"make {parent} writable for this user, or choose another directory with --data"
+        )
+        yield Finding("data", OK if writable else ERROR, f"{directory} does not exist yet", fix)
         return
     if not os.access(directory, os.W_OK | os.X_OK):
         yield Finding("data", ERROR, f"{directory} is not writable", f"chown it to user {os.getuid()}")
     elif directory.stat().st_mode & 0o007:
-        yield Finding("data", WARNING, f"{directory} can be read by everybody", f"chmod 700 {directory}")
+        yield Finding("data", WARNING, f"{directory} is readable by all users", f"chmod 700 {directory}")
     else:
         yield Finding("data", OK, f"{directory} is writable")
 
@@ -96,15 +95,15 @@ def _space(directory: Path, settings: config.Config) -> Iterator[Finding]:
     free = shutil.disk_usage(_existing(directory)).free
     found = f"{free / config.MIB:,.0f} MiB free"
     if free < 4 * settings.segment_bytes:
-        yield Finding("space", ERROR, found, "make room, or choose another disk with --data")
+        yield Finding("space", ERROR, found, "free disk space, or choose another disk with --data")
     elif free < 16 * settings.segment_bytes:
-        yield Finding("space", WARNING, found, "make room before a backlog fills the disk")
+        yield Finding("space", WARNING, found, "free disk space before a backlog fills the disk")
     else:
         yield Finding("space", OK, found)
 
 
 def _sync(directory: Path) -> Iterator[Finding]:
-    """How long the disk takes to keep 4 KiB: every receipt waits for one of these."""
+    """Measure how long the disk takes to sync 4 KiB; every receipt waits for one sync."""
     import statistics
     import tempfile
 
@@ -120,7 +119,7 @@ def _sync(directory: Path) -> Iterator[Finding]:
             took.append((time.perf_counter() - began) * 1000)
     median = statistics.median(took)
     slow = median > _SLOW_SYNC_MS
-    fix = "every receipt waits this long: put the data on a faster disk" if slow else ""
+    fix = "use a faster disk: every receipt waits this long" if slow else ""
     yield Finding("fdatasync", WARNING if slow else OK, f"{median:.2f} ms", fix)
 
 
@@ -133,9 +132,33 @@ def _open_files() -> Finding:
             "open files",
             WARNING,
             f"{soft} (hard limit {hard})",
-            f"ulimit -n {min(65_536, hard)}: a connection is a file",
+            f"ulimit -n {min(65_536, hard)}: each connection needs a file",
         )
     return Finding("open files", OK, str(soft))
+
+
+def _ports(target: Target, settings: config.Config) -> Iterator[Finding]:
+    """Check the ports of the running broker; those of the environment where it does not report its own."""
+    running = _running_settings(target)
+    host = running.get("host") or settings.host
+    stomp_port = running.get("stomp_port") or settings.stomp_port
+    tls_port = running.get("stomp_tls_port") or settings.stomp_tls_port
+    if stomp_port >= 0:
+        yield _port("STOMP port", host, stomp_port, "--stomp-port")
+    if (running or {"tls_cert": settings.tls_cert}).get("tls_cert") and tls_port >= 0:
+        yield _port("STOMP port, TLS", host, tls_port, "--stomp-tls-port")
+    yield _web_port(target, settings)
+
+
+def _running_settings(target: Target) -> dict[str, Any]:
+    """The settings of the running broker by name; none where it is not reachable or does not show them."""
+    from broker_app.cli.rest import Rest
+
+    try:
+        rows = Rest(target, timeout_s=10).get("/config")["settings"]
+        return {str(row["name"]): row["value"] for row in rows}
+    except (Failure, ValueError, KeyError, TypeError):
+        return {}
 
 
 def _web_port(target: Target, settings: config.Config) -> Finding:
@@ -144,13 +167,13 @@ def _web_port(target: Target, settings: config.Config) -> Finding:
 
 
 def _port(check: str, host: str, port: int, option: str) -> Finding:
-    """Whether a broker could listen there, or one does."""
+    """Check that a port is free, or served by a broker."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         socket.create_server((host, port), family=family).close()
         return Finding(check, OK, f"{port} is free")
     except PermissionError:
-        return Finding(check, ERROR, f"{port} may not be taken", f"take a port from 1024 on with {option}")
+        return Finding(check, ERROR, f"{port} needs root", f"choose a port from 1024 with {option}")
     except OSError as error:
         likely = (_speaks_rest, _speaks_stomp) if check == "web port" else (_speaks_stomp, _speaks_rest)
         if any(speaks(host, port) for speaks in likely):
@@ -159,12 +182,12 @@ def _port(check: str, host: str, port: int, option: str) -> Finding:
             check,
             ERROR,
             f"{port}: {error.strerror}",
-            f"end the other program, or take another port with {option}",
+            f"stop the other program, or choose another port with {option}",
         )
 
 
 def _speaks_stomp(host: str, port: int) -> bool:
-    """A STOMP broker answers a frame that is out of order with an ERROR."""
+    """True if a STOMP broker answers: it replies with ERROR to a frame before CONNECT."""
     try:
         with socket.create_connection((host, port), timeout=2) as connection:
             connection.settimeout(2)
@@ -189,7 +212,7 @@ def _speaks_rest(host: str, port: int) -> bool:
 
 
 def _certificate(target: Target) -> Iterator[Finding]:
-    """Whether the broker's certificate is one that clients trust, and for how long yet."""
+    """Check that clients trust the broker's certificate, and when it expires."""
     import ssl
 
     tls, parts = target.tls(), urlsplit(target.url)
@@ -203,29 +226,27 @@ def _certificate(target: Target) -> Iterator[Finding]:
         ):
             certificate = wrapped.getpeercert() or {}
     except ssl.SSLCertVerificationError as error:
-        fix = "name its authority with --ca-file or MOM_CA_FILE"
+        fix = "name its certificate authority with --ca-file or MOM_CA_FILE"
         if "expired" in error.verify_message:
-            fix = "renew the file of tls-cert: the broker takes it over while it runs"
+            fix = "renew the file of tls-cert: the broker reloads it while it runs"
         elif "ismatch" in error.verify_message or "not valid for" in error.verify_message:
-            fix = "connect by a name that is in the certificate, or let one be made for this name"
+            fix = "connect by a name in the certificate, or issue one for this name"
         yield Finding("certificate", ERROR, error.verify_message, fix)
         return
     except OSError:
-        return  # the next check says so
+        return  # the next check reports it
     ends = ssl.cert_time_to_seconds(str(certificate["notAfter"]))
     days = int((ends - time.time()) / 86_400)
     names: Any = certificate.get("subjectAltName", ())
     found = f"for {', '.join(name for _, name in names[:5])}; {days} days left"
     if days < _CERTIFICATE_DAYS:
-        yield Finding(
-            "certificate", WARNING, found, "renew it: the broker takes the new file over while it runs"
-        )
+        yield Finding("certificate", WARNING, found, "renew it: the broker reloads the file while it runs")
     else:
         yield Finding("certificate", OK, found)
 
 
 def _broker(target: Target, given: invocation.Invocation) -> Iterator[Finding]:
-    """What the broker itself says, if there is one."""
+    """Check the broker itself: readiness, login, version and clock."""
     from importlib import metadata
 
     from broker_app.cli.rest import Rest
@@ -241,12 +262,12 @@ def _broker(target: Target, given: invocation.Invocation) -> Iterator[Finding]:
         sample = rest.get("/stats")
         node, sampled = sample["node"], sample["time"]
     except Failure as failure:
-        # Without credentials it is no wonder; with some, they are wrong.
+        # Expected without credentials; with credentials, they are wrong.
         state = ERROR if failure.code == REFUSED and target.login else WARNING
         yield Finding("login", state, failure.what, failure.fix)
         return
-    nobody = "by certificate" if target.cert_file else "anonymous"
-    yield Finding("login", OK, f"as {target.login or nobody}")
+    other = "by certificate" if target.cert_file else "anonymous"
+    yield Finding("login", OK, f"as {target.login or other}")
     here = metadata.version("mom")
     same = node["version"] == here
     fix = "" if same else f"this mom is {here}: install the same version on both sides"
@@ -255,10 +276,10 @@ def _broker(target: Target, given: invocation.Invocation) -> Iterator[Finding]:
 
 
 def _clock(sampled: str) -> Finding:
-    """Leases and expiry times mean the broker's clock. The broker samples once a second."""
+    """Compare the clocks: leases and expiry use the broker's, which is sampled once a second."""
     offset_s = (datetime.now(UTC) - datetime.fromisoformat(sampled)).total_seconds()
     if -_CLOCK_S < offset_s < 1 + _CLOCK_S:
-        return Finding("clock", OK, "as the broker's")
+        return Finding("clock", OK, "in sync with the broker")
     side = "ahead of" if offset_s > 0 else "behind"
     result = f"{abs(offset_s):.1f} s {side} the broker"
     return Finding("clock", WARNING, result, "synchronise both clocks with NTP")

@@ -1,4 +1,4 @@
-"""`mom queue why`: why a message is where it is."""
+"""`mom queue why`: explains the state of a message."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ def why(
     ctx: typer.Context,
     message_id: Annotated[str, typer.Argument(metavar="MSGID", help="id of the message")],
     queue: Annotated[
-        str | None, typer.Option("--queue", "-Q", help="where it is; without, all queues are looked through")
+        str | None, typer.Option("--queue", "-Q", help="queue of the message; default: search all queues")
     ] = None,
 ) -> None:
-    """Say why a message is where it is, and what it waits for."""
+    """Explain why a message is in a queue, and what it waits for."""
     given = invocation.of(ctx)
     rest = given.rest()
     names = [queue_name(queue)] if queue else [row["name"] for row in rest.pages("/queues")]
@@ -34,11 +34,15 @@ def why(
             given.output.say(f"{found['state']} in queue {name}")
             given.output.rows(_COLUMNS, found["reasons"], whole=True)
             return
-    raise Failure(NOT_FOUND, f"there is no message {message_id!r} in any queue")
+    raise Failure(
+        NOT_FOUND,
+        f"there is no message {message_id!r} in any queue",
+        fix="`mom browse QUEUE` lists messages with their ids",
+    )
 
 
 def _ask(rest: Rest, message_id: str, queue: str, *, certain: bool) -> dict[str, Any] | None:
-    """The answer of the broker; None when the message is not in that queue, unless it is `certain`."""
+    """The broker's explanation. None, or a Failure if `certain`, when the message is not in that queue."""
     try:
         answer: dict[str, Any] = rest.get(f"/messages/{quote(message_id, safe='')}/why", queue=queue)
     except Failure as failure:

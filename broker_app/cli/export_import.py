@@ -1,4 +1,4 @@
-"""`mom export`, `import` and `count`: the messages of a queue as lines of JSON, out, in, and how many."""
+"""`mom export`, `import` and `count`: the messages of a queue as JSON lines."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Annotated, Any, BinaryIO
 import typer
 
 from broker_app.cli import completion, invocation, jobs
-from broker_app.cli.bulk import WHERE, check_rest
+from broker_app.cli.bulk import WHERE, check_complete
 from broker_app.cli.destinations import queue_name
 from broker_app.cli.failures import FAILED, Failure
 
@@ -22,27 +22,33 @@ def export(
     ctx: typer.Context,
     queue: _Queue,
     where: _Where = "",
-    limit: Annotated[int | None, typer.Option("--limit", "-n", min=1, help="messages at most")] = None,
-    file: Annotated[Path | None, typer.Option("--file", "-f", help="write them there")] = None,
+    limit: Annotated[
+        int | None, typer.Option("--limit", "-n", min=1, help="maximum number of messages")
+    ] = None,
+    file: Annotated[
+        Path | None, typer.Option("--file", "-f", help="file to write", show_default="standard output")
+    ] = None,
 ) -> None:
-    """Write messages that wait in a queue, one JSON object a line. They stay where they are."""
+    """Write waiting messages of a queue as JSON lines. They stay in the queue."""
     given = invocation.of(ctx)
     rest = given.rest()
-    wish = {"op": "export", "source": queue_name(queue), "filter": where, "limit": limit}
-    plan = rest.call("POST", "/jobs", {**wish, "dry_run": True}, wait_s=300)
+    request = {"op": "export", "source": queue_name(queue), "filter": where, "limit": limit}
+    plan = rest.call("POST", "/jobs", {**request, "dry_run": True}, wait_s=300)
     job = rest.call("POST", "/jobs", {"plan": plan["plan"]})
     jobs.watch(given, rest, job["id"])
     with _opened(file, "wb") as out:
         rest.download(f"/jobs/{job['id']}/export", out)
-    check_rest(plan, min(plan["matches"], limit or plan["matches"]) - plan["count"], limit)
+    check_complete(plan, min(plan["matches"], limit or plan["matches"]) - plan["count"], limit)
 
 
 def import_(
     ctx: typer.Context,
     queue: _Queue,
-    file: Annotated[Path | None, typer.Argument(help="lines of JSON; standard input when none")] = None,
+    file: Annotated[
+        Path | None, typer.Argument(help="file of JSON lines", show_default="standard input")
+    ] = None,
 ) -> None:
-    """Publish messages from lines of JSON, as `mom export` writes them. Each gets a new id."""
+    """Publish messages from JSON lines, as `mom export` writes them. Each gets a new id."""
     from broker_app.cli.rest import queue_path
 
     given = invocation.of(ctx)
@@ -53,18 +59,18 @@ def import_(
 
 
 def count(ctx: typer.Context, queue: _Queue, where: _Where = "") -> None:
-    """Count the messages that wait in a queue and fit."""
+    """Count the waiting messages of a queue that match."""
     given = invocation.of(ctx)
-    wish = {"op": "export", "source": queue_name(queue), "filter": where, "limit": 1, "dry_run": True}
-    plan: dict[str, Any] = given.rest().call("POST", "/jobs", wish, wait_s=300)
+    request = {"op": "export", "source": queue_name(queue), "filter": where, "limit": 1, "dry_run": True}
+    plan: dict[str, Any] = given.rest().call("POST", "/jobs", request, wait_s=300)
     given.output.row(("matches",), {"matches": plan["matches"]})
     if not plan["complete"]:
-        given.output.say(f"only the first {plan['scanned']} messages were looked at")
+        given.output.say(f"only the first {plan['scanned']} messages were examined")
 
 
 @contextlib.contextmanager
 def _opened(path: Path | None, mode: str) -> Any:
-    """The file, or standard input or output."""
+    """Yield the file, or standard input or output if there is no path."""
     if path is None:
         yield sys.stdin.buffer if mode == "rb" else sys.stdout.buffer
         return
@@ -73,4 +79,9 @@ def _opened(path: Path | None, mode: str) -> Any:
             stream: BinaryIO = file  # type: ignore[assignment]
             yield stream
     except OSError as error:
-        raise Failure(FAILED, f"the file cannot be used: {error.strerror}", where=str(path)) from None
+        raise Failure(
+            FAILED,
+            f"the file cannot be opened: {error.strerror}",
+            where=str(path),
+            fix="check the path and its permissions",
+        ) from None

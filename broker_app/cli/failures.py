@@ -1,4 +1,4 @@
-"""Failures: what ends a command, what the person at the terminal reads, and the exit code."""
+"""Failures of commands: the message, the fix and the exit code."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ _OF_NAME = {
 
 _FIXES = {
     "not-authenticated": "set MOM_TOKEN; `mom token create NAME` makes a token where the broker's data is",
-    "not-active": "ask again in a moment, or name the active broker with --url",
+    "not-active": "try again in a moment, or name the active broker with --url",
     "tls-required": "write its address with https:// or stomp+tls://",
-    "store-unavailable": "see the broker's log; `mom doctor` checks disk and rights",
+    "store-unavailable": "see the broker's log; `mom doctor` checks disk and permissions",
 }
 
 
 class Failure(Exception):
-    """Ends the command. `what` happened, `where` (an address, a file), how to `fix` it."""
+    """Ends the command. Has `what` happened, `where` (an address or a file), and how to `fix` it."""
 
     def __init__(self, code: int, what: str, *, where: str = "", fix: str = "") -> None:
         super().__init__(what)
@@ -53,14 +53,14 @@ class Failure(Exception):
 
 
 def of_problem(name: str, detail: str, where: str) -> Failure:
-    """What a broker refused, by the name of its problem (see docs/protocol.md)."""
+    """The failure for a problem that the broker returned, by its name (see docs/protocol.md)."""
     status = PROBLEMS[name].status if name in PROBLEMS else 500
     code = _OF_NAME.get(name) or _OF_STATUS.get(status, FAILED)
     return Failure(code, f"{detail} ({name})", where=where, fix=_FIXES.get(name, ""))
 
 
 def unreachable(where: str, why: str, fix: str = "") -> Failure:
-    """Nobody answers at `where`."""
+    """The failure for a broker at `where` that does not answer."""
     return Failure(
         UNREACHABLE,
         f"cannot reach the broker: {why}",

@@ -1,4 +1,4 @@
-"""An invocation: what the command line said beside the command itself, for all commands alike."""
+"""The options that all commands have in common: the broker to use and the form of the output."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from broker_app.cli.output import Output
 if TYPE_CHECKING:
     from broker_app.cli.rest import Rest
 
-#: options before or behind the command: name → whether a value follows
-_EVERYWHERE = {
+#: options allowed before or after the command: name → true if a value follows
+_GLOBAL_OPTIONS = {
     "--context": True,
     "--url": True,
     "--token-file": True,
@@ -32,7 +32,7 @@ _EVERYWHERE = {
 
 @dataclass(frozen=True, slots=True)
 class Invocation:
-    """Which broker is meant, and how results are written."""
+    """The selected broker, and the output."""
 
     context: str | None
     url: str | None
@@ -42,7 +42,7 @@ class Invocation:
     cert_file: str | None = None
 
     def target(self) -> Target:
-        """The broker that is meant. Raises Failure."""
+        """The selected broker. Raises Failure."""
         return contexts.find(
             self.context, self.url, self.token_file, ca_file=self.ca_file, cert_file=self.cert_file
         )
@@ -59,20 +59,19 @@ def of(ctx: typer.Context) -> Invocation:
 
 
 def command_of(arguments: Sequence[str]) -> str:
-    """The command among arguments that `options_first` has put in order; empty where there is none."""
+    """The command among arguments that `options_first` has sorted; empty if there is none."""
     left = list(arguments)
     while left:
         word = left.pop(0)
         if not word.startswith("-"):
             return word
-        if _EVERYWHERE.get(word) and left:
+        if _GLOBAL_OPTIONS.get(word) and left:
             left.pop(0)
     return ""
 
 
 def options_first(arguments: Sequence[str]) -> list[str]:
-    """The arguments with the options that are accepted anywhere moved before the command; what follows
-    `--` is left alone."""
+    """The arguments with the global options moved before the command; what follows `--` stays."""
     first: list[str] = []
     rest: list[str] = []
     left = list(arguments)
@@ -81,10 +80,10 @@ def options_first(arguments: Sequence[str]) -> list[str]:
         if word == "--":
             return [*first, *rest, word, *left]
         name, equals, _ = word.partition("=")
-        if name not in _EVERYWHERE:
+        if name not in _GLOBAL_OPTIONS:
             rest.append(word)
             continue
         first.append(word)
-        if _EVERYWHERE[name] and not equals and left:
+        if _GLOBAL_OPTIONS[name] and not equals and left:
             first.append(left.pop(0))
     return first + rest

@@ -1,4 +1,4 @@
-"""`mom job`: what is done to many messages, while it is done and afterwards."""
+"""`mom job`: operations on many messages, while they run and afterwards."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ app = typer.Typer(no_args_is_help=True, help="List, show, cancel and undo jobs."
 
 _COLUMNS = ("id", "op", "state", "source", "target", "total", "done", "refused", "created", "user")
 _POLL_S = 0.2
-#: what a job has done, by its operation
+#: past participle of each operation
 _DONE = {
     "move": "moved", "copy": "copied", "delete": "deleted", "retry": "returned", "replay": "replayed",
     "import": "imported", "export": "exported", "undo": "moved back", "purge": "removed",
@@ -35,23 +35,23 @@ _Job = Annotated[str, typer.Argument(help="id of the job")]
 @app.command("ls")
 def list_jobs(
     ctx: typer.Context,
-    count: Annotated[int, typer.Option("-n", "--count", min=1, help="jobs to show at most")] = 20,
+    count: Annotated[int, typer.Option("-n", "--count", min=1, help="maximum number of jobs")] = 20,
 ) -> None:
-    """List jobs, the newest first."""
+    """List jobs, newest first."""
     given = invocation.of(ctx)
     given.output.rows(_COLUMNS, given.rest().pages("/jobs", limit=count), whole=True)
 
 
 @app.command()
 def show(ctx: typer.Context, job: _Job) -> None:
-    """Show how far a job is."""
+    """Show the state and progress of a job."""
     given = invocation.of(ctx)
     given.output.facts(given.rest().get(_path(job)))
 
 
 @app.command()
 def cancel(ctx: typer.Context, job: _Job) -> None:
-    """End a job. What it has done stays."""
+    """Cancel a job. What it has done so far stays done."""
     given = invocation.of(ctx)
     rest = given.rest()
     rest.call("POST", _path(job, "cancel"))
@@ -60,7 +60,7 @@ def cancel(ctx: typer.Context, job: _Job) -> None:
 
 @app.command()
 def undo(ctx: typer.Context, job: _Job) -> None:
-    """Move back what a move or retry has moved, as far as nobody has taken it."""
+    """Move the messages of a move or retry back, except those already consumed."""
     given = invocation.of(ctx)
     rest = given.rest()
     wait(given, rest, rest.call("POST", _path(job, "undo"))["id"])
@@ -68,12 +68,12 @@ def undo(ctx: typer.Context, job: _Job) -> None:
 
 @app.command()
 def results(ctx: typer.Context, job: _Job) -> None:
-    """Print what became of each message, one JSON object a line."""
+    """Print the result for each message as JSON lines."""
     invocation.of(ctx).rest().download(_path(job, "results"), sys.stdout.buffer)
 
 
 def wait(given: Invocation, rest: Rest, job_id: str) -> dict[str, Any]:
-    """A job once it has ended, which is told. Failure when it did not do all it should."""
+    """Wait for a job, print its result and return it. Raises Failure when it refused messages."""
     job = watch(given, rest, job_id)
     given.output.done(sentence(job), job)
     if job["refused"]:
@@ -82,11 +82,11 @@ def wait(given: Invocation, rest: Rest, job_id: str) -> dict[str, Any]:
 
 
 def watch(given: Invocation, rest: Rest, job_id: str) -> dict[str, Any]:
-    """A job once it has ended; its progress is told meanwhile. Failure when it broke off."""
+    """Wait for a job while showing its progress, and return it. Raises Failure when it stopped or failed."""
     job: dict[str, Any] = rest.get(_path(job_id))
     with Progress(given.output, job["op"], job["total"]) as progress:
         while job["state"] in ("waiting", "running"):
-            progress.tell(job["processed"], job["reason"] or "")
+            progress.update(job["processed"], job["reason"] or "")
             time.sleep(_POLL_S)
             job = rest.get(_path(job_id))
     if job["state"] in ("stopped", "failed"):
@@ -95,17 +95,17 @@ def watch(given: Invocation, rest: Rest, job_id: str) -> dict[str, Any]:
 
 
 def sentence(job: dict[str, Any]) -> str:
-    """What a job has done, and how to take it back."""
+    """The result of a job, with the command that undoes it."""
     where = _address(job["target"] or job["source"])
-    came = {"done": _DONE.get(job["op"], job["op"]), "cancelled": f"{job['op']} cancelled:"}
-    told = f"{came.get(job['state'], job['state'])} {counted(job['done'])}"
-    told += f" {'of' if job['target'] is None else 'to'} {where}" if where else ""
+    verb = {"done": _DONE.get(job["op"], job["op"]), "cancelled": f"{job['op']} cancelled:"}
+    result = f"{verb.get(job['state'], job['state'])} {counted(job['done'])}"
+    result += f" {'of' if job['target'] is None else 'to'} {where}" if where else ""
     if job["started"] and job["ended"]:
         took = datetime.fromisoformat(job["ended"]) - datetime.fromisoformat(job["started"])
-        told += f" in {spans.in_words(took.total_seconds())}"
+        result += f" in {spans.in_words(took.total_seconds())}"
     for what in ("gone", "unsettled"):
-        told += f"; {job[what]:,} {what}" if job[what] else ""
-    return told + (f"; undo: mom job undo {job['id']}" if job["can_undo"] else "")
+        result += f"; {job[what]:,} {what}" if job[what] else ""
+    return result + (f"; undo: mom job undo {job['id']}" if job["can_undo"] else "")
 
 
 def counted(messages: int) -> str:
@@ -117,7 +117,7 @@ def _address(name: str | None) -> str:
 
 
 def _fix(job_id: str) -> str:
-    return f"`mom job results {job_id}` says what became of each"
+    return f"`mom job results {job_id}` lists the result for each message"
 
 
 def _path(job_id: str, *rest: str) -> str:

@@ -1,4 +1,4 @@
-"""`mom journal`: looks into the files of a journal, and repairs or shrinks them while no broker runs."""
+"""`mom journal`: verifies and prints journals; repairs and compacts those of a stopped broker."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="""Check, print, fix and shrink the files of a journal.
+    help="""Verify, print, repair and compact the files of a journal.
 
-    The journal is the folder `journal` in a broker's data directory; everything that must survive is in it.
-    `verify` and `dump` only read, and may be used while the broker runs. `repair` and `compact` need the
-    broker to be stopped; a running one compacts its journal by itself.
+    The journal is the directory `journal` in the broker's data directory. It holds all durable data.
+    `verify` and `dump` only read, and can be used while the broker runs. `repair` and `compact` need the
+    broker to be stopped; a running broker compacts its journal itself.
     """,
 )
 
-_Directory = Annotated[Path, typer.Argument(help="the journal: the folder of that name in the broker's data")]
+_Directory = Annotated[Path, typer.Argument(help="the directory `journal` in the broker's data directory")]
 _FINDINGS = ("file", "offset", "damage", "finding")
 
 
 @app.command()
 def verify(ctx: typer.Context, directory: _Directory = Path("data/journal")) -> None:
-    """Check every byte that counts. Damage is exit code 1."""
+    """Verify the checksums of all records. Damage is exit code 1."""
     from broker_app.journal import inspect
 
     _check(directory)
@@ -48,7 +48,7 @@ def verify(ctx: typer.Context, directory: _Directory = Path("data/journal")) -> 
             FAILED,
             "the journal is damaged",
             where=str(directory),
-            fix="stop the broker; `mom journal repair --dry-run` says what can be repaired and what is lost",
+            fix="stop the broker; `mom journal repair --dry-run` shows what can be repaired and what is lost",
         )
 
 
@@ -57,25 +57,25 @@ def repair(
     ctx: typer.Context,
     directory: _Directory = Path("data/journal"),
     skip_damaged: Annotated[
-        bool, typer.Option("--skip-damaged", help="go on without the records that cannot be read")
+        bool, typer.Option("--skip-damaged", help="discard records that cannot be read")
     ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="only say what is damaged")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="only show what is damaged")] = False,
 ) -> None:
-    """Make a damaged journal one that starts again.
+    """Repair a damaged journal so that the broker can start again.
 
-    What can be repaired without a loss is repaired. Batches that cannot be read are cut out only with
-    --skip-damaged: messages in them are lost, and messages whose acknowledgement was in them come again.
-    What is lost is told, by --dry-run as well: positions, and how many waiting messages of which destination.
+    Repairs without loss are always made. Batches that cannot be read are removed only with --skip-damaged:
+    messages in them are lost, and messages whose acknowledgements were in them are delivered again.
+    The losses are listed, with --dry-run as well: positions, and the number of messages of each destination.
 
-    The files as they were are kept in a folder beside them, `journal/damaged-…`. A last batch that was being
-    written when the power failed is no damage: the broker cuts it off when it starts.
+    The original files are kept in the directory `journal/damaged-…`. An incomplete last batch after a power
+    failure is not damage: the broker truncates it when it starts.
     """
     from broker_app import offline
     from broker_app.journal.repair import describe
 
     _check(directory)
     output = invocation.of(ctx).output
-    with _told(directory):
+    with _journal_failures(directory):
         repaired = offline.repair(directory, skip_damaged=skip_damaged, dry_run=dry_run)
     sentences = describe(repaired.damages)
     output.rows(
@@ -86,33 +86,33 @@ def repair(
         ],
     )
     for address, count in sorted(repaired.lost.items()):
-        fate = "are lost" if repaired.kept else "cannot be read, and would be lost"
-        output.say(f"{count} waiting messages of {address} {fate}")
+        effect = "are lost" if repaired.kept else "cannot be read, and would be lost"
+        output.say(f"{count} waiting messages of {address} {effect}")
     if (repaired.damages or repaired.lost) and not repaired.kept and not dry_run:
         raise Failure(
             FAILED,
             "nothing was changed: there are batches that cannot be read",
             where=str(directory),
-            fix="--skip-damaged goes on without them; keep a copy of the folder, or take one from a backup",
+            fix="restore a backup, or copy the directory and use --skip-damaged to discard these batches",
         )
     if repaired.kept:
-        output.say(f"repaired; {repaired.waiting} messages wait. The files as they were: {repaired.kept}")
+        output.say(f"repaired; {repaired.waiting} messages wait. The original files: {repaired.kept}")
     elif not (repaired.damages or repaired.lost):
         output.say("no damage; nothing was changed")
 
 
 @app.command()
 def compact(ctx: typer.Context, directory: _Directory = Path("data/journal")) -> None:
-    """Bring the files of a stopped broker's journal to the size of what still waits.
+    """Shrink the files of a stopped broker's journal to the messages that still wait.
 
-    Copies the messages that wait out of stretches that are mostly gone, writes a snapshot, and gives the rest
-    back. A running broker does the same by itself, a little at a time.
+    Copies waiting messages out of mostly dead segments, writes a snapshot, and deletes the segments.
+    A running broker does the same continuously, in small steps.
     """
     from broker_app import offline
 
     _check(directory)
     output = invocation.of(ctx).output
-    with _told(directory):
+    with _journal_failures(directory):
         done = offline.compact(directory, output.say)
     output.rows(
         ("directory", "bytes_before", "bytes_after", "waiting"),
@@ -128,31 +128,36 @@ def compact(ctx: typer.Context, directory: _Directory = Path("data/journal")) ->
 
 
 @contextmanager
-def _told(directory: Path) -> Iterator[None]:
-    """What goes wrong with a journal, as a failure of the command."""
+def _journal_failures(directory: Path) -> Iterator[None]:
+    """Turn errors of the journal into Failures."""
     from broker_app.journal.errors import JournalDamaged, JournalError, JournalInUse
 
     try:
         yield
     except JournalInUse as error:
         raise Failure(
-            CONFLICT, "a broker holds this journal", where=str(error), fix="stop that broker first"
+            CONFLICT, "a broker is using this journal", where=str(error), fix="stop that broker first"
         ) from None
     except JournalDamaged as error:
         raise Failure(
-            FAILED, "the journal cannot be read", where=str(error), fix="mom journal verify shows all of it"
+            FAILED,
+            "the journal cannot be read",
+            where=str(error),
+            fix="`mom journal verify` lists the damage",
         ) from None
     except JournalError as error:
-        raise Failure(FAILED, "the journal cannot be written", where=str(error)) from None
+        raise Failure(
+            FAILED, "the journal cannot be written", where=str(error), fix="check free space and permissions"
+        ) from None
 
 
 @app.command()
 def dump(
     directory: _Directory = Path("data/journal"),
-    first: Annotated[int, typer.Option("--from", min=0, help="position to begin at")] = 0,
-    bodies: Annotated[bool, typer.Option("--bodies", help="show the messages' bodies as well")] = False,
+    first: Annotated[int, typer.Option("--from", min=0, help="first position")] = 0,
+    bodies: Annotated[bool, typer.Option("--bodies", help="include message bodies")] = False,
 ) -> None:
-    """Print the records, one JSON object a line, in the order of the files."""
+    """Print the records as JSON lines, in the order of the files."""
     from broker_app.journal import inspect
 
     _check(directory)
@@ -166,23 +171,23 @@ def _check(directory: Path) -> None:
     if not directory.is_dir():
         raise Failure(
             NOT_FOUND,
-            "there is no such folder",
+            "there is no such directory",
             where=str(directory),
-            fix="it is called journal, in the broker's data directory",
+            fix="name the directory `journal` in the broker's data directory",
         )
     if not any(directory.glob("*.seg")) and not (directory / "meta.json").exists():
         raise Failure(
             NOT_FOUND,
-            "there is no journal in this folder",
+            "there is no journal in this directory",
             where=str(directory),
-            fix="it is in the folder journal of the broker's data directory",
+            fix="name the directory `journal` in the broker's data directory",
         )
 
 
 def _readable(
     batch: dict[str, Any], record: dict[str, Any], readers: dict[str, Reader], bodies: bool
 ) -> dict[str, Any]:
-    """One record with its numbers decoded."""
+    """One record, decoded."""
     from broker_app.core import records
 
     content: bytes = record["content"]
@@ -209,8 +214,8 @@ def _readable(
         return {**shown, "record": "forgotten"}
     if kind == records.OFFSET_SET:
         owner, accepted, count, time_ms = records.offset_of(content, start, end)
-        told = {"accepted": accepted, "count": count, "time_ms": time_ms, "owner": owner}
-        return {**shown, "record": "marked", **told}
+        offset = {"accepted": accepted, "count": count, "time_ms": time_ms, "owner": owner}
+        return {**shown, "record": "marked", **offset}
     numbers = records.positions(content, start, end).tolist()
     if kind == records.ACKED:
         return {**shown, "record": "gone", "cause": records.CAUSES[flags], "positions": numbers}

@@ -1,4 +1,4 @@
-"""Load: producers and consumers that keep a broker busy, and what they saw."""
+"""Producers and consumers of `mom bench`, and their measurements."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from broker_app.cli import wire
 from broker_app.cli.contexts import Target
 from mom_client import Client, Subscription
 
-#: a body begins with the time of its sending
+#: a body begins with its send time
 _STAMP_BYTES = 8
 
 
 @dataclass(slots=True)
 class Load:
-    """One measurement: `clients` producers with `window`, or consumers with `credit`, or as many of both."""
+    """One measurement by `clients` producers if `window` is set, and `clients` consumers if `credit` is."""
 
     where: str
     messages: int
@@ -27,11 +27,11 @@ class Load:
     size: int = 0
     window: int = 0
     credit: int = 0
-    #: seconds that each message took
+    #: latency of each message, in seconds
     _delays: list[float] = field(default_factory=list, init=False)
 
     async def run(self, target: Target) -> dict[str, float]:
-        """Connect, then send and receive everything; the figures. Raises Failure."""
+        """Connect, send and receive everything; return the figures. Raises Failure."""
         async with AsyncExitStack() as stack:
 
             async def clients(count: int) -> list[Client]:
@@ -46,7 +46,7 @@ class Load:
             try:
                 async with asyncio.TaskGroup() as group:
                     for index, client in enumerate(producers):
-                        # The first ones take what does not divide evenly.
+                        # The first ones take the remainder.
                         share = (self.messages + self.clients - 1 - index) // self.clients
                         group.create_task(self._produce(client, share))
                     if subscriptions:
@@ -75,7 +75,7 @@ class Load:
         self._delays.append((time.monotonic_ns() - sent_ns) / 1e9)
 
     async def _consume(self, subscriptions: list[Subscription], group: asyncio.TaskGroup) -> None:
-        """Receive until all consumers together have had all messages."""
+        """Receive until all consumers together have received all messages."""
         finished = asyncio.Event()
         left = self.messages
 
@@ -97,7 +97,7 @@ class Load:
             task.cancel()
 
     def _figures(self, seconds: float) -> dict[str, float]:
-        """Seconds, messages a second, and where times were taken, their percentiles in ms."""
+        """Seconds, messages per second, and percentiles of the latency in ms where it was measured."""
         figures = {"seconds": round(seconds, 3), "rate": round(self.messages / seconds)}
         if self._delays:
             ordered = sorted(self._delays)

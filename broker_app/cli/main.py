@@ -1,4 +1,4 @@
-"""The entry of `mom`: puts the commands together and turns failures into exit codes."""
+"""The entry point of `mom`: assembles the commands and turns failures into exit codes."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer._click.exceptions import ClickException, NoArgsIsHelpError
 
 from broker_app.cli import completion
 from broker_app.cli.failures import FAILED, USAGE, Failure
@@ -26,8 +27,8 @@ app = typer.Typer(
 )
 
 _RUN, _USE, _OPERATE = "Run a broker", "Use a broker", "Operate a broker"
-_CONTROL = "Say who may do what, and how it is configured"
-#: command → panel of the help, and where it is: a module of this package, and what there
+_CONTROL = "Configure permissions, bridges, alerts and settings"
+#: command → panel of the help, and its place: a module of this package and an attribute of it
 _COMMANDS = {
     "up": (_RUN, "up.up"),
     "doctor": (_RUN, "doctor.doctor"),
@@ -66,8 +67,7 @@ _COMMANDS = {
 
 
 def _assemble(command: str) -> None:
-    """Loads the command that is asked for; all, for help and completion. To load all takes longer than most
-    commands."""
+    """Load one command, or all for help and completion. Loading all takes longer than most commands run."""
     for name in (command,) if command in _COMMANDS else _COMMANDS:
         panel, place = _COMMANDS[name]
         module, _, attribute = place.partition(".")
@@ -81,8 +81,8 @@ def _assemble(command: str) -> None:
             app.command(name, rich_help_panel=panel, **more)(found)
 
 
-def _show_version(wanted: bool) -> None:
-    if wanted:
+def _show_version(requested: bool) -> None:
+    if requested:
         from importlib import metadata
 
         print(f"mom {metadata.version('mom')}")
@@ -90,12 +90,12 @@ def _show_version(wanted: bool) -> None:
 
 
 @app.callback()
-def _everywhere(
+def _global_options(
     ctx: typer.Context,
     context: Annotated[
         str | None,
         typer.Option(
-            help="which broker: a name of `mom context ls` (MOM_CONTEXT)",
+            help="broker to use: a name of `mom context ls` (MOM_CONTEXT)",
             autocompletion=completion.context_names,
         ),
     ] = None,
@@ -104,7 +104,7 @@ def _everywhere(
         str | None, typer.Option(help="file with the token (MOM_TOKEN, MOM_TOKEN_FILE)")
     ] = None,
     ca_file: Annotated[
-        str | None, typer.Option(help="file with the authorities that TLS trusts (MOM_CA_FILE)")
+        str | None, typer.Option(help="file of certificate authorities to trust (MOM_CA_FILE)")
     ] = None,
     cert_file: Annotated[
         str | None, typer.Option(help="file with a client certificate and its key (MOM_CERT_FILE)")
@@ -115,20 +115,20 @@ def _everywhere(
             "--output", "-o", help=f"one of {', '.join(FORMATS)}", autocompletion=completion.formats
         ),
     ] = None,
-    no_header: Annotated[bool, typer.Option("--no-header", help="no line of column names")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="nothing but data and errors")] = False,
+    no_header: Annotated[bool, typer.Option("--no-header", help="do not print column names")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="print only data and errors")] = False,
     version: Annotated[
         bool, typer.Option("--version", is_eager=True, callback=_show_version, help="print the version")
     ] = False,
 ) -> None:
     if output is not None and output not in FORMATS:
-        raise Failure(USAGE, f"there is no output format {output!r}", fix=f"take one of {', '.join(FORMATS)}")
+        raise Failure(USAGE, f"there is no output format {output!r}", fix=f"use one of {', '.join(FORMATS)}")
     written = Output(output, header=not no_header, quiet=quiet)
     ctx.obj = Invocation(context, url, token_file, written, ca_file, cert_file)
 
 
-def _of_database(error: Exception) -> str:
-    """What is wrong with the configuration database, as a full disk; empty for another error."""
+def _database_error(error: Exception) -> str:
+    """The reason why the configuration database failed, such as a full disk; empty for another error."""
     django_db = sys.modules.get("django.db")
     if django_db is None or not isinstance(error, django_db.OperationalError):
         return ""
@@ -137,23 +137,40 @@ def _of_database(error: Exception) -> str:
     return trouble(error, Path(os.environ.get("MOM_DATA", "data")))
 
 
+def _usage_failure(error: ClickException) -> Failure:
+    """An error of the parser of options and arguments, in the form of our own errors."""
+    context = getattr(error, "ctx", None)
+    command = context.command_path if context is not None else "mom"
+    what = error.format_message().rstrip(".")
+    return Failure(USAGE, what[:1].lower() + what[1:], fix=f"see `{command} --help`")
+
+
 def main() -> None:
-    """Runs the command line of this process and exits."""
+    """Run the command line of this process and exit."""
     write_for_owner_alone()
     words = options_first(sys.argv[1:])
     try:
         _assemble(command_of(words) if "_MOM_COMPLETE" not in os.environ else "")
-        app(words, prog_name="mom")
+        sys.exit(app(words, prog_name="mom", standalone_mode=False) or 0)
     except Failure as failure:
         print(failure, file=sys.stderr)
         sys.exit(failure.code)
+    except NoArgsIsHelpError as error:
+        error.show(sys.stderr)
+        sys.exit(USAGE)
+    except ClickException as error:
+        print(_usage_failure(error), file=sys.stderr)
+        sys.exit(error.exit_code)
+    except typer.Abort:
+        print("mom: interrupted", file=sys.stderr)
+        sys.exit(FAILED)
     except ConfigError as error:
         print(f"mom: {error}", file=sys.stderr)
         sys.exit(USAGE)
     except Exception as error:
         if os.environ.get("MOM_DEBUG"):
             raise
-        if known := _of_database(error):
+        if known := _database_error(error):
             print(f"mom: {known}", file=sys.stderr)
             sys.exit(FAILED)
         print(f"mom: internal error: {type(error).__name__}: {error}", file=sys.stderr)

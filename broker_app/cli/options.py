@@ -1,16 +1,32 @@
-"""Options that several commands share: written once, and given to each as one dictionary."""
+"""Options that several commands share, each declared once."""
 
 from __future__ import annotations
 
 import functools
 import inspect
 from collections.abc import Callable
-from typing import Any
+from typing import Annotated, Any
+from urllib.parse import quote
+
+import typer
+
+Yes = Annotated[bool, typer.Option("--yes", help="do not ask for confirmation")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="only show what would change")]
+Reason = Annotated[str | None, typer.Option("--reason", help="reason, kept in the history and the audit log")]
+Idempotent = Annotated[bool, typer.Option("--idempotent", help="succeed if there is nothing to change")]
+
+
+def reason_header(reason: str | None) -> dict[str, str]:
+    """The request header with the reason of a change."""
+    return {} if reason is None else {"Mom-Reason": quote(reason)}
 
 
 def with_options(**options: Any) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Gives a command `options`, by name the annotation of each. It finds those that were given in its last
-    parameter, a dictionary; one that would be a word of Python ends in `_`."""
+    """Add `options` to a command: the annotation of each by its name.
+
+    The command receives those that were given in its last parameter, a dictionary. A name that is a Python
+    keyword ends in `_`.
+    """
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         *own, last = inspect.signature(command, eval_str=True).parameters.values()
@@ -20,11 +36,10 @@ def with_options(**options: Any) -> Callable[[Callable[..., None]], Callable[...
         ]
 
         @functools.wraps(command)
-        def called(**given: Any) -> None:
-            asked = {name.rstrip("_"): given.pop(name) for name in options}
-            command(
-                **given, **{last.name: {name: value for name, value in asked.items() if value is not None}}
-            )
+        def called(**arguments: Any) -> None:
+            values = {name.rstrip("_"): arguments.pop(name) for name in options}
+            given = {name: value for name, value in values.items() if value is not None}
+            command(**arguments, **{last.name: given})
 
         parameters = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in own] + shared
         called.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""Output: rows as a table for people, TSV for pipes, JSON for programs."""
+"""Output formats: tables for terminals, TSV for pipes, JSON for programs."""
 
 from __future__ import annotations
 
@@ -14,34 +14,38 @@ FORMATS = (TABLE, TSV, JSON, YAML, NDJSON, ID)
 Row = Mapping[str, Any]
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
-_SPELLED = {"\t": "\\t", "\n": "\\n", "\r": "\\r", "\\": "\\\\"}
+#: longer words may be shortened to this many characters where a table does not fit
+_LONG_WORD = 24
+#: blanks between the columns of a table
+_GAP = 2
+_ESCAPES = {"\t": "\\t", "\n": "\\n", "\r": "\\r", "\\": "\\\\"}
 
 
 class Output:
-    """Writes rows in one format. The first column is what identifies a row."""
+    """Writes rows in one format. The first column identifies a row."""
 
     def __init__(self, form: str | None = None, *, header: bool = True, quiet: bool = False) -> None:
         at_terminal = sys.stdout.isatty()
         self.form = form or (TABLE if at_terminal else TSV)
-        #: a person reads, and did not ask for details
+        #: at a terminal, where no format was requested
         self.brief = form is None and at_terminal
         self.quiet = quiet
         self._header = header
 
     def say(self, sentence: str) -> None:
-        """Talk: to stderr, and not at all with -q."""
+        """Print a message for the user to stderr, unless -q."""
         if not self.quiet:
             print(sentence, file=sys.stderr, flush=True)
 
     def warn(self, sentence: str) -> None:
-        """What is wrong, to stderr: red where a person looks, and with -q too."""
+        """Print a warning to stderr, also with -q; in red at a terminal."""
         from rich.console import Console
         from rich.text import Text
 
         Console(stderr=True, soft_wrap=True).print(Text(sentence, style="bold red"))
 
     def rows(self, columns: Sequence[str], rows: Iterable[Row], *, whole: bool = False) -> None:
-        """A list of rows. JSON shows all their members if `whole`, else the columns alone."""
+        """Print a list of rows. JSON shows all their members if `whole`, else only the columns."""
         chosen = [dict(row) if whole else {name: row.get(name) for name in columns} for row in rows]
         match self.form:
             case "json":
@@ -63,7 +67,7 @@ class Output:
                     _line("\t".join(_cell(row.get(name)) for name in columns))
 
     def row(self, columns: Sequence[str], row: Row) -> None:
-        """One row of a stream, written at once: a line of TSV without header, or a JSON object."""
+        """Print one row of a stream at once: a line of TSV without header, or a JSON object."""
         match self.form:
             case "json" | "ndjson":
                 _line(json.dumps(dict(row), ensure_ascii=False, default=str))
@@ -75,7 +79,7 @@ class Output:
                 _line("\t".join(_cell(row.get(name)) for name in columns))
 
     def facts(self, facts: Row) -> None:
-        """One thing: a line for each of its facts, or one JSON object."""
+        """Print one object: a line for each member, or JSON."""
         match self.form:
             case "json":
                 _line(json.dumps(dict(facts), indent=2, ensure_ascii=False, default=str))
@@ -94,7 +98,7 @@ class Output:
                     _line(f"{name}\t{_cell(value)}")
 
     def done(self, sentence: str, facts: Row) -> None:
-        """What came of a change: a sentence for people, the facts for everybody who asked for them."""
+        """Print the result of a change: a sentence at a terminal, the object in other formats."""
         if self.brief:
             self.say(sentence)
         else:
@@ -105,13 +109,44 @@ class Output:
         from rich.table import Table
         from rich.text import Text
 
+        console = Console()
+        widths = _fitting(columns, rows, console.width)
         table = Table(box=None, show_header=self._header, header_style="bold", pad_edge=False)
-        for name in columns:
+        for name in widths:
             number = all(isinstance(row.get(name), int | float) for row in rows) and bool(rows)
-            table.add_column(name.replace("_", " "), justify="right" if number else "left", overflow="fold")
+            table.add_column(
+                name.replace("_", " "),
+                justify="right" if number else "left",
+                width=widths[name],
+                overflow="fold" if name == columns[0] else "ellipsis",
+            )
         for row in rows:
-            table.add_row(*[Text(_cell(row.get(name))) for name in columns])
-        Console().print(table)
+            table.add_row(*[Text(_cell(row.get(name))) for name in widths])
+        console.print(table)
+        if len(widths) < len(columns):
+            hidden = ", ".join(name for name in columns if name not in widths)
+            self.say(f"hidden for lack of width: {hidden} (use a wider terminal, or -o tsv)")
+
+
+def _fitting(columns: Sequence[str], rows: Sequence[Row], width: int) -> dict[str, int]:
+    """The columns that fit without breaking a word, dropped from the end, and the width of each. Words of
+    columns other than the first may be shortened to `_LONG_WORD` characters."""
+    least, most = {}, {}
+    for name in columns:
+        cells = [name.replace("_", " "), *(_cell(row.get(name)) for row in rows)]
+        longest = max(len(word) for cell in cells for word in cell.split() or [""])
+        least[name] = longest if name == columns[0] else min(longest, _LONG_WORD)
+        most[name] = max(map(len, cells))
+    shown = list(columns)
+    while len(shown) > 1 and sum(least[name] + _GAP for name in shown) - _GAP > width:
+        shown.pop()
+    left = width - sum(least[name] + _GAP for name in shown) + _GAP
+    widths = {}
+    for name in shown:
+        more = max(0, min(most[name] - least[name], left))
+        widths[name] = least[name] + more
+        left -= more
+    return widths
 
 
 def _yaml(value: Any) -> str:
@@ -122,13 +157,13 @@ def _yaml(value: Any) -> str:
 
 
 def _cell(value: Any) -> str:
-    """One value on one line. What a message holds must not move the terminal's cursor."""
+    """One value on one line. Control characters are escaped, as they could move the terminal's cursor."""
     if value is None:
         return ""
     if isinstance(value, bool):
         return "yes" if value else "no"
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
-    return _CONTROL.sub(lambda match: _SPELLED.get(match[0], f"\\x{ord(match[0]):02x}"), text)
+    return _CONTROL.sub(lambda match: _ESCAPES.get(match[0], f"\\x{ord(match[0]):02x}"), text)
 
 
 def _line(text: str) -> None:

@@ -1,4 +1,4 @@
-"""How far something long is: one line that is drawn again at a terminal, now and then one elsewhere."""
+"""Progress of long operations: a bar at a terminal, a line every few seconds elsewhere."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ if TYPE_CHECKING:
 
     from broker_app.cli.output import Output
 
-#: what is done sooner is not shown at all
-_BEGIN_S = 0.5
-_DRAWN_S = 0.1
-#: without a terminal, which keeps every line
-_WRITTEN_S = 10.0
+#: shorter operations show nothing
+_DELAY_S = 0.5
+_REDRAW_S = 0.1
+#: seconds between lines without a terminal
+_LINE_S = 10.0
 
 
 class Progress:
-    """Of `total`, in a `with` block. `tell` may be called as often as one likes."""
+    """Progress towards `total`, in a `with` block. Calls of `update` are cheap."""
 
     def __init__(self, output: Output, what: str, total: int) -> None:
         self._output = output
@@ -28,7 +28,7 @@ class Progress:
         self._total = total
         self._bar: Bar | None = None
         self._at_terminal = sys.stderr.isatty()
-        self._next = time.monotonic() + (_BEGIN_S if self._at_terminal else _WRITTEN_S)
+        self._next = time.monotonic() + (_DELAY_S if self._at_terminal else _LINE_S)
 
     def __enter__(self) -> Self:
         return self
@@ -39,15 +39,15 @@ class Progress:
         if self._bar is not None:
             self._bar.stop()
 
-    def tell(self, done: int, note: str = "") -> None:
+    def update(self, done: int, note: str = "") -> None:
         now = time.monotonic()
         if now < self._next or self._output.quiet:
             return
         if self._at_terminal:
-            self._next = now + _DRAWN_S
+            self._next = now + _REDRAW_S
             self._draw(done, note)
         else:
-            self._next = now + _WRITTEN_S
+            self._next = now + _LINE_S
             self._output.say(f"{self._what}: {done} of {self._total}" + (f"  {note}" if note else ""))
 
     def _draw(self, done: int, note: str) -> None:

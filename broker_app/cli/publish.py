@@ -1,4 +1,4 @@
-"""`mom pub`: sends messages."""
+"""`mom pub`: publishes messages."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from broker_app.cli.templates import Template
 if TYPE_CHECKING:
     from broker_app.cli.contexts import Target
 
-_ON_THE_WAY = 1_000
+_MAX_UNCONFIRMED = 1_000
 
 
 def pub(
@@ -35,7 +35,7 @@ def pub(
     body: Annotated[
         str | None,
         typer.Argument(
-            help="the message; - is standard input, @FILE a file, @@ a leading @",
+            help="the body; - reads standard input, @FILE a file, @@ starts with an @",
             show_default="standard input",
         ),
     ] = None,
@@ -45,19 +45,19 @@ def pub(
     content_type: Annotated[
         str | None, typer.Option("-t", "--type", help="content type, like application/json")
     ] = None,
-    delay: Annotated[float | None, typer.Option(help="seconds before which it is not delivered")] = None,
+    delay: Annotated[float | None, typer.Option(help="seconds until it is delivered")] = None,
     dedup_id: Annotated[
-        str | None, typer.Option("--dedup-id", help="names repeats, which are confirmed and not stored")
+        str | None, typer.Option("--dedup-id", help="deduplication id: a repeat is confirmed and not stored")
     ] = None,
-    count: Annotated[int, typer.Option("-n", "--count", min=1, help="how many messages")] = 1,
+    count: Annotated[int, typer.Option("-n", "--count", min=1, help="number of messages")] = 1,
     rate: Annotated[
-        float | None, typer.Option(min=0.001, help="messages a second", show_default="no limit")
+        float | None, typer.Option(min=0.001, help="messages per second", show_default="no limit")
     ] = None,
-    plain: Annotated[bool, typer.Option("--plain", help="no templates: braces are sent as they are")] = False,
+    plain: Annotated[bool, typer.Option("--plain", help="do not evaluate templates")] = False,
 ) -> None:
-    """Send messages, and return when they are on the disk.
+    """Publish messages, and return when the broker has confirmed them.
 
-    Body and headers may hold {{n}} (the number of the message, from 1), {{uuid}} and {{now}}.
+    Body and headers may contain {{n}} (the number of the message, from 1), {{uuid}} and {{now}}.
     """
     import asyncio
 
@@ -86,8 +86,8 @@ async def _send(
     say: Callable[[str], None],
     progress: Progress,
 ) -> None:
-    """Sends at `rate` a second, with a bounded number of messages on their way; returns when all are safe.
-    When one is refused no more are sent, and `say` hears how many are safe."""
+    """Send `rate` messages per second, with a limited number unconfirmed; return when all are confirmed.
+    Stops at the first refusal, and passes the number of confirmed messages to `say`."""
     import asyncio
     from collections import deque
 
@@ -95,40 +95,42 @@ async def _send(
     from mom_client import ClientError
 
     async with wire.connect(target) as client:
-        on_the_way: deque[asyncio.Future[None]] = deque()
-        safe = 0
+        unconfirmed: deque[asyncio.Future[None]] = deque()
+        confirmed = 0
         began = time.monotonic()
         try:
             for n in range(1, count + 1):
                 if rate is not None:
                     await asyncio.sleep(began + (n - 1) / rate - time.monotonic())
                 filled = {name: value.fill(n).decode() for name, value in headers.items()}
-                on_the_way.append(client.send_nowait(to, text.fill(n), headers=filled))
-                while len(on_the_way) >= _ON_THE_WAY or (on_the_way and on_the_way[0].done()):
-                    await on_the_way.popleft()
-                    safe += 1
-                progress.tell(safe)
-            while on_the_way:
-                await on_the_way.popleft()
-                safe += 1
+                unconfirmed.append(client.send_nowait(to, text.fill(n), headers=filled))
+                while len(unconfirmed) >= _MAX_UNCONFIRMED or (unconfirmed and unconfirmed[0].done()):
+                    await unconfirmed.popleft()
+                    confirmed += 1
+                progress.update(confirmed)
+            while unconfirmed:
+                await unconfirmed.popleft()
+                confirmed += 1
         except ClientError:
-            answers = await asyncio.gather(*on_the_way, return_exceptions=True)
-            safe += sum(answer is None for answer in answers)
+            answers = await asyncio.gather(*unconfirmed, return_exceptions=True)
+            confirmed += sum(answer is None for answer in answers)
             if count > 1:
-                say(f"{safe} of {count} messages to {to}")
+                say(f"{confirmed} of {count} messages to {to}")
             raise
 
 
 def _content(body: str | None) -> bytes:
     if body is None and sys.stdin.isatty():
-        raise Failure(USAGE, "there is no message", fix="write it behind the queue; - reads what you type")
+        raise Failure(
+            USAGE, "there is no body", fix="give the body after the queue; - reads it from the terminal"
+        )
     if body is None:
         piped = sys.stdin.buffer.read()
         if not piped:
             raise Failure(
                 USAGE,
                 "standard input is empty: there is no message",
-                fix="write '' behind the queue for an empty one",
+                fix="give '' after the queue for an empty body",
             )
         return piped
     if body == "-":
@@ -139,12 +141,17 @@ def _content(body: str | None) -> bytes:
         try:
             return Path(body[1:]).read_bytes()
         except OSError as error:
-            raise Failure(FAILED, f"the body cannot be read: {error.strerror}", where=body[1:]) from error
+            raise Failure(
+                FAILED,
+                f"the body cannot be read: {error.strerror}",
+                where=body[1:],
+                fix="check the path and its permissions",
+            ) from error
     return body.encode(errors="surrogateescape")
 
 
 def _pair(header: str) -> tuple[str, str]:
     name, equals, value = header.partition("=")
     if not (name and equals):
-        raise Failure(USAGE, f"{header!r} is no header", fix="write it as name=value")
+        raise Failure(USAGE, f"{header!r} is not a header", fix="write it as name=value")
     return name, value

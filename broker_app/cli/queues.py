@@ -7,9 +7,10 @@ from typing import Annotated, Any
 import typer
 
 from broker_app.cli import completion, destination_settings, explain, invocation
+from broker_app.cli.options import DryRun, Idempotent, Yes
 from broker_app.cli.prompts import confirm
 
-app = typer.Typer(no_args_is_help=True, help="List, show, configure, pause, empty and remove queues.")
+app = typer.Typer(no_args_is_help=True, help="List, show, configure, pause, purge and remove queues.")
 
 app.command("why")(explain.why)
 
@@ -34,17 +35,21 @@ _Queue = Annotated[str, typer.Argument(help="name of the queue", autocompletion=
 @app.command("ls")
 def list_queues(
     ctx: typer.Context,
-    part: Annotated[str | None, typer.Option("--name", help="only those with this in their name")] = None,
-    sort: Annotated[str | None, typer.Option(help="members to sort by, such as -depth,name")] = None,
+    part: Annotated[
+        str | None, typer.Option("--name", help="only queues with this text in their name")
+    ] = None,
+    sort: Annotated[
+        str | None, typer.Option(help="columns to sort by, - for descending: -depth,name")
+    ] = None,
 ) -> None:
-    """List the queues and what is in them."""
+    """List queues with their counters."""
     given = invocation.of(ctx)
     given.output.rows(_COLUMNS, given.rest().pages("/queues", q=part, sort=sort), whole=True)
 
 
 @app.command()
 def show(ctx: typer.Context, queue: _Queue) -> None:
-    """Show a queue: its numbers, its consumers, and what holds for it. Of a pattern, what it says."""
+    """Show counters, consumers and effective settings of a queue, or the settings of a pattern."""
     given = invocation.of(ctx)
     rest = given.rest()
     facts = rest.get(destination_settings.path_of("queue", queue))
@@ -61,15 +66,15 @@ def create(
     ctx: typer.Context,
     queue: _Queue,
     settings: destination_settings.Assignments = None,
-    idempotent: destination_settings.Idempotent = False,
+    idempotent: Idempotent = False,
 ) -> None:
-    """Declare a queue, with settings. It then stays, also empty; a pattern (orders.>) covers many."""
+    """Declare a queue with settings; it then exists even when empty. A pattern (orders.>) matches many."""
     destination_settings.create(invocation.of(ctx), "queue", queue, settings, idempotent=idempotent)
 
 
 @app.command("set")
 def change(ctx: typer.Context, queue: _Queue, settings: destination_settings.Assignments = None) -> None:
-    """Change settings of a queue or of all that a pattern covers."""
+    """Change settings of a queue, or of all queues that a pattern matches."""
     destination_settings.change(invocation.of(ctx), "queue", queue, destination_settings.values_of(settings))
 
 
@@ -79,13 +84,13 @@ def pause(
     queue: _Queue,
     who: Annotated[str, typer.Argument(help="producers, consumers or all")] = "all",
 ) -> None:
-    """Refuse what producers send, hand consumers nothing, or both."""
+    """Refuse messages of producers, stop deliveries to consumers, or both."""
     destination_settings.change(invocation.of(ctx), "queue", queue, {"paused": who.lower()})
 
 
 @app.command()
 def resume(ctx: typer.Context, queue: _Queue) -> None:
-    """End a pause."""
+    """Resume a paused queue."""
     destination_settings.resume(invocation.of(ctx), "queue", queue)
 
 
@@ -93,12 +98,12 @@ def resume(ctx: typer.Context, queue: _Queue) -> None:
 def remove(
     ctx: typer.Context,
     queue: _Queue,
-    force: Annotated[bool, typer.Option("--force", help="also when messages are in it, which go")] = False,
-    yes: destination_settings.Yes = False,
-    dry_run: destination_settings.DryRun = False,
-    idempotent: destination_settings.Idempotent = False,
+    force: Annotated[bool, typer.Option("--force", help="also if it has messages; they are deleted")] = False,
+    yes: Yes = False,
+    dry_run: DryRun = False,
+    idempotent: Idempotent = False,
 ) -> None:
-    """Remove a queue that has no consumers, and what was said about it."""
+    """Remove a queue without consumers, and its settings."""
     destination_settings.remove(
         invocation.of(ctx), "queue", queue, yes=yes, dry_run=dry_run, idempotent=idempotent, force=force
     )
@@ -108,10 +113,10 @@ def remove(
 def purge(
     ctx: typer.Context,
     queue: _Queue,
-    yes: destination_settings.Yes = False,
-    dry_run: destination_settings.DryRun = False,
+    yes: Yes = False,
+    dry_run: DryRun = False,
 ) -> None:
-    """Remove all messages that wait in a queue. Those that are handed out stay."""
+    """Delete all waiting messages of a queue. Unsettled messages stay."""
     from broker_app.cli.rest import queue_path
 
     given = invocation.of(ctx)

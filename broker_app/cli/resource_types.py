@@ -1,4 +1,4 @@
-"""What can be configured by commands: rules, users, groups, brokers, bridges, alerts; with their fields."""
+"""Resource types of the command line: rules, users, groups, brokers, bridges, alert rules."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ _TRUTHS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "
 
 
 class Field(NamedTuple):
-    """`about` says what it is; `read` makes what the broker takes of the text behind the equals sign."""
+    """`about` describes the field; `read` converts the text after the equals sign to a JSON value."""
 
     about: str
     read: Callable[[str], Any] = str
 
 
-class Kind(NamedTuple):
+class ResourceType(NamedTuple):
     """A kind as the command line shows it: `path` of the API, the columns of its list, its fields, and the
     words by which one is made."""
 
-    one: str
+    noun: str
     path: str
     columns: tuple[str, ...]
     fields: Mapping[str, Field]
@@ -42,15 +42,19 @@ def _names(text: str) -> list[str]:
 
 
 def _secret(text: str) -> str:
-    """What a file holds; a secret among the words of a command is seen by everybody on its machine."""
+    """Read a secret from a file: arguments of a command can be seen by all users of the machine."""
     if not text.startswith("@"):
         raise Failure(
-            USAGE, "a password is not written on the command line", fix="password=@FILE, or @- for input"
+            USAGE,
+            "a password cannot be given on the command line",
+            fix="write password=@FILE, or password=@- for standard input",
         )
     try:
         found = sys.stdin.read() if text == "@-" else Path(text[1:]).read_text(encoding="utf-8")
     except OSError as error:
-        raise Failure(USAGE, f"cannot read {text[1:]}: {error.strerror}") from error
+        raise Failure(
+            USAGE, f"cannot read {text[1:]}: {error.strerror}", fix="name a file that you may read"
+        ) from error
     return found.rstrip("\r\n")
 
 
@@ -61,51 +65,51 @@ def _object(text: str) -> Any:
     return found
 
 
-RULES = Kind(
+RULES = ResourceType(
     "rule",
     "/rules",
     ("name", "position", "effect", "conditions", "users", "groups", "origin"),
     {
         "conditions": Field("what has to hold, such as (/event/queue == orders) && (/event/method == POST)"),
         "effect": Field("allow, or deny"),
-        "users": Field("for these alone", _names),
-        "groups": Field("for members of these alone", _names),
-        "position": Field("its place among the rules; the first that matches decides", int),
-        "comment": Field("for people"),
+        "users": Field("only these users", _names),
+        "groups": Field("only members of these groups", _names),
+        "position": Field("position in the order of rules; the first that matches decides", int),
+        "comment": Field("free text"),
     },
-    "List, show, make, change and remove authorization rules. The first that matches decides.",
+    "List, show, create, change and remove authorization rules. The first that matches decides.",
     "john-sends conditions='(/event/queue == orders) && (/event/method == POST)' users=john",
 )
-USERS = Kind(
+USERS = ResourceType(
     "user",
     "/users",
     ("name", "administrator", "active", "groups", "email"),
     {
-        "password": Field("@FILE in which it is, or @- for input", _secret),
-        "groups": Field("of which it is a member", _names),
+        "password": Field("@FILE that contains it, or @- for standard input", _secret),
+        "groups": Field("groups of the user", _names),
         "administrator": Field("yes: may do everything", _truth),
         "active": Field("no: may not log in", _truth),
-        "email": Field("for people"),
+        "email": Field("free text"),
     },
-    "List, show, make, change and remove users. Passwords come from files: password=@FILE.",
+    "List, show, create, change and remove users. Passwords are read from files: password=@FILE.",
     "john groups=ops,shop password=@john.password",
 )
-GROUPS = Kind("group", "/groups", ("name",), {}, "List, make and remove groups of users.", "ops")
-BROKERS = Kind(
+GROUPS = ResourceType("group", "/groups", ("name",), {}, "List, create and remove groups of users.", "ops")
+BROKERS = ResourceType(
     "broker",
     "/brokers",
     ("name", "environment", "colour", "endpoints", "settings", "comment"),
     {
-        "environment": Field("such as production, where removing asks for the name"),
-        "colour": Field("around its name in the console: green, blue, violet, amber or red"),
-        "endpoints": Field("addresses at which clients reach it", _names),
-        "settings": Field("a JSON object of settings that hold while it runs", _object),
-        "comment": Field("for people"),
+        "environment": Field("such as production, where deletions ask for the name"),
+        "colour": Field("colour of its name in the console: green, blue, violet, amber or red"),
+        "endpoints": Field("addresses for clients", _names),
+        "settings": Field("JSON object of settings that can change while it runs", _object),
+        "comment": Field("free text"),
     },
-    "List, show, make, change and remove brokers, and settings that hold while they run.",
+    "List, show, create, change and remove brokers, and settings that can change while they run.",
     "mom environment=production settings='{\"credit\": 50}'",
 )
-BRIDGES = Kind(
+BRIDGES = ResourceType(
     "bridge",
     "/bridges",
     (
@@ -122,28 +126,28 @@ BRIDGES = Kind(
         "error",
     ),
     {
-        "hostname": Field("where the remote broker is"),
-        "port": Field("at which it listens; left out, that of the protocol", int),
+        "hostname": Field("host name of the remote broker"),
+        "port": Field("port of the remote broker; default: that of the protocol", int),
         "protocol": Field(f"one of {', '.join(PROTOCOLS)}"),
         "path": Field("of the WebSocket, for ws and wss"),
-        "host": Field("virtual host there; / is the usual one"),
-        "user": Field("by which the bridge logs in there"),
-        "password": Field("@FILE in which it is, or @- for input", _secret),
-        "ca_file": Field("file of authorities that may have signed the certificate there"),
+        "host": Field("virtual host there, usually /"),
+        "user": Field("user of the bridge at the remote broker"),
+        "password": Field("@FILE that contains it, or @- for standard input", _secret),
+        "ca_file": Field("file of certificate authorities to trust"),
         "desired": Field(f"one of {', '.join(DESIRED)}; see `mom bridge pause`"),
-        "paused_queues": Field("remote queues that are paused alone", _names),
-        "retry_s": Field("seconds between two tries to connect", float),
-        "idle_s": Field("seconds without a message after which it sleeps", float),
-        "scan_s": Field("seconds between two looks for what was missed", float),
-        "stalled_s": Field("seconds without an answer, while messages wait, until it connects anew", float),
-        "window": Field("messages of a queue that may be on their way unanswered", int),
+        "paused_queues": Field("remote queues whose flows are paused", _names),
+        "retry_s": Field("seconds between attempts to connect", float),
+        "idle_s": Field("seconds without a message until it disconnects", float),
+        "scan_s": Field("seconds between scans for missed messages", float),
+        "stalled_s": Field("seconds without an answer, while messages wait, until it reconnects", float),
+        "window": Field("maximum unanswered messages of a queue", int),
         "park_after": Field("refusals after which a message becomes a dead letter; 0: never", int),
-        "comment": Field("for people"),
+        "comment": Field("free text"),
     },
-    "Show and control bridges: connections that take messages of store-and-forward queues to other brokers.",
+    "Configure, show and control bridges, which forward store-and-forward queues to other brokers.",
     "dc-west hostname=west.example.org protocol=stomps user=east password=@west.password",
 )
-ALERT_RULES = Kind(
+ALERT_RULES = ResourceType(
     "alert rule",
     "/alerts/rules",
     ("name", "condition", "threshold", "for_s", "severity", "pattern", "enabled", "notify", "origin"),
@@ -151,14 +155,14 @@ ALERT_RULES = Kind(
         "condition": Field(
             "oldest, dead-letters, no-consumer, bridge-stalled, store, flapping, configuration"
         ),
-        "threshold": Field("from where on, in the unit of the condition", float),
-        "for_s": Field("seconds for which it has to hold", float),
+        "threshold": Field("value from which the alert fires, in the unit of the condition", float),
+        "for_s": Field("seconds the condition must hold before the alert fires", float),
         "severity": Field("warning, or critical"),
-        "pattern": Field("of the queues, bridges or clients it is about, such as /queue/orders.>"),
-        "enabled": Field("no: it looks for nothing", _truth),
-        "notify": Field("whom it is told to: queue:NAME, https://…, mailto:ADDRESS", _names),
-        "comment": Field("for people"),
+        "pattern": Field("pattern of the queues, bridges or clients, such as /queue/orders.>"),
+        "enabled": Field("no: the rule is not evaluated", _truth),
+        "notify": Field("where alerts are sent: queue:NAME, https://…, mailto:ADDRESS", _names),
+        "comment": Field("free text"),
     },
-    "What is said of alert rules. Those that hold from the start are listed once something is said of them.",
+    "Configure alert rules. The built-in rules are listed once they have been changed.",
     "oldest threshold=600 notify=queue:ops,mailto:ops@example.org",
 )

@@ -1,4 +1,4 @@
-"""The REST client of the command line: standard library only, because it must load in no time."""
+"""The REST client of the command line. Uses only the standard library, which loads fast."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _CHUNK = 64 * 1024
 
 
 class Rest:
-    """Requests to one broker. Every refusal becomes a Failure."""
+    """Requests to one broker. Every problem in a reply is raised as a Failure."""
 
     def __init__(self, target: Target, timeout_s: float = 30.0) -> None:
         self._target = target
@@ -41,7 +41,7 @@ class Rest:
         query: dict[str, Any] | None = None,
         wait_s: float = 0.0,
     ) -> Any:
-        """The decoded reply, None when it is empty. `wait_s` is how long the broker may take on purpose."""
+        """Return the decoded reply, None when it is empty. `wait_s` is added to the timeout."""
         data = json.dumps(body).encode() if body is not None else None
         with self._open(method, path, data, "application/json", query or {}, wait_s) as reply:
             content = reply.read()
@@ -56,7 +56,7 @@ class Rest:
         *,
         query: dict[str, Any] | None = None,
     ) -> tuple[Any, str]:
-        """The decoded reply and its ETag, for what has versions; `headers` are conditions on them."""
+        """Return the decoded reply and its ETag. `headers` can be conditions such as If-Match."""
         data = json.dumps(body).encode() if body is not None else None
         with self._open(method, path, data, "application/json", query or {}, 0.0, headers) as reply:
             content = reply.read()
@@ -71,20 +71,20 @@ class Rest:
         *,
         query: dict[str, Any] | None = None,
     ) -> tuple[Any, str]:
-        """The decoded reply to a POST of what is written already, and its ETag."""
+        """Return the decoded reply to a POST of encoded content, and its ETag."""
         with self._open("POST", path, content, content_type, query or {}, 0.0, headers) as reply:
             return json.loads(reply.read()), reply.headers.get("etag", "")
 
     def download(
         self, path: str, into: BinaryIO, accept: str = "*/*", *, query: dict[str, Any] | None = None
     ) -> None:
-        """Write the bytes of a reply, of a media type, to a file."""
+        """Write the body of a reply to a file."""
         with self._open("GET", path, None, "", query or {}, 0.0, {"accept": accept}) as reply:
             while chunk := reply.read(_CHUNK):
                 into.write(chunk)
 
     def upload(self, path: str, file: BinaryIO, content_type: str) -> Any:
-        """The decoded reply to a POST of the bytes of a file, however many they are."""
+        """Return the decoded reply to a POST of a file of any size."""
         with self._open("POST", path, iter(lambda: file.read(_CHUNK), b""), content_type, {}, 0.0) as reply:
             return json.loads(reply.read())
 
@@ -117,7 +117,7 @@ class Rest:
             raise unreachable(self._target.url, *_reason(error)) from None
 
     def pages(self, path: str, limit: int | None = None, **query: Any) -> Iterator[dict[str, Any]]:
-        """The items of a list, page by page, up to `limit`."""
+        """Yield the items of a list, page by page, up to `limit`."""
         left = limit
         after = None
         while left is None or left > 0:
@@ -139,12 +139,12 @@ class Rest:
 
 
 def queue_path(name: str, *rest: str) -> str:
-    """The address of a queue, or of something of it."""
+    """The path of a queue, or of a resource below it."""
     return "/".join(["/queues", quote(queue_name(name), safe="/"), *rest])
 
 
 def destination_path(address: str, *rest: str) -> str:
-    """The address of what belongs to a queue or a topic, given as STOMP writes it."""
+    """The path of a resource of the queue or topic with a STOMP `address`."""
     if not address.startswith("/topic/"):
         return queue_path(address, *rest)
     return "/".join(["/topics", quote(address.removeprefix("/topic/"), safe="/"), *rest])
@@ -161,7 +161,7 @@ def _refusal(error: urllib.error.HTTPError, address: str) -> Failure:
 
 
 def _reason(error: Exception) -> tuple[str, str]:
-    """Why nobody answers, and how to fix it where that is known."""
+    """The reason why the broker does not answer, and the fix where it is known."""
     reason = getattr(error, "reason", error)
     if isinstance(reason, ssl.SSLCertVerificationError):
         why = f"its certificate is not trusted: {reason.verify_message}"

@@ -1,4 +1,4 @@
-"""`mom sub`: receives messages as they come."""
+"""`mom sub`: receives messages as they arrive."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ _COLUMNS = ("id", "destination", "attempt", "body")
 
 
 class Ack(StrEnum):
-    """When messages are settled: when they are handed out, or each after it was shown."""
+    """The time of settling: on delivery, or for each message after it was shown."""
 
     auto = "auto"
     each = "each"
 
 
-class _Wish(TypedDict):
+class _SubscribeOptions(TypedDict):
     """Options of the subscription."""
 
     credit: int
@@ -54,31 +54,31 @@ def sub(
     ],
     ack: Annotated[
         Ack,
-        typer.Option(
-            help="auto: settled when handed out; each: when it was shown, or its command ended well"
-        ),
+        typer.Option(help="auto: settle on delivery; each: after it was shown, or its command succeeded"),
     ] = Ack.each,
     execute: Annotated[
         str | None,
         typer.Option(
-            "--exec", metavar="COMMAND", help="run for each message: {} is its body, which is also its input"
+            "--exec",
+            metavar="COMMAND",
+            help="run for each message; {} is the body, which is also standard input",
         ),
     ] = None,
-    credit: Annotated[int, typer.Option(min=1, help="unsettled messages at most")] = 10,
+    credit: Annotated[int, typer.Option(min=1, help="maximum unsettled messages")] = 10,
     selector: Annotated[
         str | None,
         typer.Option(
-            help="take only what this is true of: \"colour = 'red' AND size > 3\"", show_default="everything"
+            help="receive only matching messages: \"colour = 'red' AND size > 3\"", show_default="everything"
         ),
     ] = None,
     exclusive: Annotated[
-        bool, typer.Option("--exclusive", help="be the only consumer that is served, or stand by")
+        bool, typer.Option("--exclusive", help="be the only active consumer, or stand by")
     ] = False,
     durable: Annotated[
         str | None,
         typer.Option(
             metavar="NAME",
-            help="keep a topic's messages under this name while nobody is there",
+            help="durable subscription of this name: a topic's messages are kept while disconnected",
             show_default="no",
         ),
     ] = None,
@@ -86,7 +86,7 @@ def sub(
         str | None,
         typer.Option(
             metavar="NAME",
-            help="divide a topic's messages among all who share this name; with --durable: true",
+            help="shared subscription of this name: consumers divide the messages; with --durable: true",
             show_default="no",
         ),
     ] = None,
@@ -95,19 +95,20 @@ def sub(
         typer.Option(
             "--from",
             metavar="WHERE",
-            help="begin in a topic's history: first, last, now, seq:<number> or time:<ms or RFC 3339>",
+            help="start in a topic's history: first, last, now, seq:<number> or time:<ms or RFC 3339>",
             show_default="now",
         ),
     ] = None,
     count: Annotated[
-        int | None, typer.Option("-n", "--count", min=1, help="end after so many", show_default="never")
+        int | None,
+        typer.Option("-n", "--count", min=1, help="end after this many messages", show_default="never"),
     ] = None,
     raw: Annotated[
-        bool, typer.Option("--raw", help="the bodies alone, byte for byte, each on a line")
+        bool, typer.Option("--raw", help="print only the bodies, unchanged, one per line")
     ] = False,
 ) -> None:
-    """Receive messages until Ctrl-C. With --exec, a command that fails gives its message back, and the exit
-    code is 1 at the end."""
+    """Receive messages until Ctrl-C. With --exec, the message of a failed command is returned, and the exit
+    code is 1."""
     import asyncio
 
     given = invocation.of(ctx)
@@ -132,7 +133,7 @@ def sub(
             given.output.row(_COLUMNS, _row(message))
         return True
 
-    wish: _Wish = {
+    options: _SubscribeOptions = {
         "credit": credit,
         "selector": selector,
         "exclusive": exclusive,
@@ -140,10 +141,12 @@ def sub(
         "shared": share or False,
         "start": start,
     }
-    listening = partial(given.output.say, f"listening to {where}; Ctrl-C ends")
-    asyncio.run(_receive(given.target(), where, ack, wish, count, listening, take))
+    listening = partial(given.output.say, f"listening to {where}; Ctrl-C to stop")
+    asyncio.run(_receive(given.target(), where, ack, options, count, listening, take))
     if failed:
-        raise Failure(FAILED, f"the command failed for {failed} of {count} messages")
+        raise Failure(
+            FAILED, f"the command failed for {failed} of {count} messages", fix="see the messages above"
+        )
 
 
 def _command(text: str | None) -> list[str]:
@@ -152,9 +155,11 @@ def _command(text: str | None) -> list[str]:
     try:
         words = shlex.split(text)
     except ValueError as error:
-        raise Failure(USAGE, f"--exec cannot be read: {error}") from error
+        raise Failure(
+            USAGE, f"--exec cannot be parsed: {error}", fix="quote it like a shell command"
+        ) from error
     if not words:
-        raise Failure(USAGE, "--exec names no command")
+        raise Failure(USAGE, "--exec is empty", fix="give a command, such as --exec 'process {}'")
     return words
 
 
@@ -162,22 +167,22 @@ async def _receive(
     target: Target,
     where: str,
     ack: Ack,
-    wish: _Wish,
+    options: _SubscribeOptions,
     count: int | None,
     listening: Callable[[], None],
     take: Callable[[Message], Awaitable[bool]],
 ) -> None:
-    """Calls `listening` once subscribed, and hands messages to `take`; one that it does not manage (False) is
-    given back."""
+    """Call `listening` once subscribed, and `take` with each message; if it returns False, the message is
+    returned to its queue."""
     from broker_app.cli import wire
 
-    if count is not None and (where.startswith("/queue/") or wish["durable"] is not None):
+    if count is not None and (where.startswith("/queue/") or options["durable"] is not None):
         async with wire.connect(target) as client:
-            await _receive_exactly(client, where, ack, wish, count, listening, take)
+            await _receive_exactly(client, where, ack, options, count, listening, take)
         return
     mode: AckMode = "auto" if ack is Ack.auto else "client-individual"
     left = count
-    async with wire.connect(target) as client, client.subscribe(where, ack=mode, **wish) as messages:
+    async with wire.connect(target) as client, client.subscribe(where, ack=mode, **options) as messages:
         listening()
         async for message in messages:
             done = await take(message)
@@ -193,20 +198,20 @@ async def _receive_exactly(
     client: Client,
     where: str,
     ack: Ack,
-    wish: _Wish,
+    options: _SubscribeOptions,
     count: int,
     listening: Callable[[], None],
     take: Callable[[Message], Awaitable[bool]],
 ) -> None:
-    """Receives `count` messages, and has no other handed out: it would be given back, and that is an attempt.
+    """Receive exactly `count` messages. One more would be returned, which counts as a delivery attempt.
 
-    The broker hands out as many as were settled and the credit, and so the last ones, as many as the credit,
-    are settled when all are here.
+    The broker delivers as many as were settled plus the credit. So the last ones, as many as the credit, are
+    settled only after all have arrived.
     """
     import asyncio
 
-    credit = wish["credit"] if wish["credit"] < count else 1
-    limited: _Wish = {**wish, "credit": credit}
+    credit = options["credit"] if options["credit"] < count else 1
+    limited: _SubscribeOptions = {**options, "credit": credit}
     held: list[tuple[Message, bool]] = []
     async with contextlib.AsyncExitStack() as subscribed:
         subscription = client.subscribe(where, ack="client-individual", **limited)
@@ -220,7 +225,7 @@ async def _receive_exactly(
             else:
                 held.append((message, done))
             if number == count:
-                # What begins together leaves in one write: nothing is handed out in between.
+                # Started together they are sent in one write: nothing is delivered in between.
                 await asyncio.gather(*(_settle(*one) for one in held), subscribed.aclose())
             if ack is Ack.auto:
                 await take(message)
@@ -231,7 +236,7 @@ async def _settle(message: Message, done: bool) -> None:
 
 
 async def _run(command: list[str], message: Message) -> int:
-    """Runs the command with the body as its input, and in the place of {}. Its exit code."""
+    """Run the command with the body as its input and in place of {}. Return its exit code."""
     import asyncio
 
     body = message.body.decode(errors="surrogateescape").replace("\0", "")
@@ -239,7 +244,9 @@ async def _run(command: list[str], message: Message) -> int:
     try:
         process = await asyncio.create_subprocess_exec(*words, stdin=asyncio.subprocess.PIPE)
     except OSError as error:
-        raise Failure(FAILED, f"--exec: {error.strerror}", where=words[0]) from error
+        raise Failure(
+            FAILED, f"--exec: {error.strerror}", where=words[0], fix="name an executable program"
+        ) from error
     await process.communicate(message.body)
     return process.returncode or 0
 

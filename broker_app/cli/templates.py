@@ -1,4 +1,4 @@
-"""Templates in what `mom pub` sends: {{n}}, {{uuid}} and {{now}}, new for each message."""
+"""Templates in messages of `mom pub`: {{n}}, {{uuid}} and {{now}}, evaluated for each message."""
 
 from __future__ import annotations
 
@@ -8,30 +8,30 @@ from datetime import UTC, datetime
 
 from broker_app.cli.failures import USAGE, Failure
 
-_PLACE = re.compile(rb"\{\{\s*([A-Za-z_]+)\s*\}\}")
+_TEMPLATE = re.compile(rb"\{\{\s*([A-Za-z_]+)\s*\}\}")
 _NAMES = (b"n", b"uuid", b"now")
 
 
 class Template:
-    """Bytes with places to fill in, `plain` ones without. Raises Failure for a place of an unknown name."""
+    """Bytes with templates in them; none are evaluated if `plain`. Raises Failure for an unknown name."""
 
     def __init__(self, text: bytes, *, plain: bool = False) -> None:
         self._text = text
-        names = set() if plain else set(_PLACE.findall(text))
+        names = set() if plain else set(_TEMPLATE.findall(text))
         self._fixed = not names
-        strange = sorted(names - set(_NAMES))
-        if strange:
+        unknown = sorted(names - set(_NAMES))
+        if unknown:
             raise Failure(
                 USAGE,
-                f"there is no template {{{{{strange[0].decode()}}}}}",
+                f"there is no template {{{{{unknown[0].decode()}}}}}",
                 fix="the templates are {{n}}, {{uuid}} and {{now}}; --plain sends braces as they are",
             )
 
     def fill(self, n: int) -> bytes:
-        """The text of the `n`-th message, counted from 1."""
+        """The text of message `n`, starting at 1."""
         if self._fixed:
             return self._text
-        return _PLACE.sub(lambda match: _value(match[1], n), self._text)
+        return _TEMPLATE.sub(lambda match: _value(match[1], n), self._text)
 
 
 def _value(name: bytes, n: int) -> bytes:

@@ -1,16 +1,19 @@
-"""`mom token`: tokens, made where the broker's data is, or over REST where a broker is named."""
+"""`mom token`: tokens, managed in the broker's database, or over REST where a broker is named."""
 
 from __future__ import annotations
 
 import getpass
 import os
+import socket
 import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
+from urllib.parse import urlsplit
 
 import typer
 
+from broker_app import config
 from broker_app.cli import invocation
 from broker_app.cli.failures import CONFLICT, NOT_FOUND, REFUSED, USAGE, Failure
 
@@ -22,22 +25,22 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="Make, list and revoke tokens: on the machine of the broker, or with --url or --context of another.",
+    help="Create, list and revoke tokens of the local broker, or of another with --url or --context.",
 )
 
-#: a running broker looks for changes by other processes once a second
-_NOTICED_S = 1.5
+#: a running broker reads changes by other processes once a second
+_APPLIED_S = 1.5
 
-#: whose tokens are made where nobody is said
+#: default owner of new tokens
 _ADMIN = "admin"
 _COLUMNS = ("name", "user", "prefix", "created", "expires", "last_used", "grants")
 
 _Data = Annotated[Path, typer.Option(envvar="MOM_DATA", help="data directory of the broker")]
-_Name = Annotated[str, typer.Argument(help="name of the token, to recognize it by")]
+_Name = Annotated[str, typer.Argument(help="name of the token")]
 _User = Annotated[
     str | None,
     typer.Option(
-        help="whose token it is; it lends this user's rights",
+        help="owner of the token, which grants this user's rights",
         show_default="admin; your own with --url or --context",
     ),
 ]
@@ -46,7 +49,7 @@ _Grants = Annotated[
     typer.Option(
         "--grant",
         metavar="RIGHTS@DESTINATIONS",
-        help="some of the rights alone, such as send,browse@/queue/orders.>; as often as needed",
+        help="restrict the rights, such as send,browse@/queue/orders.>; may be repeated",
     ),
 ]
 
@@ -62,40 +65,40 @@ def create(
     grant: _Grants = None,
     data: _Data = Path("data"),
 ) -> None:
-    """Make a token and print it, this once. A running broker knows it when the command ends."""
+    """Create a token and print it, only this once. A running broker accepts it when the command returns."""
     given = invocation.of(ctx)
     expires = datetime.now(UTC) + timedelta(days=days) if days is not None else None
     grants = [_grant(text) for text in grant] if grant else None
-    if _is_elsewhere(given):
-        wish = {"name": name, "user": user, "grants": grants, "expires": expires and expires.isoformat()}
-        said = {member: value for member, value in wish.items() if value is not None}
+    if _is_remote(given):
+        request = {"name": name, "user": user, "grants": grants, "expires": expires and expires.isoformat()}
+        said = {member: value for member, value in request.items() if value is not None}
         _show(given, given.rest().call("POST", "/tokens", said)["token"])
         return
-    _open(data)
+    _set_up_django(data)
     from django.core.exceptions import ValidationError
 
     from broker_app.web import actions
 
     try:
-        new = actions.create_token(_by(), _user(user or _ADMIN), name, expires, grants)
+        new = actions.create_token(_actor(), _user(user or _ADMIN), name, expires, grants)
     except actions.Conflict as conflict:
         raise Failure(
-            CONFLICT, str(conflict), fix="take another name, or revoke that one first"
+            CONFLICT, str(conflict), fix="choose another name, or revoke that one first"
         ) from conflict
     except ValidationError as error:
-        raise Failure(USAGE, " ".join(error.messages)) from error
-    time.sleep(_NOTICED_S)
+        raise Failure(USAGE, " ".join(error.messages), fix="see `mom token create --help`") from error
+    _wait_applied(data)
     _show(given, new.secret)
 
 
 @app.command("ls")
 def list_tokens(ctx: typer.Context, data: _Data = Path("data")) -> None:
-    """List all tokens, without their secrets; elsewhere all that you may see."""
+    """List tokens without their secrets; of a remote broker those that you may see."""
     given = invocation.of(ctx)
-    if _is_elsewhere(given):
-        given.output.rows(_COLUMNS, _seen(given), whole=True)
+    if _is_remote(given):
+        given.output.rows(_COLUMNS, _visible_tokens(given), whole=True)
         return
-    _open(data)
+    _set_up_django(data)
     from broker_app.models import Token
 
     rows = [
@@ -115,36 +118,57 @@ def list_tokens(ctx: typer.Context, data: _Data = Path("data")) -> None:
 
 @app.command()
 def revoke(ctx: typer.Context, name: _Name, user: _User = None, data: _Data = Path("data")) -> None:
-    """End a token. A running broker refuses it when the command ends."""
+    """Revoke a token. A running broker refuses it when the command returns."""
     given = invocation.of(ctx)
-    if _is_elsewhere(given):
-        found = [row for row in _seen(given) if row["name"] == name and user in (None, row["user"])]
+    if _is_remote(given):
+        found = [row for row in _visible_tokens(given) if row["name"] == name and user in (None, row["user"])]
         if len(found) != 1:
             what = f"there is no token {name!r}" if not found else f"several users have a token {name!r}"
-            raise Failure(NOT_FOUND, what, fix="`mom token ls` lists them; --user says whose it is")
+            raise Failure(NOT_FOUND, what, fix="`mom token ls` lists them; --user names the owner")
         given.rest().exchange("DELETE", f"/tokens/{found[0]['id']}", headers={"if-match": "*"})
         given.output.say(f"token {name} of {found[0]['user']} is revoked")
         return
     user = user or _ADMIN
-    _open(data)
+    _set_up_django(data)
     from broker_app.models import Token
     from broker_app.web import actions
 
     token = Token.objects.filter(owner=_user(user), name=name).first()
     if token is None:
         raise Failure(NOT_FOUND, f"{user} has no token {name!r}", fix="`mom token ls` lists them")
-    actions.revoke_token(_by(), token)
-    time.sleep(_NOTICED_S)
+    actions.revoke_token(_actor(), token)
+    _wait_applied(data)
     given.output.say(f"token {name} of {user} is revoked")
 
 
-def _is_elsewhere(given: Invocation) -> bool:
-    """Whether a broker is named, and so is asked, wherever its data is."""
+def _wait_applied(data: Path) -> None:
+    """Wait until a running broker has read the change; not at all where none is running."""
+    if _is_shared() or _is_running(data):
+        time.sleep(_APPLIED_S)
+
+
+def _is_running(data: Path) -> bool:
+    """True if a program listens at the address that the last broker has written to its data directory."""
+    try:
+        parts = urlsplit((data / config.ADDRESS).read_text(encoding="utf-8").strip())
+        address = parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
+        socket.create_connection(address, timeout=1).close()
+    except (OSError, ValueError):
+        return False
+    return True
+
+
+def _is_shared() -> bool:
+    return "MOM_DATABASE" in os.environ or "MOM_DATABASE_FILE" in os.environ
+
+
+def _is_remote(given: Invocation) -> bool:
+    """True if a broker is named, which is then used over REST."""
     return bool(given.url or given.context)
 
 
-def _seen(given: Invocation) -> list[dict[str, Any]]:
-    """All tokens, for administrators; for others, their own."""
+def _visible_tokens(given: Invocation) -> list[dict[str, Any]]:
+    """All tokens for administrators; for others, their own."""
     rest = given.rest()
     try:
         return list(rest.pages("/tokens", user="*"))
@@ -156,32 +180,33 @@ def _seen(given: Invocation) -> list[dict[str, Any]]:
 
 def _show(given: Invocation, secret: str) -> None:
     print(secret)
-    given.output.say("Keep it: it is shown this once. Use it as MOM_TOKEN, or in a file for --token-file.")
+    given.output.say(
+        "Keep it: it is shown only this once. Use it as MOM_TOKEN, or in a file for --token-file."
+    )
 
 
 def _grant(text: str) -> dict[str, list[str]]:
-    """What RIGHTS@DESTINATIONS says."""
+    """Parse RIGHTS@DESTINATIONS. Raises Failure."""
     rights, at, destinations = text.partition("@")
     if not at:
-        raise Failure(USAGE, f"{text!r} is no grant", fix="write RIGHTS@DESTINATIONS: send@/queue/orders")
+        raise Failure(USAGE, f"{text!r} is not a grant", fix="write RIGHTS@DESTINATIONS: send@/queue/orders")
     return {"rights": rights.split(","), "destinations": destinations.split(",")}
 
 
-def _by() -> actions.By:
-    """Whoever may write the configuration database."""
+def _actor() -> actions.By:
+    """The author of changes: the operating system's user."""
     from broker_app.web import actions
 
     return actions.By(getpass.getuser(), actions.CLI)
 
 
-def _open(data: Path) -> None:
-    """Makes Django ready for the configuration database, which is in `data` unless it is shared. Raises
-    Failure when there is none."""
-    shared = "MOM_DATABASE" in os.environ or "MOM_DATABASE_FILE" in os.environ
-    if not shared and not (data / "config.sqlite3").exists():
+def _set_up_django(data: Path) -> None:
+    """Set up Django with the configuration database, which is in `data` unless it is shared. Raises Failure
+    when there is none."""
+    if not _is_shared() and not (data / "config.sqlite3").exists():
         raise Failure(
             NOT_FOUND,
-            "there is no broker's data here",
+            "this directory has no data of a broker",
             where=str(data.resolve()),
             fix="start the broker once, or name its directory with --data or MOM_DATA",
         )
@@ -197,5 +222,9 @@ def _user(name: str) -> User:
 
     user = User.objects.filter(username=name).first()
     if user is None:
-        raise Failure(NOT_FOUND, f"there is no user {name!r}", fix="the administrator is called admin")
+        raise Failure(
+            NOT_FOUND,
+            f"there is no user {name!r}",
+            fix="name a user with --user; the administrator is called admin",
+        )
     return user

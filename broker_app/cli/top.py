@@ -1,4 +1,4 @@
-"""`mom stats` and `mom top`: numbers, once or again and again."""
+"""`mom stats` and `mom top`: statistics, once or repeatedly."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _DESTINATION = (
     "wait_p99_s",
 )
 _TOP = ("name", "in_rate", "out_rate", "depth", "unsettled", "delayed", "consumers", "oldest_s")
-#: what `mom top` may sort by; all but names from the highest down
+#: sort keys of `mom top`; all but `name` are descending
 SORTS = ("rate", "depth", "oldest", "name")
 
 
@@ -44,13 +44,14 @@ def stats(
     queue: Annotated[
         str | None,
         typer.Argument(
-            help="name of a queue, or /topic/<name>; else the whole broker",
+            help="a queue, or /topic/<name>",
+            show_default="the whole broker",
             autocompletion=completion.destinations,
         ),
     ] = None,
-    watch: Annotated[float, typer.Option(help="again every so many seconds, until interrupted")] = 0.0,
+    watch: Annotated[float, typer.Option(help="repeat every N seconds until interrupted")] = 0.0,
 ) -> None:
-    """Show what the broker, or one destination, does."""
+    """Show statistics of the broker or of one destination."""
     given = invocation.of(ctx)
     rest = given.rest()
     if not watch:
@@ -59,19 +60,19 @@ def stats(
     columns = _DESTINATION if queue else _NODE
     if given.output.form in ("table", "tsv"):
         given.output.row(columns, {name: name for name in columns})
-    for _ in beats(max(0.1, watch)):
+    for _ in ticks(max(0.1, watch)):
         given.output.row(columns, _sample(rest, queue))
 
 
 def top(
     ctx: typer.Context,
     sort: Annotated[str, typer.Option(help=f"one of {', '.join(SORTS)}")] = "rate",
-    lines: Annotated[int, typer.Option("-n", help="destinations to show", min=1)] = 30,
-    every: Annotated[float, typer.Option(help="seconds between looks", min=0.2)] = 1.0,
+    lines: Annotated[int, typer.Option("-n", help="number of destinations", min=1)] = 30,
+    every: Annotated[float, typer.Option(help="seconds between updates", min=0.2)] = 1.0,
 ) -> None:
-    """Watch the busiest destinations. Ends with Ctrl-C; without a terminal it looks once."""
+    """Watch the busiest destinations until Ctrl-C; without a terminal, print them once."""
     if sort not in SORTS:
-        raise Failure(USAGE, f"cannot sort by {sort!r}", fix=f"take one of {', '.join(SORTS)}")
+        raise Failure(USAGE, f"cannot sort by {sort!r}", fix=f"use one of {', '.join(SORTS)}")
     given = invocation.of(ctx)
     rest = given.rest()
     if given.output.form != "table" or not sys.stdout.isatty():
@@ -80,12 +81,12 @@ def top(
     from rich.live import Live
 
     with Live(_table(rest.get("/stats"), sort, lines), screen=True, auto_refresh=False) as live:
-        for _ in beats(every):
+        for _ in ticks(every):
             live.update(_table(rest.get("/stats"), sort, lines), refresh=True)
 
 
-def beats(every_s: float) -> Iterator[None]:
-    """At once, and then every so many seconds until Ctrl-C; a second one ends all at once."""
+def ticks(every_s: float) -> Iterator[None]:
+    """Yield at once and then every `every_s` seconds until Ctrl-C. A second Ctrl-C interrupts immediately."""
     stopped = threading.Event()
     before = signal.getsignal(signal.SIGINT)
 
@@ -110,7 +111,9 @@ def _sample(rest: Rest, queue: str | None) -> dict[str, Any]:
         return {"time": whole["time"], **whole["node"]}
     now = rest.get(destination_path(address(queue), "stats"), window_s=1)["now"]
     if now is None:
-        raise Failure(NOT_FOUND, f"{address(queue)} is gone", fix="its past is in GET /api/v1/…/stats")
+        raise Failure(
+            NOT_FOUND, f"{address(queue)} no longer exists", fix="GET /api/v1/…/stats has its history"
+        )
     flat = {name: value for name, value in now.items() if name not in ("wait_s", "hold_s")}
     for of in ("wait", "hold"):
         flat |= {f"{of}_{name}_s": now[f"{of}_s"][name] for name in ("p50", "p95", "p99")}

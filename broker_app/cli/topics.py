@@ -9,6 +9,7 @@ import typer
 
 from broker_app.cli import completion, destination_settings, invocation
 from broker_app.cli.failures import NOT_FOUND, Failure
+from broker_app.cli.options import DryRun, Idempotent, Yes
 from broker_app.cli.prompts import confirm
 
 app = typer.Typer(no_args_is_help=True, help="List, show and configure topics, and their subscriptions.")
@@ -18,24 +19,28 @@ _SUBSCRIPTIONS = ("name", "topic", "owner", "state", "consumers", "backlog", "un
 
 _Topic = Annotated[
     str,
-    typer.Argument(help="name of the topic, or prices.> for all below it", autocompletion=completion.topics),
+    typer.Argument(help="name of the topic, or a pattern such as prices.>", autocompletion=completion.topics),
 ]
 
 
 @app.command("ls")
 def list_topics(
     ctx: typer.Context,
-    part: Annotated[str | None, typer.Option("--name", help="only those with this in their name")] = None,
-    sort: Annotated[str | None, typer.Option(help="members to sort by, such as -published,name")] = None,
+    part: Annotated[
+        str | None, typer.Option("--name", help="only topics with this text in their name")
+    ] = None,
+    sort: Annotated[
+        str | None, typer.Option(help="columns to sort by, - for descending: -published,name")
+    ] = None,
 ) -> None:
-    """List the topics that were published to since the broker started, and those declared."""
+    """List declared topics, and those with messages since the broker started."""
     given = invocation.of(ctx)
     given.output.rows(_COLUMNS, given.rest().pages("/topics", q=part, sort=sort), whole=True)
 
 
 @app.command()
 def show(ctx: typer.Context, topic: _Topic) -> None:
-    """Show a topic: its numbers, its consumers, and what holds for it. Of a pattern, what it says."""
+    """Show counters, consumers and effective settings of a topic, or the settings of a pattern."""
     given = invocation.of(ctx)
     facts = given.rest().get(destination_settings.path_of("topic", topic))
     given.output.facts(destination_settings.shown(facts, given.output.form))
@@ -46,7 +51,7 @@ def subs(
     ctx: typer.Context,
     topic: Annotated[str | None, typer.Argument(help="name of a topic", show_default="all")] = None,
 ) -> None:
-    """List durable and shared subscriptions: who has them, and how far behind they are."""
+    """List durable and shared subscriptions with owner, backlog and lag."""
     given = invocation.of(ctx)
     path = (
         f"{destination_settings.path_of('topic', topic)}/subscriptions"
@@ -60,11 +65,11 @@ def subs(
 def forget(
     ctx: typer.Context,
     name: Annotated[str, typer.Argument(metavar="NAME", help="name of a durable subscription")],
-    yes: destination_settings.Yes = False,
-    dry_run: destination_settings.DryRun = False,
-    idempotent: destination_settings.Idempotent = False,
+    yes: Yes = False,
+    dry_run: DryRun = False,
+    idempotent: Idempotent = False,
 ) -> None:
-    """Delete a durable subscription that nobody consumes, and all that it keeps."""
+    """Delete a durable subscription without consumers, and its messages."""
     given = invocation.of(ctx)
     rest = given.rest()
     path = f"/subscriptions/{quote(name, safe='')}"
@@ -89,7 +94,7 @@ def create(
     ctx: typer.Context,
     topic: _Topic,
     settings: destination_settings.Assignments = None,
-    idempotent: destination_settings.Idempotent = False,
+    idempotent: Idempotent = False,
 ) -> None:
     """Declare a topic, with settings."""
     destination_settings.create(invocation.of(ctx), "topic", topic, settings, idempotent=idempotent)
@@ -97,7 +102,7 @@ def create(
 
 @app.command("set")
 def change(ctx: typer.Context, topic: _Topic, settings: destination_settings.Assignments = None) -> None:
-    """Change settings of a topic or of all that a pattern covers."""
+    """Change settings of a topic, or of all topics that a pattern matches."""
     destination_settings.change(invocation.of(ctx), "topic", topic, destination_settings.values_of(settings))
 
 
@@ -105,11 +110,11 @@ def change(ctx: typer.Context, topic: _Topic, settings: destination_settings.Ass
 def remove(
     ctx: typer.Context,
     topic: _Topic,
-    yes: destination_settings.Yes = False,
-    dry_run: destination_settings.DryRun = False,
-    idempotent: destination_settings.Idempotent = False,
+    yes: Yes = False,
+    dry_run: DryRun = False,
+    idempotent: Idempotent = False,
 ) -> None:
-    """Take back what was said about a topic or a pattern."""
+    """Remove the settings of a topic or a pattern."""
     destination_settings.remove(
         invocation.of(ctx), "topic", topic, yes=yes, dry_run=dry_run, idempotent=idempotent
     )

@@ -1,4 +1,4 @@
-"""`mom up`: runs a broker. The same program as `manage.py broker`."""
+"""`mom up`: runs a broker, as `manage.py broker` does."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import typer
 from broker_app import config
 from broker_app.cli.failures import Failure
 
-#: everything behind `up` is for the broker, its help too
+#: all arguments after `up`, --help included, are passed to the broker
 PASSED_ON = {"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []}
 
 
 def up(ctx: typer.Context) -> None:
     """Run a broker with its console; `mom up --help` lists the settings."""
-    gc.disable()  # until it runs: what is imported until then stays
-    # Before Django reads its settings: where the data is, is one of them.
+    gc.disable()  # until it runs: modules that are imported until then are never freed
+    # Before Django reads its settings: the data directory is one of them.
     os.environ.update(config.options_in(ctx.args))
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "mom_site.settings")
     import django
@@ -28,7 +28,7 @@ def up(ctx: typer.Context) -> None:
     from broker_app.management.commands.broker import Command
 
     try:
-        # Without its option, Django prints the error itself, in words of its own.
+        # Without --traceback, Django prints the error itself, in another format.
         Command().run_from_argv(["mom", "up", *ctx.args, "--traceback"])
     except CommandError as error:
         raise Failure(error.returncode, str(error)) from error

@@ -1,4 +1,4 @@
-"""`mom config history|diff|rollback`: versions of the configuration, how they differ, and the way back."""
+"""`mom config history|diff|rollback`: versions of the configuration."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from broker_app.cli import invocation
-from broker_app.cli.destination_settings import DryRun, Reason, Yes, reason_header
 from broker_app.cli.failures import USAGE, Failure
+from broker_app.cli.options import DryRun, Reason, Yes, reason_header
 from broker_app.cli.prompts import confirm
 
 if TYPE_CHECKING:
@@ -16,21 +16,23 @@ if TYPE_CHECKING:
 
 _COLUMNS = ("version", "time", "author", "way", "changes", "reason")
 _CHANGES = ("act", "kind", "name")
-#: things that one line of the history names
+#: changes that one line of the history names
 _NAMED = 3
 
 
 def history(
     ctx: typer.Context,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="versions at most")] = 20,
-    kind: Annotated[str | None, typer.Option(help="those that changed something of this kind: rules")] = None,
-    name: Annotated[str | None, typer.Option(help="those that changed something of this name")] = None,
-    author: Annotated[str | None, typer.Option(help="those of this user")] = None,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="maximum number of versions")] = 20,
+    kind: Annotated[
+        str | None, typer.Option(help="only changes of this kind of resource, such as rules")
+    ] = None,
+    name: Annotated[str | None, typer.Option(help="only changes of the resource of this name")] = None,
+    author: Annotated[str | None, typer.Option(help="only versions by this user")] = None,
 ) -> None:
-    """List the versions of the configuration, the newest first."""
+    """List the versions of the configuration, newest first."""
     given = invocation.of(ctx)
     found = given.rest().pages("/config/versions", limit, kind=kind, name=name, author=author)
-    programs = is_for_programs(given)
+    programs = is_machine_format(given)
     rows = (row if programs else {**row, "changes": _named(row["changes"])} for row in found)
     given.output.rows(_COLUMNS, rows, whole=programs)
 
@@ -39,16 +41,16 @@ def diff(
     ctx: typer.Context,
     version: Annotated[int, typer.Argument(min=0, help="number of a version")],
     other: Annotated[
-        int | None, typer.Argument(min=0, help="of the one to compare with; else what VERSION changed")
+        int | None, typer.Argument(min=0, help="version to compare with", show_default="the one before")
     ] = None,
 ) -> None:
-    """Show how two versions of the configuration differ, or what one changed."""
+    """Show the difference of two versions of the configuration, or what one version changed."""
     given = invocation.of(ctx)
     if other is None and not version:
-        raise Failure(USAGE, "nothing led to version 0", fix="name two versions")
+        raise Failure(USAGE, "there is no version before 0", fix="give two versions")
     old, new = (version - 1, version) if other is None else (version, other)
     found = given.rest().get(f"/config/versions/{old}/diff/{new}")
-    if is_for_programs(given):
+    if is_machine_format(given):
         given.output.facts(found)
     else:
         print(found["text"], end="")
@@ -56,51 +58,51 @@ def diff(
 
 def rollback(
     ctx: typer.Context,
-    version: Annotated[int, typer.Argument(min=0, help="number of the version that is to be again")],
+    version: Annotated[int, typer.Argument(min=0, help="number of the version to restore")],
     only: Annotated[
-        str | None, typer.Option("--only", metavar="KIND/NAME", help="one thing alone: rules/billing")
+        str | None, typer.Option("--only", metavar="KIND/NAME", help="only this resource: rules/billing")
     ] = None,
     reason: Reason = None,
     dry_run: DryRun = False,
     yes: Yes = False,
 ) -> None:
-    """Go back to what a version said. It is a new version, which can be undone alike."""
+    """Restore an earlier version. That is a new version, which can be rolled back as well."""
     given = invocation.of(ctx)
-    wish: dict[str, Any] = {"to": version}
+    request: dict[str, Any] = {"to": version}
     if only is not None:
         kind, slash, name = only.partition("/")
         if not slash:
-            raise Failure(USAGE, f"{only} is no KIND/NAME", fix="such as rules/billing")
-        wish |= {"kind": kind, "name": name}
+            raise Failure(USAGE, f"{only} is not KIND/NAME", fix="write it like rules/billing")
+        request |= {"kind": kind, "name": name}
     rest = given.rest()
-    tried, tag = rest.exchange("POST", "/config/rollback", {**wish, "dry_run": True})
+    tried, tag = rest.exchange("POST", "/config/rollback", {**request, "dry_run": True})
     show_changes(given, tried["changes"])
     for one in tried["kept"]:
-        given.output.say(f"stays: {one['kind']} {one['name']}: {one['why']}")
+        given.output.say(f"unchanged: {one['kind']} {one['name']}: {one['why']}")
     if not tried["changes"]:
         given.output.say("nothing to do")
         return
     if dry_run:
         return
     if not yes:
-        deed = f"go back to version {version}"
-        confirm(f"version {version}", deed, production=given.target().production)
-    done, _ = rest.exchange("POST", "/config/rollback", wish, {"If-Match": tag, **reason_header(reason)})
+        action = f"roll back to version {version}"
+        confirm(f"version {version}", action, production=given.target().production)
+    done, _ = rest.exchange("POST", "/config/rollback", request, {"If-Match": tag, **reason_header(reason)})
     given.output.say(f"this is version {done['version']}")
 
 
 def show_changes(given: Invocation, changes: list[dict[str, Any]]) -> None:
-    """What is, or would be, changed."""
-    given.output.rows(_CHANGES, changes, whole=is_for_programs(given))
+    """Print the changes, or those that would be made."""
+    given.output.rows(_CHANGES, changes, whole=is_machine_format(given))
 
 
-def is_for_programs(given: Invocation) -> bool:
-    """Whether the output has whole objects."""
+def is_machine_format(given: Invocation) -> bool:
+    """True if the output is a format for programs, with whole objects."""
     return given.output.form in ("json", "yaml", "ndjson")
 
 
 def _named(changes: list[dict[str, Any]]) -> str:
-    """The first few things that a version changed."""
+    """The first few changes of a version."""
     named = [f"{change['kind']}/{change['name']} {change['act']}" for change in changes[:_NAMED]]
     more = len(changes) - len(named)
     return ", ".join(named) + (f" and {more} more" if more else "")

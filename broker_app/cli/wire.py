@@ -12,7 +12,7 @@ from broker_app.cli.failures import EMPTY, FAILED, Failure, of_problem, unreacha
 
 @contextlib.asynccontextmanager
 async def connect(target: Target) -> AsyncIterator[mom_client.Client]:
-    """A client that is logged in at `target`. Raises Failure, also for what goes wrong inside."""
+    """Yield a client that is logged in at `target`. Errors inside the block become Failures, too."""
     where = target.stomp
     try:
         login, passcode = target.login or None, target.passcode or None

@@ -1,49 +1,49 @@
-"""Errors: what is wrong with a file, and where exactly."""
+"""Errors in files, with their positions."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
 from broker_app.zero.file_reader import Fingerprint
-from broker_app.zero.positions import Place, Source
+from broker_app.zero.positions import Position, Source
 
 LookedFor = Mapping[str, Fingerprint | None]
 
-#: errors of one load that are told
+#: errors of one load that are reported
 MOST = 50
 
 
 class ZeroError(ValueError):
-    """One thing that is wrong: `detail` says what and how to fix it, `marker` shows the place."""
+    """One error: `detail` describes it and how to fix it, `marker` shows its position."""
 
-    def __init__(self, place: Place, detail: str, marker: str = "") -> None:
+    def __init__(self, position: Position, detail: str, marker: str = "") -> None:
         super().__init__(detail)
-        self.place = place
+        self.position = position
         self.detail = detail
         self.marker = marker
 
     @property
     def file(self) -> str:
-        return self.place.file
+        return self.position.file
 
     @property
     def line(self) -> int:
-        return self.place.line
+        return self.position.line
 
     @property
     def column(self) -> int:
-        return self.place.column
+        return self.position.column
 
     def __str__(self) -> str:
         shown = "".join(f"\n    {line}" for line in self.marker.splitlines())
-        return f"{self.place}: {self.detail}{shown}"
+        return f"{self.position}: {self.detail}{shown}"
 
 
-class Bad(ValueError):
-    """Files that cannot be used, with all that is wrong with them, by file and place.
+class InvalidFiles(ValueError):
+    """Files that cannot be used, with all errors sorted by file and position.
 
-    `looked_for` are all files that were tried, and the fingerprints of those that could be read: when one of
-    them changes, another attempt is due.
+    `looked_for` has all files that were tried, with the fingerprints of those that could be read. When one of
+    them changes, the load is repeated.
     """
 
     def __init__(self, errors: Iterable[ZeroError], looked_for: LookedFor) -> None:
@@ -53,32 +53,32 @@ class Bad(ValueError):
 
 
 class Errors:
-    """Gathers the errors of one load, each once; and warnings, in spite of which it holds."""
+    """Collects the errors of one load, each once, and warnings, which do not make the files invalid."""
 
     def __init__(self) -> None:
         self.sources: dict[str, Source] = {}
         self.warnings: list[ZeroError] = []
-        self._found: dict[tuple[Place, str], ZeroError] = {}
+        self._found: dict[tuple[Position, str], ZeroError] = {}
 
-    def add(self, place: Place, detail: str) -> None:
-        """One more; those beyond `MOST` are not kept."""
+    def add(self, position: Position, detail: str) -> None:
+        """Add an error; those beyond `MOST` are dropped."""
         if len(self._found) < MOST:
-            self._found.setdefault((place, detail), self._at(place, detail))
+            self._found.setdefault((position, detail), self._at(position, detail))
 
-    def warn(self, place: Place, detail: str) -> None:
-        """One more warning; those beyond `MOST` are not kept."""
+    def warn(self, position: Position, detail: str) -> None:
+        """Add a warning; those beyond `MOST` are dropped."""
         if len(self.warnings) < MOST:
-            self.warnings.append(self._at(place, detail))
+            self.warnings.append(self._at(position, detail))
 
-    def _at(self, place: Place, detail: str) -> ZeroError:
-        source = self.sources.get(place.file)
-        return ZeroError(place, detail, source.marker(place) if source is not None else "")
+    def _at(self, position: Position, detail: str) -> ZeroError:
+        source = self.sources.get(position.file)
+        return ZeroError(position, detail, source.marker(position) if source is not None else "")
 
-    def bad(self, looked_for: LookedFor) -> Bad:
+    def bad(self, looked_for: LookedFor) -> InvalidFiles:
         """All of them, as an exception."""
         order = {name: index for index, name in enumerate(self.sources)}
         key = lambda error: (order.get(error.file, -1), error.line, error.column)  # noqa: E731
-        return Bad(sorted(self._found.values(), key=key), looked_for)
+        return InvalidFiles(sorted(self._found.values(), key=key), looked_for)
 
     def __bool__(self) -> bool:
         return bool(self._found)

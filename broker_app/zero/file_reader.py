@@ -1,4 +1,4 @@
-"""Reading: bytes of files, bounded, with what tells that a file has changed."""
+"""Files of limited size, with fingerprints that change when a file does."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ MIB = 1024 * 1024
 MAX_FILE_BYTES = MIB
 
 
-#: what is seen of a file without reading it: time of writing in ns, size in bytes, inode
-Seen = tuple[int, int, int]
+#: state of a file without reading it: modification time in ns, size in bytes, inode
+FileState = tuple[int, int, int]
 
 
 class Unreadable(Exception):
-    """A file that cannot be read; the text says why."""
+    """A file that cannot be read; the text has the reason."""
 
 
 class Missing(Unreadable):
-    """A file that is not there."""
+    """A file that does not exist."""
 
 
 class Fingerprint(NamedTuple):
-    """What a file was when it was read. Times alone would miss a file put in the place of another."""
+    """The state of a file when it was read. Times alone would miss a file that replaces another."""
 
     modified_ns: int
     size: int
@@ -35,7 +35,7 @@ class Fingerprint(NamedTuple):
     sha256: str
 
     @property
-    def seen(self) -> Seen:
+    def state(self) -> FileState:
         return self.modified_ns, self.size, self.inode
 
 
@@ -49,7 +49,7 @@ class File(NamedTuple):
 
 
 def with_included(files: Mapping[str, File], name: str) -> list[str]:
-    """The names of a file that was read, and of all that it includes by whatever way."""
+    """The names of a file that was read, and of all that it includes, directly or not."""
     found = [name]
     for known in found:
         found += [inner for inner in files[known].includes if inner not in found]
@@ -57,14 +57,14 @@ def with_included(files: Mapping[str, File], name: str) -> list[str]:
 
 
 class Files(Protocol):
-    """Where files are. Names are paths with slashes, as seen from the folder of the first file."""
+    """A source of files. Names are paths with slashes, relative to the directory of the first file."""
 
     def read(self, name: str) -> tuple[bytes, Fingerprint]:
-        """All of a file. Raises Missing, Unreadable."""
+        """Return the content and the fingerprint of a file. Raises Missing, Unreadable."""
 
 
 class Folder:
-    """Files on disk. `confined` refuses those outside of the folder."""
+    """Files on disk. `confined` refuses those outside of the directory."""
 
     def __init__(self, root: Path, *, confined: bool = False) -> None:
         self._root = root
@@ -73,8 +73,8 @@ class Folder:
     def path(self, name: str) -> Path:
         return self._root / name
 
-    def look(self, name: str) -> Seen | None:
-        """What is seen of a file; None when it is not there."""
+    def stat(self, name: str) -> FileState | None:
+        """Return the state of a file without reading it; None when it does not exist."""
         try:
             found = os.stat(self.path(name))
         except (OSError, ValueError):
@@ -84,14 +84,14 @@ class Folder:
     def read(self, name: str) -> tuple[bytes, Fingerprint]:
         path = self.path(name)
         if self._confined and not path.resolve().is_relative_to(self._root.resolve()):
-            raise Unreadable(f"{name} is outside of the folder of the file")
+            raise Unreadable(f"{name} is outside of the directory of the first file")
         try:
-            # Without waiting: a pipe of that name would keep the reader for ever.
+            # Non-blocking: a pipe of that name would block the reader forever.
             descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
             with open(descriptor, "rb") as file:
                 found = os.fstat(descriptor)
                 if not stat.S_ISREG(found.st_mode):
-                    raise Unreadable(f"{name} is no file")
+                    raise Unreadable(f"{name} is not a regular file")
                 content = file.read(MAX_FILE_BYTES + 1)
         except (FileNotFoundError, NotADirectoryError):
             raise Missing(f"there is no file {name}") from None
@@ -103,7 +103,7 @@ class Folder:
 
 
 class Texts:
-    """Files that are not on disk, by name; what is not among them is looked for in `others`."""
+    """Files in memory by name; others are read from `others`."""
 
     def __init__(self, texts: Mapping[str, str], others: Files | None = None) -> None:
         self._texts = texts
@@ -119,15 +119,15 @@ class Texts:
         raise Missing(f"there is no file {name}")
 
 
-def beside(name: str, path: str) -> str:
-    """The name of the file that file `name` means by `path`."""
+def resolve_path(name: str, path: str) -> str:
+    """The name of the file that `path` in file `name` refers to."""
     return posixpath.normpath(posixpath.join(posixpath.dirname(name), path))
 
 
 def text_of(name: str, content: bytes) -> str:
     """The text of a file. Raises Unreadable when it is too large or not UTF-8."""
     if len(content) > MAX_FILE_BYTES:
-        raise Unreadable(f"{name} is larger than {MAX_FILE_BYTES // MIB} MiB; let it include others")
+        raise Unreadable(f"{name} is larger than {MAX_FILE_BYTES // MIB} MiB; split it with @include")
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -1,4 +1,4 @@
-"""The table of keys: what a file may say, and what each of it means here."""
+"""The table of keys that a file may contain, and the setting or document of each."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ MOM = "/config/mom"
 
 
 class Key(NamedTuple):
-    """One row. `means` is the name of the setting, the kind, the setting of destinations or the only value;
-    `about` says what it does, or of what is refused, what to do instead."""
+    """One row. `target` is the name of the setting, the kind, the setting of destinations or the only value;
+    `about` describes it, or the alternative to a key that is refused."""
 
     path: str
     use: str
-    means: Any
+    target: Any
     about: str
-    #: values that are said here in other words than there
-    spelled: Mapping[Any, Any] = MappingProxyType({})
+    #: values in the file → values of the setting, where they differ
+    converted: Mapping[Any, Any] = MappingProxyType({})
 
 
 _LOUD = MappingProxyType({True: "debug", False: "info"})
@@ -43,7 +43,7 @@ _TABLE = (
         f"{BROKER}/trace",
         SETTING,
         "log_level",
-        "whether everything is logged",
+        "true: log everything",
         _LOUD,
     ),
     Key(f"{BROKER}/maxQueueDepth", OF_ALL_QUEUES, "max_messages", "messages that a queue may hold"),
@@ -51,39 +51,39 @@ _TABLE = (
         f"{BROKER}/persistence",
         ONE_VALUE,
         True,
-        "what is sent is stored; a message that need not be says persistent:false itself",
+        "all messages are stored but those with the header persistent:false",
     ),
     Key(
         f"{BROKER}/destroyCurrentMessageStore",
         ONE_VALUE,
         False,
-        "no setting destroys messages at every start; to begin anew, stop the broker and take its data away",
+        "no setting deletes messages at every start; to start empty, stop the broker and remove its data",
     ),
-    Key(f"{BROKER}/configFile", WATCHED_FILE, None, "an included file with nothing but connections"),
+    Key(f"{BROKER}/configFile", WATCHED_FILE, None, "an included file that contains only connections"),
     Key(
         f"{BROKER}/sslconfig",
         REFUSED,
         None,
-        f"take {MOM}/tls_cert and {MOM}/tls_key, which name files with certificate and key",
+        f"use {MOM}/tls_cert and {MOM}/tls_key, the files of certificate and key",
     ),
     Key(
         f"{BROKER}/minObjectStoreSize",
         REFUSED,
         None,
-        "the journal grows and shrinks by itself, and there is nothing to be set",
+        "the journal grows and shrinks automatically",
     ),
     Key(
         f"{BROKER}/transactionLogSize",
         REFUSED,
         None,
-        f"the journal is a row of files; {MOM}/segment_bytes is the length of one",
+        f"the journal consists of segments; {MOM}/segment_bytes is the size of one",
     ),
     Key(CONNECTIONS, DOCUMENTS, "bridges", "connections to remote brokers, by name"),
     Key(
         "/config/connection/destinations",
         REFUSED,
         None,
-        "they belong to the application, which sends to the queue storeAndForward:BROKER/queue/QUEUE",
+        "applications send to the queue storeAndForward:BROKER/queue/QUEUE instead",
     ),
     Key(RULES, RULE_LIST, "rules", "authorization rules, in their order"),
     Key(DESTINATIONS, DOCUMENTS, "destinations", "settings of destinations, by address or pattern"),
@@ -96,11 +96,11 @@ _TABLE = (
 KEYS: Mapping[str, Key] = MappingProxyType({key.path: key for key in _TABLE})
 
 #: kinds in the table
-KINDS = tuple(key.means for key in _TABLE if key.use in (DOCUMENTS, RULE_LIST))
+KINDS = tuple(key.target for key in _TABLE if key.use in (DOCUMENTS, RULE_LIST))
 
 
 def split(key: str) -> Sequence[str]:
-    """The names on the way to a key. An address behind `/config/mom/destinations` is one name."""
+    """The names of a key. An address after `/config/mom/destinations` is one name."""
     before, found, address = key.partition(f"{DESTINATIONS}/")
     if found and not before:
         return ["config", "mom", "destinations", _address(address)]
@@ -108,7 +108,7 @@ def split(key: str) -> Sequence[str]:
 
 
 def is_connection(key: str) -> bool:
-    """Whether a key is that of one connection, as a whole."""
+    """True if a key is that of one connection as a whole."""
     before, found, name = key.partition(f"{CONNECTIONS}/")
     return bool(found) and not before and bool(name) and "/" not in name
 

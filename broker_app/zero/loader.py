@@ -1,4 +1,4 @@
-"""Loading: a file with all that it includes, into one tree."""
+"""The loader: reads a file with all that it includes into one tree."""
 
 from __future__ import annotations
 
@@ -7,35 +7,35 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from broker_app.zero.errors import Errors
-from broker_app.zero.file_reader import File, Files, Fingerprint, Missing, Unreadable, beside, text_of
+from broker_app.zero.file_reader import File, Files, Fingerprint, Missing, Unreadable, resolve_path, text_of
 from broker_app.zero.grammar import Append, Include, Set, Statement, parse
-from broker_app.zero.interpreter import Meaning
+from broker_app.zero.interpreter import Interpreter
 from broker_app.zero.keys import RULES, is_connection, split
-from broker_app.zero.loaded import Loaded, Words
-from broker_app.zero.positions import Place, Source
-from broker_app.zero.tree import MAX_TEXT, MAX_VALUES, Resolver, TooMuch, Tree, suggestion, written
+from broker_app.zero.loaded import Loaded, SettingReaders
+from broker_app.zero.positions import Position, Source
+from broker_app.zero.tree import MAX_TEXT, MAX_VALUES, Resolver, TooLarge, Tree, suggestion, written
 from broker_app.zero.values import Pieces, Reference, Value
 
 MAX_FILES = 100
 MAX_DEPTH = 20
 MAX_INCLUDES = 20_000
-#: said by `@include` with arguments where no such file is: a rule made of the arguments
+#: where no file of this name exists, `@include` of it with arguments adds a rule made of the arguments
 MESSAGING_RULE = "security/messaging_rule.config"
 
 
-def load(name: str, files: Files, words: Words) -> Loaded:
-    """What the file `name` and those that it includes say. Raises Bad with all that is wrong with them."""
+def load(name: str, files: Files, words: SettingReaders) -> Loaded:
+    """Load the file `name` and those that it includes. Raises InvalidFiles with all errors."""
     loading = _Loading(files)
     errors = loading.errors
     try:
         loading.read(name)
-        said = Resolver(loading.tree, errors, complete=not errors).value(loading.tree.root)
-        meaning = Meaning(words, errors, loading.files, loading.said, loading.tree.again)
-        loaded = meaning.of(said, loading.looked_for)
-    except TooMuch as much:
-        errors.add(much.place, "references and includes make more of these files than can be taken")
+        root = Resolver(loading.tree, errors, complete=not errors).value(loading.tree.root)
+        interpreter = Interpreter(words, errors, loading.files, loading.keys_by_file, loading.tree.repeats)
+        loaded = interpreter.of(root, loading.looked_for)
+    except TooLarge as limit:
+        errors.add(limit.position, "references and includes expand these files beyond the limits")
     except RecursionError:
-        errors.add(Place(name, 1, 1), "references in these files lead deeper than can be followed")
+        errors.add(Position(name, 1, 1), "references in these files are nested too deeply")
     if errors:
         raise errors.bad(loading.looked_for)
     return loaded
@@ -49,8 +49,8 @@ class _Loading:
         self.tree = Tree(split, frozenset({RULES}), self.errors, is_connection)
         self.files: dict[str, File] = {}
         self.looked_for: dict[str, Fingerprint | None] = {}
-        #: the keys that each file says, and where
-        self.said: dict[str, list[tuple[str, Place]]] = {}
+        #: the keys that each file sets, with their positions
+        self.keys_by_file: dict[str, list[tuple[str, Position]]] = {}
         self._port = files
         self._statements: dict[str, list[Statement]] = {}
         self._variables: dict[str, list[str]] = {}
@@ -58,16 +58,16 @@ class _Loading:
         self._left = MAX_VALUES
 
     def read(self, name: str) -> None:
-        """The first file, and all others by it."""
+        """Read the first file, and all that it includes."""
         try:
             self._open(name)
         except Unreadable as error:
-            self.errors.add(Place(name, 1, 1), str(error))
+            self.errors.add(Position(name, 1, 1), str(error))
         else:
-            self._say(name, None, None, ((name, None),))
+            self._interpret(name, None, None, ((name, None),))
 
     def _open(self, name: str) -> None:
-        """Makes the statements of a file known. Raises Unreadable."""
+        """Read and parse a file unless it is known. Raises Unreadable."""
         if name in self._statements:
             return
         if len(self.files) == MAX_FILES:
@@ -81,25 +81,25 @@ class _Loading:
         self._statements[name] = parse(source, self.errors)
         self._variables[name] = sorted(set(_variables(self._statements[name])))
 
-    def _say(
+    def _interpret(
         self,
         name: str,
         variables: Mapping[str, Value] | None,
-        said_at: Place | None,
-        chain: tuple[tuple[str, Place | None], ...],
+        included_at: Position | None,
+        chain: tuple[tuple[str, Position | None], ...],
     ) -> None:
-        """Says all of a file. `chain` are the files on the way to it and where they were included."""
+        """Add the statements of a file to the tree. `chain` has the including files and the positions."""
         for statement in self._statements.get(name, ()):
-            place = statement.place._replace(said_at=said_at)
+            position = statement.position._replace(included_at=included_at)
             if isinstance(statement, Include):
-                path = self._bound(statement.path, variables, said_at)
-                arguments = statement.arguments and self._bound(statement.arguments, variables, said_at)
-                self._include(path, arguments, place, chain)
+                path = self._bound(statement.path, variables, included_at)
+                arguments = statement.arguments and self._bound(statement.arguments, variables, included_at)
+                self._include(path, arguments, position, chain)
                 continue
-            self.said.setdefault(name, []).append((statement.key, statement.place))
-            value = self._bound(statement.value, variables, said_at)
-            said = statement._replace(place=place, value=value)
-            self.tree.set(said) if isinstance(said, Set) else self.tree.append(said)
+            self.keys_by_file.setdefault(name, []).append((statement.key, statement.position))
+            value = self._bound(statement.value, variables, included_at)
+            bound = statement._replace(position=position, value=value)
+            self.tree.set(bound) if isinstance(bound, Set) else self.tree.append(bound)
 
     # ------------------------------------------------------------------ includes
 
@@ -107,71 +107,73 @@ class _Loading:
         self,
         path: Value,
         arguments: Value | None,
-        place: Place,
-        chain: tuple[tuple[str, Place | None], ...],
+        position: Position,
+        chain: tuple[tuple[str, Position | None], ...],
     ) -> None:
         resolved = Resolver(self.tree, self.errors, complete=not self.errors).value(path)
         if not isinstance(resolved.content, str) or not resolved.content.strip():
             if not isinstance(resolved.content, Reference | Pieces):
-                self.errors.add(path.place, "this names no file")
+                self.errors.add(path.position, "this must be the path of a file")
             return None
         including = chain[-1][0]
-        name = beside(including, resolved.content)
+        name = resolve_path(including, resolved.content)
         self._includes += 1
         if self._includes > MAX_INCLUDES:
-            return self.errors.add(place, f"there are more than {MAX_INCLUDES} includes")
-        inner = (*chain, (name, place))
+            return self.errors.add(position, f"there are more than {MAX_INCLUDES} includes")
+        inner = (*chain, (name, position))
         if any(name == known for known, _ in chain):
-            return self.errors.add(path.place, f"the files include each other: {_told(inner)}")
+            return self.errors.add(path.position, f"the files include each other: {_include_chain(inner)}")
         if len(chain) == MAX_DEPTH:
             return self.errors.add(
-                path.place, f"files include each other more than {MAX_DEPTH} deep: {_told(inner)}"
+                path.position, f"files include each other more than {MAX_DEPTH} deep: {_include_chain(inner)}"
             )
         try:
             self._open(name)
         except Missing as error:
             if resolved.content == MESSAGING_RULE:
-                return self._messaging_rule(arguments, place)
-            return self.errors.add(path.place, f"{error}, seen from {including}")
+                return self._messaging_rule(arguments, position)
+            return self.errors.add(path.position, f"{error}, relative to {including}")
         except Unreadable as error:
-            return self.errors.add(path.place, str(error))
+            return self.errors.add(path.position, str(error))
         file = self.files[including]
         if name not in file.includes:
             self.files[including] = file._replace(includes=(*file.includes, name))
         if arguments is None:
-            return self._say(name, None, place.said_at, inner)
+            return self._interpret(name, None, position.included_at, inner)
         for argument, value in arguments.parts.items():
             if argument not in self._variables[name]:
                 near = suggestion(argument, self._variables[name])
-                self.errors.add(value.named or value.place, f"{name} takes no argument {argument}{near}")
-        return self._say(name, arguments.parts, place, inner)
+                self.errors.add(value.named or value.position, f"{name} takes no argument {argument}{near}")
+        return self._interpret(name, arguments.parts, position, inner)
 
-    def _messaging_rule(self, arguments: Value | None, place: Place) -> None:
-        """The file that every broker has: it makes a rule of its arguments."""
+    def _messaging_rule(self, arguments: Value | None, position: Position) -> None:
+        """Add the rule that the built-in file makes of its arguments."""
         if arguments is None:
             detail = f'{MESSAGING_RULE} takes arguments: {{"conditions": "…", "users": ["…"]}}'
-            return self.errors.add(place, detail)
-        self.said.setdefault(place.file, []).append((RULES, place))
-        rule = replace(arguments, place=place)
-        return self.tree.append(Append(RULES, place, Value((rule,), place)))
+            return self.errors.add(position, detail)
+        self.keys_by_file.setdefault(position.file, []).append((RULES, position))
+        rule = replace(arguments, position=position)
+        return self.tree.append(Append(RULES, position, Value((rule,), position)))
 
     # ------------------------------------------------------------------ variables
 
-    def _bound(self, value: Value, variables: Mapping[str, Value] | None, said_at: Place | None) -> Value:
-        """A value of an included file with its variables replaced, said where the include stands."""
+    def _bound(
+        self, value: Value, variables: Mapping[str, Value] | None, included_at: Position | None
+    ) -> Value:
+        """A value of an included file with its variables replaced, at the position of the include."""
         content = value.content
         self._left -= 1
         if self._left < 0:
-            raise TooMuch(value.place)
+            raise TooLarge(value.position)
         if isinstance(content, Reference) and not content.is_key:
-            found = self._variable(content, value.place, variables)
+            found = self._variable(content, value.position, variables)
             return found.named_at(value.named) if found is not None else value
-        if said_at is not None:
-            named = value.named and value.named._replace(said_at=said_at)
-            value = replace(value, place=value.place._replace(said_at=said_at), named=named)
+        if included_at is not None:
+            named = value.named and value.named._replace(included_at=included_at)
+            value = replace(value, position=value.position._replace(included_at=included_at), named=named)
         if isinstance(content, Pieces):
             return self._pieces(value, content, variables)
-        inside = {name: self._bound(inner, variables, said_at) for name, inner in value.parts.items()}
+        inside = {name: self._bound(inner, variables, included_at) for name, inner in value.parts.items()}
         if isinstance(content, Mapping):
             return replace(value, content=inside)
         return replace(value, content=tuple(inside.values())) if value.kind == "an array" else value
@@ -183,7 +185,7 @@ class _Loading:
             if isinstance(part, str) or part.is_key:
                 parts.append(part)
                 continue
-            found = self._variable(part, value.place, variables)
+            found = self._variable(part, value.position, variables)
             if found is None:
                 return value
             match found.content:
@@ -195,26 +197,26 @@ class _Loading:
                     try:
                         parts.append(written(found))
                     except ValueError as error:
-                        self.errors.add(value.place, f"${{{part.name}}} is {error}")
+                        self.errors.add(value.position, f"${{{part.name}}} is {error}")
                         return value
         if sum(len(part) for part in parts if isinstance(part, str)) > MAX_TEXT or len(parts) > MAX_TEXT:
-            raise TooMuch(value.place)
+            raise TooLarge(value.position)
         if all(isinstance(part, str) for part in parts):
             return replace(value, content="".join(map(str, parts)))
         return replace(value, content=Pieces(tuple(parts)))
 
     def _variable(
-        self, reference: Reference, place: Place, variables: Mapping[str, Value] | None
+        self, reference: Reference, position: Position, variables: Mapping[str, Value] | None
     ) -> Value | None:
         if variables is None:
             self.errors.add(
-                place, f"there is no variable {reference.name}: variables are the arguments of an @include"
+                position, f"there is no variable {reference.name}: variables are the arguments of an @include"
             )
             return None
         found = variables.get(reference.name)
         if found is None:
             near = suggestion(reference.name, list(variables))
-            self.errors.add(place, f"the @include gives no argument {reference.name}{near}")
+            self.errors.add(position, f"the @include gives no argument {reference.name}{near}")
         return found
 
 
@@ -237,8 +239,8 @@ def _parts(statement: Statement) -> Iterator[Value]:
         yield from statement.arguments.walk()
 
 
-def _told(chain: tuple[tuple[str, Place | None], ...]) -> str:
-    """The way of includes: zero.config:3 → a.config:1 → zero.config"""
+def _include_chain(chain: tuple[tuple[str, Position | None], ...]) -> str:
+    """The path of includes: zero.config:3 → a.config:1 → zero.config"""
     steps = itertools.pairwise(chain)
     lines = [f"{name}:{at.line}" for (name, _), (_, at) in steps if at is not None]
     return " → ".join([*lines, chain[-1][0]])

@@ -1,4 +1,4 @@
-"""The tree of what was said, by key. The first one wins: nothing is said twice."""
+"""The tree of values by key, and the resolver of references. A key can be set only once."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from broker_app.zero.errors import Errors
 from broker_app.zero.grammar import Append, Set
-from broker_app.zero.positions import Place
+from broker_app.zero.positions import Position
 from broker_app.zero.values import Pieces, Reference, Value
 
 #: values that references may make of those in the files
@@ -20,99 +20,99 @@ MAX_TEXT = 64 * 1024
 Split = Callable[[str], Sequence[str]]
 
 
-class TooMuch(Exception):
-    """References that make more than `MAX_VALUES` or `MAX_TEXT` of what the files say."""
+class TooLarge(Exception):
+    """References that expand to more than `MAX_VALUES` or `MAX_TEXT`."""
 
-    def __init__(self, place: Place) -> None:
-        super().__init__(place)
-        self.place = place
+    def __init__(self, position: Position) -> None:
+        super().__init__(position)
+        self.position = position
 
 
 @dataclass
 class Branch:
-    """A key with keys or members below it, and where it was said first: as a value, and by name."""
+    """A key with keys or members below it, and the first positions of its value and its name."""
 
-    place: Place
-    named: Place | None
+    position: Position
+    named: Position | None
     members: dict[str, Node] = field(default_factory=dict)
 
 
 @dataclass
 class Row:
-    """An array, to which more can be added, and where it was said first."""
+    """An array that can be extended, and the first positions of its value and its name."""
 
-    place: Place
-    named: Place | None
+    position: Position
+    named: Position | None
     values: list[Value]
 
 
 Node = Branch | Row | Value
 
 
-class Again(NamedTuple):
-    """A key that was said although it was said before, which may be right."""
+class Repeat(NamedTuple):
+    """A key that was set again, which may be allowed."""
 
     key: str
-    place: Place
-    first: Place
+    position: Position
+    first: Position
 
     def __str__(self) -> str:
         return f"{self.key} is already set at {self.first.source}"
 
 
 class Tree:
-    """What was said. `split` takes a key to the names on the way to it; `arrays` are keys that hold arrays,
-    so that what is added to them first is an element, too. Keys that `may_come_again` are no errors when they
-    do: they are put into `again`, to be judged when all is read."""
+    """Values by key. `split` returns the names of a key; `arrays` are keys of arrays, where the first `+=`
+    adds an element, too. Keys that `may_repeat` are no errors when they are set again: they are collected in
+    `repeats`, and checked when all files are read."""
 
     def __init__(
         self,
         split: Split,
         arrays: frozenset[str],
         errors: Errors,
-        may_come_again: Callable[[str], bool] = lambda _: False,
+        may_repeat: Callable[[str], bool] = lambda _: False,
     ) -> None:
         self._split = split
         self._arrays = arrays
         self._errors = errors
-        self._may_come_again = may_come_again
-        self.again: list[Again] = []
-        self.root = Branch(Place("", 0, 0), None)
+        self._may_repeat = may_repeat
+        self.repeats: list[Repeat] = []
+        self.root = Branch(Position("", 0, 0), None)
 
-    def set(self, said: Set) -> None:
-        """Says the value of a key that has none yet."""
-        path = self._split(said.key)
-        branch = self._reach(path[:-1], said)
+    def set(self, statement: Set) -> None:
+        """Set the value of a key that has none yet."""
+        path = self._split(statement.key)
+        branch = self._reach(path[:-1], statement)
         if branch is None:
             return
         there = branch.members.get(path[-1])
         if there is not None:
-            self._already(said.key, said.place, there)
+            self._add_repeat(statement.key, statement.position, there)
         else:
-            branch.members[path[-1]] = _planted(said.value.named_at(said.place))
+            branch.members[path[-1]] = _as_node(statement.value.named_at(statement.position))
 
-    def append(self, said: Append) -> None:
-        """Adds to an array or an object, which is made where there is none."""
-        path = self._split(said.key)
-        branch = self._reach(path[:-1], said)
+    def append(self, statement: Append) -> None:
+        """Add to an array or an object, which is created if it does not exist."""
+        path = self._split(statement.key)
+        branch = self._reach(path[:-1], statement)
         if branch is None:
             return
-        name, value, listed = path[-1], said.value, said.key in self._arrays
+        name, value, listed = path[-1], statement.value, statement.key in self._arrays
         there = branch.members.get(name)
         if there is None and (value.kind == "an array" or (value.kind == "an object" and not listed)):
-            branch.members[name] = _planted(value.named_at(said.place))
+            branch.members[name] = _as_node(value.named_at(statement.position))
         elif there is None:
-            branch.members[name] = Row(value.place, said.place, [value])
+            branch.members[name] = Row(value.position, statement.position, [value])
         elif isinstance(there, Branch):
-            self._merge(said, there)
+            self._merge(statement, there)
         elif isinstance(there, Row):
             there.values += value.parts.values() if value.kind == "an array" else [value]
         else:
-            was = f"{there.kind}, said at {there.place.source}"
-            self._errors.add(said.place, f"{said.key} is {was}: += adds to arrays and objects")
+            was = f"{there.kind}, set at {there.position.source}"
+            self._errors.add(statement.position, f"{statement.key} is {was}: += adds to arrays and objects")
 
     def find(self, key: str) -> Node | None:
-        """What is said of a key, if anything is."""
+        """The value of a key, None if it is not set."""
         there: Node | None = self.root
         for name in self._split(key):
             if isinstance(there, Branch):
@@ -124,7 +124,7 @@ class Tree:
         return there
 
     def keys(self) -> Iterator[str]:
-        """Every key of which something is said."""
+        """Every key that is set."""
         stack = [("", self.root)]
         while stack:
             key, branch = stack.pop()
@@ -134,64 +134,64 @@ class Tree:
                 if isinstance(inner, Branch):
                     stack.append((below, inner))
 
-    def _reach(self, path: Sequence[str], said: Set | Append) -> Branch | None:
+    def _reach(self, path: Sequence[str], statement: Set | Append) -> Branch | None:
         branch = self.root
         for name in path:
-            inner = branch.members.setdefault(name, Branch(said.place, said.place))
+            inner = branch.members.setdefault(name, Branch(statement.position, statement.position))
             if not isinstance(inner, Branch):
                 kind = "an array" if isinstance(inner, Row) else inner.kind
-                detail = f"{said.key} cannot be: {name} is {kind}, said at {inner.place.source}"
-                self._errors.add(said.place, detail)
+                detail = f"{statement.key} cannot be set: {name} is {kind}, set at {inner.position.source}"
+                self._errors.add(statement.position, detail)
                 return None
             branch = inner
         return branch
 
-    def _merge(self, said: Append, branch: Branch) -> None:
-        if said.value.kind != "an object":
-            detail = f"{said.key} is an object, and {said.value.kind} cannot be added to it"
-            self._errors.add(said.value.place, detail)
+    def _merge(self, statement: Append, branch: Branch) -> None:
+        if statement.value.kind != "an object":
+            detail = f"{statement.key} is an object, and {statement.value.kind} cannot be added to it"
+            self._errors.add(statement.value.position, detail)
             return
-        for name, value in said.value.parts.items():
+        for name, value in statement.value.parts.items():
             there = branch.members.get(name)
             if there is not None:
-                self._already(f"{said.key}/{name}", value.named or value.place, there)
+                self._add_repeat(f"{statement.key}/{name}", value.named or value.position, there)
             else:
-                branch.members[name] = _planted(value)
+                branch.members[name] = _as_node(value)
 
-    def _already(self, key: str, place: Place, there: Node) -> None:
-        again = Again(key, place, there.named or there.place)
-        if self._may_come_again(key):
-            self.again.append(again)
+    def _add_repeat(self, key: str, position: Position, there: Node) -> None:
+        repeat = Repeat(key, position, there.named or there.position)
+        if self._may_repeat(key):
+            self.repeats.append(repeat)
         else:
-            refuse_again(self._errors, again)
+            refuse_repeat(self._errors, repeat)
 
 
-def refuse_again(errors: Errors, again: Again) -> None:
-    """A key that must not have been said twice."""
-    errors.add(again.place, f"{again}; the first one wins, so this one has to go")
+def refuse_repeat(errors: Errors, repeat: Repeat) -> None:
+    """Add the error that a key is set twice."""
+    errors.add(repeat.position, f"{repeat}; remove this one")
 
 
-def _planted(value: Value) -> Node:
-    """A value as something to which more can be said."""
+def _as_node(value: Value) -> Node:
+    """A value as a node that can be extended."""
     if value.kind == "an array":
-        return Row(value.place, value.named, list(value.parts.values()))
+        return Row(value.position, value.named, list(value.parts.values()))
     if value.kind != "an object":
         return value
-    branch = Branch(value.place, value.named)
-    branch.members = {name: _planted(inner) for name, inner in value.parts.items()}
+    branch = Branch(value.position, value.named)
+    branch.members = {name: _as_node(inner) for name, inner in value.parts.items()}
     return branch
 
 
 class Resolver:
-    """Puts what references name in their place.
+    """Replaces references by the values that they name.
 
-    What names nothing is told, and stays a reference; so whoever looks at values passes over references.
+    A reference that names nothing is reported, and stays a reference; readers of values skip references.
     """
 
     def __init__(self, tree: Tree, errors: Errors, *, complete: bool) -> None:
         self._tree = tree
         self._errors = errors
-        #: whether all that the files say is in the tree; else what is not there may just be unreadable
+        #: true if the tree has all statements; else a missing value may be in a statement with an error
         self._complete = complete
         self._left = MAX_VALUES
 
@@ -199,17 +199,19 @@ class Resolver:
         """A branch or value with nothing but values in it. `trail` are the keys that led here."""
         self._left -= 1
         if self._left < 0:
-            raise TooMuch(there.place)
+            raise TooLarge(there.position)
         if isinstance(there, Branch):
             members = {name: self.value(inner, trail) for name, inner in there.members.items()}
-            return Value(members, there.place, there.named)
+            return Value(members, there.position, there.named)
         if isinstance(there, Row):
             values = tuple(self.value(inner, trail) for inner in there.values)
-            return Value(values, there.place, there.named)
+            return Value(values, there.position, there.named)
         match there.content:
             case Reference():
-                found = self._named(there.content, there.place, trail)
-                return replace(found, place=there.place, named=there.named) if found is not None else there
+                found = self._named(there.content, there.position, trail)
+                return (
+                    replace(found, position=there.position, named=there.named) if found is not None else there
+                )
             case Pieces():
                 return self._joined(there, there.content, trail)
         inside = {name: self.value(inner, trail) for name, inner in there.parts.items()}
@@ -217,16 +219,16 @@ class Resolver:
             return replace(there, content=inside)
         return replace(there, content=tuple(inside.values())) if there.kind == "an array" else there
 
-    def _named(self, reference: Reference, place: Place, trail: tuple[str, ...]) -> Value | None:
+    def _named(self, reference: Reference, position: Position, trail: tuple[str, ...]) -> Value | None:
         key = reference.name
         if key in trail:
             chain = " → ".join((*trail[trail.index(key) :], key))
-            self._errors.add(place, f"this reference leads to itself: {chain}")
+            self._errors.add(position, f"this reference leads to itself: {chain}")
         elif (there := self._tree.find(key)) is not None:
             return self.value(there, (*trail, key))
         elif self._complete:
-            detail = f"nothing is said of {key}{suggestion(key, self._tree.keys())}"
-            self._errors.add(place, detail)
+            detail = f"{key} is not set{suggestion(key, self._tree.keys())}"
+            self._errors.add(position, detail)
         return None
 
     def _joined(self, value: Value, pieces: Pieces, trail: tuple[str, ...]) -> Value:
@@ -235,21 +237,21 @@ class Resolver:
             if isinstance(part, str):
                 texts.append(part)
                 continue
-            found = self._named(part, value.place, trail)
+            found = self._named(part, value.position, trail)
             if found is None or isinstance(found.content, Reference | Pieces):
                 return value
             try:
                 texts.append(written(found))
             except ValueError as error:
-                self._errors.add(value.place, f"${{{part.name}}} is {error}")
+                self._errors.add(value.position, f"${{{part.name}}} is {error}")
                 return value
         if sum(map(len, texts)) > MAX_TEXT:
-            raise TooMuch(value.place)
+            raise TooLarge(value.position)
         return replace(value, content="".join(texts))
 
 
 def written(value: Value) -> str:
-    """A scalar as it stands inside a string. Raises ValueError for anything else."""
+    """A scalar as text inside a string. Raises ValueError for anything else."""
     content = value.content
     if isinstance(content, str):
         return content
@@ -261,6 +263,6 @@ def written(value: Value) -> str:
 
 
 def suggestion(word: str, known: Iterator[str] | Sequence[str]) -> str:
-    """What may have been meant, as the end of a sentence."""
+    """The end of a sentence with the most similar known word; empty if none is similar."""
     near = difflib.get_close_matches(word, list(known)[:10_000], n=1)
     return f"; did you mean {near[0]}?" if near else ""

@@ -1,4 +1,4 @@
-"""Values: JSON as it is written in a file, where each part knows its place."""
+"""JSON values of a file, where each part has its position."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from broker_app.zero.positions import Place
+from broker_app.zero.positions import Position
 
 Scalar = str | int | float | bool | None
 
@@ -35,8 +35,8 @@ class Value:
     """
 
     content: Scalar | Reference | Pieces | tuple[Value, ...] | Mapping[str, Value]
-    place: Place
-    named: Place | None = None
+    position: Position
+    named: Position | None = None
 
     def plain(self) -> Any:
         """The JSON value, of a value without references."""
@@ -47,7 +47,7 @@ class Value:
         return self.content
 
     def find(self, pointer: str) -> Value:
-        """What names with slashes between them ("users/0") lead to, or the nearest thing around it."""
+        """The value at a path ("users/0"), or the nearest one around it."""
         value = self
         for name in pointer.split("/"):
             inner = value.parts.get(name)
@@ -67,17 +67,17 @@ class Value:
 
     @property
     def is_json(self) -> bool:
-        """Whether it is a value itself; a reference that names nothing is none, and was told already."""
+        """True unless it is an unresolved reference, which was reported already."""
         return not isinstance(self.content, Reference | Pieces)
 
     @property
     def is_whole(self) -> bool:
-        """Whether it and all inside it are values."""
+        """True if neither it nor a value inside it is an unresolved reference."""
         return all(value.is_json for value in self.walk())
 
     @property
     def kind(self) -> str:
-        """What it is, in words."""
+        """Its JSON type in words."""
         match self.content:
             case None:
                 return "null"
@@ -99,6 +99,6 @@ class Value:
         for inner in self.parts.values():
             yield from inner.walk()
 
-    def named_at(self, place: Place | None) -> Value:
-        """The same as the member of an object whose name stands at `place`."""
-        return replace(self, named=place)
+    def named_at(self, position: Position | None) -> Value:
+        """The same value as a member of an object whose name is at `position`."""
+        return replace(self, named=position)

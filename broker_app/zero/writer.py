@@ -1,4 +1,4 @@
-"""Writing: what is said elsewhere, as a file would say it."""
+"""Configured resources as statements of a file."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import Any, Final
 
 from broker_app.zero.keys import CONNECTIONS
 
-#: stands where a password belongs
+#: placeholder for a password
 PASSWORD: Final = "…"
 
 
-def connection(name: str, said: Mapping[str, Any], defaults: Mapping[str, Any]) -> str:
-    """The statement for one connection: what differs from `defaults` is said, and its password is left to be
-    filled in."""
-    value = {field: one for field, one in said.items() if field != "user" and defaults.get(field) != one}
-    if said.get("user"):
-        value["bridgeCredentials"] = {"user": said["user"], "password": PASSWORD}
+def connection(name: str, spec: Mapping[str, Any], defaults: Mapping[str, Any]) -> str:
+    """The statement for one connection: the fields that differ from `defaults`, and a placeholder for its
+    password."""
+    value = {field: one for field, one in spec.items() if field != "user" and defaults.get(field) != one}
+    if spec.get("user"):
+        value["bridgeCredentials"] = {"user": spec["user"], "password": PASSWORD}
     lines = [
         f"    {json.dumps(field)}: {json.dumps(one, ensure_ascii=False)}" for field, one in value.items()
     ]

@@ -5,7 +5,7 @@ from tests.cli.conftest import Mom
 from tests.support.broker_process import BrokerProcess
 
 
-def test_a_rule_is_said_and_its_alert_answered(mom: Mom) -> None:
+def test_an_alert_rule_is_configured_and_its_alert_acknowledged(mom: Mom) -> None:
     made = mom(
         "alert", "rule", "create", "at-once", "condition=no-consumer", "for_s=0", "pattern=/queue/a>",
         "notify=queue:ops,mailto:ops@example.org", "-o", "json",
@@ -25,7 +25,7 @@ def test_a_rule_is_said_and_its_alert_answered(mom: Mom) -> None:
     assert mom("alert", "rule", "rm", "at-once", "--yes").code == 0
 
 
-def test_a_rule_that_holds_from_the_start_is_shown_set_and_comes_back(mom: Mom) -> None:
+def test_a_built_in_rule_is_shown_changed_and_restored(mom: Mom) -> None:
     assert mom("alert", "rule", "show", "flapping", "-o", "json").json()["threshold"] == 10
     done = mom("alert", "rule", "set", "flapping", "threshold=1000", "-o", "json")
     assert done.code == 0, done.err
@@ -37,7 +37,7 @@ def test_a_rule_that_holds_from_the_start_is_shown_set_and_comes_back(mom: Mom) 
     assert kept.code != 0 and "it can be changed, not removed" in kept.err
 
 
-def test_commands_are_no_clients_that_flap(broker: BrokerProcess, mom: Mom) -> None:
+def test_commands_do_not_count_as_flapping_clients(broker: BrokerProcess, mom: Mom) -> None:
     for _ in range(6):
         assert mom("pub", "flaps", "x").code == 0
     assert broker.request("GET", "/api/v1/connections").json()["flapping"] == []

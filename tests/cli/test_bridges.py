@@ -91,7 +91,7 @@ def test_a_connection_is_tested_step_by_step(bridged: CommandLine) -> None:
     assert bridged("bridge", "rm", "astray", "--yes").code == OK
 
 
-def test_what_happens_is_followed(bridged: CommandLine) -> None:
+def test_events_are_followed(bridged: CommandLine) -> None:
     assert bridged("bridge", "clone", "west", "lost", "port=1").code == OK
     assert bridged("pub", "/bridge/lost/orders", "one").code == OK
     with bridged.popen("bridge", "logs", "lost", "--follow", "-n", "0", "--every", "0.1") as following:
@@ -103,7 +103,7 @@ def test_what_happens_is_followed(bridged: CommandLine) -> None:
     assert bridged("bridge", "rm", "lost", "--yes").code == OK
 
 
-def test_queues_without_a_bridge_and_marks_of_others(mom: CommandLine, bridged: CommandLine) -> None:
+def test_orphans_and_incoming_offsets_are_listed(mom: CommandLine, bridged: CommandLine) -> None:
     assert mom("pub", "/bridge/gone/orders", "one").code == OK
     orphan = ["gone", "orders", "1", "/queue/storeAndForward:gone/queue/orders"]
     assert orphan in mom("bridge", "orphans").rows
@@ -111,7 +111,7 @@ def test_queues_without_a_bridge_and_marks_of_others(mom: CommandLine, bridged: 
     assert mom("bridge", "incoming").rows == [["sender", "source", "owner", "accepted", "count", "at"]]
 
 
-def test_the_other_broker_lists_how_far_this_one_has_come_and_forgets_it(
+def test_the_other_broker_lists_the_offset_and_deletes_it(
     bridged: CommandLine, command_line: CommandLine, broker: BrokerProcess, west: BrokerProcess
 ) -> None:
     assert bridged("pub", "/bridge/west/marked", "one").code == OK
@@ -154,14 +154,12 @@ def test_the_other_broker_lists_how_far_this_one_has_come_and_forgets_it(
         (("set", "west", "prt=1"), USAGE, "did you mean port?"),
     ],
 )
-def test_wrong_words_say_what_is_right(
-    bridged: CommandLine, words: tuple[str, ...], code: int, said: str
-) -> None:
+def test_errors_name_the_fix(bridged: CommandLine, words: tuple[str, ...], code: int, said: str) -> None:
     refused = bridged("bridge", *words)
     assert (refused.code, said in refused.err) == (code, True), refused.err
 
 
-def test_what_a_flow_meets_is_listed_and_is_why_its_messages_wait(
+def test_errors_of_a_flow_are_listed_and_explain_its_waiting_messages(
     bridged: CommandLine, west: BrokerProcess
 ) -> None:
     """The connection stands, and the queue there takes nothing."""

@@ -39,7 +39,7 @@ def test_names_of_the_broker_are_completed(mom: CommandLine) -> None:
         ("mom queue show or", set()),
     ],
 )
-def test_what_is_known_here_is_completed_without_a_broker(
+def test_local_names_are_completed_without_a_broker(
     command_line: CommandLine, words: str, offered: set[str]
 ) -> None:
     command_line.environment["MOM_URL"] = "http://127.0.0.1:1"

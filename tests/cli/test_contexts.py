@@ -23,15 +23,13 @@ def home(tmp_path: Path) -> dict[str, str]:
     return environment
 
 
-def test_without_anything_it_is_the_broker_of_this_machine(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_default_is_the_broker_of_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     target = contexts.find(environment={"HOME": str(tmp_path)})
     assert (target.url, target.login) == ("http://127.0.0.1:8000", "")
 
 
-def test_without_a_name_it_is_the_broker_that_left_its_address(
+def test_without_a_name_the_address_in_the_data_directory_is_used(
     home: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     nobody = {"HOME": str(tmp_path / "nobody")}
@@ -44,9 +42,7 @@ def test_without_a_name_it_is_the_broker_that_left_its_address(
     assert contexts.find(environment=home).url == "https://mom.example.org"
 
 
-def test_an_address_that_somebody_else_has_left_is_not_believed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_address_file_of_another_user_is_ignored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "address").write_text("http://10.0.0.1:9000\n")
@@ -94,7 +90,7 @@ def test_secrets_do_not_show(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("url", ["127.0.0.1:8000", "ftp://b", "http://", "http://b:x", "http://b:99999"])
 def test_bad_address(url: str, tmp_path: Path) -> None:
-    with pytest.raises(Failure, match="no address of a broker") as failure:
+    with pytest.raises(Failure, match="is not the URL of a broker") as failure:
         contexts.find(url=url, environment={"HOME": str(tmp_path)})
     assert failure.value.code == USAGE
 

@@ -12,7 +12,7 @@ def states(rows: list[list[str]]) -> dict[str, str]:
     return {row[0]: row[1] for row in rows[1:]}
 
 
-def test_all_is_well(broker: BrokerProcess, mom: CommandLine) -> None:
+def test_a_healthy_broker_passes_all_checks(broker: BrokerProcess, mom: CommandLine) -> None:
     looked = mom("doctor", "--data", str(broker.data), environment={"MOM_STOMP_PORT": str(broker.stomp_port)})
     found = states(looked.rows)
     assert looked.code == OK, looked.err

@@ -30,6 +30,6 @@ def test_every_problem_ends_in_failure() -> None:
     assert failures.OK not in {failures.of_problem(name, "", "").code for name in PROBLEMS}
 
 
-def test_says_what_where_and_how_to_fix() -> None:
+def test_a_failure_shows_what_where_and_fix() -> None:
     failure = failures.Failure(failures.FAILED, "it broke", where="there", fix="glue it")
     assert str(failure).splitlines() == ["mom: it broke", "  where: there", "  fix:   glue it"]

@@ -20,9 +20,18 @@ from tests.cli.conftest import CommandLine
         ([], []),
     ],
 )
-def test_options_that_are_accepted_anywhere_go_first(given: list[str], sorted_: list[str]) -> None:
+def test_global_options_are_moved_first(given: list[str], sorted_: list[str]) -> None:
     assert options_first(given) == sorted_
 
 
 def test_version(command_line: CommandLine) -> None:
     assert command_line("--version").out == f"mom {metadata.version('mom')}\n"
+
+
+@pytest.mark.parametrize(
+    "arguments", [["queue", "ls", "--colour"], ["queue", "show"], ["queue", "lss"], ["top", "-n", "x"]]
+)
+def test_errors_of_the_parser_name_the_fix(arguments: list[str], command_line: CommandLine) -> None:
+    failed = command_line(*arguments)
+    assert failed.code == 2
+    assert failed.err.startswith("mom: ") and f"  fix:   see `mom {arguments[0]}" in failed.err, failed.err

@@ -89,7 +89,7 @@ def test_dead_letters_are_retried(broker: BrokerProcess, mom: CommandLine) -> No
     assert bodies(broker, "retry.a") == ["1", "2"]
 
 
-def test_a_retry_of_what_never_died_says_so(broker: BrokerProcess, mom: CommandLine) -> None:
+def test_a_retry_without_dead_letters_reports_that(broker: BrokerProcess, mom: CommandLine) -> None:
     fill(broker, "alive", "1")
     refused = mom("retry", "alive", "--yes")
     assert (refused.code, "1 message refused" in refused.err) == (FAILED, True)
@@ -127,7 +127,7 @@ def test_count(broker: BrokerProcess, mom: CommandLine) -> None:
     assert mom("count", "nowhere").code == NOT_FOUND
 
 
-def test_why_of_a_message_that_there_is_not(broker: BrokerProcess, mom: CommandLine) -> None:
+def test_why_of_a_message_that_does_not_exist(broker: BrokerProcess, mom: CommandLine) -> None:
     (found,) = fill(broker, "why", "1")
     assert mom("queue", "why", found, "--queue", "why", "-o", "json").json()[0]["code"] == "no-consumer"
     gone = found[:-4] + "ffff"
@@ -135,7 +135,7 @@ def test_why_of_a_message_that_there_is_not(broker: BrokerProcess, mom: CommandL
     assert mom("queue", "why", gone, "--queue", "why").code == NOT_FOUND
 
 
-def test_at_a_terminal_a_result_is_one_line_and_details_are_asked_for(
+def test_at_a_terminal_a_result_is_one_line_unless_a_format_is_requested(
     broker: BrokerProcess, mom: CommandLine
 ) -> None:
     fill(broker, "brief.a", "1", "2")
@@ -148,7 +148,7 @@ def test_at_a_terminal_a_result_is_one_line_and_details_are_asked_for(
     assert re.search(r"^unsettled +0\s*$", details, re.MULTILINE)
 
 
-def test_progress_is_one_line_that_is_drawn_again(broker: BrokerProcess, mom: CommandLine) -> None:
+def test_progress_is_one_line_that_is_redrawn(broker: BrokerProcess, mom: CommandLine) -> None:
     fill(broker, "progress", *map(str, range(3)))
     told = mom.at_terminal("delete", "progress", "--rate", "1", "--yes", environment={"TERM": "xterm"}).out
     drawn = [line for line in told.splitlines() if " 1/3 " in line or " 2/3 " in line]
@@ -176,16 +176,18 @@ def small(command_line: CommandLine, tmp_path: Path) -> Iterator[BrokerProcess]:
     process.kill()
 
 
-def test_more_than_a_job_takes_goes_on_in_others(small: BrokerProcess, command_line: CommandLine) -> None:
+def test_more_messages_than_one_job_takes_need_several_jobs(
+    small: BrokerProcess, command_line: CommandLine
+) -> None:
     mom = command_line
     fill(small, "large", *map(str, range(8)))
     copied = mom("copy", "large", "--to", "copies", "--yes")
-    assert (copied.code, "5 messages that fit are left" in copied.err) == (FAILED, True), copied.err
+    assert (copied.code, "5 messages that match are left" in copied.err) == (FAILED, True), copied.err
     assert mom("copy", "large", "--to", "copies", "-n", "3", "--yes").code == OK
     exported = mom("export", "large")
     assert (exported.code, len(exported.out.splitlines())) == (FAILED, 3)
     detached = mom("move", "large", "--to", "moved", "--detach", "--yes")
-    assert (detached.code, "5 messages that fit are left" in detached.err) == (FAILED, True)
+    assert (detached.code, "5 messages that match are left" in detached.err) == (FAILED, True)
     moved = mom("move", "large", "--to", "moved", "--yes", "-q")
     assert moved.code == OK, moved.err
     assert (bodies(small, "large"), len(bodies(small, "moved"))) == ([], 8)

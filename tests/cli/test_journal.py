@@ -71,7 +71,7 @@ def forward(broker: BrokerProcess, *positions: int) -> bytes:
     return b"".join(line + b"\n" for line in got.split(b"\n") if line.startswith((b"accepted:", b"count:")))
 
 
-def test_marks_outlive_a_kill_and_are_dumped(start_broker: StartBroker, command_line: CommandLine) -> None:
+def test_offsets_survive_a_kill_and_are_dumped(start_broker: StartBroker, command_line: CommandLine) -> None:
     broker = start_broker()
     journal = str(broker.data / "journal")
     assert forward(broker, 5, 7) == b"accepted:0\ncount:0\n"
@@ -89,7 +89,7 @@ def test_marks_outlive_a_kill_and_are_dumped(start_broker: StartBroker, command_
     assert (found["t"], found["storeAndForwardSyncQueue"]) == (3, 1)
 
 
-def test_damage_is_told(start_broker: StartBroker, command_line: CommandLine) -> None:
+def test_damage_is_reported(start_broker: StartBroker, command_line: CommandLine) -> None:
     broker = start_broker()
     for _ in range(3):
         broker.request("POST", "/api/v1/queues/q/messages", b"x" * 1000)
@@ -111,7 +111,7 @@ def test_a_damaged_journal_is_repaired(start_broker: StartBroker, command_line: 
         broker.request("POST", "/api/v1/queues/q/messages", bytes([letter]) * 1000)
     journal = str(broker.data / "journal")
     in_use = command_line("journal", "repair", journal)
-    assert (in_use.code, "a broker holds this journal" in in_use.err) == (CONFLICT, True)
+    assert (in_use.code, "a broker is using this journal" in in_use.err) == (CONFLICT, True)
     broker.kill()
     segment = next((broker.data / "journal").glob("log-*.seg"))
     content = bytearray(segment.read_bytes())

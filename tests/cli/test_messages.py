@@ -59,7 +59,7 @@ def test_an_empty_standard_input_is_no_message(mom: CommandLine) -> None:
 
 def test_pub_without_a_message_at_a_terminal_is_wrong_use(mom: CommandLine) -> None:
     asked = mom.at_terminal("pub", "pub.nothing")
-    assert (asked.code, "there is no message" in asked.out) == (USAGE, True), asked.out
+    assert (asked.code, "there is no body" in asked.out) == (USAGE, True), asked.out
     assert mom("queue", "show", "pub.nothing").code == NOT_FOUND
 
 
@@ -100,7 +100,7 @@ def test_wrong_use_of_pub(mom: CommandLine) -> None:
     assert "bad-destination" in refused.err
 
 
-def test_what_is_refused_of_many_is_counted(mom: CommandLine) -> None:
+def test_the_confirmed_messages_of_many_are_counted(mom: CommandLine) -> None:
     assert mom("queue", "create", "pub.full", "max_messages=5", "limit_behavior=reject_newest").code == OK
     full = mom("pub", "pub.full", "x", "-n", "7")
     assert (full.code, full.err.splitlines()[0]) == (FAILED, "5 of 7 messages to /queue/pub.full")
@@ -142,7 +142,7 @@ def test_sub_shows_messages(mom: CommandLine) -> None:
 
 @pytest.mark.parametrize("ack", ["each", "auto"])
 @pytest.mark.parametrize("count", [1, 2, 10, 25])
-def test_sub_takes_as_many_as_it_is_to_and_no_more(mom: CommandLine, ack: str, count: int) -> None:
+def test_sub_receives_exactly_count_messages(mom: CommandLine, ack: str, count: int) -> None:
     """With one attempt, each message that is handed out and given back would be a dead letter."""
     queue = f"sub.exactly.{ack}.{count}"
     assert mom("queue", "create", queue, "max_attempts=1").code == OK
@@ -153,7 +153,7 @@ def test_sub_takes_as_many_as_it_is_to_and_no_more(mom: CommandLine, ack: str, c
     assert (facts["depth"], facts["unsettled"], facts["delivered"], facts["dead"]) == (15, 0, count, 0)
 
 
-def test_sub_takes_no_more_than_its_commands_are_for(mom: CommandLine) -> None:
+def test_sub_receives_no_more_than_its_commands_process(mom: CommandLine) -> None:
     mom("queue", "create", "sub.exactly.exec", "max_attempts=1")
     mom("pub", "sub.exactly.exec", "{{n}}", "-n", "3")
     assert mom("sub", "sub.exactly.exec", "-n", "1", "--exec", "true").code == OK
@@ -192,7 +192,7 @@ def test_command_that_cannot_run(command: str, mom: CommandLine) -> None:
     mom("pub", "sub.cannot", "x")
     failed = mom("sub", "sub.cannot", "-n", "1", "--exec", command)
     assert failed.code in (USAGE, FAILED)
-    assert failed.err.splitlines()[-1 if command != "/no/such/program" else -2].startswith("mom: --exec")
+    assert any(line.startswith("mom: --exec") for line in failed.err.splitlines())
 
 
 def test_refused_and_unreachable(broker: BrokerProcess, command_line: CommandLine) -> None:
@@ -204,7 +204,7 @@ def test_refused_and_unreachable(broker: BrokerProcess, command_line: CommandLin
     assert "Traceback" not in gone.err + refused.err
 
 
-def test_stomp_alone_has_no_queues(mom: CommandLine, broker: BrokerProcess) -> None:
+def test_a_stomp_address_has_no_rest_commands(mom: CommandLine, broker: BrokerProcess) -> None:
     password = broker.password.replace(" ", "%20")
     address = f"stomp://admin:{password}@127.0.0.1:{broker.stomp_port}"
     assert mom("pub", "tcp", "over tcp", "--url", address).code == OK
@@ -234,6 +234,6 @@ def test_wrong_use_of_bench(mom: CommandLine) -> None:
     assert mom("bench", "pub", "/nonsense/q", "--msgs", "10").code == USAGE
 
 
-def test_what_the_broker_tells_is_a_topic_also_without_saying_so(mom: CommandLine) -> None:
+def test_a_system_topic_needs_no_prefix(mom: CommandLine) -> None:
     heard = mom("sub", "$mom.stats", "-n", "1", "--raw")
     assert (heard.code, '"connections"' in heard.out) == (OK, True), heard.err

@@ -31,7 +31,7 @@ def connection(broker: BrokerProcess) -> Iterator[tuple[socket.socket, str]]:
         yield stomp, connected.decode().partition("session:")[2].partition("\n")[0]
 
 
-def test_connections_are_listed_shown_and_ended(
+def test_connections_are_listed_shown_and_closed(
     mom: CommandLine, connection: tuple[socket.socket, str]
 ) -> None:
     stomp, id = connection
@@ -45,7 +45,7 @@ def test_connections_are_listed_shown_and_ended(
     assert "/queue/conn" in shown.out
     assert mom("conn", "show", id, "-o", "json").json()["consumers"][0]["destination"] == "/queue/conn"
     ended = mom("conn", "close", id, "--reason", "it is late")
-    assert (ended.code, ended.err) == (OK, "ended\n")
+    assert (ended.code, ended.err) == (OK, "closed\n")
     told = b""
     while piece := stomp.recv(4096):
         told += piece
@@ -57,11 +57,11 @@ def test_connections_are_listed_shown_and_ended(
     assert mom("conn", "drain", id, "--reason", "it is late").code == NOT_FOUND
 
 
-def test_an_end_needs_a_reason(mom: CommandLine) -> None:
+def test_closing_needs_a_reason(mom: CommandLine) -> None:
     assert mom("conn", "close", "x").code == USAGE
 
 
-def test_numbers_of_the_broker_and_of_a_queue(broker: BrokerProcess, mom: CommandLine) -> None:
+def test_statistics_of_the_broker_and_of_a_queue(broker: BrokerProcess, mom: CommandLine) -> None:
     broker.request("POST", "/api/v1/queues/numbers/messages", b"x", content_type="text/plain")
     assert mom("stats", "-o", "json").json()["name"] == "mom"
     shown = mom("stats", "numbers", "-o", "json").json()
@@ -71,7 +71,7 @@ def test_numbers_of_the_broker_and_of_a_queue(broker: BrokerProcess, mom: Comman
     assert mom("stats", "/topic/numbers", "-o", "json").json()["kind"] == "topic"
 
 
-def test_numbers_again_and_again_until_interrupted(mom: CommandLine) -> None:
+def test_statistics_are_repeated_until_interrupted(mom: CommandLine) -> None:
     with mom.popen("stats", "--watch", "0.1", "-o", "ndjson") as watching:
         assert watching.stdout is not None
         lines = [json.loads(watching.stdout.readline()) for _ in range(3)]
@@ -80,7 +80,7 @@ def test_numbers_again_and_again_until_interrupted(mom: CommandLine) -> None:
     assert all("in_rate" in line for line in lines)
 
 
-def test_top_lists_the_busiest_first_and_looks_once_without_a_terminal(
+def test_top_lists_the_busiest_first_and_once_without_a_terminal(
     broker: BrokerProcess, mom: CommandLine
 ) -> None:
     for name, count in (("top.few", 1), ("top.many", 3)):

@@ -32,6 +32,22 @@ def test_table_at_a_terminal(capsys: pytest.CaptureFixture[str], monkeypatch: py
     assert lines == [["name", "depth"], ["a\\tb", "1"], ["\\x1b[31m"]]
 
 
+def test_a_narrow_table_breaks_no_word(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    monkeypatch.setenv("TERM", "dumb")
+    monkeypatch.setenv("COLUMNS", "80")
+    columns = ("name", "acknowledged", "published", "note", "delivered", "unsettled", "consumers", "paused")
+    row = {"name": "n" * 30, "acknowledged": 1, "published": 2, "note": "a longer note " * 5, "delivered": 3}
+    Output(None).rows(columns, [row])
+    written = capsys.readouterr()
+    known = {*columns, *(word for value in row.values() for word in str(value).split())}
+    assert set(written.out.split()) <= known and "n" * 30 in written.out
+    assert all(len(line) <= 80 for line in written.out.splitlines())
+    assert "hidden for lack of width: " in written.err and "paused" in written.err
+
+
 def test_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert json.loads(printed(capsys, "json"))[0] == {"name": "a\tb", "depth": 1}
     assert [json.loads(line)["name"] for line in printed(capsys, "ndjson").splitlines()] == [
@@ -60,19 +76,19 @@ def test_facts_of_one_thing(form: str, expected: str, capsys: pytest.CaptureFixt
     assert capsys.readouterr().out == expected
 
 
-def test_quiet_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+def test_quiet_prints_no_messages(capsys: pytest.CaptureFixture[str]) -> None:
     Output(quiet=True).say("done")
     assert capsys.readouterr().err == ""
     Output().say("done")
     assert capsys.readouterr().err == "done\n"
 
 
-def test_what_is_wrong_is_said_even_quietly(capsys: pytest.CaptureFixture[str]) -> None:
+def test_warnings_are_printed_with_quiet_too(capsys: pytest.CaptureFixture[str]) -> None:
     Output(quiet=True).warn("orders: 3 messages are not where they should be [a gap]")
     assert capsys.readouterr().err == "orders: 3 messages are not where they should be [a gap]\n"
 
 
-def test_at_a_terminal_changes_are_told_in_a_sentence_and_facts_are_readable(mom: CommandLine) -> None:
+def test_at_a_terminal_changes_are_sentences_and_objects_are_readable(mom: CommandLine) -> None:
     def last(*words: str) -> str:
         return mom.at_terminal(*words).out.splitlines()[-1]
 
@@ -80,8 +96,8 @@ def test_at_a_terminal_changes_are_told_in_a_sentence_and_facts_are_readable(mom
     assert last("queue", "set", "told", "max_messages=10") == (
         "changed queue told: max_attempts=5, max_messages=10"
     )
-    assert last("group", "create", "told") == "made group told"
-    assert last("user", "create", "told", "groups=told") == "made user told"
+    assert last("group", "create", "told") == "created group told"
+    assert last("user", "create", "told", "groups=told") == "created user told"
     assert last("user", "set", "told", "active=no") == "changed user told: active"
     shown = mom.at_terminal("queue", "show", "told").out
     assert "trend" not in shown and "{" not in shown and "[" not in shown

@@ -126,7 +126,7 @@ def test_without_the_right_token(token: str, broker: BrokerProcess, command_line
     assert "mom token create" in refused.err
 
 
-def test_nobody_there(command_line: CommandLine) -> None:
+def test_unreachable_broker(command_line: CommandLine) -> None:
     gone = command_line("queue", "ls", "--url", "http://127.0.0.1:1")
     assert gone.code == UNREACHABLE
     assert "Connection refused" in gone.err

@@ -25,7 +25,7 @@ def put(path: str, broker: BrokerProcess, said: dict[str, Any]) -> None:
     assert broker.request("PUT", f"/api/v1/{path}", json_body=said).status == 201
 
 
-def test_a_right_is_tested_and_the_exit_code_tells_it(mom: CommandLine, tmp_path: Path) -> None:
+def test_a_permission_is_tested_with_the_exit_code(mom: CommandLine, tmp_path: Path) -> None:
     allowed = mom("rule", "test", "--user", "john", "--deed", "POST", "--queue", "orders")
     assert allowed.code == OK
     assert "rule 2 (john)" in allowed.out
@@ -44,7 +44,7 @@ def test_rules_are_explained_one_after_the_other(mom: CommandLine) -> None:
         ["1", "bills", "allow", "no", "there is no queue"],
         ["2", "john", "allow", "yes", "it matches: allow"],
     ]
-    assert "rules behind it, not tried: 1" in found.err
+    assert "rules after it, not evaluated: 1" in found.err
 
 
 def test_wrong_use(mom: CommandLine, tmp_path: Path) -> None:
@@ -56,7 +56,7 @@ def test_wrong_use(mom: CommandLine, tmp_path: Path) -> None:
     assert mom("rule", "test", "--deed", "POST", "-Q", "a", "--rules", str(tmp_path / "none")).code == USAGE
 
 
-def test_a_dry_run_foretells_what_would_be_decided_otherwise(mom: CommandLine, broker: BrokerProcess) -> None:
+def test_a_dry_run_shows_decisions_that_would_change(mom: CommandLine, broker: BrokerProcess) -> None:
     john = "Basic " + base64.b64encode(b"john:correct horse battery").decode()
     for _ in range(2):
         path = "/api/v1/queues/foretold/messages"
@@ -67,7 +67,7 @@ def test_a_dry_run_foretells_what_would_be_decided_otherwise(mom: CommandLine, b
     assert "0 allowed" in found.err
 
 
-def test_an_impact_is_told_in_sentences() -> None:
+def test_an_impact_is_reported_in_sentences() -> None:
     event = {
         "user": "john",
         "right": "send",
@@ -92,9 +92,9 @@ def test_an_impact_is_told_in_sentences() -> None:
         "of the decisions of the last 24 hours 4 stay allowed and 5 denied; 36 would be denied, 3 allowed"
     )
     assert told[1:11] == ["  denied: john send queue:a, 3 times: rule 1 (a)"] * 10
-    assert told[11:13] == ["  denied: and others", "  allowed: john send queue:a, 3 times: rule 1 (a)"]
+    assert told[11:13] == ["  denied: and more", "  allowed: john send queue:a, 3 times: rule 1 (a)"]
     assert told[13] == "connected: mary from local would lose send queue:a"
     assert told[-2:] == [
-        "connected: 11 clients in all would lose something",
-        "9 decisions and 2 clients were not looked at in time",
+        "connected: 11 clients in total would lose a right",
+        "9 decisions and 2 clients could not be checked in time",
     ]

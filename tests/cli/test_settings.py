@@ -34,7 +34,7 @@ def test_a_queue_is_created_once(broker: BrokerProcess, mom: CommandLine) -> Non
     assert facts(broker, "once")["settings"]["max_messages"]["value"] == 10
 
 
-def test_settings_are_changed_and_taken_back(broker: BrokerProcess, mom: CommandLine) -> None:
+def test_settings_are_changed_and_reset(broker: BrokerProcess, mom: CommandLine) -> None:
     assert publish(broker, "change") == 201
     assert mom("queue", "set", "change", "max_messages=5", "retry_delay_s=0.5").code == OK
     changed = mom("queue", "set", "change", "max_messages=", "limit_behavior=REJECT_NEWEST", "-o", "json")
@@ -50,7 +50,7 @@ def test_settings_are_changed_and_taken_back(broker: BrokerProcess, mom: Command
 @pytest.mark.parametrize(
     "setting", ["max_mesages=1", "max_messages", "max_messages=many", "paused=some", "auto_create=perhaps"]
 )
-def test_what_is_no_setting_is_wrong_use(mom: CommandLine, setting: str) -> None:
+def test_an_unknown_setting_is_wrong_use(mom: CommandLine, setting: str) -> None:
     refused = mom("queue", "create", "wrong", setting)
     assert refused.code == USAGE
     assert setting.partition("=")[0] in refused.err

@@ -12,7 +12,7 @@ _TRIES = 10
 _SLOW = ("asyncio", "django", "mom_client", "rich", "ssl", "urllib.request")
 
 
-def test_start_takes_less_than_it_may(command_line: CommandLine) -> None:
+def test_start_is_fast(command_line: CommandLine) -> None:
     """Processor time of the best of some tries: other processes delay it, and make caches cold."""
     best = float("inf")
     for _ in range(_TRIES):

@@ -23,7 +23,7 @@ def test_now_is_the_time_in_utc() -> None:
     assert abs((datetime.now(UTC) - now).total_seconds()) < 5
 
 
-def test_bytes_without_a_place_are_left_alone() -> None:
+def test_bytes_without_a_template_are_unchanged() -> None:
     body = b"\x00\xff {n} {{}} {{1}}"
     assert Template(body).fill(1) == body
 

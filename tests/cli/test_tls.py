@@ -45,7 +45,7 @@ def test_a_certificate_is_login_enough(mom: CommandLine, authority: Authority) -
     assert mom("get", "/queue/a", *shows(authority)).rows[1][-1] == "hello"
 
 
-def test_a_context_remembers_whom_to_trust_and_what_to_show(
+def test_a_context_keeps_authorities_and_certificate(
     mom: CommandLine, broker: BrokerProcess, authority: Authority
 ) -> None:
     del mom.environment["MOM_URL"]
@@ -63,20 +63,24 @@ def test_stomp_over_tls_by_its_own_address(
 
 
 @pytest.mark.parametrize("command", [("queue", "ls"), ("pub", "/queue/a", "x")])
-def test_a_certificate_of_an_unknown_authority_is_told(mom: CommandLine, command: tuple[str, ...]) -> None:
+def test_a_certificate_of_an_unknown_authority_is_reported(
+    mom: CommandLine, command: tuple[str, ...]
+) -> None:
     failed = mom(*command)
     assert failed.code == UNREACHABLE
     assert "its certificate is not trusted: self-signed certificate in certificate chain" in failed.err
     assert "MOM_CA_FILE" in failed.err
 
 
-def test_plain_http_to_a_tls_port_is_told(mom: CommandLine, broker: BrokerProcess) -> None:
+def test_plain_http_to_a_tls_port_is_reported(mom: CommandLine, broker: BrokerProcess) -> None:
     failed = mom("queue", "ls", "--url", f"http://127.0.0.1:{broker.port}")
     assert "this port accepts only https and wss" in failed.err
     assert "write its address with https://" in failed.err
 
 
-def test_tls_to_a_plain_port_is_told(mom: CommandLine, broker: BrokerProcess, authority: Authority) -> None:
+def test_tls_to_a_plain_port_is_reported(
+    mom: CommandLine, broker: BrokerProcess, authority: Authority
+) -> None:
     address = f"stomp+tls://127.0.0.1:{broker.stomp_port}"
     failed = mom("pub", "/queue/a", "x", "--url", address, "--ca-file", str(authority.ca_file))
     assert "it does not speak TLS at this port" in failed.err
@@ -88,7 +92,7 @@ def test_a_file_that_cannot_be_used_is_named(mom: CommandLine, tmp_path: Path) -
     assert "missing.pem cannot be used for TLS: No such file or directory" in failed.err
 
 
-def test_the_doctor_looks_at_the_certificate(
+def test_the_doctor_checks_the_certificate(
     mom: CommandLine, broker: BrokerProcess, authority: Authority
 ) -> None:
     mom.environment |= {

@@ -7,13 +7,13 @@ from tests.cli.conftest import CommandLine
 from tests.support.broker_process import BrokerProcess
 
 
-def test_token_opens_the_door_until_it_is_revoked(broker: BrokerProcess, command_line: CommandLine) -> None:
+def test_a_token_is_accepted_until_it_is_revoked(broker: BrokerProcess, command_line: CommandLine) -> None:
     data = ("--data", str(broker.data))
     created = command_line("token", "create", "laptop", *data)
     secret = created.out.strip()
     assert created.code == OK
     assert secret.startswith("mom_")
-    assert "shown this once" in created.err
+    assert "shown only this once" in created.err
 
     given = {"MOM_URL": broker.url, "MOM_TOKEN": secret}
     assert command_line("queue", "ls", environment=given).code == OK
@@ -29,9 +29,7 @@ def test_token_opens_the_door_until_it_is_revoked(broker: BrokerProcess, command
     assert command_line("token", "revoke", "laptop", *data).code == NOT_FOUND
 
 
-def test_a_token_with_grants_lends_those_rights_alone(
-    broker: BrokerProcess, command_line: CommandLine
-) -> None:
+def test_a_token_with_grants_has_only_those_rights(broker: BrokerProcess, command_line: CommandLine) -> None:
     data = ("--data", str(broker.data))
     created = command_line("token", "create", "sender", "--grant", "send@/queue/a,/queue/b.>", *data)
     assert created.code == OK, created.err
@@ -64,7 +62,7 @@ def test_an_empty_token_is_none(broker: BrokerProcess, command_line: CommandLine
     assert "CONNECT has no login" in refused.err
 
 
-def test_tokens_of_a_broker_elsewhere_are_made_listed_and_revoked(
+def test_tokens_of_a_remote_broker_are_created_listed_and_revoked(
     mom: CommandLine, broker: BrokerProcess
 ) -> None:
     """Without its data: over REST."""

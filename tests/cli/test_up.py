@@ -109,7 +109,9 @@ def test_wrong_settings(command_line: CommandLine) -> None:
     assert command_line("up", "--prot", "1").code == USAGE
 
 
-def test_a_broker_that_cannot_start_says_why_in_one_line(command_line: CommandLine, tmp_path: Path) -> None:
+def test_a_broker_that_cannot_start_reports_the_reason_in_one_line(
+    command_line: CommandLine, tmp_path: Path
+) -> None:
     (tmp_path / "file").touch()
     free = ("--port", "0", "--stomp-port", "0")
     unusable = command_line("up", *free, "--data", str(tmp_path / "file" / "data"))

@@ -48,11 +48,11 @@ def test_versions_are_compared(mom: CommandLine, group: str) -> None:
     assert mom("config", "diff", "0", "999999").code == NOT_FOUND
 
 
-def test_the_way_back_is_shown_asked_for_and_gone(mom: CommandLine, group: str) -> None:
+def test_a_rollback_is_previewed_confirmed_and_made(mom: CommandLine, group: str) -> None:
     version = newest(mom)
     dry = mom("config", "rollback", str(version - 1), "--dry-run")
     assert (dry.code, dry.rows) == (OK, [["act", "kind", "name"], ["removed", "groups", group]])
-    assert mom("config", "rollback", str(version - 1)).code == USAGE, "nobody is there to confirm"
+    assert mom("config", "rollback", str(version - 1)).code == USAGE, "confirmation needs a terminal"
     assert newest(mom) == version
     done = mom("config", "rollback", str(version - 1), "--yes", "--reason", "oops")
     assert done.code == OK, done.err
@@ -64,7 +64,7 @@ def test_the_way_back_is_shown_asked_for_and_gone(mom: CommandLine, group: str) 
     assert mom("config", "rollback", "999999", "--yes").code == NOT_FOUND
 
 
-def test_one_thing_goes_back(mom: CommandLine, group: str) -> None:
+def test_one_resource_is_rolled_back(mom: CommandLine, group: str) -> None:
     version = newest(mom)
     mom("group", "rm", group, "--yes")
     mom("group", "create", f"{group}-b")
@@ -92,7 +92,7 @@ def test_definitions_are_exported_planned_and_imported(mom: CommandLine, group: 
     assert "1 created, 0 changed, 1 removed" in planned.err
     assert mom("definitions", "plan", str(file), "-o", "json").json()["removed"] == 0
     assert mom("definitions", "import", str(file), "--prune", "--dry-run").code == OK
-    assert mom("definitions", "import", str(file), "--prune").code == USAGE, "nobody is there to confirm"
+    assert mom("definitions", "import", str(file), "--prune").code == USAGE, "confirmation needs a terminal"
     assert mom("group", "show", group).code == OK
     done = mom("definitions", "import", str(file), "--prune", "--yes", "--reason", "as planned")
     assert done.code == OK, done.err
@@ -101,7 +101,7 @@ def test_definitions_are_exported_planned_and_imported(mom: CommandLine, group: 
     assert mom("rule", "rm", f"r-{group}", "--yes").code == OK
 
 
-def test_definitions_that_will_not_do(mom: CommandLine, tmp_path: Path) -> None:
+def test_invalid_definitions_are_refused(mom: CommandLine, tmp_path: Path) -> None:
     wrong = mom("definitions", "plan", "-", stdin="mom_definitions: 1\nrules: {r: {efect: deny}}")
     assert wrong.code == USAGE
     assert "/rules/r/efect" in wrong.err and "did you mean effect?" in wrong.err

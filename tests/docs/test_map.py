@@ -40,7 +40,7 @@ def test_every_decision_is_listed() -> None:
 
 
 @pytest.mark.parametrize("page", ["ARCHITECTURE.md", "docs/how-to-change.md"])
-def test_every_file_that_is_named_is_one_file_and_has_the_names_said_of_it(page: str) -> None:
+def test_every_named_file_exists_and_contains_the_named_symbols(page: str) -> None:
     kinds = "py|ts|html|css"
     folders = ("broker_app", "frontend/src", "mom_client", "mom_site", "templates", "tests")
     files = [

@@ -5,7 +5,7 @@ import pytest
 from broker_app.rules.event import Event
 from broker_app.rules.rule import Rule
 from broker_app.rules.ruleset import Rules
-from tests.zero.words import load
+from tests.zero.support import load
 
 HOME = """@include "security/messaging_rule.config" {
 	"conditions" : "(/event/queue == storeAndForward:broker2/queue/queue1) && (/event/method == POST)",
@@ -29,8 +29,8 @@ def rules(*said: str) -> Rules:
         [
             Rule(
                 f"rule-{number}",
-                conditions=document.said["conditions"],
-                users=tuple(document.said["users"]),
+                conditions=document.spec["conditions"],
+                users=tuple(document.spec["users"]),
                 source=document.source,
             )
             for number, document in enumerate(documents, 1)

@@ -16,7 +16,7 @@ from broker_app.web.files import Reload, Watch, file_watcher
 from broker_app.web.files.rule_order import positions
 from broker_app.web.resource_types import KINDS
 from broker_app.web.resource_types.bridges import remotes
-from broker_app.zero import Bad
+from broker_app.zero import InvalidFiles
 
 pytestmark = pytest.mark.django_db
 
@@ -271,7 +271,7 @@ def test_documents_that_will_not_do_are_told_at_their_place_and_nothing_is_appli
     follower: Follower, text: str, line: int, column: int, detail: str
 ) -> None:
     follower.write(f'{text}\n/config/connection/messaging/fine = {{"hostname": "h"}}')
-    with pytest.raises(Bad) as bad:
+    with pytest.raises(InvalidFiles) as bad:
         follower.watch.start()
     (error,) = bad.value.errors
     assert (error.line, error.column) == (line, column), str(error)
@@ -282,7 +282,7 @@ def test_documents_that_will_not_do_are_told_at_their_place_and_nothing_is_appli
 
 def test_all_documents_that_will_not_do_are_told(follower: Follower) -> None:
     follower.write("".join(f'/config/connection/messaging/b{n} = {{"port": 1}}\n' for n in range(3)))
-    with pytest.raises(Bad) as bad:
+    with pytest.raises(InvalidFiles) as bad:
         follower.watch.start()
     assert [error.line for error in bad.value.errors] == [1, 2, 3]
 
@@ -434,9 +434,7 @@ def test_without_a_file_of_connections_it_is_told_that_both_lines_are_needed(
     assert all(follower.watch.look() is None for _ in range(3))
     named = '/config/messaging/broker/configFile = "config/brokers.config"'
     follower.write(named)
-    with pytest.raises(
-        Bad, match=r"brokers.config is not among the files that were read: it needs an @include"
-    ):
+    with pytest.raises(InvalidFiles, match=r"brokers.config was not read: include it with @include"):
         Watch(follower.folder / "zero.config", Config()).start()
 
 
@@ -447,7 +445,7 @@ def test_a_connection_of_both_files_is_warned_of_and_taken_over_when_the_first_h
     follower.write(BRIDGE % ("b", "brokers"), "brokers.config")
     follower.watch.start()
     assert hosts() == {"b": "main"}
-    assert "b is already set at zero.config:1, which holds" in caplog.text
+    assert "b is already set at zero.config:1, which takes precedence" in caplog.text
     (warning,) = follower.watch.shown()["warnings"]
     assert (warning["file"], warning["line"]) == ("brokers.config", 1)
     assert acts(follower.change(BOTH_LINES)) == {"changed": ["bridges/b"]}

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from broker_app.zero.errors import Errors
 from broker_app.zero.grammar import parse
 from broker_app.zero.positions import Source
-from tests.zero.words import faults, load, settings
+from tests.zero.support import faults, load, settings
 
 SEED = """\
 # who may do what
@@ -41,13 +41,13 @@ def test_values_are_json_and_may_span_lines_with_comments_between() -> None:
         """
     )
     assert {name: said.value for name, said in found.settings.items()} == {"credit": 7, "name": "b#1"}
-    assert found.documents["bridges"]["b1"].said == {
+    assert found.documents["bridges"]["b1"].spec == {
         "hostname": "h", "paused": False, "retry_s": 25.0, "list": [1, -2, None, True],
     }  # fmt: skip
 
 
 @pytest.mark.parametrize("text", ["", "\n\n", "# nothing\n", "\ufeff# a mark of the byte order\n", "# \r\n"])
-def test_a_file_may_say_nothing(text: str) -> None:
+def test_a_file_may_be_empty(text: str) -> None:
     assert load(text).settings == {}
 
 
@@ -63,55 +63,55 @@ WRONG = [
     ("/config/mom/credit : 7", "1:20 found :, expected = or +="),
     ("/config/mom/credit = = 7", "1:22 found =, expected a value"),
     ("/config/mom/credit = 7 8", "1:24 found a number, expected the end of the statement"),
-    ("/config/mom/credit = 07", "1:22 this is no number of JSON"),
-    ("/config/mom/credit = +7", "1:22 this is no number of JSON"),
-    ("/config/mom/credit = 7.", "1:22 this is no number of JSON"),
+    ("/config/mom/credit = 07", "1:22 this is not a JSON number"),
+    ("/config/mom/credit = +7", "1:22 this is not a JSON number"),
+    ("/config/mom/credit = 7.", "1:22 this is not a JSON number"),
     ("/config/mom/credit = 1e999", "1:22 this number is too large"),
     ("/config/mom/credit = " + "9" * 5000, "1:22 this number is too large"),
-    ("/config/mom/credit = many", "1:22 strings stand in double quotes"),
-    ("/config/mom/credit = NaN", "1:22 strings stand in double quotes"),
-    ("/config/mom/name = 'a'", "1:20 strings stand in straight double quotes"),
-    ("/config/mom/name = \u201ca\u201d", "1:20 strings stand in straight double quotes"),
+    ("/config/mom/credit = many", "1:22 a string must be in double quotes"),
+    ("/config/mom/credit = NaN", "1:22 a string must be in double quotes"),
+    ("/config/mom/name = 'a'", "1:20 a string must be in straight double quotes"),
+    ("/config/mom/name = \u201ca\u201d", "1:20 a string must be in straight double quotes"),
     ('/config/mom/name = "a', "1:20 this string does not end in its line"),
     ('/config/mom/name = "a\nb"', "1:20 this string does not end in its line"),
-    ('/config/mom/name = "a\\q"', "1:22 this is no escape of JSON"),
-    ('/config/mom/name = "a\\u12"', "1:23 this is no escape of JSON"),
-    ('/config/mom/name = "a\tb"', "1:22 a control character has to be written as an escape"),
+    ('/config/mom/name = "a\\q"', "1:22 this is not an escape sequence of JSON"),
+    ('/config/mom/name = "a\\u12"', "1:23 this is not an escape sequence of JSON"),
+    ('/config/mom/name = "a\tb"', "1:22 a control character must be written as an escape"),
     ('/config/mom/name = "\\ud800"', "1:21 this string has half of a surrogate pair"),
     ('/config/mom/name = "a${b"', "1:22 this ${ has no }"),
     ("/config/mom/name = ${b", "1:20 this ${ has no }"),
     ("/config/mom/name = ${ }", "1:20 a reference names a variable"),
     ('/config/mom/name = "a" // why', "1:24 comments begin with #"),
-    ('/config/mom/name = "a";', "1:23 ';' means nothing here"),
-    ('/config/x = {"a": 1,}', "1:20 a comma before } has to go"),
-    ("/config/x = [1,\n 2,\n]", "2:3 a comma before ] has to go"),
+    ('/config/mom/name = "a";', "1:23 ';' is not allowed here"),
+    ('/config/x = {"a": 1,}', "1:20 remove the comma before }"),
+    ("/config/x = [1,\n 2,\n]", "2:3 remove the comma before ]"),
     ('/config/x = {"a": 1', "1:20 the statement ends here, expected , or }"),
     ('/config/x = {"a" 1}', "1:18 found a number, expected :"),
-    ("/config/x = {a: 1}", "1:14 strings stand in double quotes"),
+    ("/config/x = {a: 1}", "1:14 a string must be in double quotes"),
     ("/config/x = {1: 1}", "1:14 found a number, expected } or a string"),
-    ('/config/x = {"a": 1, "a": 2}', "1:22 'a' stands in this object already, in line 1"),
+    ('/config/x = {"a": 1, "a": 2}', "1:22 'a' is already in this object, in line 1"),
     ("/config/x = [1 2]", "1:16 found a number, expected , or ]"),
     ("/config/x = [1}", "1:15 found }, expected , or ]"),
-    ("/config/x = " + "[" * 40 + "]" * 40, "1:45 objects and arrays may stand 32 deep"),
+    ("/config/x = " + "[" * 40 + "]" * 40, "1:45 objects and arrays may be nested 32 deep"),
     ("/config" + "/a" * 40 + " = 1", "1:1 a key has at most 32 names"),
     ("@include", "1:9 the statement ends here, expected a string"),
-    ("@include a.config", "1:10 strings stand in double quotes"),
+    ("@include a.config", "1:10 a string must be in double quotes"),
     ('@include "a.config" [1]', "1:21 found [, expected the end of the statement or {"),
-    ('@included "a.config"', "1:9 strings stand in double quotes"),
-    ('@import "a.config"', "1:1 the one directive is @include"),
+    ('@included "a.config"', "1:9 a string must be in double quotes"),
+    ('@import "a.config"', "1:1 the only directive is @include"),
     ("name = 1", "1:1 a statement begins with a key"),
     ("\x00", "1:1 a statement begins with a key"),
-    ("/ = 1", "1:1 '/' means nothing here"),
+    ("/ = 1", "1:1 '/' is not allowed here"),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("text", "expected"), WRONG)
-def test_each_kind_of_mistake_is_told_with_its_place(text: str, expected: str) -> None:
+def test_each_syntax_error_is_reported_with_its_position(text: str, expected: str) -> None:
     (fault,) = faults(text)
     assert fault.startswith(f"zero.config:{expected}")
 
 
-def test_all_mistakes_of_a_file_are_told_and_what_is_between_them_is_read() -> None:
+def test_all_errors_of_a_file_are_reported_and_the_rest_is_read() -> None:
     wrong = faults(
         "/config/mom/credit 7\n/config/mom/port = 1\n\n  /config/mom/port = 2\n/config/mom/name = 'x'\n"
     )
@@ -120,7 +120,7 @@ def test_all_mistakes_of_a_file_are_told_and_what_is_between_them_is_read() -> N
     ]  # fmt: skip
 
 
-def test_a_mistake_is_shown_with_a_mark_at_its_place() -> None:
+def test_an_error_is_shown_with_a_marker_at_its_position() -> None:
     source = Source("zero.config", "\n/config/mom/credit = 7 8\n")
     errors = Errors()
     errors.sources["zero.config"] = source
@@ -161,7 +161,7 @@ def test_no_secret_is_shown() -> None:
 
 def test_the_examples_of_store_and_forward_are_read_as_they_stand() -> None:
     rules = load(SEED).documents["rules"].values()
-    assert [(rule.said["conditions"], rule.said["users"], rule.source) for rule in rules] == [
+    assert [(rule.spec["conditions"], rule.spec["users"], rule.source) for rule in rules] == [
         (
             "(/event/queue == storeAndForward:broker2/queue/queue1) && (/event/method == POST)",
             ["john"],
@@ -173,7 +173,7 @@ def test_the_examples_of_store_and_forward_are_read_as_they_stand() -> None:
 
 
 @given(st.text(alphabet='/@config includ=+#"\\{}[]$:,0123e.\n\t\r\u2028ä\0', max_size=200))
-def test_any_text_is_read_or_refused_with_places_in_it(text: str) -> None:
+def test_any_text_is_read_or_refused_with_positions_in_it(text: str) -> None:
     source = Source("zero.config", text)
     errors = Errors()
     errors.sources["zero.config"] = source

@@ -7,10 +7,10 @@ import pytest
 
 from broker_app import zero
 from broker_app.zero import Folder, Texts
-from tests.zero.words import WORDS, faults, load, said, settings
+from tests.zero.support import WORDS, documents, faults, load, settings
 
 
-def test_an_included_file_is_found_beside_the_one_that_includes_it() -> None:
+def test_an_include_is_relative_to_the_including_file() -> None:
     files = Texts(
         {
             "zero.config": '@include "sub/a.config"\n',
@@ -20,7 +20,7 @@ def test_an_included_file_is_found_beside_the_one_that_includes_it() -> None:
         }
     )
     found = zero.load("zero.config", files, WORDS)
-    assert {name: said.value for name, said in found.settings.items()} == {"credit": 7, "port": 8}
+    assert {name: setting.value for name, setting in found.settings.items()} == {"credit": 7, "port": 8}
     assert {name: file.includes for name, file in found.files.items()} == {
         "zero.config": ("sub/a.config",),
         "sub/a.config": ("sub/b.config", "c.config"),
@@ -35,8 +35,8 @@ def test_an_include_gives_its_arguments_to_the_variables_of_a_file() -> None:
     rule = f'/config/security/rules += {{"conditions": {conditions}, "users": ${{who}}}}'
     text = '\n@include "rule.config" {"conditions": "/event/queue == q",\n "who": ["a", "b"], "tls": true}'
     (document,) = load(text, rule=rule).documents["rules"].values()
-    assert document.said["conditions"] == "(/event/queue == q) && (/event/tls == true)"
-    assert document.said["users"] == ["a", "b"]
+    assert document.spec["conditions"] == "(/event/queue == q) && (/event/tls == true)"
+    assert document.spec["users"] == ["a", "b"]
     assert document.source == "zero.config:2"
 
 
@@ -44,7 +44,7 @@ def test_arguments_are_those_of_the_nearest_include() -> None:
     outer = '@include "inner.config" {"x": "${y}+"}\n/config/mom/name = ${y}'
     inner = '/config/connection/messaging/b = {"hostname": "${x}"}'
     text = '@include "outer.config" {"y": "1"}'
-    assert said("bridges", text, outer=outer, inner=inner) == {"b": {"hostname": "1+"}}
+    assert documents("bridges", text, outer=outer, inner=inner) == {"b": {"hostname": "1+"}}
     assert settings(text, outer=outer, inner=inner) == {"name": "1"}
 
 
@@ -55,7 +55,7 @@ def test_a_file_may_be_included_several_times_with_other_arguments() -> None:
     assert fault.startswith("b.config:1:34 /config/connection/messaging/b is already set at zero.config:1;")
 
 
-def test_a_reference_stands_for_the_value_of_a_key_wherever_that_is_said() -> None:
+def test_a_reference_is_replaced_by_the_value_of_a_key_set_anywhere() -> None:
     text = """
     /config/mom/port = ${/config/mom/stomp_port}
     /config/mom/stomp_port = 7
@@ -64,7 +64,7 @@ def test_a_reference_stands_for_the_value_of_a_key_wherever_that_is_said() -> No
     /config/connection/messaging/b = {"hostname": "h-${/config/mom/name}", "port": ${/config/mom/port}}
     """
     assert settings(text) == {"port": 7, "stomp_port": 7, "name": "b-7"}
-    assert said("bridges", text)["c"] == {"hostname": "h-b-7", "port": 7}
+    assert documents("bridges", text)["c"] == {"hostname": "h-b-7", "port": 7}
 
 
 def test_an_escaped_dollar_begins_no_reference() -> None:
@@ -72,8 +72,8 @@ def test_an_escaped_dollar_begins_no_reference() -> None:
 
 
 WRONG = [
-    ('@include "no.config"', {}, "zero.config:1:10 there is no file no.config, seen from zero.config"),
-    ('@include ""', {}, "zero.config:1:10 this names no file"),
+    ('@include "no.config"', {}, "zero.config:1:10 there is no file no.config, relative to zero.config"),
+    ('@include ""', {}, "zero.config:1:10 this must be the path of a file"),
     ('@include "a.config"', {"a": '\n@include "no.config"'}, "a.config:2:10 there is no file no.config"),
     ('@include "zero.config"', {}, "zero.config:1:10 the files include each other: zero.config:1 → zero"),
     (
@@ -97,7 +97,7 @@ WRONG = [
         {"a": '/config/mom/name = "a${n}"'},
         "a.config:1:20 ${n} is an array, which cannot stand inside a string",
     ),
-    ("/config/mom/port = ${/config/mom/prot}", {}, "zero.config:1:20 nothing is said of /config/mom/prot"),
+    ("/config/mom/port = ${/config/mom/prot}", {}, "zero.config:1:20 /config/mom/prot is not set"),
     (
         "/config/mom/port = ${/config/mom/port}",
         {},
@@ -112,17 +112,19 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("text", "others", "expected"), WRONG)
-def test_what_leads_nowhere_is_told_with_its_place(text: str, others: dict[str, str], expected: str) -> None:
+def test_unresolved_references_are_reported_with_their_position(
+    text: str, others: dict[str, str], expected: str
+) -> None:
     found = faults(text, **others)
     assert found[0].startswith(expected)
 
 
-def test_a_file_of_connections_that_is_not_there_is_told_once() -> None:
+def test_a_missing_file_of_connections_is_reported_once() -> None:
     (told,) = faults('@include "b.config"\n/config/messaging/broker/configFile = "config/b.config"')
     assert told.startswith("zero.config:1:10 there is no file b.config")
 
 
-def test_a_loop_of_references_is_told_at_each_of_its_keys() -> None:
+def test_a_loop_of_references_is_reported_at_each_of_its_keys() -> None:
     found = faults("/config/mom/port = ${/config/mom/credit}\n/config/mom/credit = ${/config/mom/port}")
     assert [fault.partition(" ")[0] for fault in found] == ["zero.config:1:20", "zero.config:2:22"]
     assert "/config/mom/port → /config/mom/credit → /config/mom/port" in found[1]
@@ -146,29 +148,29 @@ def test_references_cannot_make_a_file_grow_without_end(form: str) -> None:
     doubled = ",".join(["${x}"] * 200)
     chain = {f"f{n}": f'@include "f{n + 1}.config" {{"x": [{doubled}]}}' for n in range(18)}
     found = faults('@include "f0.config" {"x": 1}', **chain, f18="/config/mom/name = ${x}")
-    assert "make more of these files than can be taken" in found[0]
+    assert "expand these files beyond the limits" in found[0]
 
 
 def test_strings_cannot_grow_without_end() -> None:
     doubled = "${x}" * 50
     chain = {f"f{n}": f'@include "f{n + 1}.config" {{"x": "{doubled}"}}' for n in range(18)}
     found = faults('@include "f0.config" {"x": "aaa"}', **chain, f18="/config/mom/name = ${x}")
-    assert "make more of these files than can be taken" in found[0]
+    assert "expand these files beyond the limits" in found[0]
 
 
-def test_references_cannot_lead_deeper_than_can_be_followed() -> None:
+def test_the_nesting_of_references_is_limited() -> None:
     steps = "".join(f"/config/mom/k{n} = [${{/config/mom/k{n + 1}}}]\n" for n in range(2000))
     (fault,) = faults(steps)
-    assert "lead deeper than can be followed" in fault
+    assert "are nested too deeply" in fault
 
 
-def test_a_statement_that_moved_is_told_at_its_new_place() -> None:
+def test_a_statement_that_moved_is_reported_at_its_new_position() -> None:
     assert faults("/config/mom/credits = 1")[0].startswith("zero.config:1:1 ")
     assert faults("\n\n/config/mom/credits = 1")[0].startswith("zero.config:3:1 ")
     assert faults('\n@include "a.config"', a="# x\n/config/mom/credits = 1")[0].startswith("a.config:2:1 ")
 
 
-def test_a_file_of_rules_that_stands_beside_replaces_the_one_that_every_broker_has(tmp_path: Path) -> None:
+def test_an_existing_file_of_rules_replaces_the_built_in_one(tmp_path: Path) -> None:
     (tmp_path / "security").mkdir()
     (tmp_path / "security" / "messaging_rule.config").write_text(
         '/config/security/rules += {"conditions": "(${conditions}) && (/event/tls == true)"}'
@@ -178,60 +180,60 @@ def test_a_file_of_rules_that_stands_beside_replaces_the_one_that_every_broker_h
     )
     found = zero.load("zero.config", Folder(tmp_path), WORDS)
     (rule,) = found.documents["rules"].values()
-    assert rule.said["conditions"] == "(/event/queue == q) && (/event/tls == true)"
+    assert rule.spec["conditions"] == "(/event/queue == q) && (/event/tls == true)"
     assert rule.source == "zero.config:2"
 
 
 def _refused(folder: Path, name: str = "zero.config", *, confined: bool = False) -> str:
-    with pytest.raises(zero.Bad) as bad:
+    with pytest.raises(zero.InvalidFiles) as bad:
         zero.load(name, Folder(folder, confined=confined), WORDS)
     (error,) = bad.value.errors
-    return f"{error.place}: {error.detail}"
+    return f"{error.position}: {error.detail}"
 
 
-def test_files_that_cannot_be_read_are_told(tmp_path: Path) -> None:
+def test_unreadable_files_are_reported(tmp_path: Path) -> None:
     file = tmp_path / "zero.config"
     assert _refused(tmp_path) == "zero.config:1:1: there is no file zero.config"
     file.write_bytes(b"# fine\n# \xff\n")
     assert _refused(tmp_path) == "zero.config:1:1: zero.config is not UTF-8: byte 10, in line 2, is 0xff"
     file.write_bytes(b"#" * (1024 * 1024 + 1))
-    assert _refused(tmp_path) == "zero.config:1:1: zero.config is larger than 1 MiB; let it include others"
+    assert _refused(tmp_path) == "zero.config:1:1: zero.config is larger than 1 MiB; split it with @include"
     file.unlink()
     file.mkdir()
     assert _refused(tmp_path) == "zero.config:1:1: zero.config cannot be read: Is a directory"
     file.rmdir()
     os.mkfifo(file)
-    assert _refused(tmp_path) == "zero.config:1:1: zero.config is no file"
+    assert _refused(tmp_path) == "zero.config:1:1: zero.config is not a regular file"
     assert _refused(tmp_path, "a\0b").endswith("cannot be read: embedded null byte")
 
 
-def test_a_confined_reader_stays_in_its_folder(tmp_path: Path) -> None:
+def test_a_confined_reader_stays_in_its_directory(tmp_path: Path) -> None:
     inside = tmp_path / "inside"
     inside.mkdir()
     (tmp_path / "secret").write_text("root:x:0")
     (inside / "link.config").symlink_to(tmp_path / "secret")
     for path in ("../secret", str(tmp_path / "secret"), "link.config"):
         (inside / "zero.config").write_text(f'@include "{path}"')
-        assert "is outside of the folder" in _refused(inside, confined=True)
+        assert "is outside of the directory" in _refused(inside, confined=True)
 
 
-def test_it_is_known_which_files_were_looked_for() -> None:
+def test_the_tried_files_are_listed() -> None:
     rule = '@include "security/messaging_rule.config" {"users": ["u"]}'
     assert list(load(f'@include "a.config"\n{rule}', a="").looked_for) == [
         "zero.config", "a.config", "security/messaging_rule.config",
     ]  # fmt: skip
-    with pytest.raises(zero.Bad) as bad:
+    with pytest.raises(zero.InvalidFiles) as bad:
         load('@include "a.config"\n@include "no.config"', a="x")
     assert list(bad.value.looked_for) == ["zero.config", "a.config", "no.config"]
     assert bad.value.looked_for["no.config"] is None
 
 
-def test_the_fingerprint_tells_what_was_read(tmp_path: Path) -> None:
+def test_the_fingerprint_identifies_the_content(tmp_path: Path) -> None:
     file = tmp_path / "zero.config"
     file.write_text("# one")
     before = zero.load("zero.config", Folder(tmp_path), WORDS).files["zero.config"].fingerprint
-    assert before.seen == Folder(tmp_path).look("zero.config")
+    assert before.state == Folder(tmp_path).stat("zero.config")
     os.utime(file, ns=(1, 1))
     touched = zero.load("zero.config", Folder(tmp_path), WORDS).files["zero.config"].fingerprint
-    assert before.seen != Folder(tmp_path).look("zero.config")
+    assert before.state != Folder(tmp_path).stat("zero.config")
     assert touched.sha256 == before.sha256

@@ -32,7 +32,7 @@ from broker_app.web.files import REFUSED, Reload, Watch, owner_of, release
 from broker_app.web.first_password import FirstPassword
 from broker_app.web.resource_types.bridges import reseal
 from broker_app.web.sessions import session_ended
-from broker_app.zero import Bad
+from broker_app.zero import InvalidFiles
 from mom_site.asgi import Site
 from mom_site.database import overwrite_leftovers, trouble
 
@@ -93,7 +93,7 @@ class Command(BaseCommand):
             _read(files, mom)
             call_command("clearsessions")
             link = _login_link()
-        except Bad as bad:
+        except InvalidFiles as bad:
             raise CommandError(f"{mom.config_file} cannot be used, and nothing of it holds:\n{bad}") from bad
         except OperationalError as error:  # a full disk: messages go on without
             self.stderr.write(f"the configuration cannot be changed now, so there is no login link: {error}")

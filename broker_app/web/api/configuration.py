@@ -186,7 +186,7 @@ class Check(APIView):
         try:
             loaded = zero.load(MAIN, port, config.words(path.parent if path is not None else Path()))
             plan, _ = carry_out(by(request), loaded, owner_of(_running()), dry_run=True)
-        except zero.Bad as bad:
+        except zero.InvalidFiles as bad:
             errors = [shown_error(error) for error in bad.errors]
             return Response({"usable": False, "errors": errors, "warnings": [], "plan": None})
         warnings = [shown_error(warning) for warning in loaded.warnings]

@@ -35,7 +35,7 @@ MOST_RELOADS = 100
 TOUCHED = "touched"
 
 _CONFIG_FILE_KEY = "/config/messaging/broker/configFile"
-_Seen = Mapping[str, zero.Seen | None]
+_Seen = Mapping[str, zero.FileState | None]
 _Content = tuple[bytes, zero.Fingerprint] | zero.Missing
 
 
@@ -47,8 +47,8 @@ class _AsRead:
         self._held: dict[str, _Content] = {}
         self._read: dict[str, _Content] = {}
 
-    def look(self, name: str) -> zero.Seen | None:
-        return self._folder.look(name)
+    def look(self, name: str) -> zero.FileState | None:
+        return self._folder.stat(name)
 
     def read(self, name: str) -> tuple[bytes, zero.Fingerprint]:
         content = self._held[name] if name in self._held else self._read_anew(name)
@@ -130,7 +130,7 @@ class Watch:
                 self._read, self._read_at = loaded.files, datetime.now(UTC)
                 return None
             return self._take(loaded, occasion)
-        except zero.Bad as bad:
+        except zero.InvalidFiles as bad:
             return self._refuse(bad, occasion)
 
     def _load(self) -> zero.Loaded:
@@ -159,7 +159,7 @@ class Watch:
             log.warning("%s: the node has to be restarted for %s", self._path.name, ", ".join(self._restart))
         return reload
 
-    def _refuse(self, bad: zero.Bad, occasion: str) -> Reload | None:
+    def _refuse(self, bad: zero.InvalidFiles, occasion: str) -> Reload | None:
         """Tells once what is wrong. What ran before goes on."""
         self._follow(bad.looked_for)
         if [str(error) for error in bad.errors] == [str(error) for error in self._errors]:
@@ -188,7 +188,7 @@ class Watch:
                 "Connections that may change stand in a file of their own, which needs both lines: "
                 f'@include "brokers.config" and {_CONFIG_FILE_KEY} = "brokers.config"'
             )
-            yield zero.ZeroError(zero.Place(self._path.name, 1, 1), detail)
+            yield zero.ZeroError(zero.Position(self._path.name, 1, 1), detail)
 
     def _follow(self, looked_for: Mapping[str, zero.Fingerprint | None]) -> None:
         """Looks at these files from now on, and at those that were used last."""
@@ -199,7 +199,7 @@ class Watch:
             seen = {}
         for name, fingerprint in looked_for.items():
             if fingerprint is not None:
-                seen[name] = fingerprint.seen
+                seen[name] = fingerprint.state
             elif name not in self._seen:
                 seen[name] = self._files.look(name)
             else:
@@ -263,7 +263,7 @@ class Watch:
 
     def _shown_file(self, name: str) -> dict[str, Any]:
         file, followed = self._read.get(name), name in self._seen
-        seen = self._seen.get(name) if followed or file is None else file.fingerprint.seen
+        seen = self._seen.get(name) if followed or file is None else file.fingerprint.state
         wrong = any(error.file == name for error in self._errors)
         state = "missing" if seen is None else "refused" if wrong else "read" if file is not None else "new"
         written = datetime.fromtimestamp(seen[0] / 1e9, UTC) if seen is not None else None

@@ -16,7 +16,7 @@ from broker_app.web import actions
 from broker_app.web.actions import By, Edit
 from broker_app.web.files.rule_order import positions
 from broker_app.web.resource_types import KINDS, Said
-from broker_app.zero import Bad, Document, Loaded, Place, ZeroError
+from broker_app.zero import Document, InvalidFiles, Loaded, Position, ZeroError
 
 Name = tuple[str, str]
 
@@ -94,7 +94,7 @@ def plan(loaded: Loaded, owner: str) -> Plan:
             differences.append(Planned(*name, before, None, origin))
             edits.append(Edit(*name, None, origin=origin))
     if errors:
-        raise Bad(errors, loaded.looked_for)
+        raise InvalidFiles(errors, loaded.looked_for)
     return Plan(tuple(differences), tuple(edits), moved, tuple(kept), untouched)
 
 
@@ -110,14 +110,14 @@ def carry_out(by: By, loaded: Loaded, owner: str, *, dry_run: bool = False) -> t
     try:
         version = actions.apply(by, planned.edits, dry_run=dry_run).version
     except actions.InvalidEdits as invalid:
-        raise Bad(
+        raise InvalidFiles(
             [error for edit, fault in invalid.faults for error in _faults(loaded, by_name, edit, fault)],
             loaded.looked_for,
         ) from invalid
     except ValidationError as fault:
-        raise Bad(_faults(loaded, by_name, planned.edits[0], fault), loaded.looked_for) from fault
+        raise InvalidFiles(_faults(loaded, by_name, planned.edits[0], fault), loaded.looked_for) from fault
     except actions.Conflict as conflict:
-        raise Bad([ZeroError(_top(loaded), str(conflict))], loaded.looked_for) from conflict
+        raise InvalidFiles([ZeroError(_top(loaded), str(conflict))], loaded.looked_for) from conflict
     if planned.moved and not dry_run:
         version = actions.move_origins(by, planned.moved, version)
     return planned, version
@@ -183,7 +183,7 @@ def _in_order(loaded: Loaded, runs: Mapping[Name, Said], origins: Mapping[Name, 
     found = {(document.kind, document.key): document for document in _documents(loaded)}
     for key, place in places.items():
         document = found["rules", key]
-        found["rules", key] = replace(document, said={**document.said, "position": place})
+        found["rules", key] = replace(document, spec={**document.spec, "position": place})
     return found
 
 
@@ -191,7 +191,7 @@ def _checked(document: Document, before: Said | None) -> Said:
     """What is said, completed. Raises ValidationError."""
     kind = KINDS[document.kind]
     operated = {name: before[name] for name in kind.operated if before is not None and name in before}
-    said = kind.complete(document.key, {**operated, **document.said}, before)
+    said = kind.complete(document.key, {**operated, **document.spec}, before)
     kind.check(document.key, said)
     kind.check_secrets(document.key, said, document.secrets)
     return said
@@ -231,5 +231,5 @@ def _placed(loaded: Loaded, document: Document, fault: ValidationError) -> list[
     ]
 
 
-def _top(loaded: Loaded) -> Place:
-    return Place(next(iter(loaded.files), ""), 1, 1)
+def _top(loaded: Loaded) -> Position:
+    return Position(next(iter(loaded.files), ""), 1, 1)

@@ -51,8 +51,8 @@ class Reload:
             "outcome": self.outcome,
             "version": self.version,
             **self._counts(),
-            "errors": [f"{error.place}: {error.detail}" for error in self.errors[:MOST_TOLD]],
-            "warnings": [f"{warning.place}: {warning.detail}" for warning in self.warnings[:MOST_TOLD]],
+            "errors": [f"{error.position}: {error.detail}" for error in self.errors[:MOST_TOLD]],
+            "warnings": [f"{warning.position}: {warning.detail}" for warning in self.warnings[:MOST_TOLD]],
         }
 
     def _counts(self) -> dict[str, int]:

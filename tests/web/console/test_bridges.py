@@ -23,7 +23,7 @@ from broker_app.web.resource_types import KINDS
 from broker_app.web.resource_types.bridges import remotes
 from broker_app.zero.writer import PASSWORD
 from tests.web.console.forms import sent
-from tests.zero.words import load
+from tests.zero.support import load
 
 pytestmark = pytest.mark.django_db
 
@@ -305,5 +305,5 @@ def test_a_new_bridge_is_shown_as_file_content_without_its_password(inside: Clie
     reply = inside.post("/console/bridges/add", {**spec, "operation": "save"})
     assert (reply.status_code, reply.headers["location"]) == (302, "/console/bridges/one?name=north")
     saved = KINDS["bridges"].read()["north"]
-    assert KINDS["bridges"].complete("north", document.said, None) == saved
+    assert KINDS["bridges"].complete("north", document.spec, None) == saved
     assert document.secrets == {"password": "s3cret"}

@@ -13,7 +13,7 @@ from tests.support.broker_process import StartBroker
 CONDITION = "(/event/queue == storeAndForward:broker2/queue/queue1) && (/event/method == POST)"
 
 
-def test_a_rule_is_made_shown_changed_and_removed(mom: CommandLine) -> None:
+def test_a_rule_is_created_shown_changed_and_removed(mom: CommandLine) -> None:
     made = mom(
         "rule",
         "create",
@@ -37,13 +37,13 @@ def test_a_rule_is_made_shown_changed_and_removed(mom: CommandLine) -> None:
 
     assert mom("rule", "rm", "john-sends", "--dry-run").code == OK
     assert ["john-sends"] in mom("rule", "ls", "-o", "id").rows
-    assert mom("rule", "rm", "john-sends").code == USAGE, "nobody is there to confirm"
+    assert mom("rule", "rm", "john-sends").code == USAGE, "confirmation needs a terminal"
     assert mom("rule", "rm", "john-sends", "--yes").code == OK
     assert mom("rule", "rm", "john-sends", "--yes").code == NOT_FOUND
     assert mom("rule", "rm", "john-sends", "--yes", "--idempotent").code == OK
 
 
-def test_a_rule_for_somebody_who_is_not_there_is_made_with_a_warning(mom: CommandLine) -> None:
+def test_a_rule_for_an_unknown_user_is_created_with_a_warning(mom: CommandLine) -> None:
     words = ("users=amdin", "groups=nogroup")
     warnings = ("there is no user amdin; did you mean admin?", "there is no group nogroup")
     for option in ("--dry-run", "--yes"):
@@ -53,18 +53,18 @@ def test_a_rule_for_somebody_who_is_not_there_is_made_with_a_warning(mom: Comman
     assert mom("rule", "rm", "bad", "--yes").code == OK
 
 
-def test_a_setting_of_the_broker_itself_is_not_taken_for_a_field_of_its_definition(mom: CommandLine) -> None:
+def test_a_setting_is_not_accepted_as_a_field_of_a_broker(mom: CommandLine) -> None:
     refused = mom("broker", "set", "mom", "max_attempts=3")
     assert (refused.code, "`mom config set max_attempts=…`" in refused.err) == (USAGE, True)
 
 
-def test_a_condition_that_cannot_be_read_is_told_with_its_place(mom: CommandLine) -> None:
+def test_an_invalid_condition_is_reported_with_its_position(mom: CommandLine) -> None:
     refused = mom("rule", "create", "wrong", "conditions=(/event/quue == a)")
     assert refused.code == USAGE
     assert "line 1 column 2" in refused.err and "/event/queue?" in refused.err
 
 
-def test_a_user_is_made_with_a_password_from_a_file(mom: CommandLine, tmp_path: Path) -> None:
+def test_a_user_is_created_with_a_password_from_a_file(mom: CommandLine, tmp_path: Path) -> None:
     secret = tmp_path / "password"
     secret.write_text("correct horse battery\n")
     assert mom("group", "create", "ops").code == OK
@@ -82,11 +82,11 @@ def test_a_user_is_made_with_a_password_from_a_file(mom: CommandLine, tmp_path: 
         (("user", "create", "otto", "password=@nowhere"), "cannot read nowhere"),
         (("user", "create", "otto", "active=perhaps"), "active"),
         (("user", "create", "otto", "colour=red"), "colour"),
-        (("user", "set", "admin"), "nothing to change"),
+        (("user", "set", "admin"), "no field to change"),
         (("user", "set", "admin", "administrator"), "FIELD=VALUE"),
     ],
 )
-def test_wrong_words_change_nothing_and_say_what_is_right(
+def test_wrong_arguments_change_nothing_and_name_the_fix(
     mom: CommandLine, words: tuple[str, ...], said: str
 ) -> None:
     refused = mom(*words)
@@ -95,22 +95,22 @@ def test_wrong_words_change_nothing_and_say_what_is_right(
     assert "secret-in-ps" not in refused.err
 
 
-def test_help_tells_the_fields_and_an_example(command_line: CommandLine) -> None:
+def test_help_lists_the_fields_and_an_example(command_line: CommandLine) -> None:
     for kind in (RULES, USERS, BROKERS, BRIDGES):
         for deed in ("create", "set"):
-            shown = command_line(kind.one, deed, "--help").out
+            shown = command_line(kind.noun, deed, "--help").out
             for field in kind.fields:
-                assert f" {field} " in shown, (kind.one, field)
-            assert f"mom {kind.one} create " in shown
+                assert f" {field} " in shown, (kind.noun, field)
+            assert f"mom {kind.noun} create " in shown
 
 
 def test_the_fields_of_the_commands_are_those_of_the_broker() -> None:
     for kind in (RULES, USERS, GROUPS, BROKERS, BRIDGES):
         stated = set(SAID[kind.path[1:]]) | set(SECRETS.get(kind.path[1:], {}))
-        assert set(kind.fields) == stated, kind.one
+        assert set(kind.fields) == stated, kind.noun
 
 
-def test_a_name_that_is_mistyped_is_answered_with_the_nearest(mom: CommandLine) -> None:
+def test_a_mistyped_name_is_answered_with_the_nearest(mom: CommandLine) -> None:
     assert mom("rule", "create", "billing", "--yes").code == OK
     for words in (("show", "biling"), ("set", "biling", "effect=deny"), ("rm", "biling", "--yes")):
         refused = mom("rule", *words)
@@ -119,18 +119,18 @@ def test_a_name_that_is_mistyped_is_answered_with_the_nearest(mom: CommandLine) 
     assert (wrong.code, "did you mean effect?" in wrong.err) == (USAGE, True)
 
 
-def test_a_thing_is_changed_in_an_editor(mom: CommandLine) -> None:
+def test_a_resource_is_changed_in_an_editor(mom: CommandLine) -> None:
     assert mom("rule", "create", "edited", "comment=before", "--yes").code == OK
     same = mom("rule", "edit", "edited", environment={"EDITOR": "true"})
     assert (same.code, "nothing was changed" in same.err) == (OK, True)
     editor = {"EDITOR": "sed -i s/before/after/"}
     tried = mom("rule", "edit", "edited", "--dry-run", environment=editor)
     assert tried.rows[1:] == [["rules/edited/comment", "before", "after"]], tried.err
-    assert mom("rule", "edit", "edited", environment=editor).code == USAGE, "nobody is there to confirm"
+    assert mom("rule", "edit", "edited", environment=editor).code == USAGE, "confirmation needs a terminal"
     assert mom("rule", "edit", "edited", "--yes", environment=editor).code == OK
     assert dict(mom("rule", "show", "edited").rows)["comment"] == "after"
     broken = mom("rule", "edit", "edited", environment={"EDITOR": "sed -i s/{/[/"})
-    assert (broken.code, "no JSON" in broken.err) == (USAGE, True)
+    assert (broken.code, "not JSON" in broken.err) == (USAGE, True)
     absent = mom("rule", "edit", "edited", environment={"EDITOR": "false"})
     assert (absent.code, "EDITOR" in absent.err) == (USAGE, True)
 
@@ -151,7 +151,7 @@ def test_brokers_and_bridges_are_defined(mom: CommandLine, tmp_path: Path) -> No
     assert mom("broker", "set", "mom", 'settings={"port": 1}').code == USAGE
 
 
-def test_the_first_rule_says_what_it_changes_and_asks(
+def test_the_first_rule_shows_its_impact_and_asks(
     start_broker: StartBroker, command_line: CommandLine
 ) -> None:
     broker, mom = start_broker(), command_line
@@ -191,13 +191,13 @@ def test_settings_of_the_running_broker_are_set_by_name(mom: CommandLine) -> Non
     assert "max_attempts" not in back.json()["settings"]
     for wrong, said in (
         ("max_atempts=3", "did you mean max_attempts?"),
-        ("max_attempts=many", "is no number"),
+        ("max_attempts=many", "is not a number"),
     ):
         refused = mom("config", "set", wrong)
         assert (refused.code, said in refused.err) == (USAGE, True), refused.err
 
 
-def test_what_a_file_says_is_refused_before_an_editor_opens(
+def test_a_resource_of_a_file_is_refused_before_an_editor_opens(
     start_broker: StartBroker, command_line: CommandLine, tmp_path: Path
 ) -> None:
     file = tmp_path / "zero.config"
