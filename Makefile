@@ -1,5 +1,5 @@
-# `make` lists what there is to do. Everything is installed into .venv and frontend/node_modules by itself,
-# once, and again when the lock files change.
+# `make` lists the targets. Dependencies are installed into .venv and frontend/node_modules automatically,
+# and again when the lock files change.
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
@@ -48,13 +48,13 @@ run: $(INSTALLED) $(CONSOLE) $(LANGUAGES) ## start a broker with its console, da
 	@$(BIN)/mom up $(ARGS)
 
 # With ARGS only what they name is run.
-test: $(TESTING) $(CONSOLE) $(LANGUAGES) test-tools $(if $(ARGS),,check) ## run the checks, and all tests but the long ones
+test: $(TESTING) $(CONSOLE) $(LANGUAGES) test-tools $(if $(ARGS),,check) ## run the checks, and all tests except the long ones
 	$(PYTEST) $(ARGS)
 
-quick: $(TESTING) $(CONSOLE) $(LANGUAGES) ## run the tests that start no process and no browser, in less than a minute
+quick: $(TESTING) $(CONSOLE) $(LANGUAGES) ## run the tests without processes and browsers, in less than a minute
 	STORMS=$(QUICK_STORMS) $(PYTEST) -m "not process and not slow and not fuzz" $(ARGS)
 
-check: $(TESTING) $(CONSOLE) $(LANGUAGES) ## lint, types, import directions, migrations, map of the house
+check: $(TESTING) $(CONSOLE) $(LANGUAGES) ## lint, types, import rules, migrations, names in ARCHITECTURE.md
 	$(MAKE) --no-print-directory --jobs 2 check-types check-rest
 
 check-types:
@@ -68,9 +68,9 @@ check-rest:
 	$(NPM) run check
 	$(BIN)/pytest -q tests/docs/test_map.py
 
-build: $(CONSOLE) $(LANGUAGES) ## build the console's browser code and its languages
+build: $(CONSOLE) $(LANGUAGES) ## build the console's frontend and translations
 
-messages: $(TESTING) ## bring texts that are marked since into locale/, to be translated
+messages: $(TESTING) ## add new texts to locale/ for translation
 	$(BIN)/python -m tests.languages.catalogues
 
 fuzz: $(TESTING) test-tools ## random input for the STOMP parser and the REST endpoints, FUZZ_SECONDS long
