@@ -107,7 +107,7 @@ def _setting(assignment: str) -> tuple[str, Any]:
 
 
 def _changes(setting: dict[str, Any]) -> str:
-    """When a change of a setting takes effect."""
+    """The time at which a change of a setting takes effect."""
     if setting["restart"]:
         return "a file has another value: needs a restart"
     return "while it runs" if setting["reloadable"] else "needs a restart"

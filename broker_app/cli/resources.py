@@ -156,14 +156,14 @@ def _create(
     given: Invocation,
     kind: ResourceType,
     name: str,
-    said: dict[str, Any],
+    values: dict[str, Any],
     reason: str | None,
     *,
     yes: bool,
     dry_run: bool,
     idempotent: bool,
 ) -> None:
-    values = {field: value for field, value in said.items() if value is not None}
+    values = {field: value for field, value in values.items() if value is not None}
 
     def write(*, dry_run: bool) -> tuple[dict[str, Any] | None, bool]:
         return _write(given, "PUT", kind, name, values, {"if-none-match": "*"}, reason, dry_run=dry_run)
@@ -244,23 +244,23 @@ def change_resource(
     given: Invocation,
     kind: ResourceType,
     name: str,
-    said: dict[str, Any],
+    values: dict[str, Any],
     reason: str | None,
     *,
     yes: bool = False,
     dry_run: bool,
 ) -> None:
     """Change fields of an existing resource. Raises Failure."""
-    if not said:
+    if not values:
         raise Failure(USAGE, "no field to change is given", fix="add FIELD=VALUE")
     _, version = given.rest().exchange("GET", path_of(kind, name))
 
     def write(*, dry_run: bool) -> tuple[dict[str, Any] | None, bool]:
-        return _write(given, "PATCH", kind, name, said, {"if-match": version}, reason, dry_run=dry_run)
+        return _write(given, "PATCH", kind, name, values, {"if-match": version}, reason, dry_run=dry_run)
 
     if not (yes or dry_run):
         _confirm_loss_of_rights(given, kind, name, write)
-    _report(given, f"changed {kind.noun} {name}: {', '.join(said)}", *write(dry_run=dry_run))
+    _report(given, f"changed {kind.noun} {name}: {', '.join(values)}", *write(dry_run=dry_run))
 
 
 def _remove(
@@ -300,7 +300,7 @@ def _write(
     method: str,
     kind: ResourceType,
     name: str,
-    said: dict[str, Any] | None,
+    values: dict[str, Any] | None,
     condition: dict[str, str],
     reason: str | None,
     *,
@@ -309,7 +309,7 @@ def _write(
     """Return the reply, and whether it is only a preview."""
     headers = condition | reason_header(reason)
     query = {"dry_run": "true"} if dry_run else None
-    reply, _ = given.rest().exchange(method, path_of(kind, name), said, headers, query=query)
+    reply, _ = given.rest().exchange(method, path_of(kind, name), values, headers, query=query)
     return reply, dry_run
 
 

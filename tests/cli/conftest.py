@@ -17,7 +17,7 @@ from tests.support.forked import Forked
 
 
 class Result(NamedTuple):
-    """What a command left: exit code, standard output, standard error."""
+    """The result of a command: exit code, standard output, standard error."""
 
     code: int
     out: str

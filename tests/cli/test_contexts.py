@@ -1,4 +1,4 @@
-"""Which broker a command is about, and how it logs in there."""
+"""Selection of the broker that a command uses, and of the credentials."""
 
 import os
 import stat

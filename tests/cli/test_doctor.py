@@ -1,4 +1,4 @@
-"""What `mom doctor` finds."""
+"""Findings of `mom doctor`."""
 
 import socket
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What keys mean: settings, connections, destinations, rules; and what is refused."""
+"""Keys for settings, connections, destinations and rules, and the keys that are refused."""
 
 import pytest
 
