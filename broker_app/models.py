@@ -95,7 +95,7 @@ class Rule(models.Model):
 
 
 class Broker(models.Model):
-    """A broker of this installation: what is said about it, and settings of it that hold while it runs."""
+    """A broker of this installation: its addresses, and settings that apply while it runs."""
 
     name = models.CharField(max_length=64, unique=True)
     environment = models.CharField(max_length=40, blank=True, help_text='such as "production"')
@@ -126,7 +126,7 @@ class Bridge(models.Model):
 
 
 class AlertRule(models.Model):
-    """What the broker looks for, and whom it tells."""
+    """An alert rule: a condition, and the targets of notifications."""
 
     name = models.CharField(max_length=100, unique=True)
     values = models.JSONField(default=dict, help_text="as `web.kinds.alerts` lists them")
@@ -139,7 +139,7 @@ class AlertRule(models.Model):
 
 
 class Entry(models.Model):
-    """What every configured thing has: its version, and where it is said when that is a file."""
+    """The fields that all resources share: the version, and the source if that is a file."""
 
     kind = models.CharField(max_length=20)
     key = models.CharField(max_length=300)
@@ -185,7 +185,7 @@ class Change(models.Model):
 
 
 class ChangedObject(models.Model):
-    """What one change did to one thing. Secrets are named, never told."""
+    """One resource before and after a change. Secrets are named, without their values."""
 
     change = models.ForeignKey(Change, on_delete=models.CASCADE, related_name="objects_changed")
     kind = models.CharField(max_length=20)
@@ -204,7 +204,7 @@ class ChangedObject(models.Model):
 
 
 class KeptAnswer(models.Model):
-    """The answer to a request with an Idempotency-Key, for whoever repeats it within a day."""
+    """The answer to a request with an Idempotency-Key, for repeats within a day."""
 
     user = models.CharField(max_length=150)
     key = models.CharField(max_length=255)
@@ -224,7 +224,7 @@ class KeptAnswer(models.Model):
 
 
 class AuditEntry(models.Model):
-    """Something somebody did. Each entry's digest covers the digest before it, so that a gap shows."""
+    """One audited action. Each entry's digest covers the previous digest, so that a missing entry shows."""
 
     number = models.BigAutoField(primary_key=True)
     time = models.DateTimeField()
@@ -266,7 +266,7 @@ class AuditChain(models.Model):
 
 
 class SavedView(models.Model):
-    """An address of the console with a name. `owner` is a user's name; `shared` shows it to everybody."""
+    """An address of the console with a name. `owner` is a user's name; `shared` shows it to all users."""
 
     owner = models.CharField(max_length=150)
     name = models.CharField(max_length=100)

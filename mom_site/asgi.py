@@ -44,7 +44,7 @@ class DataPlane(Protocol):
 
 
 class Node(Protocol):
-    """What the site needs of a node."""
+    """The interface of the node for the site."""
 
     @property
     def logins(self) -> Logins: ...

@@ -1,4 +1,4 @@
-"""Where the configuration is kept: a SQLite file in the data directory, or a database that brokers share."""
+"""The database of the configuration: a SQLite file in the data directory, or one that brokers share."""
 
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ _POSTGRES = "django.db.backends.postgresql"
 def database(url: str | None, data: Path) -> dict[str, Any]:
     """Django's settings of the database at `url`; without one, of the file in `data`.
 
-    Raises ConfigError, which does not tell the address: a password may be in it.
+    Raises ConfigError, without the address: it can contain a password.
     """
     if url is None:
         return _sqlite(data / "config.sqlite3")
@@ -64,7 +64,7 @@ def _wrong() -> ConfigError:
 
 
 def trouble(error: OperationalError, data: Path) -> str:
-    """What is wrong with the configuration in `data`, or with the database that brokers share."""
+    """The error of the configuration in `data`, or of the database that brokers share."""
     if "disk" not in str(error) and "readonly" not in str(error):
         return f"the configuration cannot be used: {error}"
     fix = "make room on that disk" if "full" in str(error) else "see `mom doctor`"

@@ -15,7 +15,7 @@ _LINK = re.compile(r"(/login/once/)[^\s?'\"]+")
 
 
 class Reports(SafeExceptionReporterFilter):
-    """Pages of errors, which `debug` shows to everybody: where it failed, and no value of anything there."""
+    """Error pages, which `debug` shows to all: the place of the error, and no values."""
 
     def is_active(self, request: HttpRequest | None) -> bool:
         return True

@@ -28,7 +28,7 @@ def _keys(path: Path) -> list[str]:
 
 
 def _publish(path: Path, key: str) -> None:
-    # mkstemp makes the file with mode 0600; the link makes it appear whole, and only if nobody was faster.
+    # mkstemp makes the file with mode 0600; the link fails if another process has made it meanwhile.
     descriptor, name = tempfile.mkstemp(dir=path.parent)
     try:
         with os.fdopen(descriptor, "w", encoding="ascii") as file:

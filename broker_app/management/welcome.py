@@ -1,4 +1,4 @@
-"""What a broker says when it has started, and what it leaves in its data directory for `mom`."""
+"""The message of a broker that has started, and the files that it leaves in its data directory for `mom`."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Welcome:
             lines += ["", "  *** ANONYMOUS MODE: anybody may do anything. For development alone. ***", ""]
         lines += [f"  console   {url}/console/", f"  STOMP     {self._stomp()}"]
         if shown:
-            lines.append(f"  admin     the password is {shown} (shown until somebody has logged in with it)")
+            lines.append(f"  admin     the password is {shown} (shown until it has been used)")
         elif self.password:
             lines.append(f"  admin     the password is in {self.password_file.resolve()}")
         if self.link:
@@ -69,7 +69,7 @@ class Welcome:
         return f"[{host}]" if ":" in host else host
 
     def _stomp(self) -> str:
-        """Where STOMP is spoken."""
+        """The addresses of STOMP."""
         places = []
         if self.ports.stomp is not None:
             places.append(f"{self._host}:{self.ports.stomp}")

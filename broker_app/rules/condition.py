@@ -1,4 +1,4 @@
-"""Conditions: comparisons joined by &&, || and !, and what can be told of them before any event."""
+"""Conditions: comparisons joined by &&, || and !, and what follows from them without an event."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def demanded(condition: Condition | None) -> Demand:
 
 
 def depth(condition: Condition) -> int:
-    """How deep its parts lie in one another; 1 for a comparison."""
+    """The nesting depth; 1 for a comparison."""
     match condition:
         case Not(part=part):
             return 1 + depth(part)

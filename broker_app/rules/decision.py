@@ -1,4 +1,4 @@
-"""Decision: what a set of rules says of an event, and a rule of a set as it is asked."""
+"""Decisions: the result of a set of rules for an event."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _GUARDED = ("GET", "BROWSE", "READ", "MANAGE")
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What is decided of an event: by which rule, or by none (`rule` is None, `number` 0)."""
+    """The decision about an event, and the rule that decided it; None and number 0 if no rule did."""
 
     allowed: bool
     rule: Rule | None = None
@@ -27,7 +27,7 @@ class Decision:
 
     @property
     def reason(self) -> str:
-        """Who says so: "rule 7 (messaging_rule.config:31)", "no rule allows it", "there are no rules"."""
+        """The reason: "rule 7 (messaging_rule.config:31)", "no rule allows it", "there are no rules"."""
         return f"rule {self.number} ({self.rule.source or self.rule.name})" if self.rule else self.because
 
 
@@ -47,10 +47,10 @@ class Entry(NamedTuple):
     demand: Demand
 
     def names(self, queue: str | None) -> bool:
-        """Whether the rule can only hold for queues that it names, and `queue` is one of them."""
+        """True if the rule applies only to queues that it names, and `queue` is one of them."""
         return self.demand is not None and ("queue", queue) in self.demand
 
 
 def is_guarded(event: Event) -> bool:
-    """Whether only a rule that names the queue of `event` can allow it."""
+    """True if only a rule that names the queue of `event` can allow it."""
     return event.queue is not None and event.queue.startswith(PREFIX) and event.method in _GUARDED

@@ -1,4 +1,4 @@
-"""What is wrong with a rule, and where."""
+"""Errors of rules, with their positions."""
 
 from __future__ import annotations
 

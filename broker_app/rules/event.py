@@ -1,4 +1,4 @@
-"""Event: what somebody wants to do, as the facts that conditions ask for."""
+"""Events: requested actions, as the facts that conditions compare."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ STOMP, WEBSOCKET, REST, LOCAL = PROTOCOLS = ("stomp", "websocket", "rest", "loca
 
 
 class Event(NamedTuple):
-    """Somebody wants to do something to a destination.
+    """An action on a destination that a client requests.
 
     A fact that is None is not known, and each comparison with it is false. `queue` and `topic` are names
     without `/queue/` and `/topic/`; at most one of them is set. `address` is an IP address, `client` STOMP's
@@ -48,7 +48,7 @@ class Event(NamedTuple):
 
 
 def is_wild(topic: str) -> bool:
-    """Whether `topic` stands for many: a filter of a subscription, with wildcards."""
+    """True if `topic` has wildcards, as the filter of a subscription can."""
     return ("*" in topic or ">" in topic or "#" in topic) and has_wildcard(topic)
 
 

@@ -36,7 +36,7 @@ class Explanation:
 
 
 def explain(entries: Sequence[Entry], event: Event, decision: Decision) -> Explanation:
-    """How `decision` of `event` comes out of the rules, tried one after the other."""
+    """Explain `decision` of `event`: the rules, tried one after the other."""
     steps: list[Step] = []
     for entry in entries:
         why = why_not(entry, event)
@@ -47,7 +47,7 @@ def explain(entries: Sequence[Entry], event: Event, decision: Decision) -> Expla
 
 
 def why_not(entry: Entry, event: Event) -> str:
-    """Why a rule does not decide `event`; "" when it does."""
+    """The reason why a rule does not decide `event`; "" if it does."""
     rule = entry.rule
     if not rule.concerns(event.user, event.groups):
         return _somebody_else(rule, event)
@@ -73,7 +73,7 @@ def _failing(condition: Condition, event: Event) -> str:
             return f"{_short(str(part))} {sure}, and the rule wants that it does not"
         case Both(parts=parts):
             judged = [(part, part.judge(event)) for part in parts]
-            # What is false says more than what is not certain.
+            # A false comparison explains more than an uncertain one.
             failed = [part for part, holds in judged if holds is False] or [
                 part for part, holds in judged if holds is None
             ]

@@ -1,4 +1,4 @@
-"""Expression: the right side of `=~`, an RE2 expression, which takes linear time whatever it says."""
+"""Expressions: the right side of `=~`, an RE2 expression, which always takes linear time."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _LEVELS_AFTER = re.compile(rf"\^?{_LITERAL}\((?:\?:)?\\\.\.[*+]\)\?\$?")
 
 
 class Expression:
-    """Compiled once; matches whole values. Raises ValueError that says what is wrong with `text`."""
+    """Compiled once; matches whole values. Raises ValueError with the error in `text`."""
 
     def __init__(self, text: str) -> None:
         self.text = text

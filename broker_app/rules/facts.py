@@ -35,7 +35,7 @@ _CHOICES = {"method": tuple(RIGHTS), "protocol": PROTOCOLS, "tls": ("true", "fal
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """`/event/<fact> <operator> <value>`. `test` says of an event without wildcards whether it holds."""
+    """`/event/<fact> <operator> <value>`. `test` evaluates it for an event without wildcards."""
 
     fact: str
     operator: Operator
@@ -44,7 +44,7 @@ class Comparison:
     expression: Expression | None = field(default=None, compare=False, repr=False)
 
     def judge(self, event: Event) -> bool | None:
-        """Whether it holds for all that the event stands for, for nothing of it, or (None) for some."""
+        """True if it holds for everything the event stands for, False for nothing of it, None for some."""
         if self.fact != "topic" or event.topic is None or not is_wild(event.topic):
             return self.test(event)
         if self.expression is not None:
@@ -100,7 +100,7 @@ def _same(at: int, value: str, equal: bool) -> Test:
 
 
 def _member(group: str, equal: bool) -> Test:
-    # The groups of a user are always known, if only to be none: != says that he is not in the group.
+    # The groups of a user are always known, even if there are none: != means not in the group.
     if equal:
         return lambda event: group in event.groups
     return lambda event: group not in event.groups

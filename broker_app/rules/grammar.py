@@ -51,7 +51,7 @@ _SPOKEN = {
 
 @lru_cache(maxsize=20_000)
 def parse(text: str) -> Condition | None:
-    """The condition that `text` says; None where it says nothing, which holds always. Raises RuleError."""
+    """The condition of `text`; None if it is empty, which always holds. Raises RuleError."""
     if len(text) > MAX_LENGTH:
         raise RuleError(f"the condition has {len(text)} characters; {MAX_LENGTH} are allowed")
     if not text.strip():
@@ -74,7 +74,7 @@ class _Wrong(Exception):
 
 
 class _Builder:
-    """What the parser does with each rule of the grammar."""
+    """The parser's actions for the rules of the grammar."""
 
     def compared(self, children: list[Token]) -> Comparison:
         path, operator, value = children

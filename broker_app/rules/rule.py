@@ -9,7 +9,7 @@ ALLOW, DENY = EFFECTS = ("allow", "deny")
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One rule as it is said. Its place in the set is its number, from 1.
+    """One rule. Its position in the set is its number, from 1.
 
     It is about everybody whom `users` or `groups` names, and about every user who is logged in where both are
     empty. Empty `conditions` always hold. `source` is where it is written, "messaging_rule.config:31", or "".
@@ -23,7 +23,7 @@ class Rule:
     source: str = ""
 
     def concerns(self, user: str, groups: frozenset[str]) -> bool:
-        """Whether the rule is about this user."""
+        """True if the rule applies to this user."""
         if not self.users and not self.groups:
             return True
         return user in self.users or not groups.isdisjoint(self.groups)

@@ -94,7 +94,7 @@ class Rules:
         return explain(self.entries, event, self.decide(event))
 
     def _candidates(self, event: Event) -> list[Entry]:
-        """In order, all rules that may match: the others name another destination or somebody else."""
+        """In order, all rules that may match: the others name another destination or other users."""
         found: list[list[Entry]] = []
         if event.queue is not None:
             named = self._queues.get(event.queue)

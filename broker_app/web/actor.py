@@ -1,4 +1,4 @@
-"""Who acts by a request: for the history and the audit log."""
+"""The author of a request: for the history and the audit log."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from broker_app.models import Token
 from broker_app.net.http.tracing import trace_of
 from broker_app.web.actions import API, CONSOLE, By
 
-#: a header that says why; percent-encoded where it is not ASCII
+#: a header with the reason; percent-encoded where it is not ASCII
 REASON = "Mom-Reason"
 
 
 def trace_id(request: Request | HttpRequest) -> str:
-    """The id of the trace that a request belongs to; empty when it says none."""
+    """The id of the trace that a request belongs to; empty if it has none."""
     header = request.headers.get("traceparent", "").encode("ascii", "replace")
     trace = trace_of([(b"traceparent", header)])
     return trace[1] if trace else ""

@@ -1,4 +1,4 @@
-"""What gets into the audit log without an edit: operators' acts on the data plane, and logins of the console.
+"""Sources of the audit log other than edits: operators' actions on the data plane, and console logins.
 
 And what gets out of it again: entries and versions that are older than the settings keep them.
 """
@@ -56,7 +56,7 @@ async def keep(acts: Acts, interval_s: float = 1.0) -> NoReturn:
 
 
 def write(acts: list[Act]) -> bool:
-    """Whether the acts are in the audit log now. Blocks."""
+    """Return True if the actions are in the audit log now. Blocks."""
     try:
         audit.record_all((_author(act), _entry(act)) for act in acts)
     except DatabaseError as error:

@@ -91,7 +91,7 @@ class CertificateAuthentication(BaseAuthentication):
 
 
 class BearerScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]
-    """How the API document describes tokens."""
+    """The OpenAPI description of tokens."""
 
     target_class = BearerAuthentication
     name = "token"
@@ -101,7 +101,7 @@ class BearerScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-c
 
 
 class PasswordScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]
-    """How the API document describes passwords."""
+    """The OpenAPI description of passwords."""
 
     target_class = PasswordAuthentication
     name = "password"
@@ -111,7 +111,7 @@ class PasswordScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped
 
 
 class CertificateScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]
-    """How the API document describes client certificates."""
+    """The OpenAPI description of client certificates."""
 
     target_class = CertificateAuthentication
     name = "certificate"

@@ -1,4 +1,4 @@
-"""How the site checks a password: Django's way, with an end to guessing."""
+"""Password checks of the site: Django's, with a login throttle."""
 
 from typing import Any
 
@@ -12,14 +12,14 @@ from broker_app.net.auth.login_throttle import LoginThrottle, Slowed, Verificati
 #: how Django names the way in by password, where there are several
 PASSWORD = "broker_app.web.backends.PatientBackend"
 
-#: of this process: whoever guesses at the console and over STOMP is counted once
+#: of this process: guesses at the console and over STOMP count together
 LOGIN_THROTTLE = LoginThrottle()
 #: each holds a thread
 _SLOTS = VerificationSlots(32)
 
 
 class PatientBackend(ModelBackend):
-    """Does not look at a password after too many wrong ones (`net.guessing`); `slowed` tells then why not."""
+    """Checks no password after too many wrong ones (`net.auth.login_throttle`); `slowed` has the reason."""
 
     def authenticate(
         self,
@@ -46,6 +46,6 @@ class PatientBackend(ModelBackend):
 
 
 def slowed(request: Any) -> Slowed | None:
-    """Why the password of this request was not looked at, if it was not."""
+    """The reason why the password of this request was not checked, if it was not."""
     refusal = getattr(request, "mom_slowed", None)
     return refusal if isinstance(refusal, Slowed) else None

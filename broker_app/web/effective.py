@@ -1,4 +1,4 @@
-"""What holds: every setting of the node with its value and where that is from."""
+"""The effective settings of the node, with their sources."""
 
 from __future__ import annotations
 

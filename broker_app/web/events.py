@@ -1,4 +1,4 @@
-"""Events as the API says them, and as it is asked about them."""
+"""Events as the API shows and filters them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The first password of the administrator: in the data directory until somebody has logged in with it."""
+"""The first password of the administrator: in the data directory until it has been used."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class FirstPassword:
         self._write(self.path, password)
 
     def await_use(self) -> str | None:
-        """The password, if nobody has logged in with it yet; from now on the first login forgets it."""
+        """The password, if it has not been used yet; from now on the first login deletes it."""
         if not self.path.exists():
             return None
         password = self.path.read_text(encoding="utf-8").strip()

@@ -33,7 +33,7 @@ class Kept(NamedTuple):
 
 
 class Return(NamedTuple):
-    """What going back did, or would do."""
+    """The changes of a rollback, made or previewed."""
 
     outcome: actions.Outcome
     kept: tuple[Kept, ...]
@@ -77,7 +77,7 @@ def version(number: int) -> Change:
 
 
 def changes_of(change: Change) -> list[Changed]:
-    """What one version changed, in the order in which it was asked for."""
+    """The changes of one version, in the order of the request."""
     return [_changed(row) for row in change.objects_changed.all()]
 
 
@@ -88,7 +88,7 @@ def difference(old: int, new: int) -> list[Changed]:
 
 
 def state_at(number: int) -> dict[str, dict[str, Said]]:
-    """All that was said in a version, by kind and key. Raises NoSuchVersion."""
+    """All specs of a version, by kind and key. Raises NoSuchVersion."""
     with transaction.atomic():
         state = {name: kind.read() for name, kind in KINDS.items()}
         for one in difference(actions.lock_version(), number):
@@ -131,7 +131,7 @@ def go_back(
 
 
 def text_diff(old: int, new: int, changes: Iterable[Changed]) -> str:
-    """The changes as a unified diff of lines of JSON, for people."""
+    """The changes as a unified diff of lines of JSON."""
     lines: list[str] = []
     for one in changes:
         address = f"{one.kind}/{one.key}"
@@ -152,7 +152,7 @@ def _lines(said: Said | None) -> list[str]:
 
 
 def _between(old: int, new: int) -> list[tuple[Changed, str]]:
-    """The difference, and where the newest change of each thing came from."""
+    """The difference, and the source of the newest change of each resource."""
     for number in (old, new):
         _check(number)
     low, high = min(old, new), max(old, new)
@@ -190,7 +190,7 @@ def _changed(row: ChangedObject) -> Changed:
 def _undoing(one: Changed, origin: str) -> tuple[Edit | None, str]:
     """The edit that makes of what is now (before) what was then (after); and what stays away."""
     if origin:
-        return None, f"a file says it: {origin}"
+        return None, f"it belongs to a file: {origin}"
     gone = one.before is None
     if gone and one.kind == "tokens":
         return None, "a token that is gone does not come back; make a new one"

@@ -1,4 +1,4 @@
-"""What an edit of rules or users would change: of the decisions of 24 hours, and for who is connected."""
+"""The impact of an edit of rules or users: on the decisions of 24 hours, and on connected clients."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def of_changes(node: Node | None, changed: Iterable[Changed]) -> dict[str, Any] 
 
 
 class _Deciding:
-    """Rules, and some users as they are said; None is one who is not there."""
+    """Rules, and the specs of some users; None for one that does not exist."""
 
     def __init__(self, rules: Rules, people: Mapping[str, Said | None]) -> None:
         self._rules, self._people = rules, people
@@ -168,7 +168,7 @@ def _uses(
 
 
 def _lost(now: Decider, then: Decider, events: Iterable[Event]) -> list[dict[str, Any]]:
-    """What of it could be done no more, the first ones."""
+    """The first actions that would not be allowed any more."""
     lost = []
     for event in events:
         after = then.decide(event)

@@ -1,4 +1,4 @@
-"""Libraries that nobody here uses, and that Django REST framework would load because they are installed."""
+"""Libraries that are not used here, and that Django REST framework would load because they are installed."""
 
 import sys
 from importlib import import_module

@@ -19,7 +19,7 @@ from broker_app.web.console.welcome import is_first_run
 
 
 class LoginForm(AuthenticationForm):
-    """Tells who guessed too often how long to wait."""
+    """The page that shows how long to wait after too many wrong passwords."""
 
     def get_invalid_login_error(self) -> ValidationError:
         refusal = slowed(self.request)
@@ -35,7 +35,7 @@ class Enter(LoginView):
     redirect_authenticated_user = True
 
     def get_context_data(self, **context: Any) -> dict[str, Any]:
-        """With the provider that people may log in by, if there is one."""
+        """With the OpenID Connect provider, if there is one."""
         mom = settings.MOM
         return super().get_context_data(oidc_name=mom.oidc_name if mom.oidc_issuer else None, **context)
 

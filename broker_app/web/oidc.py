@@ -44,7 +44,7 @@ class _Provider(OpenIDConnectOAuth2Adapter):  # type: ignore[misc]
 
 
 class Adapter(DefaultSocialAccountAdapter):  # type: ignore[misc]
-    """Takes over from allauth once the provider has said who it is."""
+    """Continues after allauth once the provider has authenticated a user."""
 
     def pre_social_login(self, request: HttpRequest, sociallogin: Any) -> None:
         raise ImmediateHttpResponse(_let_in(request, sociallogin))
@@ -66,7 +66,7 @@ def enter(request: HttpRequest) -> HttpResponse:
 @never_cache
 @require_GET
 def callback(request: HttpRequest, provider_id: str) -> HttpResponse:
-    """Where the provider leads back to."""
+    """The redirect address for the provider."""
     return _asked(OAuth2CallbackView, request)
 
 
@@ -110,11 +110,11 @@ def _claims(told: dict[str, Any]) -> Claims:
     if not signed.get("sub"):
         raise ValueError("sent no ID token")
     if more and more.get("sub") != signed["sub"]:
-        raise ValueError("speaks of two people at once")
+        raise ValueError("has two subjects")
     claims = {**more, **signed}
     username = claims.get(mom.oidc_username_claim)
     if not isinstance(username, str) or not username:
-        raise ValueError(f"does not tell your user name (the claim {mom.oidc_username_claim})")
+        raise ValueError(f"does not contain your user name (the claim {mom.oidc_username_claim})")
     groups = None
     if mom.oidc_groups_claim is not None:
         said = claims.get(mom.oidc_groups_claim) or []

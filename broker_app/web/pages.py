@@ -20,7 +20,7 @@ def problem(request: HttpRequest, name: str) -> HttpResponse:
     return render(request, "problems.html", {"problems": [PROBLEMS[name]]})
 
 
-#: characters of a sentence that are shown to people
+#: characters of a sentence that are shown
 _MOST_SAID = 200
 
 

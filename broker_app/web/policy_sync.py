@@ -36,7 +36,7 @@ _made: ContextVar[list[int] | None] = ContextVar("made", default=None)
 
 
 class Node(Protocol):
-    """What is needed of the node in this process; its coroutines run on its loop."""
+    """The interface of the node in this process; its coroutines run on its loop."""
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop: ...
@@ -63,12 +63,12 @@ class Node(Protocol):
 
 
 def node_of(request: Request | HttpRequest) -> Node | None:
-    """The node in this process; None where pages are served beside a broker."""
+    """The node in this process; None if pages are served without a broker."""
     return cast("Node | None", getattr(getattr(request, "_request", request), "scope", {}).get("mom.node"))
 
 
 def ask(node: Node, deed: Coroutine[Any, Any, _T], within_s: float = _ANSWERS_S) -> _T:
-    """What a coroutine of the node returns; this is a thread beside its loop. Raises Refusal."""
+    """Run a coroutine of the node from another thread, and return its result. Raises Refusal."""
     done = asyncio.run_coroutine_threadsafe(deed, node.loop)
     try:
         return done.result(within_s)

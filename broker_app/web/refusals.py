@@ -45,8 +45,8 @@ PROBLEM_REPLIES: dict[tuple[int, str], Any] = {
         (404, "not there"),
         (405, "not possible here"),
         (406, "JSON is all there is"),
-        (409, "the state of things forbids it now"),
-        (412, "of another version than If-Match says"),
+        (409, "the present state does not allow it"),
+        (412, "the version differs from If-Match"),
         (413, "too large"),
         (415, "not JSON"),
         (422, "the Idempotency-Key was used with another request"),
@@ -57,7 +57,7 @@ PROBLEM_REPLIES: dict[tuple[int, str], Any] = {
 }
 
 
-#: members of requests whose values are never told back
+#: members of requests whose values are never returned
 _SECRET = ("password", "token")
 
 
@@ -95,7 +95,7 @@ def problem_response(error: Exception, context: dict[str, Any]) -> Response:
 
 
 def _refusal(error: Exception) -> Refusal | None:
-    """What is refused with a problem of its own."""
+    """Exceptions with a problem of their own."""
     if isinstance(error, Stale):
         return Refusal("precondition-failed", str(error), current=f'"{error.version}"')
     if isinstance(error, RecursionError):
@@ -134,7 +134,7 @@ def _sentence(error: Exception) -> str:
 
 
 def _of_edits(error: InvalidEdits) -> dict[str, Any]:
-    """What is wrong with each edit, by kind and key."""
+    """The errors of each edit, by kind and key."""
     found: dict[str, Any] = {}
     for edit, fault in error.faults:
         wrong = fault.message_dict if hasattr(fault, "error_dict") else fault.messages

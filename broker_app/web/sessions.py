@@ -1,4 +1,4 @@
-"""Browser sessions in the database, as Django keeps them; whoever needs to know is told when one ends."""
+"""Browser sessions in the database, as Django keeps them, with a signal when one ends."""
 
 from django.contrib.sessions.backends.db import SessionStore as DatabaseStore
 from django.dispatch import Signal

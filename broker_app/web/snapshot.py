@@ -93,7 +93,7 @@ def _rule(row: models.Rule, origin: str) -> Rule:
 
 
 def read_broker() -> dict[str, Any]:
-    """What is said for this broker, as far as this version of MOM can use it."""
+    """The settings of this broker that this version of MOM knows."""
     said = Broker.objects.filter(name=settings.MOM.name).values_list("settings", flat=True).first() or {}
     faults = {name: fault for name, value in said.items() if (fault := fault_of_override(name, value))}
     for name, fault in faults.items():
@@ -189,7 +189,7 @@ async def follow(
 
 
 def _next_end(policy: Policy) -> float:
-    """When the first of the tokens ends, seconds of the epoch."""
+    """The time when the first of the tokens expires, seconds since 1970."""
     return min((one.expires for one in policy.tokens.values() if one.expires is not None), default=math.inf)
 
 

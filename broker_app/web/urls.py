@@ -24,7 +24,7 @@ from broker_app.web.console.overview import OverviewPage
 
 
 class NameConverter(PathConverter):
-    """Any text: what is wrong with a name is told by whoever knows names."""
+    """Any text: views report invalid names."""
 
     regex = r"[\s\S]+"
 

@@ -1,1 +1,1 @@
-"""How numbers look in templates: as programs write them, in every language. Browsers draw them for people."""
+"""Number formats of templates: as programs write them, in every language. Browsers localise them."""

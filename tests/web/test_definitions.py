@@ -207,7 +207,7 @@ def test_secrets_are_no_part_of_a_document() -> None:
         (b'{"mom_definitions": 1, "rules": []}', "/rules", "must be an object"),
         (b'{"mom_definitions": 1, "rules": {"a": 1}}', "/rules/a", "must be an object"),
         (b'{"mom_definitions": 1,\n"rules": }', "", "line 2, column 10"),
-        (b'{"mom_definitions": 1, "rules": {"a": {}, "a": {}}}', "", "a is said twice"),
+        (b'{"mom_definitions": 1, "rules": {"a": {}, "a": {}}}', "", "a occurs twice"),
         (b'{"mom_definitions": NaN}', "", "NaN is no JSON"),
         (b"\xff", "", "byte 0 is not UTF-8"),
         (b"[" * 100_000, "", "nested too deeply"),
@@ -230,7 +230,7 @@ BOMB = "a: &a [x, x]\n" + "".join(
     ("text", "what"),
     [
         (BOMB, "line 2, column 8: an alias"),
-        ("mom_definitions: 1\nrules: {a: {}, a: {}}", "line 2, column 16: a is said twice"),
+        ("mom_definitions: 1\nrules: {a: {}, a: {}}", "line 2, column 16: a occurs twice"),
         ("mom_definitions: 1\nrules: [", "line 3, column 1: while parsing a flow node"),
         ("mom_definitions: 1\nrules: {[a]: {}}", "line 2, column 9: a name must be a text"),
         ("mom_definitions: 1\nrules: !!python/object/apply:os.system [true]", "line 2, column 8: could not"),
@@ -265,7 +265,7 @@ def test_what_is_no_json_is_refused_where_it_is(value: str) -> None:
     document = from_yaml(
         f"mom_definitions: 1\ndestinations: {{/queue/a: {{retry_delay_s: {value}}}}}".encode()
     )
-    with pytest.raises(InvalidDocument, match="/destinations/~1queue~1a: what is said must be JSON"):
+    with pytest.raises(InvalidDocument, match="/destinations/~1queue~1a: the spec must be JSON"):
         definitions.plan(ANN, document, prune=False)
 
 

@@ -320,7 +320,7 @@ def test_touching_a_file_reloads_nothing_and_is_logged(
     follower.watch.start()
     with caplog.at_level(logging.INFO):
         assert follower.change(RULE % "a") is None
-    assert "zero.config was touched and says the same as before" in caplog.text
+    assert "zero.config was touched and has the same content" in caplog.text
     assert len(follower.watch.shown()["reloads"]) == 1
 
 

@@ -170,8 +170,8 @@ def test_what_a_file_says_or_has_ceased_to_say_stays() -> None:
     destination({})
     back = history.go_back(ANN, 1)
     assert {(kept.key, kept.why) for kept in back.kept} == {
-        ("r", "a file says it: zero.config:3"),
-        ("gone", "a file says it: zero.config"),
+        ("r", "it belongs to a file: zero.config:3"),
+        ("gone", "it belongs to a file: zero.config"),
     }
     assert state()["rules"]["r"]["comment"] == "b"
     assert "gone" not in state()["rules"]

@@ -161,13 +161,13 @@ def test_an_id_token_of_another_signature_does_not_count(
 
 def test_userinfo_of_another_person_does_not_count(browser: httpx.Client, provider: IdentityProvider) -> None:
     provider.userinfo = {"sub": "somebody else", "preferred_username": "admin"}
-    assert sentence(browser.get("/login/oidc/")) == "Acme login speaks of two people at once."
+    assert sentence(browser.get("/login/oidc/")) == "Acme login has two subjects."
 
 
 @pytest.mark.parametrize(
     ("claims", "said"),
     [
-        ({"sub": "1"}, "Acme login does not tell your user name (the claim preferred_username)."),
+        ({"sub": "1"}, "Acme login does not contain your user name (the claim preferred_username)."),
         ({"sub": "1", "preferred_username": "no name!"}, None),
         ({"sub": "1", "preferred_username": "token"}, None),
         ({"sub": "1", "preferred_username": "x" * 200}, None),

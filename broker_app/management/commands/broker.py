@@ -1,4 +1,4 @@
-"""`manage.py broker`: runs a node with its web server until it is told to stop."""
+"""`manage.py broker`: runs a node with its web server until it is stopped."""
 
 import asyncio
 import gc
@@ -52,7 +52,7 @@ class Command(BaseCommand):
     requires_system_checks = ()
 
     def create_parser(self, prog_name: str, subcommand: str, **kwargs: Any) -> CommandParser:
-        # The help is that of `mom up`, where nobody looks for Django.
+        # The help is that of `mom up`, without Django's options.
         self.suppressed_base_arguments = _OF_DJANGO
         # Options become variables before Django starts, which knows whole names only.
         return super().create_parser(

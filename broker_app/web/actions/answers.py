@@ -25,7 +25,7 @@ def claim(user: str, key: str, fingerprint: str) -> KeptAnswer | None:
     """
     try:
         return _claim(user, key, fingerprint)
-    except IntegrityError:  # somebody was faster between our look and our mark
+    except IntegrityError:  # another request was faster
         return KeptAnswer.objects.filter(user=user, key=key).first()
 
 

@@ -73,7 +73,7 @@ def record_all(acts: Iterable[tuple[By, Act]]) -> None:
 
 
 def digest_of(entry: AuditEntry, previous: str) -> str:
-    """SHA-256, in hex, over the digest before and all that the entry says."""
+    """SHA-256, in hex, over the previous digest and the content of the entry."""
     facts = {name: getattr(entry, name) for name in _COVERED}
     facts["time"] = entry.time.isoformat()
     text = json.dumps([previous, facts], sort_keys=True, separators=(",", ":"), ensure_ascii=True)

@@ -1,8 +1,8 @@
-"""Who acts: kept with every change and every entry of the audit log."""
+"""The author of an action: stored with every change and every entry of the audit log."""
 
 from dataclasses import dataclass
 
-#: ways by which somebody acts
+#: the sources of actions
 CONSOLE, API, CLI, FILE, START, STOMP = "console", "api", "cli", "file", "start", "stomp"
 
 

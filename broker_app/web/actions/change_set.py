@@ -1,4 +1,4 @@
-"""The one way to change the configuration: edits are checked, written, versioned, recorded, told; or none."""
+"""The only way to change the configuration: edits are checked, written, versioned, audited; all or none."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ _ORDER = {name: place for place, name in enumerate(KINDS)}
 
 
 class Conflict(Exception):
-    """What was asked for contradicts what is there."""
+    """The request contradicts the present configuration."""
 
 
 class Stale(Exception):
-    """A thing is of another version than was expected; 0 when there is none."""
+    """A resource has another version than expected; 0 if it does not exist."""
 
     def __init__(self, version: int) -> None:
         super().__init__(f"The version is {version} now.")
@@ -37,7 +37,7 @@ class Stale(Exception):
 
 
 class InvalidEdits(Exception):
-    """What is wrong with edits that were made together; nothing of them is done."""
+    """Errors of edits that were made together; none of them is applied."""
 
     def __init__(self, faults: Sequence[tuple[Edit, ValidationError]]) -> None:
         super().__init__(
@@ -48,7 +48,7 @@ class InvalidEdits(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """What is to be said about one thing; None ends it.
+    """The new spec of one resource; None deletes it.
 
     `expected` is the version that is to be replaced, 0 for none, None for any. `origin` is the place in the
     file that says it, or does so no longer; what a file says is changed by that file alone.
@@ -63,7 +63,7 @@ class Edit:
 
 
 class Changed(NamedTuple):
-    """What an edit did: None is what was not there."""
+    """The effect of an edit; None if the resource did not exist."""
 
     kind: str
     key: str
@@ -78,13 +78,13 @@ class Changed(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """The version that the edits led to, None when they said nothing new; and what they changed."""
+    """The new version, None if nothing changed; and the changes."""
 
     version: int | None
     changed: tuple[Changed, ...]
 
     def warnings(self) -> list[str]:
-        """What is probably a mistake in what the edits said, although it was taken."""
+        """Probable mistakes in the edits, which were applied nevertheless."""
         return [
             warning
             for changed in self.changed
@@ -127,7 +127,7 @@ def record_changes(by: By, changed: Sequence[Changed]) -> int:
 
 
 def lock_version() -> int:
-    """The newest version; nobody else makes another until the caller's transaction ends."""
+    """The newest version; no other is made until the caller's transaction ends."""
     counter, _ = PolicyVersion.objects.select_for_update().get_or_create(pk=PolicyVersion.ONLY)
     return counter.number
 
@@ -166,7 +166,7 @@ def _with_what_hangs_on(edits: list[Edit]) -> list[Edit]:
 
 
 def _differences(edits: Sequence[Edit]) -> dict[int, Changed]:
-    """What the edits would change, by their place among them."""
+    """The changes that the edits would make, by their index."""
     before = {kind: KINDS[kind].read(keys) for kind, keys in _by_kind(edits).items()}
     entries = _entries(edits)
     found: dict[int, Changed] = {}
@@ -209,7 +209,7 @@ def _by_kind(things: Iterable[Edit | Changed]) -> dict[str, list[str]]:
 
 
 def _check_once(edits: Sequence[Edit]) -> None:
-    """Of two edits of one thing, nobody could say which is meant."""
+    """Refuse two edits of one resource, which would be ambiguous."""
     seen: set[tuple[str, str]] = set()
     for edit in edits:
         if (edit.kind, edit.key) in seen:
@@ -229,7 +229,7 @@ def _check_owner(edit: Edit, entry: Entry | None) -> None:
 
 
 def _only_operates(edit: Edit, was: Said | None, now: Said | None) -> bool:
-    """Whether somebody changes nothing but how a thing is operated, which no file keeps him from."""
+    """True if only runtime fields change, which is allowed for resources of files, too."""
     if edit.origin or edit.secrets or was is None or now is None or was == now:
         return False
     operated = KINDS[edit.kind].operated
@@ -248,7 +248,7 @@ def _checked(edit: Edit, was: Said | None) -> Said | None:
 
 
 def _write(edits: Sequence[Edit], changed: Mapping[int, Changed]) -> None:
-    """What is named before what names it; and the other way round for what ends."""
+    """Order edits so that resources exist before others refer to them, and are deleted after."""
     faults: list[tuple[Edit, ValidationError]] = []
     places = sorted(changed, key=lambda place: _ORDER[edits[place].kind])
     writes = [place for place in places if changed[place].after is not None]

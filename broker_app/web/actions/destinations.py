@@ -1,4 +1,4 @@
-"""What is said about a destination."""
+"""The settings of destinations, as the configuration has them."""
 
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -10,7 +10,7 @@ KIND = "destinations"
 
 
 class SaidOfDestination(NamedTuple):
-    """What is said about an address or a pattern, since which version."""
+    """The settings of an address or a pattern, with their version."""
 
     address: str
     values: dict[str, Any]
@@ -20,7 +20,7 @@ class SaidOfDestination(NamedTuple):
 
 
 def said_of(address: str) -> SaidOfDestination | None:
-    """What is said about it; None when nothing is."""
+    """The settings of an address or a pattern; None if there are none."""
     values = KINDS[KIND].read([address]).get(address)
     entry = Entry.objects.filter(kind=KIND, key=address).first()
     if values is None or entry is None:

@@ -1,4 +1,4 @@
-"""Where things are said: lines of a file that moved, while what they say stayed the same."""
+"""Sources of resources: lines of a file that moved, while their content stayed the same."""
 
 from collections.abc import Mapping
 

@@ -15,7 +15,7 @@ from broker_app.web.resource_types import KINDS
 
 
 class Claims(NamedTuple):
-    """What the provider says of a person; of `groups` and `administrator` it may say nothing (None)."""
+    """The claims of the provider; `groups` and `administrator` are None if it has none."""
 
     issuer: str
     subject: str

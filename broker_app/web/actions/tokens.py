@@ -58,6 +58,6 @@ def revoke_token(by: By, token: Token) -> None:
 
 @transaction.atomic
 def note_use(used: Mapping[bytes, datetime]) -> None:
-    """Writes down when tokens, by digest, were last used: no change of the configuration, told to nobody."""
+    """Write when tokens, by digest, were last used: no change of the configuration."""
     for digest, time in used.items():
         Token.objects.filter(digest=digest).update(last_used=time)

@@ -17,7 +17,7 @@ ADMIN = "admin"
 
 @transaction.atomic
 def ensure_admin(password: str | None, keep: Callable[[str], object] = lambda made_up: None) -> str | None:
-    """Makes sure that somebody can log in, and returns the password that was made up for it, if any.
+    """Make sure that a user can log in, and return the generated password, if any.
 
     A given password becomes that of the user admin. Without one, and when there is no user yet,
     admin gets a random one, which `keep` is given before it holds.

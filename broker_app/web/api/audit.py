@@ -45,8 +45,8 @@ _ENTRY = object_of(
         "act": TEXT,
         "kind": TEXT,
         "name": TEXT,
-        "before": {"description": "what was said; null: nothing"},
-        "after": {"description": "what was said then, or facts of what was done"},
+        "before": {"description": "the former spec; null: none"},
+        "after": {"description": "the new spec, or facts of the action"},
         "secrets": {**array_of(TEXT), "description": "names of the secrets that were replaced"},
         "reason": TEXT,
         "trace_id": TEXT,
@@ -64,7 +64,7 @@ class Lines(JSONRenderer):
 
 
 class AuditLog(APIView):
-    """Who did what."""
+    """The audit log."""
 
     permission_classes = (MayAdminister,)
     renderer_classes = (JSONRenderer, Lines)
@@ -100,7 +100,7 @@ class AuditLog(APIView):
 
 
 class Verification(APIView):
-    """Whether the log is whole."""
+    """The integrity of the log."""
 
     permission_classes = (MayAdminister,)
 
@@ -123,7 +123,7 @@ class Verification(APIView):
         },
     )
     def get(self, request: Request) -> Response:
-        """Whether each entry of the audit log still fits the one before it"""
+        """Verify the hash chain of the audit log"""
         request_params.query(request, ())
         verdict = audit.verify()
         return Response({"whole": verdict.broken_at is None, **verdict._asdict()})

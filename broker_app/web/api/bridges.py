@@ -42,7 +42,7 @@ _CLONE = object_of(
 )
 _TRY = object_of(
     {
-        "name": {**_NAME, "description": "of the bridge; one that is there lends what is kept of it"},
+        "name": {**_NAME, "description": "of the bridge; the stored password of an existing one is used"},
         "queue": {"type": ["string", "null"], "description": "a remote queue whose rights are asked for"},
         **SAID[_KIND],
         **SECRETS[_KIND],
@@ -66,7 +66,7 @@ class CloneBridge(APIView):
         },
     )  # fmt: skip
     def post(self, request: Request, name: str) -> Response:
-        """Make a bridge like this one, but for what is said otherwise; its password is copied unseen"""
+        """Create a copy of a bridge with the given changes; its password is copied unseen"""
         return once(request, lambda: self._clone(request, name))
 
     def _clone(self, request: Request, name: str) -> Response:
@@ -128,7 +128,7 @@ def _parted(body: dict[str, Any], *more: str) -> tuple[str, Said, Said]:
 
 
 def _remote(body: dict[str, Any]) -> tuple[Remote, str | None]:
-    """What is to be tested. Raises Refusal and ValidationError."""
+    """The connection to test. Raises Refusal and ValidationError."""
     name, said, secrets = _parted(body, "queue")
     queue = body.get("queue")
     if queue is not None and not isinstance(queue, str):

@@ -9,7 +9,7 @@ from broker_app.web import actions
 
 
 def etag(version: int, living: str = "") -> str:
-    """The strong tag of a version; `living` tells apart what changes without a new version."""
+    """The strong tag of a version; `living` distinguishes what changes without a new version."""
     return f'"{version}.{living}"' if living else f'"{version}"'
 
 
@@ -47,7 +47,7 @@ def require(request: Request, *tags: str) -> None:
 
 
 def is_known(request: Request, tag: str) -> bool:
-    """Whether If-None-Match names `tag`, so that a GET is answered by 304."""
+    """True if If-None-Match names `tag`, so that a GET is answered by 304."""
     tags = _tags(request, "If-None-Match")
     return tags == ["*"] or tag in [known.removeprefix("W/") for known in tags]
 

@@ -50,12 +50,12 @@ _ERROR = object_of(
         },
     }
 )
-_WARNINGS = {**array_of(_ERROR), "description": "what is said and does not count, by their places"}
+_WARNINGS = {**array_of(_ERROR), "description": "settings without effect, with their positions"}
 _PLAN = {
     "added": array_of(_THING),
     "changed": array_of(_THING),
     "removed": array_of(_THING),
-    "kept": {**array_of(_THING), "description": "said by the file, but there already from elsewhere"},
+    "kept": {**array_of(_THING), "description": "contained in the file, but existing already from elsewhere"},
     "untouched": COUNT,
     "restart": {**array_of(TEXT), "description": "settings that hold from the next start of the node on"},
 }
@@ -109,7 +109,7 @@ _CONFIGURATION = object_of(
         ),
         "destinations": {
             **array_of(object_of(_SETTING)),
-            "description": "what holds of a destination about which nothing is said",
+            "description": "the settings of a destination without settings of its own",
         },
         "files": _FILES,
     }
@@ -120,7 +120,7 @@ _CHECK = object_of(
         "files": {
             "type": "object",
             "additionalProperties": TEXT,
-            "description": "files that it includes, by path; left out: those beside the file of the node",
+            "description": "files that it includes, by path; default: those of the node",
         },
     },
     required=("text",),
@@ -141,7 +141,7 @@ _NO_FILES: dict[str, Any] = {
 
 
 class Configuration(APIView):
-    """What holds."""
+    """The settings in effect."""
 
     permission_classes = (MayAdminister,)
 
@@ -177,7 +177,7 @@ class Check(APIView):
         responses={200: _CHECKED, **PROBLEM_REPLIES},
     )
     def post(self, request: Request) -> Response:
-        """What is wrong with a zero.config, or what would change if the node had it."""
+        """The errors of a zero.config, or the changes that it would make."""
         request_params.query(request, ())
         text, files = _texts(request_params.body(request))
         path = _running().config_file

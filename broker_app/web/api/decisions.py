@@ -1,4 +1,4 @@
-"""What rules decided in the last 24 hours, over HTTP, for administrators."""
+"""The decisions of rules in the last 24 hours, over HTTP, for administrators."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class _OfNode(APIView):
 
 
 class Decisions(_OfNode):
-    """What was decided, by event."""
+    """The recent decisions, by event."""
 
     @extend_schema(
         operation_id="list_decisions",
@@ -87,7 +87,7 @@ class Decisions(_OfNode):
         },
     )
     def get(self, request: Request) -> Response:
-        """What rules decided in the last 24 hours, the newest first"""
+        """List the decisions of the last 24 hours, newest first"""
         query = request_params.query(request, ("limit", "allowed", *_FILTERS))
         limit, fits = whole_number(query, "limit", 100, 1, MOST), _fits(query)
         wanted = truth(query, "allowed") if "allowed" in query else None

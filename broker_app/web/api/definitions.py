@@ -36,7 +36,7 @@ _DOCUMENT: dict[str, Any] = {
     "type": "object",
     "properties": {"mom_definitions": {"const": 1}},
     "required": ["mom_definitions"],
-    "description": "for each kind an object of names and what is said about them",
+    "description": "for each kind an object of names and specs",
 }
 _PLAN = object_of(
     {
@@ -71,7 +71,7 @@ _TAKES: dict[str, Any] = {
 
 
 class _Unread(BaseParser):
-    """Leaves the document to `web.definitions`, which tells lines and names said twice."""
+    """Leave the document to `web.definitions`, which reports lines and duplicate names."""
 
     def parse(
         self, stream: IO[Any], media_type: str | None = None, parser_context: Mapping[str, Any] | None = None
@@ -88,7 +88,7 @@ class YamlDocument(_Unread):
 
 
 class WrittenJson(JSONRenderer):
-    """Indented: definitions are kept under version control and read by people."""
+    """Indented: definitions are kept under version control."""
 
     def render(self, data: Any, accepted_media_type: Any = None, renderer_context: Any = None) -> bytes:
         if renderer_context is None or renderer_context["response"].exception:
@@ -138,7 +138,7 @@ class Definitions(APIView):
         responses={200: _PLAN, **problem_replies(400, 401, 403, 405, 406, 409, 412, 413, 415, 428, 503)},
     )
     def post(self, request: Request) -> Response:
-        """Make the configuration what a document says, whole or not at all. If-Match: the ETag of the plan"""
+        """Apply a document, whole or not at all. If-Match: the ETag of the plan"""
         prune = truth(request_params.query(request, ("prune",)), "prune")
         document, now = _document(request), history.newest()
         require(request, etag(now, definitions.digest_of(document, prune=prune)), etag(now))
@@ -150,7 +150,7 @@ class Definitions(APIView):
 
 
 class DefinitionsPlan(APIView):
-    """What a document would change."""
+    """The plan of a document."""
 
     permission_classes = (MayAdminister,)
     parser_classes = (JsonDocument, YamlDocument)
@@ -161,7 +161,7 @@ class DefinitionsPlan(APIView):
         responses={200: _PLAN, **problem_replies(400, 401, 403, 405, 406, 409, 413, 415)},
     )
     def post(self, request: Request) -> Response:
-        """What a document would change. Its ETag is what applying it asks for"""
+        """Plan a document. Applying it needs the ETag of the plan"""
         prune = truth(request_params.query(request, ("prune",)), "prune")
         document = _document(request)
         try:

@@ -1,4 +1,4 @@
-"""Settings of destinations over HTTP: said about a queue, a topic or a pattern by administrators.
+"""Settings of destinations over HTTP: of a queue, a topic or a pattern, for administrators.
 
 What is known of a queue or topic is read at the same addresses from the data plane (`net.rest.destinations`).
 Every write names the version that it replaces (If-Match), and is answered when the node here obeys it.
@@ -51,7 +51,7 @@ _OF_WRITES = ("dry_run",)
 
 
 class MayConfigure(BasePermission):
-    """Everybody who is known may read; administrators may write."""
+    """All authenticated users may read; administrators may write."""
 
     def has_permission(self, request: Request, view: APIView) -> bool:
         if request.user.is_authenticated and request.method not in SAFE_METHODS:
@@ -87,7 +87,7 @@ _LISTING: Listing[dict[str, Any]] = Listing(
 
 
 class Said(APIView):
-    """What is said about one address or pattern."""
+    """The settings of one address or pattern."""
 
     permission_classes = (MayConfigure,)
     #: of the query, where the name may stand instead of in the path; and of the query of a removal
@@ -147,7 +147,7 @@ class Said(APIView):
         if tried:
             return Response(dry_run.reply(outcome, node_of(request)))
         row = actions.said_of(address)
-        assert row is not None, "it was said just now"
+        assert row is not None, "it was written just now"
         created = before == 0 and request.method == "PUT"
         reply = _reply(row, 201 if created else 200)
         if created:
@@ -168,13 +168,13 @@ class Said(APIView):
         return Response(status=204)
 
     def _remove(self, request: Request, address: str, had: bool) -> None:
-        """Ends what was declared. `had` says whether anything was said about it."""
+        """Delete a declared destination. `had` is True if it had settings."""
         if not had:
-            raise Refusal("not-found", f"nothing is said about {address}")
+            raise Refusal("not-found", f"{address} has no settings of its own")
 
 
 class SaidAboutQueue(Said):
-    """A queue: what is said about it, and its end."""
+    """A queue: its settings, and its deletion."""
 
     parameter = "queue"
     prefix = "/queue/"
@@ -182,17 +182,17 @@ class SaidAboutQueue(Said):
 
     @extend_schema(operation_id="declare_queue", **_PUT)
     def put(self, request: Request, name: str = "") -> Response:
-        """Says these settings about a queue, and no others any more; makes it when it is not there."""
+        """Replace the settings of a queue; it is created if it does not exist."""
         return self._put(request, name)
 
     @extend_schema(operation_id="change_queue", **_PATCH)
     def patch(self, request: Request, name: str = "") -> Response:
-        """Says more about a queue; null takes back what was said."""
+        """Change settings of a queue; null removes one."""
         return self._patch(request, name)
 
     @extend_schema(operation_id="remove_queue", **{**_DELETE, "parameters": [*_DELETE["parameters"], _FORCE]})
     def delete(self, request: Request, name: str = "") -> Response:
-        """Removes a queue without consumers, and what was said about it."""
+        """Delete a queue without consumers, and its settings."""
         return self._delete(request, name)
 
     def _remove(self, request: Request, address: str, had: bool) -> None:
@@ -209,24 +209,24 @@ class SaidAboutQueue(Said):
 
 
 class SaidAboutTopic(Said):
-    """A topic: what is said about it."""
+    """A topic: its settings."""
 
     parameter = "topic"
     prefix = "/topic/"
 
     @extend_schema(operation_id="declare_topic", **_PUT)
     def put(self, request: Request, name: str = "") -> Response:
-        """Says these settings about a topic, and no others any more."""
+        """Replace the settings of a topic."""
         return self._put(request, name)
 
     @extend_schema(operation_id="change_topic", **_PATCH)
     def patch(self, request: Request, name: str = "") -> Response:
-        """Says more about a topic; null takes back what was said."""
+        """Change settings of a topic; null removes one."""
         return self._patch(request, name)
 
     @extend_schema(operation_id="remove_topic", **_DELETE)
     def delete(self, request: Request, name: str = "") -> Response:
-        """Takes back what was said about a topic."""
+        """Delete the settings of a topic."""
         return self._delete(request, name)
 
 
@@ -253,11 +253,11 @@ class SaidAboutPattern(Said):
         parameters=[KNOWN, ETAG],
     )
     def get(self, request: Request, name: str = "") -> Response:
-        """What is said about a pattern."""
+        """The settings of a pattern."""
         address = self._chosen(request, name)
         row = actions.said_of(address)
         if row is None:
-            raise Refusal("not-found", f"nothing is said about {address}")
+            raise Refusal("not-found", f"{address} has no settings of its own")
         reply = _reply(row, 200)
         if is_known(request, reply["ETag"]):
             return Response(status=304, headers={"ETag": reply["ETag"]})
@@ -265,22 +265,22 @@ class SaidAboutPattern(Said):
 
     @extend_schema(operation_id="set_pattern", **_PUT)
     def put(self, request: Request, name: str = "") -> Response:
-        """Says these settings about a pattern, and no others any more."""
+        """Replace the settings of a pattern."""
         return self._put(request, name)
 
     @extend_schema(operation_id="change_pattern", **_PATCH)
     def patch(self, request: Request, name: str = "") -> Response:
-        """Says more about a pattern; null takes back what was said."""
+        """Change settings of a pattern; null removes one."""
         return self._patch(request, name)
 
     @extend_schema(operation_id="remove_pattern", **_DELETE)
     def delete(self, request: Request, name: str = "") -> Response:
-        """Takes back what was said about a pattern."""
+        """Delete the settings of a pattern."""
         return self._delete(request, name)
 
 
 class Patterns(APIView):
-    """All patterns about which something is said."""
+    """All patterns with settings."""
 
     permission_classes = (MayConfigure,)
 
@@ -293,7 +293,7 @@ class Patterns(APIView):
         parameters=PAGING,
     )
     def get(self, request: Request) -> Response:
-        """The patterns about which something is said, page by page."""
+        """List the patterns with settings, page by page."""
         found = request_params.query(request, _LISTING.parameters)
         addresses = DestinationSettings.objects.filter(address__endswith=">").values_list(
             "address", flat=True

@@ -16,7 +16,7 @@ def document() -> dict[str, Any]:
 
 
 def describe(result: dict[str, Any], **_: Any) -> dict[str, Any]:
-    """A hook of drf-spectacular: operations are told in the words and with the replies of the data plane."""
+    """A hook of drf-spectacular: operations are described with the words and replies of the data plane."""
     # drf-spectacular would have its document in many languages; ours is in English.
     del result["paths"]["/api/v1/openapi.json"]["get"]["parameters"]
     for methods in result["paths"].values():

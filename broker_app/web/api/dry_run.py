@@ -1,4 +1,4 @@
-"""What a write would change: the answer to `?dry_run=true`."""
+"""The changes that a write would make: the answer to `?dry_run=true`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def reply(outcome: actions.Outcome, node: Node | None) -> dict[str, Any]:
 
 
 def change(changed: actions.Changed) -> dict[str, Any]:
-    """What was, or would be, changed of one thing."""
+    """The change of one resource, made or previewed."""
     return {
         "kind": changed.kind,
         "name": changed.key,

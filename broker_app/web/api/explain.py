@@ -36,7 +36,7 @@ from broker_app.web.impact import rules_of
 from broker_app.web.resource_types import KINDS
 from broker_app.web.snapshot import read_rules
 
-#: rules that an answer tells of one by one
+#: rules that an answer lists one by one
 MOST_STEPS = 1_000
 
 _FACTS = ("address", "protocol", "tls", "client")
@@ -89,7 +89,7 @@ _ANSWER = object_of(
         "decided_by": TEXT,
         "rule": or_null(object_of(_RULE)),
         "steps": array_of(object_of({**_RULE, "matched": TRUTH, "why": TEXT}), MOST_STEPS),
-        "steps_left_out": {**_COUNT, "description": "rules before the one that decides that are not told"},
+        "steps_left_out": {**_COUNT, "description": "rules before the deciding one that are not listed"},
         "not_reached": {**_COUNT, "description": "rules behind the one that decides"},
     }
 )
@@ -97,7 +97,7 @@ _REPLIES = {200: _ANSWER, **problem_replies(400, 401, 403, 404, 405, 406)}
 
 
 class _Asked(NamedTuple):
-    """What is to be explained: the event, and what is known of its user beside it."""
+    """The question: the event, and further facts of its user."""
 
     event: Event
     right: str
@@ -119,7 +119,7 @@ class Explain(APIView):
         responses=_REPLIES,
     )
     def get(self, request: Request) -> Response:
-        """Tells whether a user may do something, and which rule says so"""
+        """Explain whether a user may do something, and which rule decides"""
         query = request_params.query(request, _ASKED)
         said: dict[str, Any] = dict(query)
         if "tls" in query:
@@ -156,7 +156,7 @@ class Explain(APIView):
 
 
 def _question(request: Request, said: Mapping[str, Any], where: str) -> _Asked:
-    """What is asked, checked. Raises Refusal."""
+    """The question, validated. Raises Refusal."""
     for name in _NEEDED:
         if name not in said:
             raise invalid(where + name, "is missing")
@@ -259,7 +259,7 @@ def _answer(request: Request, question: _Asked, rules: Rules) -> Response:
     found = rules.explain(question.event)
     decision = found.decision if before is None else before
     tried = found.steps if before is None else ()
-    # The rules about others name them, which is nobody's business but administrators'.
+    # Rules name other users, which only administrators may see.
     everything = administers(request)
     told = [step for step in tried if everything or _concerns(step, question.event)][-MOST_STEPS:]
     return Response(

@@ -1,4 +1,4 @@
-"""Repeats of requests that make something: whoever sends the same Idempotency-Key gets the same answer.
+"""Repeats of requests that create something: the same Idempotency-Key gets the same answer.
 
 The answer is kept in the transaction of what was done, so that neither is there without the other.
 """

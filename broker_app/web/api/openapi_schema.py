@@ -1,4 +1,4 @@
-"""How the OpenAPI document tells of resources: what each method takes and answers."""
+"""The OpenAPI description of resources: the request and replies of each method."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ IF_MATCH = header("If-Match", "the ETag of what is to be replaced, or *")
 IF_NONE_MATCH = header("If-None-Match", "* to make it only where it is not there yet")
 KNOWN = header("If-None-Match", "ETags that are known; 304 when it is still so")
 KEY = header("Idempotency-Key", "names repeats of this request; its answer is kept for a day")
-DRY_RUN = query("dry_run", TRUTH, "do nothing, and tell what would change")
+DRY_RUN = query("dry_run", TRUTH, "do nothing, and return what would change")
 ETAG = header("ETag", "version, for If-Match; a dry run has none", response=[200, 201])
 #: of lists
 PAGING = [
@@ -56,7 +56,7 @@ def problem_replies(*codes: int) -> dict[Any, Any]:
 
 
 class ResourceSchema(AutoSchema):
-    """Tells of the methods of a resource: at its own address, and of one at that of all."""
+    """Describe the methods of a resource: at its own address, and one at that of all."""
 
     @property
     def _resource(self) -> Any:
@@ -83,7 +83,7 @@ class ResourceSchema(AutoSchema):
         return {
             "POST": f"Make a {one}",
             "PUT": f"Say all of a {one}; makes it when it is not there",
-            "PATCH": f"Change a part of a {one}; null takes back what was said",
+            "PATCH": f"Change a part of a {one}; null removes a value",
             "DELETE": f"Remove a {one}",
         }[self.method]
 

@@ -1,4 +1,4 @@
-"""Who may use the control plane."""
+"""Permissions of the control plane."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ ADMINISTER = "administer"
 
 
 def administers(request: Request) -> bool:
-    """Whether an administrator asks, by a token that lends this right if by one."""
+    """True for an administrator; a token needs to grant this right."""
     return bool(getattr(request.user, "is_superuser", False)) and lends(request.auth, ADMINISTER)
 
 
 def lends(token: object, right: str) -> bool:
-    """Whether a token lends a right of its owner somewhere. No token lends all."""
+    """True if a token grants a right of its owner for any destination. Clients without a token have all."""
     if not isinstance(token, Token) or token.grants is None:
         return True
     return any(right in grant["rights"] for grant in token.grants)
@@ -29,7 +29,7 @@ def check_administers(request: Request) -> None:
     if administers(request):
         return
     if getattr(request.user, "is_superuser", False):
-        detail = "the grants of this token do not lend the right administer"
+        detail = "the grants of this token do not include the right administer"
     else:
         detail = "this is for administrators alone"
     raise Refusal("not-allowed", detail, right=ADMINISTER)

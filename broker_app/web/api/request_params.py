@@ -1,4 +1,4 @@
-"""What a request asks for: its query and its body, with nothing in them passed over."""
+"""The parameters of a request: its query and its body; unknown ones are refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A resource: the things of one kind over HTTP. One view answers for all of them and for each.
+"""The resources of one type over HTTP. One view answers for the list and for each resource.
 
 Writes name the version that they replace, can be tried before (`?dry_run=true`), and are answered when the
 node here obeys them.
@@ -46,7 +46,7 @@ def page_reply(request: Request, listing: Listing[Row], rows: list[Row], query: 
 
 
 class Resource(APIView):
-    """The things of one kind. `name` is empty at the address of all of them, where `?name=` may say it."""
+    """The resources of one type. `name` is empty at the address of the list, which takes `?name=`."""
 
     schema = ResourceSchema()
     kind: ClassVar[str]
@@ -68,7 +68,7 @@ class Resource(APIView):
 
     @property
     def allowed_methods(self) -> list[str]:
-        """What is possible at this address."""
+        """The methods of this address."""
         found: list[str] = super().allowed_methods
         return (
             [name for name in found if name != "POST"] if getattr(self, "kwargs", {}).get("name") else found
@@ -99,13 +99,13 @@ class Resource(APIView):
         return page_reply(request, self.listing, self.rows(request, query), query)
 
     def rows(self, request: Request, query: dict[str, str]) -> list[Row]:
-        """What a list is made of."""
+        """The rows of a list."""
         rows = rows_of(self.kind)
         said = {row["name"] for row in rows}
         return rows + [built_in(key, what) for key, what in self.unsaid().items() if key not in said]
 
     def unsaid(self) -> Mapping[str, Said]:
-        """What is there although nobody said anything, until somebody does."""
+        """The built-in resources, until they are replaced."""
         return {}
 
     # ------------------------------------------------------------------ writing
@@ -174,7 +174,7 @@ class Resource(APIView):
             reply["Location"] = f"/api/v1/{self.path or self.kind}/{quote(key)}"
         return reply
 
-    # ------------------------------------------------------------------ which one, and what is said
+    # ------------------------------------------------------------------ name and spec of a request
 
     def key(self, name: str) -> str:
         """The key of what has this name in the address."""
@@ -201,7 +201,7 @@ class Resource(APIView):
         return row
 
     def names(self) -> Iterable[str]:
-        """Those of which the nearest is told to who mistypes one."""
+        """The names to suggest from for a mistyped one."""
         return [*KINDS[self.kind].read(), *self.unsaid()]
 
     def _etag(self, row: Row) -> str:
@@ -211,7 +211,7 @@ class Resource(APIView):
         return etag(row["version"], hashlib.blake2s(json.dumps(living).encode(), digest_size=4).hexdigest())
 
     def _said(self, key: str, body: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-        """What is said, and the secrets beside it. What was read may be sent back: facts are passed over."""
+        """The spec and the secrets. A body that was read can be sent back: status members are ignored."""
         said, secrets, of_secrets = {}, {}, SECRETS.get(self.kind, {})
         known = [*SAID[self.kind], *of_secrets]
         for name, value in body.items():

@@ -50,7 +50,7 @@ def listing(
 
 
 def has(member: str) -> Callable[[Row, str], bool]:
-    """Whether a member is a text, or has it among its texts."""
+    """True if a member is a text, or has it among its texts."""
     return lambda row, text: text in row[member] if isinstance(row[member], list) else text == row[member]
 
 
@@ -71,7 +71,7 @@ class Rules(Resource):
     def _create(self, request: Request) -> Response:
         query = request_params.query(request, ("dry_run",))
         body = request_params.body(request)
-        # Within the transaction of the write, so that nobody takes the name meanwhile.
+        # Within the transaction of the write, so that no other request takes the name meanwhile.
         key = _text(body["name"]) if "name" in body else _free_name()
         said, _ = self._said(key, body)
         if actions.version_of(self.kind, key):

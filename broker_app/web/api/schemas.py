@@ -163,13 +163,13 @@ WARNINGS: Final[_Json] = {
     **array_of(_TEXT),
     "description": "probable mistakes that were taken: names of users and groups that do not exist",
 }
-#: what the answer to a write may hold beside the thing
+#: members of the answer to a write in addition to the resource
 ANSWERED: Final[dict[str, _Json]] = {"rules": {"warnings": WARNINGS}}
 ENTRY: Final[_Json] = {
     "version": {
         "type": "integer",
         "minimum": 0,
-        "description": "as in the ETag; 0: it holds from the start, and nothing is said of it",
+        "description": "as in the ETag; 0: it is built in, and not configured",
     },
     "origin": {
         **_TEXT,
@@ -181,13 +181,13 @@ _NAME: Final[_Json] = {"name": {"type": "string", "minLength": 1, "maxLength": 3
 
 
 def _shown(kind: str) -> _Json:
-    """One thing as it is read."""
+    """One resource as it is read."""
     always = {**_NAME, **SAID[kind], **FACTS.get(kind, {}), **ENTRY}
     return object_of({**always, **ANSWERED.get(kind, {})}, required=tuple(always))
 
 
 def _put(kind: str) -> _Json:
-    """One thing as it is written. What was read may be written back: facts are passed over."""
+    """One resource as it is written. What was read can be written back: status members are ignored."""
     fixed = {**FACTS.get(kind, {}), **ANSWERED.get(kind, {}), **ENTRY}
     read_only = {name: {**schema, "readOnly": True} for name, schema in fixed.items()}
     members = {**_NAME, **SAID[kind], **SECRETS.get(kind, {}), **read_only}
@@ -195,7 +195,7 @@ def _put(kind: str) -> _Json:
 
 
 def _patch(kind: str) -> _Json:
-    """What changes of one thing; null takes back what was said."""
+    """The members of a resource to change; null removes a value."""
     members = {name: or_null(schema) for name, schema in SAID[kind].items()}
     return object_of({**members, **SECRETS.get(kind, {})}, required=())
 

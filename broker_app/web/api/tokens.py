@@ -1,4 +1,4 @@
-"""Tokens over HTTP: one's own, and everybody's for administrators. A secret is shown once."""
+"""Tokens over HTTP: one's own, and those of all users for administrators. A secret is shown once."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from broker_app.web.api.resource import Resource
 from broker_app.web.api.resources import listing
 from broker_app.web.api.rows import Row, rows_of
 
-#: everybody's
+#: those of all users
 _ALL = "*"
 
 
@@ -46,12 +46,12 @@ class Tokens(Resource):
     )
 
     def check_may(self, request: Request, name: str) -> None:
-        # A token that lends a part of the rights would lend itself, or another one, the rest.
+        # A restricted token could otherwise create one with more permissions.
         token = request.auth
         if request.method in ("GET", "HEAD") or administers(request):
             return
         if isinstance(token, Token) and token.grants is not None:
-            detail = "a token that lends a part of its owner's rights makes and changes no tokens"
+            detail = "a token with a part of its owner's permissions cannot create or change tokens"
             raise Refusal("not-allowed", detail, right="administer")
 
     def rows(self, request: Request, query: dict[str, str]) -> list[Row]:
@@ -69,7 +69,7 @@ class Tokens(Resource):
         if name.isascii() and name.isdigit() and len(name) < 19:
             token = Token.objects.filter(pk=int(name)).select_related("owner").first()
             name = str(token) if token is not None else name
-        # Those of others do not exist for whoever is no administrator.
+        # Tokens of other users exist only for administrators.
         if name.partition("/")[0] != self.request.user.get_username() and not administers(self.request):
             raise Refusal("not-found", f"you have no token {name}"[:300])
         if _sees_itself_alone(self.request) not in (None, name):

@@ -38,7 +38,7 @@ _KEPT = object_of({"kind": TEXT, "name": TEXT, "why": TEXT})
 _ALWAYS = (400, 401, 403, 405, 406)
 _WISH = {
     "to": {**_NUMBER, "description": "the version that is to be again"},
-    "kind": {"enum": list(KINDS), "description": "with `name`: one thing alone"},
+    "kind": {"enum": list(KINDS), "description": "with `name`: one resource only"},
     "name": TEXT,
     "reason": {**TEXT, "maxLength": 1000},
     "dry_run": {**TRUTH, "default": False},
@@ -96,7 +96,7 @@ class OneVersion(APIView):
         },
     )
     def get(self, request: Request, number: str) -> Response:
-        """One version: who made it, why, and what was said before and after"""
+        """Get a version: author, reason, and the resources before and after"""
         request_params.query(request, ())
         try:
             change = history.version(_number(number))
@@ -107,7 +107,7 @@ class OneVersion(APIView):
 
 
 class Difference(APIView):
-    """What lies between two of them."""
+    """The difference of two versions."""
 
     permission_classes = (MayAdminister,)
 
@@ -126,7 +126,7 @@ class Difference(APIView):
         },
     )
     def get(self, request: Request, number: str, other: str) -> Response:
-        """What leads from one version to another, all told"""
+        """Compare two versions"""
         request_params.query(request, ())
         old, new = _number(number), _number(other)
         try:
@@ -163,7 +163,7 @@ class Rollback(APIView):
         },
     )
     def post(self, request: Request) -> Response:
-        """Go back to what a version said, by a new version; or see what that would change"""
+        """Roll back to a version, by a new version; or preview the changes"""
         request_params.query(request, ())
         wish = _wish(request_params.body(request))
         newest = history.newest()
@@ -191,7 +191,7 @@ def _number(text: str) -> int:
 
 
 def _wish(body: dict[str, Any]) -> dict[str, Any]:
-    """What is to be gone back to. Raises Refusal."""
+    """The version to roll back to. Raises Refusal."""
     for name in body:
         if name not in _WISH:
             raise unknown(f"/{name[:100]}", name, _WISH, "field")

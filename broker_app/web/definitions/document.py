@@ -13,7 +13,7 @@ from broker_app.web.resource_types.resource_type import unknown
 
 FORMAT = 1
 MARK = "mom_definitions"
-#: members of a document that tell about it and are not compared
+#: members of a document that describe it and are not compared
 _ABOUT = (MARK, "version")
 DEFINED = tuple(name for name in KINDS if name != "tokens")
 MAX_BYTES = 8 * 1024 * 1024
@@ -43,7 +43,7 @@ class InvalidDocument(Exception):
 
 
 def to_json(document: Mapping[str, Any]) -> str:
-    """The document for people and version control: indented, a line for each fact."""
+    """The document for version control: indented, a line for each value."""
     return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
 
 
@@ -84,7 +84,7 @@ def from_yaml(content: bytes) -> Document:
 
 
 def node_at(text: str, pointer: str) -> yaml.Node | None:
-    """What stands at a place of a document in YAML, or the nearest above it; None for what is no YAML."""
+    """The node at a position of a YAML document, or the nearest above it; None if it is no YAML."""
     try:
         node = yaml.compose(text, Loader=_Loader)
     except yaml.YAMLError:
@@ -112,7 +112,7 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, value in pairs:
         if name in found:
-            raise ValueError(f"{name} is said twice in one object")
+            raise ValueError(f"{name} occurs twice in one object")
         found[name] = value
     return found
 
@@ -135,7 +135,7 @@ def _checked(found: Any) -> Document:
             why = "tokens are no part of definitions" if name == "tokens" else unknown(str(name), DEFINED)
             faults.append(Fault(pointer(str(name)), why))
         elif not isinstance(things, dict):
-            faults.append(Fault(pointer(name), "must be an object of names and what is said about them"))
+            faults.append(Fault(pointer(name), "must be an object of names and specs"))
         else:
             faults += [
                 Fault(pointer(name, str(key)), "must be an object with a text as its name")
@@ -183,7 +183,7 @@ class _Loader(yaml.CSafeLoader):
             if not isinstance(key, yaml.ScalarNode):
                 raise _at(key, "a name must be a text")
             if key.value in seen:
-                raise _at(key, f"{key.value} is said twice")
+                raise _at(key, f"{key.value} occurs twice")
             seen.add(key.value)
         return super().construct_mapping(node, deep=deep)
 

@@ -1,4 +1,4 @@
-"""What a document would change, and changing it."""
+"""The plan of a document: the changes that it would make, and applying them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from broker_app.web.resource_types.resource_type import check_storable
 
 
 class SaidInFile(NamedTuple):
-    """A thing that the document says otherwise than the file that it belongs to; or that a file keeps."""
+    """A resource that belongs to a file, and that the document would change or delete."""
 
     kind: str
     key: str
@@ -35,7 +35,7 @@ class SaidInFile(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """What a document would change in the configuration of one version.
+    """The changes that a document would make to the configuration of one version.
 
     `conflicts` have to be fixed before it can be applied; `kept` are not in the document and stay because a
     file says them; `bare` are made without a secret that they need to be of use.
@@ -118,7 +118,7 @@ def _compare(document: Document, *, prune: bool) -> tuple[list[Edit], list[SaidI
 
 
 def _edit(by: By, edits: list[Edit], *, dry_run: bool) -> tuple[Changed, ...]:
-    """What the edits change; their faults by their places in the document."""
+    """The changes of the edits; their errors by their positions in the document."""
     try:
         return actions.apply(by, edits, dry_run=dry_run).changed
     except actions.InvalidEdits as invalid:
@@ -129,7 +129,7 @@ def _edit(by: By, edits: list[Edit], *, dry_run: bool) -> tuple[Changed, ...]:
 
 
 def _differs(kind: str, key: str, said: Said, before: Said | None) -> bool:
-    """Whether a file's thing is said otherwise; one that is said wrongly is, too."""
+    """True if the document changes a resource of a file, or has an invalid one."""
     try:
         check_storable(key, said)
         whole = KINDS[kind].complete(key, said, before)
@@ -148,6 +148,6 @@ def _faults(edit: Edit, error: ValidationError) -> Iterator[Fault]:
 
 
 def digest_of(document: Document, *, prune: bool) -> str:
-    """What tells one document, and what is to be done with it, from others."""
+    """The key of a document with its options."""
     text = json.dumps([document, prune], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]

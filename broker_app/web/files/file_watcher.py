@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 #: between two looks; a file that is being written is read when two looks found it the same
 LOOK_S = 0.15
 MOST_RELOADS = 100
-#: what `totals` count beside the outcomes of reloads
+#: counted in `totals` in addition to the outcomes of reloads
 TOUCHED = "touched"
 
 _CONFIG_FILE_KEY = "/config/messaging/broker/configFile"
@@ -64,7 +64,7 @@ class _AsRead:
         return self._read[name]
 
     def begin(self) -> None:
-        """All that is not held is read anew."""
+        """Read everything again that is not cached."""
         self._read.clear()
 
     def hold(self, names: Collection[str]) -> None:
@@ -125,7 +125,7 @@ class Watch:
         try:
             loaded = self._load()
             if not self._errors and _digests(loaded.files) == _digests(self._read):
-                log.info("%s was touched and says the same as before", occasion)
+                log.info("%s was touched and has the same content", occasion)
                 self._totals[TOUCHED] += 1
                 self._read, self._read_at = loaded.files, datetime.now(UTC)
                 return None
@@ -160,14 +160,14 @@ class Watch:
         return reload
 
     def _refuse(self, bad: zero.InvalidFiles, occasion: str) -> Reload | None:
-        """Tells once what is wrong. What ran before goes on."""
+        """Report errors once. The former content stays in effect."""
         self._follow(bad.looked_for)
         if [str(error) for error in bad.errors] == [str(error) for error in self._errors]:
             return None
         self._errors = tuple(bad.errors)
         reload = Reload(datetime.now(UTC), occasion, REFUSED, errors=self._errors)
         self._note(reload)
-        log.error("%s cannot be used; what it said before holds on:\n%s", self._path.name, bad)
+        log.error("%s cannot be used; its former content stays in effect:\n%s", self._path.name, bad)
         return reload
 
     def _note(self, reload: Reload) -> None:
@@ -176,7 +176,7 @@ class Watch:
         self.hear(reload)
 
     def _hold(self, loaded: zero.Loaded) -> Iterator[zero.ZeroError]:
-        """Where one file is followed alone, the others stay as they are. Warns where there is none."""
+        """The file that is watched, if only one is. Logs a warning if there is none."""
         if self._follows_all:
             return
         name = loaded.config_file
@@ -227,13 +227,13 @@ class Watch:
                     self.look()
                 except DatabaseError as error:
                     self.again()
-                    log.warning("what %s says cannot be written now: %s", self._path.name, error)
+                    log.warning("the content of %s cannot be written now: %s", self._path.name, error)
                 except Exception:
                     log.exception("%s could not be followed; the next change of it is", self._path.name)
         finally:
             connection.close()
 
-    # ------------------------------------------------------------------ telling
+    # ------------------------------------------------------------------ reports
 
     @property
     def restart(self) -> tuple[str, ...]:
@@ -242,7 +242,7 @@ class Watch:
 
     @property
     def errors(self) -> tuple[zero.ZeroError, ...]:
-        """Why the files cannot be used as they are now; what they said before holds on."""
+        """The errors of the files as they are now; their former content stays in effect."""
         return self._errors
 
     def shown(self) -> dict[str, Any]:
@@ -279,7 +279,7 @@ class Watch:
 
 
 def _nobody(reload: Reload) -> None:
-    """Hears of reloads where nobody else wants to."""
+    """The listener for reloads if there is no other."""
 
 
 def _digests(files: Mapping[str, zero.File]) -> dict[str, str]:

@@ -22,7 +22,7 @@ Name = tuple[str, str]
 
 
 class Planned(NamedTuple):
-    """One thing that differs. `before` is what runs, `after` what the file says; None is nothing."""
+    """One resource that differs: `before` in effect, `after` in the file; None if it does not exist."""
 
     kind: str
     key: str
@@ -36,7 +36,7 @@ class Planned(NamedTuple):
 
 
 class Kept(NamedTuple):
-    """One thing that the file says, and that exists already from elsewhere, which wins."""
+    """One resource of the file that exists already from elsewhere, which wins."""
 
     kind: str
     key: str
@@ -45,7 +45,7 @@ class Kept(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What would have to be done. `moved` are those that stand at another place, and say the same."""
+    """The changes to make. `moved` are resources at another position with the same content."""
 
     differences: tuple[Planned, ...]
     edits: tuple[Edit, ...]
@@ -55,7 +55,7 @@ class Plan:
 
 
 def owner_of(running: Config) -> str:
-    """What the origins of a broker's files begin with: nothing, unless brokers share their configuration."""
+    """The prefix of the sources of a broker's files: empty, unless brokers share their configuration."""
     return f"{running.name}/" if running.database is not None else ""
 
 
@@ -143,7 +143,7 @@ def needing_restart(running: Config, loaded: Loaded) -> tuple[str, ...]:
 
 
 def check(documents: Loaded) -> list[ZeroError]:
-    """What is wrong with the documents of files, as far as it is known without a database."""
+    """Errors of the documents of files, as far as they are known without a database."""
     errors: list[ZeroError] = []
     for document in _documents(documents):
         try:
@@ -159,14 +159,14 @@ def _documents(loaded: Loaded) -> Iterator[Document]:
 
 
 def _origins(owner: str) -> Iterator[tuple[Name, str]]:
-    """What the files of `owner` say by now, and where."""
+    """The resources of the files of `owner` in the database, with their sources."""
     rows = Entry.objects.exclude(origin="").filter(origin__startswith=owner)
     for kind, key, origin in rows.values_list("kind", "key", "origin"):
         yield (kind, key), origin
 
 
 def _read_all(loaded: Loaded) -> dict[Name, Said]:
-    """What runs of all that the files say."""
+    """The resources in effect that the files contain."""
     return {
         (kind, key): said
         for kind, documents in loaded.documents.items()
@@ -188,7 +188,7 @@ def _in_order(loaded: Loaded, runs: Mapping[Name, Said], origins: Mapping[Name, 
 
 
 def _checked(document: Document, before: Said | None) -> Said:
-    """What is said, completed. Raises ValidationError."""
+    """The spec, completed. Raises ValidationError."""
     kind = KINDS[document.kind]
     operated = {name: before[name] for name in kind.operated if before is not None and name in before}
     said = kind.complete(document.key, {**operated, **document.spec}, before)
@@ -198,7 +198,7 @@ def _checked(document: Document, before: Said | None) -> Said:
 
 
 def _new_secrets(document: Document) -> Mapping[str, Any]:
-    """The secrets that a document says and that are not those of now."""
+    """The secrets of a document that differ from the present ones."""
     return KINDS[document.kind].new_secrets(document.key, document.secrets) if document.secrets else {}
 
 

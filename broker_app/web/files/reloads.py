@@ -1,4 +1,4 @@
-"""Reloads: what each reading of the files did, kept for whoever asks."""
+"""Reloads: the results of reading the files."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from broker_app.web.files.plan import Plan
 from broker_app.zero import ZeroError
 
-#: errors of one reading that listeners are told of
+#: errors of one reload that are reported to listeners
 MOST_TOLD = 5
 APPLIED, UNCHANGED, REFUSED = "applied", "unchanged", "refused"
 
@@ -32,7 +32,7 @@ class Reload:
     warnings: tuple[ZeroError, ...] = field(default=(), repr=False)
 
     def shown(self) -> dict[str, Any]:
-        """As the API tells it."""
+        """The reload as the API shows it."""
         return {
             "time": self.time,
             "occasion": self.occasion,

@@ -1,4 +1,4 @@
-"""The kinds of things that are configured, in the order in which they are written."""
+"""The types of resources, in the order in which they are written."""
 
 from collections.abc import Mapping
 from types import MappingProxyType

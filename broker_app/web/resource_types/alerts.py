@@ -44,7 +44,7 @@ class AlertRules(Kind):
         return dict(rows.values_list("name", "values"))
 
     def complete(self, key: str, said: Mapping[str, Any], before: Said | None) -> Said:
-        """What is left out is as it is from the start, or as the condition suggests."""
+        """Missing members have their built-in value, or the default of the condition."""
         whole: dict[str, Any] = {"pattern": "", "enabled": True, "notify": [], "comment": "", **said}
         whole.setdefault("condition", key if key in DEFAULT_RULES else "")
         condition = CONDITIONS.get(whole["condition"]) if isinstance(whole["condition"], str) else None
@@ -90,7 +90,7 @@ class AlertRules(Kind):
 
 
 def from_the_start() -> dict[str, Said]:
-    """The rules that hold where nothing else is said under their names."""
+    """The built-in rules that are not replaced."""
     return {
         name: {
             **{field: value for field, value in asdict(rule).items() if field != "name"},

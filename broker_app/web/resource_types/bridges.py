@@ -17,7 +17,7 @@ MOST = 1_000
 MAX_NAME = 20
 #: characters of the name of a remote queue
 MAX_QUEUE = 79
-#: by name, the port that is meant where none is said
+#: the default port of each protocol
 PORTS: Final = {"stomp": 61613, "stomps": 61614, "ws": 8000, "wss": 8000}
 ENCRYPTED: Final = ("stomps", "wss")
 #: seconds: (least, most)
@@ -60,7 +60,7 @@ class Bridges(Kind):
         protocol = said.get("protocol", DEFAULTS["protocol"])
         port = PORTS.get(protocol, DEFAULTS["port"]) if isinstance(protocol, str) else DEFAULTS["port"]
         completed = {**DEFAULTS, "paused_queues": [], "port": port, **said}
-        # Where it is comes first, as people look for it.
+        # The address comes first.
         return {name: completed[name] for name in _FIELDS if name in completed} | completed
 
     def check(self, key: str, said: Said) -> None:
@@ -139,7 +139,7 @@ def whole(key: str) -> tuple[Said, dict[str, str]] | None:
 
 
 def remotes() -> dict[str, Remote]:
-    """All bridges as they are forwarded by; one whose password cannot be read says so."""
+    """All bridges; one whose password cannot be read is unusable, with the reason."""
     return {row.name: _remote(row) for row in Bridge.objects.all()}
 
 

@@ -1,4 +1,4 @@
-"""Destinations: what is said about a queue, a topic, a pattern or all (`net.destinations` has the table)."""
+"""Destinations: settings of a queue, a topic, a pattern or all."""
 
 from __future__ import annotations
 

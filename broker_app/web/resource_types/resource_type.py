@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 from django.core.exceptions import ValidationError
 
-#: one thing as it is said everywhere: in the API, in files, diffs, the history and the audit log
+#: the spec of a resource: in the API, in files, diffs, the history and the audit log
 Said = dict[str, Any]
 
 
@@ -45,10 +45,10 @@ class Kind(ABC):
 
     @abstractmethod
     def check(self, key: str, said: Said) -> None:
-        """Raises ValidationError, by field, for a key or anything said that will not do."""
+        """Raises ValidationError, by field, for an invalid key or spec."""
 
     def complete(self, key: str, said: Mapping[str, Any], before: Said | None) -> Said:
-        """`said` with everything that may be left out; `before` is what was said until now."""
+        """`said` with the defaults of missing members; `before` is the former spec."""
         return dict(said)
 
     def in_order(self, things: Mapping[str, Said]) -> dict[str, Said]:
@@ -61,7 +61,7 @@ class Kind(ABC):
             raise ValidationError({name: unknown(name, self.secrets) for name in strange})
 
     def wrong_together(self, changes: Sequence[tuple[Said | None, Said | None]]) -> str:
-        """What is wrong with those of this kind now that all changes (before, after) are written."""
+        """Errors of the resources of this type after all changes (before, after) are written."""
         return ""
 
     def new_secrets(self, key: str, secrets: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -69,7 +69,7 @@ class Kind(ABC):
         return secrets
 
     def warnings(self, said: Said) -> Iterable[str]:
-        """What is probably a mistake in `said`, although it is taken."""
+        """Probable mistakes in `said`, which is accepted nevertheless."""
         return ()
 
     def hangs_on(self, key: str) -> Iterable[tuple[str, str]]:
@@ -82,7 +82,7 @@ def check_storable(key: str, said: Any) -> None:
     if not _storable(key):
         raise ValidationError("a name must be a text without NUL and without halves of surrogates")
     if not _storable(said):
-        raise ValidationError("what is said must be JSON, with texts without NUL and finite numbers")
+        raise ValidationError("the spec must be JSON, with texts without NUL and finite numbers")
 
 
 def _storable(said: Any) -> bool:
@@ -121,13 +121,13 @@ def check_texts(name: str, texts: Any, most: int = 1000, longest: int = 300) -> 
 
 
 def unknown(name: str, known: Iterable[str]) -> str:
-    """What is wrong with a field that there is not."""
+    """The error of an unknown field."""
     near = difflib.get_close_matches(name, list(known), n=1)
     return f"there is no such field{f'; did you mean {near[0]}?' if near else ''}"
 
 
 def no_such(one: str, name: str, known: Iterable[str]) -> str:
-    """That there is no thing of this name, and the name that is nearest."""
+    """The error of an unknown name, with the nearest one."""
     near = difflib.get_close_matches(name, list(known), n=1)
     return f"there is no {one} {name}{f'; did you mean {near[0]}?' if near else ''}"
 

@@ -1,4 +1,4 @@
-"""Rules: who may do what (`broker_app.rules` says what they mean)."""
+"""Authorization rules (`broker_app.rules` evaluates them)."""
 
 from __future__ import annotations
 

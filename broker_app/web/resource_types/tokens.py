@@ -1,4 +1,4 @@
-"""Tokens: secrets that lend the rights of their owner, or fewer. The key is "owner/name"."""
+"""Tokens: secrets with all or some permissions of their owner. The key is "owner/name"."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from broker_app.models import Token
 from broker_app.net.policy.destination_settings import check_address
 from broker_app.web.resource_types.resource_type import Kind, Said, check_fields, check_texts
 
-#: what a grant may name, beside the rights that rules know
+#: the rights of a grant, in addition to those of rules
 RIGHTS = ("send", "receive", "browse", "read", "manage", "administer")
 MOST_GRANTS = 100
 _FIELDS = {"grants": (list, type(None)), "expires": (str, type(None))}

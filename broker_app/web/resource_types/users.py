@@ -19,7 +19,7 @@ _FIELDS = {"administrator": bool, "active": bool, "groups": list, "email": str}
 
 
 class ChosenByOwner(str):
-    """A password that is not checked, because whoever starts the broker chooses what will do."""
+    """A password that is not validated, because it is chosen by the operator who starts the broker."""
 
 
 class Users(Kind):
@@ -94,7 +94,7 @@ class Users(Kind):
         User.objects.get(username=key).delete()
 
     def wrong_together(self, changes: Sequence[tuple[Said | None, Said | None]]) -> str:
-        """Nobody saws off the branch that everybody sits on."""
+        """Refuse to remove the last active administrator."""
         ended = any(_administers(before) and not _administers(after) for before, after in changes)
         if ended and not User.objects.filter(is_superuser=True, is_active=True).exists():
             return "no active administrator would be left"

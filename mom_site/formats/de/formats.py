@@ -1,4 +1,4 @@
-"""What scripts read of a page is the same in every language."""
+"""Formats for scripts are the same in every language."""
 
 DECIMAL_SEPARATOR = "."
 THOUSAND_SEPARATOR = ","
