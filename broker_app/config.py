@@ -41,7 +41,7 @@ MIB = 1024 * KIB
 REFUSE, CLOSE = "refuse", "close"
 #: files of the configuration that are followed
 ALL_FILES, CONFIG_FILE = "all", "config-file"
-#: bridges that begin anew when a file was read again
+#: bridges that restart when a file was read again
 CHANGED_BRIDGES, ALL_BRIDGES = "changed", "all"
 
 _SIZES = {"": 1, "b": 1, "kib": KIB, "k": KIB, "mib": MIB, "m": MIB, "gib": 1024 * MIB, "g": 1024 * MIB}
@@ -49,15 +49,15 @@ _TRUE, _FALSE = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
 
 
 class ConfigError(ValueError):
-    """Settings that cannot be used; the text names each of them and says what would be right."""
+    """Invalid settings; the text names each of them and the values that it takes."""
 
 
 class _Unsuited(ValueError):
-    """A value that is none of its setting's; the text says what would be right."""
+    """An invalid value of a setting; the text names the values that it takes."""
 
 
 class Rule(NamedTuple):
-    """What the table says about one setting beside its type and default."""
+    """The metadata of a setting, in addition to its type and default."""
 
     about: str
     unit: str = ""
@@ -90,7 +90,7 @@ class Config:
     )
     reload_bridges: str = _setting(
         CHANGED_BRIDGES,
-        "bridges that begin anew after that: those that changed, or all of them",
+        "bridges that restart after a reload: those that changed, or all of them",
         choices=(CHANGED_BRIDGES, ALL_BRIDGES),
     )
     database: str | None = _setting(
@@ -144,7 +144,7 @@ class Config:
         choices=("cn", "dns", "email", "uri"),
     )
 
-    # login of people by an OpenID Connect provider, beside passwords
+    # console sign-in through an OpenID Connect provider, in addition to passwords
     oidc_issuer: str | None = _setting(
         None,
         "address of the provider, as it names itself; without one there is no such login",
@@ -152,7 +152,7 @@ class Config:
     )
     oidc_client_id: str | None = _setting(None, "what the provider calls this console")
     oidc_client_secret: str | None = _setting(None, "the secret it gave to it", secret=True)
-    oidc_name: str = _setting("single sign-on", "what people call the provider")
+    oidc_name: str = _setting("single sign-on", "name of the provider on the login page")
     oidc_username_claim: str = _setting("preferred_username", "claim with the name of the user")
     oidc_groups_claim: str | None = _setting(
         None, "claim with the groups of the user, of which those that are known here count"
@@ -231,14 +231,14 @@ class Config:
     history_versions: int = _setting(
         10_000, "versions of the configuration that can be compared and gone back to", least=10
     )
-    # alerts: whom they are told to, beside what a rule says itself
+    # alerts: targets of notifications, in addition to those of each rule
     alert_notify: tuple[str, ...] = _setting(
         (),
         "where alerts are sent, comma-separated: queue:NAME, https://HOST/PATH, mailto:ADDRESS",
         pattern=r"(queue|https?|mailto):\S+",
     )
     console_url: str | None = _setting(
-        None, "address of the console for people, for links in notices", pattern=r"https?://\S+"
+        None, "address of the console, for links in notifications", pattern=r"https?://\S+"
     )
     smtp_host: str | None = _setting(None, "server that takes mail of alerts; without one there is none")
     smtp_port: int = _setting(25, "its port", least=1, most=65535)
@@ -262,7 +262,7 @@ class Config:
 
     @property
     def known_hosts(self) -> tuple[str, ...]:
-        """Names that this node may be addressed by, beside plain IP addresses."""
+        """Host names of this node, in addition to plain IP addresses."""
         return tuple(dict.fromkeys(("localhost", self.host, socket.gethostname(), *self.allowed_hosts)))
 
 
@@ -319,7 +319,7 @@ def load(environment: Mapping[str, str] | None = None) -> Config:
 
 
 def read_file(path: Path) -> "zero.Loaded":
-    """All that a `zero.config` file says. Raises ConfigError with what is wrong with it, and where."""
+    """The content of a `zero.config` file. Raises ConfigError with all errors and their positions."""
     # Here and below: most nodes have no such file, and no command line waits for its reader.
     from broker_app import zero
 
@@ -327,7 +327,7 @@ def read_file(path: Path) -> "zero.Loaded":
         return zero.load(path.name, zero.Folder(path.parent), words(path.parent))
     except zero.InvalidFiles as bad:
         told = "\n".join(f"  {line}" for line in str(bad).splitlines())
-        raise ConfigError(f"{path} cannot be used, and nothing of it holds:\n{told}") from bad
+        raise ConfigError(f"{path} cannot be used, and has no effect:\n{told}") from bad
 
 
 def words(folder: Path) -> "zero.SettingReaders":
@@ -349,7 +349,7 @@ def _said_in_file(path: Path | None) -> "Mapping[str, zero.SettingValue]":
 
 
 def fault_of_override(name: str, value: Any) -> str:
-    """What is wrong with a value that is to replace that of a running node; empty when nothing is."""
+    """The error of a value that is to replace that of a running node; empty if it is valid."""
     known = {setting.name: setting for setting in settings() if setting.rule.reloadable}
     if name not in known:
         return f"is no setting that can change while the broker runs{_suggestion(name, sorted(known))}"
@@ -463,7 +463,7 @@ _OF_JSON: Mapping[str, tuple[tuple[type, ...], str]] = {
 
 
 def _of_json(setting: Setting, folder: Path, value: Any) -> Any:
-    """A setting's value as a file says it. Raises ValueError."""
+    """The value of a setting, from a file. Raises ValueError."""
     types, right = _OF_JSON.get(setting.type, ((str,), "a string"))
     if setting.rule.unit == "bytes":
         types, right = (int, str), 'a number of bytes, or a size such as "64MiB"'

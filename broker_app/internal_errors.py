@@ -35,7 +35,7 @@ class InternalErrors:
         return self._counts.total()
 
     def of(self, place: str) -> int:
-        """How many happened in one place."""
+        """The number of errors in one place."""
         return self._counts[place]
 
     def note(self, place: str, error: BaseException, about: str = "") -> None:

@@ -68,7 +68,7 @@ def _why(error: OSError, host: str, port: int, option: str) -> str:
 
 
 def _by_whom(port: int) -> str:
-    """Which process listens there, as far as this user may see it."""
+    """The process that listens there, as far as this user may see it."""
     inodes = {f"socket:[{inode}]" for inode in _inodes(port)}
     for process in Path("/proc").glob("[0-9]*"):
         # Processes end meanwhile, and those of others show nothing.

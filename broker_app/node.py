@@ -314,7 +314,7 @@ class Node:
             self._services.policy.restart_bridges(about["version"])
 
     async def in_use(self) -> list[ActiveUse]:
-        """What connected clients use."""
+        """The destinations and permissions that connected clients use."""
         return await in_use(self.registry)
 
     async def list_bridges(self) -> Facts:
@@ -385,4 +385,4 @@ async def run(
     keeping.cancel()
     await asyncio.gather(web, following, keeping, return_exceptions=True)
     for failure in failures:
-        raise failure or RuntimeError("the web server ended without being told to")
+        raise failure or RuntimeError("the web server ended by itself")

@@ -19,7 +19,7 @@ from broker_app.journal.repair import Damage, Repair
 from broker_app.journal.segments import SEGMENT_BYTES, SegmentJournal
 from broker_app.journal.snapshots import KEPT
 
-#: a record that says that nothing is gone
+#: a record without removed messages
 _NOTHING = records.acked(0, records.DISCARDED, ())
 
 Tell = Callable[[str], None]
@@ -36,7 +36,7 @@ class Compacted:
 
 @dataclass(slots=True)
 class Repaired:
-    """What was damaged; `kept` is the folder with the files as they were, "" if nothing was changed.
+    """The damage; `kept` is the folder with the original files, "" if nothing was changed.
 
     `lost` counts messages that waited, or were retained, and are stored nowhere, by address; `waiting` those
     that are there.
@@ -87,7 +87,7 @@ def _trim(directory: Path) -> None:
 
 
 def _segment_bytes(directory: Path) -> int:
-    """What its broker gave a segment, as far as that is known."""
+    """The segment size of its broker, as far as that is known."""
     try:
         known = meta.read_meta(Files(directory))
     except JournalDamaged:

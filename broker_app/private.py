@@ -7,7 +7,7 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
-#: what a broker keeps in its data directory; other things in there are not its affair
+#: the files of a broker in its data directory; others are not touched
 _KEPT = (
     "config.sqlite3",
     "config.sqlite3-wal",

@@ -1,4 +1,4 @@
-"""Remote: all that is said of one bridge, as the configuration has it; free of any database."""
+"""Remote: the configuration of one bridge, independent of any database."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Final
 
-#: what people want of a bridge: to forward, to rest, or to forward what is there and then to rest
+#: the desired states of a bridge; draining forwards what is there and then pauses
 RUNNING, PAUSED, DRAINING = "running", "paused", "draining"
 DESIRED: Final = (RUNNING, PAUSED, DRAINING)
 #: how a protocol begins an address of `mom_client.transport`
@@ -43,7 +43,7 @@ class Remote:
     stalled_s: float = 30.0
     park_after: int = 0
     window: int = 2000
-    #: why no connection can be made with what is said; empty where one can
+    #: the reason why the configuration is unusable; empty if it is usable
     unusable: str = ""
 
     @classmethod
@@ -56,7 +56,7 @@ class Remote:
 
     @property
     def address(self) -> str:
-        """Where it is, as `mom_client.transport` wants it; there are no credentials in it."""
+        """The address for `mom_client.transport`, without credentials."""
         hostname = f"[{self.hostname}]" if ":" in self.hostname else self.hostname
         path = "/" + self.path.lstrip("/") if self.protocol in ("ws", "wss") else ""
         return f"{_SCHEMES[self.protocol]}://{hostname}:{self.port}{path}"
@@ -66,10 +66,10 @@ class Remote:
         return self.protocol in ("stomps", "wss")
 
     def connects_like(self, other: Remote) -> bool:
-        """Whether a connection that was made for one serves the other."""
+        """True if a connection that was made for one serves the other."""
         return all(getattr(self, name) == getattr(other, name) for name in _OF_THE_CONNECTION)
 
 
-#: what `Remote.of` is not given among what is said
+#: members that are not part of the spec
 _BESIDE: Final = {"name", "password", "paused_queues", "unusable"}
 _SAID: Final = frozenset(one.name for one in fields(Remote)) - _BESIDE

@@ -54,7 +54,7 @@ class _ShortCycle:
         self.response_complete = True
         self.disconnected = False
         self.keep_alive = True
-        self.message_event = asyncio.Event()  # nobody waits for it; uvicorn sets it
+        self.message_event = asyncio.Event()  # uvicorn sets it
 
 
 class _LateClose:
@@ -124,7 +124,7 @@ class HttpConnection(HttpToolsProtocol):
         self._other_bytes = 0
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        if not self._in_body:  # nobody looks at trailers
+        if not self._in_body:  # trailers are ignored
             super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
@@ -183,7 +183,7 @@ class HttpConnection(HttpToolsProtocol):
         super().on_message_complete()
         self.due = _NEVER
         if self._closes:
-            self._refuse(b"")  # what follows in the same read was told that nothing is done with it
+            self._refuse(b"")  # requests that follow in the same read are not processed
         elif self._answered_early:
             # What came of the body ended the time that a connection may be idle.
             self._answered_early = False
@@ -238,7 +238,7 @@ class HttpConnection(HttpToolsProtocol):
 
     @property
     def _awaits_answer(self) -> bool:
-        """Whether an answer now would be taken for that to what the client is sending."""
+        """True if an answer now would be taken for that to what the client is sending."""
         cycle = self.cycle
         if self._in_body and self._parts is None:
             return not cycle.response_started
@@ -267,7 +267,7 @@ class HttpConnection(HttpToolsProtocol):
     # ------------------------------------------------------------------ the short way
 
     def _fits(self, direct: Direct) -> bool:
-        """Whether a request, by its head, is a short POST on a connection that is kept and otherwise idle."""
+        """True if a request, by its head, is a short POST on a connection that is kept and otherwise idle."""
         if (
             self.parser.get_method() != b"POST"
             or self.expect_100_continue

@@ -75,7 +75,7 @@ class StreamedWebSocket(WebSocketsSansIOProtocol):
             return
         self.conn.max_message_size = min(UNAUTHENTICATED_LIMIT, self.config.ws_max_size)
         super().handle_connect(event)
-        if self.response.status_code == 101:  # there is a scope, and nobody has seen it yet
+        if self.response.status_code == 101:  # there is a scope, which has not been read yet
             self.scope["mom.authenticated"] = self._authenticated  # type: ignore[typeddict-unknown-key]
             self.scope["mom.hung_up"] = lambda: hung_up(self.transport)  # type: ignore[typeddict-unknown-key]
             if self.certificates is not None:
@@ -136,7 +136,7 @@ class StreamedWebSocket(WebSocketsSansIOProtocol):
             else:
                 start, stop = _extent(data, at, end)
             if not stop or stop > end:
-                if stop - at > longest:  # the library says no before the rest is buffered
+                if stop - at > longest:  # the library refuses it before the rest is buffered
                     if self._hand_over(payloads):
                         self._library_only = True
                         super().data_received(data[at:])
@@ -167,7 +167,7 @@ class StreamedWebSocket(WebSocketsSansIOProtocol):
         return True
 
     def _fault(self, kind: int, payload: bytes) -> tuple[CloseCode, str] | None:
-        """What is wrong with a data frame as a part of its message, None where nothing is."""
+        """The error of a data frame as a part of its message, None if it is valid."""
         opcode, final = kind & _OPCODE, bool(kind & _FINAL)
         inside = not self._usual
         if inside and opcode:
@@ -219,7 +219,7 @@ def websocket_type(certificates: Certificates | None) -> type[StreamedWebSocket]
 
 
 def _extent(data: bytes, at: int, end: int) -> tuple[int, int]:
-    """Where the payload of the frame at `at` begins and ends; (0, 0) while its head is not whole."""
+    """Start and end of the payload of the frame at `at`; (0, 0) while its head is not complete."""
     if end - at < 2:
         return 0, 0
     length = data[at + 1] & 0x7F

@@ -56,7 +56,7 @@ class TaskSupervisor:
 
 
 def count_unhandled(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """The event loop's handler of exceptions that nobody took: of callbacks, protocols, forgotten tasks."""
+    """The event loop's handler of unhandled exceptions: of callbacks, protocols, forgotten tasks."""
     error = context.get("exception")
     if isinstance(error, Exception):
         internal_errors.note("the event loop", error, context.get("message", ""))

@@ -9,12 +9,12 @@ ANY = "*"
 
 
 def has_wildcard(name: str) -> bool:
-    """Whether the name of a destination is a pattern: `*` is one level of it, `>` or `#` all that follow."""
+    """True if the name of a destination is a pattern: `*` is one level of it, `>` or `#` all that follow."""
     return any(level in ("*", ">", "#") for level in name.split("."))
 
 
 def matcher(pattern: str) -> Callable[[str], bool]:
-    """Whether the whole of a text is as `pattern` says."""
+    """True if `pattern` matches the whole text."""
     first, *middle = pattern.split(ANY)
     if not middle:
         return lambda text: text == first

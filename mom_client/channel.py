@@ -14,7 +14,7 @@ __all__ = ["Channel"]
 
 
 class Channel:
-    """What messages, subscriptions and transactions need of their client."""
+    """The interface of the client for messages, subscriptions and transactions."""
 
     def __init__(self, keeper: ConnectionKeeper, composer: Composer) -> None:
         self.keeper = keeper

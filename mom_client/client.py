@@ -73,7 +73,7 @@ def connect(
     broker             the other, by the name of the bridge to it; also for `Client.destination`
 
     Raises ValueError for a `broker` that is missing or no name. Entering raises Refused when the broker does
-    not let us in, ConnectionLost when nobody answers.
+    accept the login, ConnectionLost when no broker answers.
     """
     if url is None:
         url = os.environ.get("MOM_URL", transports.DEFAULT_ADDRESS)
@@ -217,7 +217,7 @@ class Client:
     # -- sending -------------------------------------------------------------------------------
 
     def destination(self, queue: str, *, store_and_forward: bool = False, broker: str | None = None) -> str:
-        """What `send` takes for a queue.
+        """The destination for `send` of a queue.
 
         queue              its name, with or without /queue/
         store_and_forward  whether it is a queue of another broker: messages wait here until that has them
@@ -300,7 +300,7 @@ class Client:
         credit    how many unsettled messages the broker hands out at most; None: its default
         selector  take only messages whose headers match: "colour = 'red' AND size > 3"
         exclusive be the only consumer of a queue that is served, or stand by until the others left
-        durable   a name under which a topic's messages are kept while nobody is there; see `forget`
+        durable   a name under which a topic's messages are kept while no consumer is connected; see `forget`
         shared    True: several may consume the durable subscription at once; a name instead: share what
                   comes to a topic with all who give that name, as long as anybody is there
         start     where in the history of a topic to begin: first, last, now, seq:<number>, time:<ms or RFC
@@ -343,7 +343,7 @@ class Client:
     ) -> Message:
         """Send a request and wait for the reply, which comes over a private temporary queue.
 
-        Options as of `send`; a request is not persistent unless said so. Raises Timeout; Refused;
+        Options as of `send`; a request is not persistent by default. Raises Timeout; Refused;
         ConnectionLost when the connection broke in between, since the reply queue is gone with it.
         What is forwarded to another broker has no reply: ValueError.
         """

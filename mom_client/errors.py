@@ -1,4 +1,4 @@
-"""What can go wrong for a user of the client, one class per thing that is worth catching."""
+"""The exceptions of the client library."""
 
 import json
 from collections.abc import Mapping
@@ -27,11 +27,11 @@ class Overrun(ClientError):
 
 
 class Refused(ClientError):
-    """The broker said no, and why.
+    """The broker refused something.
 
     code     stable name of the problem, such as not-allowed, bad-destination, queue-full, not-authenticated
     detail   the broker's sentence for a human
-    problem  all that the broker said, as RFC 9457 problem details
+    problem  the RFC 9457 problem details of the broker
     """
 
     def __init__(self, code: str, detail: str, problem: Mapping[str, Any] | None = None) -> None:

@@ -1,4 +1,4 @@
-"""Where to try next, and how long to wait before: an iterator of (address, delay in seconds).
+"""The next address to try: an iterator of (address, delay in seconds).
 
 The list is tried in sweeps. The broker's own list (`learn`) comes first, then the configured addresses,
 which are never forgotten; the address that failed last comes last. Between sweeps the delay grows.
@@ -15,7 +15,7 @@ __all__ = ["Failover", "Pace"]
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How patiently to reconnect."""
+    """The delays between attempts to reconnect."""
 
     first_delay_s: float = 0.1  #: before the first attempt after a working connection was lost
     max_delay_s: float = 10.0

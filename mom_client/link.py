@@ -61,7 +61,7 @@ class Link:
         if self._outbox:
             data, self._outbox = b"".join(self._outbox), []
             self.connection.spoke(self._loop.time())
-            with contextlib.suppress(OSError):  # `run` sees the same end, and tells everybody
+            with contextlib.suppress(OSError):  # `run` meets the same end, and reports it
                 self._transport.write(data)
 
     async def drain(self) -> None:

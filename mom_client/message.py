@@ -49,7 +49,7 @@ class Message:
 
     @property
     def redelivered(self) -> bool:
-        """Whether it may have been delivered before."""
+        """True if it may have been delivered before."""
         return self.frame.headers.get("redelivered") == "true"
 
     @property

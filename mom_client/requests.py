@@ -30,9 +30,7 @@ class Requests:
     ) -> Message:
         """See `Client.request`."""
         if self._channel.forwards(destination):
-            raise ValueError(
-                f"nobody at another broker can reply to a request: send to {destination}, or ask here"
-            )
+            raise ValueError(f"another broker cannot reply to a request: send to {destination}, or ask here")
         keeper = self._channel.keeper
         await keeper.wait_room()
         await keeper.wait_connected()

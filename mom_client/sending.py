@@ -11,7 +11,7 @@ __all__ = ["Composer", "SendOptions", "checked_broker", "forwarding_address"]
 
 
 class SendOptions(TypedDict, total=False):
-    """What may be said about a message; None is the same as nothing."""
+    """The options of a message; None means the default."""
 
     headers: Mapping[str, str] | None  #: the application's own
     persistent: bool | None  #: whether it survives a crash of the broker; default: as the destination has it
@@ -65,18 +65,18 @@ class Composer:
         return head + encode_headers([*_lines(varying), *own.items()], version)
 
     def forwards(self, destination: str) -> bool:
-        """Whether what is sent there is for another broker."""
+        """True if messages sent there are for another broker."""
         return self.remote is not None and destination.startswith(_FORWARDED)
 
     def _addressed(self, destination: str) -> str:
-        """Where the message goes in the broker here."""
+        """The destination of the message at this broker."""
         return forwarding_address(destination, self.remote) if self.forwards(destination) else destination
 
 
 def forwarding_address(destination: str, broker: str | None) -> str:
     """Where messages wait here for a queue, named with or without /queue/, of a remote broker.
 
-    Raises ValueError that says what is missing, no queue, or longer than a name may be.
+    Raises ValueError if a name is missing, is no queue, or is too long.
     """
     remote = checked_broker(broker)
     if destination.startswith("/") and not destination.startswith(_QUEUE):

@@ -22,8 +22,8 @@ DEAD_SUFFIX = ".dead"
 
 
 class Forwarded(NamedTuple):
-    """What a store-and-forward queue stands for: `queue` of the remote broker that is configured as `broker`.
-    `forwarded` makes one out of what people typed."""
+    """The target of a store-and-forward queue: `queue` of the remote broker configured as `broker`.
+    `forwarded` makes one from typed names."""
 
     broker: str
     queue: str
@@ -75,7 +75,7 @@ def parse(name: str) -> Forwarded | None:
 
 
 def parse_bridge(address: str) -> Forwarded:
-    """What the address /bridge/<broker>/<queue> stands for. ValueError where it is wrong."""
+    """The target of the address /bridge/<broker>/<queue>. Raises ValueError."""
     broker, separator, queue = address.removeprefix(BRIDGE_PREFIX).partition("/")
     if not separator:
         raise ValueError(f"{address[:80]!r} names no queue; use {BRIDGE_PREFIX}<broker>/<queue>")

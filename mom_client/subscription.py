@@ -16,7 +16,7 @@ AckMode = Literal["auto", "client", "client-individual"]
 
 #: With ack="auto" the broker knows no credit; what waits here beyond this ends the subscription.
 MAX_WAITING_BYTES = 256 * 1024 * 1024
-_MESSAGE_BYTES = 1000  #: what a waiting message holds beside its body
+_MESSAGE_BYTES = 1000  #: memory of a waiting message in addition to its body
 
 
 class Subscription:

@@ -225,7 +225,7 @@ class _SendingTransport:
                 data, self._outbox = b"".join(self._outbox), []
                 await self._send(data)
         except (OSError, WebSocketException) as error:
-            self._broken = error  # the reader sees the end of the connection and tells everybody
+            self._broken = error  # the reader meets the end of the connection and reports it
         finally:
             self._sender = None
 
@@ -272,7 +272,7 @@ class WebSocketTransport(_SendingTransport):
 
 
 class Pipe(Protocol):
-    """What an in-process broker, or a test, offers."""
+    """The interface of an in-process broker, or of a test."""
 
     async def send(self, data: bytes, /) -> Any: ...
 

@@ -1,4 +1,4 @@
-"""What was sent and has no receipt yet."""
+"""Sends without a receipt."""
 
 import asyncio
 import itertools
@@ -56,7 +56,7 @@ class Unconfirmed:
         self._make_room()
 
     def fail(self, receipt: bytes, error: Exception) -> bool:
-        """Whether somebody waited for `receipt`."""
+        """Fail a receipt. Returns False if it was not expected."""
         waiting = self._pending.pop(receipt, None)
         if waiting is None:
             return False

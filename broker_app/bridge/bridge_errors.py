@@ -29,10 +29,10 @@ REFUSED_BY_TARGET: Final = "TARGET_REFUSED"
 #: so many seconds: tries that go on would lock the user at the remote broker, for other bridges too
 LONGEST_PAUSES: Final = 60
 LONGEST_PAUSE_S: Final = 300.0
-#: a remote broker is not waited for longer than this because it says so
+#: the longest delay that a remote broker can ask for
 LONGEST_TOLD_S: Final = 3600.0
 
-#: what a refused CONNECT is about; a foreign broker says no more than that it is an error
+#: the reason of a refused CONNECT; a foreign broker reports only that it is an error
 _OF_LOGINS: Final = {
     "wrong-host": HOST,
     "not-authenticated": LOGIN,
@@ -57,7 +57,7 @@ class BridgeError(NamedTuple):
 
 
 def of_connecting(error: Exception, ca_file: str = "") -> BridgeError:
-    """Why there was no connection; `error` is what `Link.open` raised."""
+    """The reason why there was no connection; `error` is what `Link.open` raised."""
     if isinstance(error, Refused):
         return BridgeError(_OF_LOGINS.get(error.code, ENDED), error.detail)
     if isinstance(error, TimeoutError):
@@ -83,26 +83,26 @@ def of_connecting(error: Exception, ca_file: str = "") -> BridgeError:
 
 
 def pause_s(retry_s: float, refused_logins: int) -> float:
-    """How long to wait for the next attempt when the login was refused so often in a row."""
+    """The delay before the next attempt when the login was refused so often in a row."""
     longest_s = max(retry_s, min(LONGEST_PAUSES * retry_s, LONGEST_PAUSE_S))
     return min(retry_s * 2.0 ** min(max(0, refused_logins - 1), 20), longest_s)
 
 
 def told_wait_s(error: Exception) -> float:
-    """How many seconds the remote broker wants us to wait; 0 where it did not say."""
+    """The seconds that the remote broker asks to wait; 0 if it did not ask."""
     told = error.problem.get("retry_after") if isinstance(error, Refused) else None
     return float(min(told, LONGEST_TOLD_S)) if isinstance(told, (int, float)) and told > 0 else 0.0
 
 
 def of_loss(error: Exception) -> BridgeError:
-    """Why a connection ended; `error` is what `Link.run` raised."""
+    """The reason why a connection ended; `error` is what `Link.run` raised."""
     if isinstance(error, Refused):
         return BridgeError(LOGIN if error.code == "not-authenticated" else ENDED, error.detail)
     return of_connecting(error)
 
 
 def of_refusal(refused: Refused) -> BridgeError:
-    """Why a flow goes no further."""
+    """The reason why a flow does not continue."""
     if refused.code == "not-allowed":
         about = str(refused.problem.get("destination", "")).rpartition(":")[2]
         return BridgeError(AUTH_SYNC_QUEUE if about == SYNC_QUEUE else AUTH_TARGET_QUEUE, refused.detail)

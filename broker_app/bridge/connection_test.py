@@ -136,7 +136,7 @@ class Trial:
         self._note(name, began, ok=True, detail=detail)
 
     def _mend_login(self, error: Exception) -> str:
-        """What to do about a login that was refused; empty where there is no better advice than the usual."""
+        """The fix of a refused login; empty if there is no better advice than the usual."""
         code, user = getattr(error, "code", ""), self._remote.user
         if code == "rate-limited":
             return (
@@ -144,7 +144,7 @@ class Trial:
                 "which other bridge or program logs in as the same user, or give each a user of its own"
             )
         if code == "not-allowed":
-            return f"allow {user or 'everybody'} to log in at the remote broker"
+            return f"allow {user or 'all users'} to log in at the remote broker"
         return "" if user else _NO_USER
 
     def _note(self, name: str, began: float, *, ok: bool, detail: str, fix: str = "") -> None:
@@ -232,9 +232,7 @@ class Trial:
         assert self._link is not None
         if "mom-bridge" not in self._link.connection.headers:
             self._steps.append(Step(SYNC, None, "a foreign broker needs none"))
-            detail = (
-                "a foreign broker says what is allowed when something is sent; nothing is sent for a test"
-            )
+            detail = "a foreign broker checks permissions when a message is sent; a test sends none"
             self._steps.append(Step(TARGET, None, detail))
             return
         began = time.monotonic()
@@ -294,7 +292,7 @@ class Trial:
 
 
 class _Answered(Exception):
-    """The broker said what was asked for."""
+    """The broker answered."""
 
     def __init__(self, refused: Refused | None) -> None:
         super().__init__()

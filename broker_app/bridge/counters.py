@@ -1,4 +1,4 @@
-"""What a flow counts. The figures must add up: sent = accepted + refused + unanswered + in flight."""
+"""The counters of a flow. They must add up: sent = accepted + refused + unanswered + in flight."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ class Counters:
 
     #: written to the remote broker, repeats too
     sent: int = 0
-    #: the remote broker said that it has them
+    #: confirmed by the remote broker
     accepted: int = 0
-    #: the remote broker said no
+    #: refused by the remote broker
     refused: int = 0
     #: no answer came before the connection, or the flow, broke; they are sent again if need be
     unanswered: int = 0
-    #: found to be there already when the flow began anew: sent before and not answered
+    #: found at the remote broker when the flow started again: sent before and not answered
     duplicate: int = 0
     #: by how many the remote broker's own count is not what it has to be; 0, or something is wrong
     gap: int = 0

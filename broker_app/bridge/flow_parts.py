@@ -19,7 +19,7 @@ SETTLED_BYTES: Final = 16
 
 
 class Status:
-    """What reports show of a flow, and its events in the `timeline` of the bridge.
+    """The status of a flow for reports, and its events in the `timeline` of the bridge.
 
     Times are seconds since 1970, 0 for never.
     """
@@ -144,7 +144,7 @@ class Consumer:
 
 
 class RemoteOffset:
-    """How far the remote broker has come with the messages of a flow."""
+    """The offset of the remote broker: the position up to which it has the messages of a flow."""
 
     def __init__(self) -> None:
         #: the remote broker has all up to this position

@@ -22,7 +22,7 @@ from mom_client.storeandforward import SYNC_QUEUE
 #: lines that belong to a frame and not to a message, should a message have them
 _OF_FRAMES: Final = rb"destination|receipt|transaction|content-length|mom-flow"
 _FRAME_LINES: Final = re.compile(rb"^(?:%b):.*\n" % _OF_FRAMES, re.MULTILINE)
-#: what a foreign broker is told in words of our own, whatever the producer said
+#: headers that replace those of the producer for a foreign broker
 _OF_OURS: Final = re.compile(rb"^(?:persistent|mom-message-id):.*\n", re.MULTILINE)
 _EXPIRES: Final = re.compile(rb"^expires:.*\n", re.MULTILINE)
 
@@ -60,16 +60,16 @@ class Framing(ABC):
     def _block(self, message: Message) -> bytes:
         """The header lines of the message that travel."""
         block = _FRAME_LINES.sub(b"", message.envelope.block)
-        # When it ends, which a time to live may have led to, is said of each message by itself.
+        # The expiry, which may follow from a time to live, differs from message to message.
         return _EXPIRES.sub(b"", block) if message.expires_ms else block
 
     @abstractmethod
     def _lines(self, message: Message, block: bytes) -> bytes:
-        """What the broker knows of all messages of an envelope and their block does not say."""
+        """The lines for all messages of an envelope that their block does not contain."""
 
     @abstractmethod
     def _own_lines(self, message: Message) -> bytes:
-        """What is said of one message alone."""
+        """The lines that differ from message to message."""
 
 
 class ToMom(Framing):

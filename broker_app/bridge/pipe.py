@@ -45,7 +45,7 @@ UNREADABLE: Final = ("too-large", "too-many-headers")
 #: where a MOM sends refusals of single acts
 REFUSED_SUBSCRIPTION: Final = "$mom.refused"
 
-#: what happened when people want something else of a bridge
+#: the event of each desired state
 _WANTED: Final = dict(zip(DESIRED, ("resumed", "paused", "draining"), strict=True))
 
 #: the states of a pipe
@@ -105,7 +105,7 @@ class Pipe:
         self._needed = asyncio.Event()
         #: set when a wait for the next attempt is to end
         self._hurry = asyncio.Event()
-        #: tells the task to end the connection: because of a error, or in good order
+        #: ends the connection: with an error, or in good order (None)
         self._parting: asyncio.Future[BridgeError | None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._attempt: asyncio.Task[Link] | None = None
@@ -137,14 +137,14 @@ class Pipe:
         self.timeline.forget(flow.queue)
 
     def configure(self, remote: Remote) -> None:
-        """Something is said otherwise about it. Only what needs another connection gets one."""
+        """Apply a changed configuration. It reconnects only if it has to."""
         former, self.remote = self.remote, remote
         for flow in self.flows.values():
             flow.configure(remote)
         if remote.desired != former.desired:
             self.timeline.note(_WANTED[remote.desired])
         if not remote.connects_like(former):
-            self.timeline.note("reconfigured", detail="it connects anew, as the configuration says now")
+            self.timeline.note("reconfigured", detail="it reconnects, because its configuration changed")
             self._part(None)
             if self._attempt is not None:
                 self._attempt.cancel()
@@ -176,17 +176,17 @@ class Pipe:
 
     @property
     def foreign(self) -> bool | None:
-        """Whether the remote broker is no MOM; None while that is not known."""
+        """True if the remote broker is no MOM; None while that is not known."""
         return None if self._link is None else "mom-bridge" not in self._link.connection.headers
 
     @property
     def server(self) -> str:
-        """What the remote broker calls itself, empty without a connection."""
+        """The name and version of the remote broker; empty without a connection."""
         return "" if self._link is None else self._link.connection.headers.get("server", "")
 
     @property
     def drained(self) -> bool:
-        """Whether it is draining and has nothing left."""
+        """True if it is draining and has no messages left."""
         depth = sum(flow.consumer.depth for flow in self.flows.values())
         return self.remote.desired == DRAINING and not depth
 
@@ -344,7 +344,7 @@ class Pipe:
             return
         why = errors.of_refusal(error)
         for rank, flow in enumerate(suspects, start=1):
-            # One by one, so that the next ERROR says which it is.
+            # One by one, so that the next ERROR shows which it is.
             flow.back_off(why, self.remote.retry_s * rank)
 
     def _note_error(self, error: BridgeError, state: str) -> None:
@@ -373,7 +373,7 @@ class Pipe:
                 if stop > at:
                     break
             else:
-                stop = at + 1  # the answer to nobody: of a flow that has begun anew since
+                stop = at + 1  # of a flow that has started again since
             at = stop
 
     def _started(self, frame: Frame) -> None:
@@ -383,7 +383,7 @@ class Pipe:
             flow.started(int(accepted), int(count))
 
     def _refused(self, receipt: str | None, refused: Refused) -> bool:
-        """The remote broker said no to one act; False when that is about no flow."""
+        """The remote broker refused one frame; False if it is of no flow."""
         flow = self._by_id.get(str(refused.problem.get("subscription")))
         if receipt is not None:
             return any(flow.refused(receipt.encode(), refused) for flow in list(self.flows.values()))
@@ -409,11 +409,11 @@ class Pipe:
 
 
 class _WrongConfiguration(Exception):
-    """What is said of the bridge cannot work."""
+    """The configuration of the bridge cannot work."""
 
 
 async def _trust(ca_file: str) -> ssl.SSLContext:
-    """How to speak TLS; read anew each time, for a file may have been replaced."""
+    """The TLS context, made each time, because a file may have been replaced."""
     try:
         return await asyncio.to_thread(tls_context, ca_file or None)
     except OSError as error:

@@ -1,4 +1,4 @@
-"""How bridges stand, as plain data for REST, pages and the broker's own topics. Times are ms since 1970."""
+"""The status of bridges, as plain data for REST, pages and system topics. Times are ms since 1970."""
 
 from __future__ import annotations
 

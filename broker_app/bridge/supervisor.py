@@ -49,7 +49,7 @@ class Supervisor:
         self._scanning = asyncio.create_task(supervised("bridges", self._keep_scanning), name="bridges")
 
     def reload(self, remotes: Mapping[str, Remote]) -> None:
-        """From now on there are these remotes. What is said as before is not touched."""
+        """Apply a changed configuration. Unchanged bridges are not touched."""
         for name in [name for name in self._pipes if name not in remotes]:
             self._end(self._pipes.pop(name))
         differing = [remote for name, remote in remotes.items() if self._remote(name) != remote]
@@ -69,7 +69,7 @@ class Supervisor:
                 self._arrived(event.address)
 
     def scan(self) -> None:
-        """Find what was missed: queues without a flow, messages nobody was told of, queues that are gone."""
+        """Find what was missed: queues without a flow, messages without an event, deleted queues."""
         for address, queue in list(self._engine.broker.destinations.queues.items()):
             if address.startswith(_FORWARDED):
                 self._see(address, arrived=queue.depth > 0)
@@ -88,7 +88,7 @@ class Supervisor:
         return pipe is not None
 
     def restart_all(self, why: str) -> None:
-        """All bridges begin anew, whether anything else is said of them or not."""
+        """Restart all bridges, whether their configuration changed or not."""
         for pipe in self._pipes.values():
             pipe.begin_anew(why)
 
@@ -105,16 +105,16 @@ class Supervisor:
     # ------------------------------------------------------------------ how it stands
 
     def report_of(self, name: str) -> dict[str, Any] | None:
-        """How a bridge stands; None when there is none of this name."""
+        """The status of a bridge; None if it does not exist."""
         pipe = self._pipes.get(name)
         return None if pipe is None else report.of_pipe(pipe)
 
     def reports(self) -> list[dict[str, Any]]:
-        """How all stand, by name."""
+        """The status of all bridges, by name."""
         return [report.of_pipe(self._pipes[name]) for name in sorted(self._pipes)]
 
     def events_of(self, name: str) -> list[dict[str, Any]] | None:
-        """What happened to a bridge, the newest last; None when there is none of this name."""
+        """The events of a bridge, the newest last; None if it does not exist."""
         pipe = self._pipes.get(name)
         return None if pipe is None else [report.of_event(event) for event in pipe.timeline.events()]
 
@@ -128,7 +128,7 @@ class Supervisor:
         return found
 
     def incoming(self, most: int) -> list[dict[str, Any]]:
-        """How far other brokers have come with what they forward to this one, the newest first."""
+        """The replication offsets of brokers that forward to this one, the newest first."""
         marks = heapq.nlargest(
             most, self._engine.broker.forwarding.offsets.values(), key=lambda mark: mark.time_ms
         )

@@ -29,7 +29,7 @@ class Timeline:
         self._now_ms = now_ms
         self._told = told
         self._events: deque[Event] = deque(maxlen=MOST)
-        #: what happened last to the pipe and to each flow, to tell news from repeats
+        #: the last event of the pipe and of each flow, to recognise repeats
         self._last: dict[str, Event] = {}
 
     def note(self, event: str, queue: str = "", code: str = "", detail: str = "") -> None:

@@ -1,4 +1,4 @@
-"""Errands: how jobs ask the engine, and get its answer after the commit."""
+"""Requests of jobs to the engine, which are answered after the commit."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ class EngineRequests(InnerReceiver):
         self.backpressure = Backpressure(engine)
 
     async def ask(self, command: c.Transfer | c.Insert | c.Answer, then: Callable[[Any], _Value]) -> _Value:
-        """What `then` makes of the answer. It is called once the command is committed, before anything that
-        follows from it can be decided, and also when nobody waits for it any more. Raises Refused."""
+        """Return what `then` makes of the answer. It is called once the command is committed, before anything
+        that follows from it can be decided, also if the caller was cancelled. Raises Refused."""
         if self.engine.ended is not None:
             raise Refused("not-active", f"the node stopped: {self.engine.ended}")
         errand = _Errand(then)
@@ -44,7 +44,7 @@ class EngineRequests(InnerReceiver):
         return answer
 
     async def look(self, look: Callable[[], _Value]) -> _Value:
-        """What `look` returns between two batches, when all that the broker holds is in the journal."""
+        """Return what `look` returns between two batches, when everything in the broker is in the journal."""
         return await self.ask(c.Answer(self.peer, None), lambda _: look())
 
     def engine_ended(self, error: BaseException) -> None:

@@ -1,4 +1,4 @@
-"""Which messages are meant: a filter, all of whose fields must fit."""
+"""Filters of messages; all fields of a filter must match."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _LITERAL.case_sensitive = False
 MAX_IDS = 10_000
 #: headers that are asked for, and characters of a text and of a whole line of conditions
 MAX_HEADERS, MAX_TEXT, MAX_LINE = 32, 1_024, 20_000
-#: of a body, looked at for a text; more of it would hold up everybody else
+#: bytes of a body that are searched for a text; more would hold up other clients
 MAX_SEARCHED = 4 * 1024 * 1024
 #: reasons and origins that are counted apart, and characters of each
 _MOST_COUNTED, _LONGEST_COUNTED = 10_000, 256
@@ -50,12 +50,12 @@ class Filter(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True, fro
 
     @property
     def empty(self) -> bool:
-        """Whether every message fits."""
+        """True if every message matches."""
         return all(getattr(self, name) is None for name in self.__struct_fields__)
 
 
 def of(given: str | dict[str, object] | None) -> Filter:
-    """The filter of its one-line form, or of JSON members. Refused("invalid") says what is wrong."""
+    """The filter of its one-line form, or of JSON members. Raises Refused("invalid")."""
     if isinstance(given, str) and len(given) > MAX_LINE:
         raise Refused("invalid", f"filter: the line has {len(given)} characters; {MAX_LINE} are allowed")
     try:
@@ -123,7 +123,7 @@ def count(counter: Counter[str], name: str) -> None:
 
 
 def reason_of(headers: dict[str, str]) -> str:
-    """Why a dead letter died, as it can be looked for: its detail, or its reason where there is none."""
+    """The searchable reason of a dead letter: its detail, or its reason if it has none."""
     return headers.get("dead-detail") or headers.get("dead-reason", "")
 
 

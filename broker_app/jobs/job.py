@@ -57,12 +57,12 @@ class Job(msgspec.Struct, kw_only=True):
 
     @property
     def open(self) -> bool:
-        """Whether something is still to be done."""
+        """True if the job is not finished."""
         return self.state in OPEN
 
     @property
     def can_undo(self) -> bool:
-        """Whether what it moved can be moved back."""
+        """True if the moved messages can be moved back."""
         return (
             self.op in (MOVE, RETRY)
             and not self.open
@@ -72,7 +72,7 @@ class Job(msgspec.Struct, kw_only=True):
 
     @property
     def progress(self) -> dict[str, Any]:
-        """How far it is, for listeners: of what it is about, nothing."""
+        """The progress for listeners, without the contents of the plan."""
         return {
             "id": self.id,
             "op": self.op,

@@ -149,7 +149,7 @@ class Jobs:
     # ------------------------------------------------------------------ jobs
 
     async def run(self, drawn: Plan, user: str, *, admin: bool = False) -> Job:
-        """Begin a job that does what the plan says, once. Raises Refused."""
+        """Start the job of a plan, once. Raises Refused."""
         wish = self.find_plan(drawn.id).wish
         job = self._new(wish.op, drawn.source, drawn.target, user, drawn.count, admin=admin)
         del self._plans[drawn.id]
@@ -211,11 +211,11 @@ class Jobs:
         return job
 
     def results_file(self, job_id: str) -> Path:
-        """Where the results of a job are, if any. Raises Refused."""
+        """The file with the results of a job, if any. Raises Refused."""
         return self._store.results_file(self.get(job_id).id)
 
     def export_file(self, job_id: str) -> Path:
-        """Where the export of a job is. Raises Refused when it is no export, or not done."""
+        """The file with the export of a job. Raises Refused if it is no export, or not done."""
         job = self.get(job_id)
         if job.op != plan.EXPORT:
             raise Refused("conflict", f"job {job_id} is no export")

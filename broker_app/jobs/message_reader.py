@@ -31,7 +31,7 @@ class Survey(NamedTuple):
 
     @property
     def size(self) -> int:
-        """How many messages."""
+        """The number of messages."""
         return sum(len(stretch.messages) + len(stretch.outside) for stretch in self.stretches)
 
     def positions(self) -> array[int]:
@@ -49,13 +49,13 @@ def survey(broker: Broker, queue: Queue) -> Survey:
 
 
 def survey_scheduled(broker: Broker, address: str) -> Survey:
-    """What of a destination is not due. Only between two batches."""
+    """The delayed messages of a destination. Only between two batches."""
     stretch = LaneContents([], array("Q", broker.scheduler.schedules[address].positions()))
     return Survey([stretch], 0, broker.turn.next_position)
 
 
 def survey_history(broker: Broker, address: str) -> Survey:
-    """What a topic retains. Only between two batches."""
+    """The history of a topic. Only between two batches."""
     positions: array[int] = array("Q")
     for block in broker.histories.histories[address].blocks:
         positions.extend(block.positions)

@@ -40,7 +40,7 @@ WITH_TARGET = (MOVE, COPY, RETRY, REPLAY)
 
 #: messages of one job; of a purge, any number
 MAX_MESSAGES = 1_000_000
-#: messages that a filter looks at, and bytes of them, before the plan says that it is not complete
+#: messages that a filter checks, and bytes of them, before the plan is marked as incomplete
 MAX_SCANNED = 1_000_000
 MAX_SCANNED_BYTES = 1024 * 1024 * 1024
 SAMPLE = 5
@@ -51,7 +51,7 @@ SLOWEST, FASTEST = 1, 1_000_000
 
 
 class JobSpec(msgspec.Struct, forbid_unknown_fields=True):
-    """What somebody wants done. `target` is a queue or "origin"; `limit` and `rate_per_s` bound it."""
+    """A requested operation. `target` is a queue or "origin"; `limit` and `rate_per_s` bound it."""
 
     op: str
     source: str
@@ -92,7 +92,7 @@ class Plan:
 
     @property
     def count(self) -> int:
-        """How many messages the job will touch."""
+        """The number of messages that the job will process."""
         return self.matches if self.wish.op == PURGE else len(self.positions)
 
 
@@ -270,12 +270,12 @@ def _warnings(plan: Plan, broker: Broker, surveyed: Survey) -> Iterator[str]:
 
 
 def _of_target(broker: Broker, address: str, count: int) -> Iterator[str]:
-    """What may go wrong at the queue that `count` messages are to go to."""
+    """Warnings about the queue that `count` messages are to go to."""
     name = address.removeprefix("/queue/")
     queue = broker.destinations.queues.get(address)
     policy = broker.turn.policies.of(address) if queue is None else queue.policy
     if queue is None:
-        yield f"{name} does not exist and will be made; nobody consumes it"
+        yield f"{name} does not exist and will be created; it has no consumer"
     elif not queue.consumers:
         yield f"{name} has no consumer"
     room = policy.max_messages - (queue.depth if queue is not None else 0)

@@ -77,7 +77,7 @@ class Store:
         _write(self.folder(job_id) / "intent.json", msgspec.json.encode(intent))
 
     def intent(self, job_id: str) -> _Intent:
-        """What was intended last; nothing when it was never written."""
+        """The last intention; empty if none was written."""
         try:
             return msgspec.json.decode((self.folder(job_id) / "intent.json").read_bytes(), type=_Intent)
         except (OSError, msgspec.DecodeError):

@@ -98,12 +98,12 @@ class Transferring(Work):
         return dead_letter_headers.origin_of(message.envelope.block) if target == c.ORIGIN else target
 
     async def _ask(self, pieces: list[Piece]) -> None:
-        """Let the core decide about a batch, and write down what it says."""
+        """Let the core decide about a batch, and write the results."""
         job, errands = self.job, self.tools.errands
         open_ones = [piece for piece in pieces if piece.known is None and piece.number not in self._found]
 
         def note(answer: list[TransferResult]) -> str:
-            """Why the last of them found no room, if it did not; it and what follows it come again."""
+            """The reason why the last of them found no room, if so; it and later ones are tried again."""
             tried = pieces
             if answer and answer[-1].status == FULL:
                 tried = pieces[: pieces.index(open_ones[len(answer) - 1])]
@@ -128,7 +128,7 @@ class Transferring(Work):
             self._note([self._line(piece)])
 
     def _command(self, source: str, pieces: Sequence[Piece]) -> c.Transfer | c.Insert:
-        """What to ask the core for."""
+        """The command for the core."""
         job = self.job
         return c.Transfer(
             self.tools.errands.peer,

@@ -1,4 +1,4 @@
-"""A job at work: batch by batch through the engine, at its rate, until it is done or told to stop.
+"""The worker of a job: batch by batch through the engine, at its rate, until it is done or stopped.
 
 What a batch did is written to the results before anything that follows from it can happen, and what it is
 about to do before it is asked for. So whatever kills the node, the next one knows how far the job was: a
@@ -38,7 +38,7 @@ TRIED_AT_LEAST = 20
 #: how long a job waits for room in a full queue, and how often it tries
 PATIENCE_S = 120.0
 FULL_BEAT_S = 0.5
-#: what the broker says while it takes nothing
+#: refusals of a broker that accepts nothing at present
 NO_ROOM = ("queue-full", "store-full", "busy")
 #: messages at the target that are looked at to find what a killed node had done
 MAX_SEARCHED = 100_000
@@ -47,7 +47,7 @@ _encode = msgspec.json.encode
 
 
 class Lines(Protocol):
-    """How messages are written and read as lines of JSON."""
+    """Messages as lines of JSON, written and read."""
 
     def write(self, message: Message, message_id: bytes) -> bytes:
         """One line, without its end."""
@@ -58,7 +58,7 @@ class Lines(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Tools:
-    """What all jobs work with. `boot` tells this process from former ones, `now_ms` is the clock."""
+    """Shared by all jobs. `boot` differs from process to process, `now_ms` is the clock."""
 
     errands: EngineRequests
     read: JournalRead
@@ -107,7 +107,7 @@ class Work:
         raise NotImplementedError
 
     def _in_question(self) -> Sequence[Sought]:
-        """What may have been moved beyond `job.processed`."""
+        """The messages that may have been moved beyond `job.processed`."""
         return ()
 
     def stop(self, *, cancel: bool) -> None:
@@ -172,7 +172,7 @@ class Work:
         self.job.state, self.job.reason, self.job.ended_ms = state, reason, self.tools.now_ms()
 
     def _goes_on(self) -> bool:
-        """Whether the next batch may begin."""
+        """Wait until the next batch may begin; False if the job is to stop."""
         job = self.job
         refused = job.counts.get(REFUSED, 0)
         if job.processed >= TRIED_AT_LEAST and refused >= job.max_error_ratio * job.processed:

@@ -62,7 +62,7 @@ def encode_record(kind: int, rest: bytes) -> bytes:
 
 
 def record_starts(content: bytes, start: int, end: int) -> list[int]:
-    """Where each record between `start` and `end` begins, and `end` itself as the last entry.
+    """The offsets of all records between `start` and `end`, and `end` itself as the last entry.
 
     Raises ValueError if lengths and `end` do not agree.
     """
@@ -172,7 +172,7 @@ def decode_frame(content: bytes, at: int) -> Frame | None:
 
 
 def is_whole(content: bytes, at: int, frame: Frame) -> bool:
-    """Whether the frame at byte `at` is all there and its checksum right."""
+    """True if the frame at byte `at` is complete and its checksum right."""
     end = at + frame.length
     if frame.records_at > frame.length or end > len(content):
         return False

@@ -67,7 +67,7 @@ class Compactor:
             self._run()
 
     def would_free(self, active: Segment, horizon: int) -> bool:
-        """Whether space would come back if no replay read before `horizon`."""
+        """True if space would be freed if no replay read before `horizon`."""
         return any(
             segment.next_position > self._horizon and segment.is_mostly_dead() and not segment.busy
             for segment in settled(list(self._catalogue), active, horizon, self._history_bytes)
@@ -191,7 +191,7 @@ def _may_move(segment: Segment, segment_bytes: int) -> bool:
 
 
 def _is_spared(segment: Segment) -> bool:
-    """Whether copying it was given up, and not much of it has died since."""
+    """True if copying it was given up, and few of its records have been freed since."""
     return segment.spared > 0 and segment.live_count * 2 > segment.spared
 
 

@@ -1,8 +1,8 @@
-"""What can go wrong with a journal; each error names the file, the place and the way out."""
+"""Errors of journals; each names the file, the position and the fix."""
 
 
 def ways_out(directory: object) -> str:
-    """What to do about a damaged journal, for the end of a sentence."""
+    """The fix of a damaged journal, for the end of a sentence."""
     return (
         f"`mom journal verify {directory}` shows what is damaged, `mom journal repair {directory}` repairs it"
     )
@@ -17,7 +17,7 @@ class JournalInUse(JournalError):
 
 
 class JournalDamaged(JournalError):
-    """What was stored cannot be read back whole; nothing was changed on the disk."""
+    """The journal is damaged; nothing was changed on the disk."""
 
 
 class JournalFailed(JournalError):

@@ -123,7 +123,7 @@ class Files:
             self._sync_directory(path.parent)
 
     def free_bytes(self) -> int:
-        """What may still be written on the directory's file system."""
+        """The free bytes of the directory's file system."""
         try:
             found = self._system.statvfs(self.directory)
         except OSError as error:
@@ -197,7 +197,7 @@ class Files:
             file.close()
 
     def discard(self, name: str) -> None:
-        """Delete a file after a failure, if that can be done; the failure itself is the one to be told."""
+        """Delete a file after a failure, if possible; only the first failure is reported."""
         with suppress(JournalFailed):
             self.remove(name)
 
@@ -233,7 +233,7 @@ class Files:
 
 
 def failed(error: OSError, deed: str, path: Path, offset: int | None) -> JournalFailed:
-    """The error that says which file, where, what happened and what an operator can do."""
+    """The error with the file, the position, what happened and how to fix it."""
     place = "" if offset is None else f" at offset {offset}"
     remedy = _REMEDIES.get(error.errno or 0, "see to it, then start the broker again")
     kind = _KINDS.get(error.errno or 0, JournalFailed)

@@ -18,7 +18,7 @@ from broker_app.journal.port import FIRST_POSITION, Batch, Damaged, Done, Recove
 
 @dataclass
 class MemoryStorage:
-    """What would be on the disk. Give it to the next MemoryJournal to reopen."""
+    """The content of a disk. Give it to the next MemoryJournal to reopen."""
 
     tag: int = field(default_factory=lambda: random.SystemRandom().getrandbits(TAG_BITS))
     created_us: int = field(default_factory=lambda: time.time_ns() // 1000)

@@ -1,4 +1,4 @@
-"""Who holds the journal, and the few numbers that belong to it as a whole."""
+"""The lock of the journal, and the numbers that belong to it as a whole."""
 
 import fcntl
 import json
@@ -42,7 +42,7 @@ def lock(files: Files) -> File:
         ) from None
     try:
         file.truncate(0)
-        with suppress(NoSpace):  # it only says who
+        with suppress(NoSpace):  # it only names the process
             file.write((f"{os.getpid()}\n".encode(),), 0)
     except JournalFailed:
         file.close()
@@ -51,7 +51,7 @@ def lock(files: Files) -> File:
 
 
 def read_meta(files: Files) -> Meta | None:
-    """What `advance` stored, or None for a new journal. Raises JournalDamaged."""
+    """The content that `advance` stored, or None for a new journal. Raises JournalDamaged."""
     if META not in files.names():
         return None
     try:

@@ -10,7 +10,7 @@ Done = Callable[[BaseException | None], None]
 
 
 class Batch:
-    """What one turn of the engine wants recorded, as one atomic write.
+    """The records of one turn of the engine, as one atomic write.
 
     `parts` joined are `count` records in order (`codec` frames them); a record may span several parts.
     `published` are the positions of PUBLISHED records of this batch that must be kept until freed,
@@ -55,7 +55,7 @@ class Damaged:
 
 @dataclass(frozen=True, slots=True)
 class Recovery:
-    """What `open` found: start from `snapshot`, then replay what follows `snapshot_position`.
+    """The result of `open`: start from `snapshot`, then replay what follows `snapshot_position`.
 
     `report` holds one sentence for each thing an operator should know (a torn tail that was cut, …).
     """

@@ -15,7 +15,7 @@ from broker_app.journal.segment import Segment, SegmentIndex
 OPEN_FILES = 64
 #: what the system reports where content is gone for good; any other failure may pass, and costs no message
 _GONE = frozenset({errno.EIO, errno.ENOENT, errno.EBADMSG, errno.EUCLEAN})
-_ENTRY_BYTES = 40  # of memory a record, beside its content
+_ENTRY_BYTES = 40  # of memory a record, in addition to its content
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,13 +123,13 @@ class Reader:
         raise _CannotBeRead(f"{place}: {what} {cause}", self._time_of(segment, number)) from error
 
     def _may_pass(self, failure: Exception) -> bool:
-        """Whether it is the system's failure and says nothing about what is stored."""
+        """True if it is a failure of the system, and not of what is stored."""
         if not isinstance(failure, JournalFailed) or not isinstance(failure.__cause__, OSError):
             return False
         return failure.__cause__.errno not in _GONE or not self._files.directory.exists()
 
     def _time_of(self, segment: Segment, number: int) -> int:
-        """When a damaged batch was written (µs), as far as its head still says; else 0."""
+        """The time when a damaged batch was written (µs), from its head; 0 if that is damaged."""
         try:
             content = self.file(segment).read(codec.FRAME_HEADER_BYTES, segment.batch_offsets[number])
         except JournalFailed:

@@ -1,4 +1,4 @@
-"""What a directory holds when it is opened: which files count, where the log ends, what to clear away.
+"""Recovery of a directory: the valid files, the end of the log, and what to delete.
 
 `survey` only reads, and raises JournalDamaged rather than guess; `repair` then makes the directory
 agree with what was found.
@@ -21,7 +21,7 @@ from broker_app.journal.segment_pool import set_free
 
 @dataclass
 class Survey:
-    """What was found. `segments` are in order of positions; `last` is the one to be continued."""
+    """The result. `segments` are in order of positions; `last` is the one to be continued."""
 
     segments: list[Segment] = field(default_factory=list)
     last: Segment | None = None

@@ -18,7 +18,7 @@ from broker_app.journal.segment import Segment, draw_segment_id, index_name, seg
 
 _PIECE = 256 * 1024  # bytes read between two pauses
 
-Pause = Callable[[float], None]  # told how long (s) the last piece took; raises to give up
+Pause = Callable[[float], None]  # called with the seconds of the last piece; raises to give up
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,7 +49,7 @@ class _Log:
 
     name: str
     header: codec.SegmentHeader
-    whole_head: bool  # else `header` says what the name and the frames tell
+    whole_head: bool  # else `header` is made from the name and the frames
     frames: list[tuple[int, codec.Frame]] = field(default_factory=list)
     holes: list[tuple[int, int]] = field(default_factory=list)  # (offset, offset of the next whole frame)
     torn: bool = False  # something of a batch begins behind the last whole one
@@ -68,7 +68,7 @@ class _Place(NamedTuple):
 
 
 class Repair:
-    """Looks at a journal's files, and repairs them when told so.
+    """Inspects a journal's files, and repairs them on request.
 
     `nothing` is a record, referring to destination 0, that changes nothing when it is replayed. What can be
     read is `snapshot`, which is as of `start`, and `batches` from there on; it ends before `next_position`.
@@ -94,21 +94,21 @@ class Repair:
 
     @property
     def loses(self) -> bool:
-        """Whether records are lost by it that a replay would have read."""
+        """True if it loses records that a replay would have read."""
         return any(damage.positions and damage.positions[1] > self.start for damage in self.damages)
 
     @property
     def has_gaps(self) -> bool:
-        """Whether the journal does not open without a snapshot of what can be read."""
+        """True if the journal does not open without a snapshot of what can be read."""
         return bool(self._gaps)
 
     def stores(self, position: int) -> bool:
-        """Whether the record at a position can be read."""
+        """True if the record at a position can be read."""
         at = bisect_right(self._ranges, (position, sys.maxsize)) - 1
         return (at >= 0 and position < self._ranges[at][1]) or position in self._carried
 
     def batches(self) -> Iterator[StoredBatch]:
-        """What can be read from `start` on, in the order of positions; what was carried, record by record."""
+        """The readable batches from `start` on, in the order of positions; carried ones record by record."""
         found: dict[int, _Place] = {}
         for log in self._logs:
             if log.header.kind == codec.LOG:
@@ -245,7 +245,7 @@ class Repair:
         return first
 
     def _carried_within(self, first: int, following: int) -> int:
-        """How many records at these positions a carry file has."""
+        """The number of records at these positions in a carry file."""
         return sum(first <= position < following for position in self._carried)
 
     def _look_at_gap(self, file: str, offset: int, first: int, following: int) -> None:

@@ -8,9 +8,9 @@ from broker_app.journal.errors import JournalDamaged
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """What a segment file holds: whole frames with their offsets, up to byte `end`.
+    """The content of a segment file: whole frames with their offsets, up to byte `end`.
 
-    `torn` says that something of a frame begins at `end`; `later` is the offset of the first whole
+    `torn`: something of a frame begins at `end`; `later` is the offset of the first whole
     frame behind `end`, which proves that `end` is damage and not the end of the log.
     """
 
@@ -39,7 +39,7 @@ def _whole_frame(content: bytes, at: int, segment_id: int) -> codec.Frame | None
 
 
 def _search(content: bytes, at: int, segment_id: int) -> tuple[int, codec.Frame] | None:
-    # Records are bytes of strangers, but none of them knows the segment id.
+    # Clients choose the bytes of records, but do not know the segment id.
     while (at := content.find(codec.MAGIC, at)) >= 0:
         frame = _whole_frame(content, at, segment_id)
         if frame is not None:

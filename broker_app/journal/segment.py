@@ -1,4 +1,4 @@
-"""Which position lies where, and which are still wanted: a few bytes a batch and one a position."""
+"""The index of a segment: places of positions, and which are still wanted; one byte a position."""
 
 import random
 import sys
@@ -20,7 +20,7 @@ def segment_name(kind: int, sequence: int) -> str:
 
 
 def index_name(name: str) -> str:
-    """The file beside segment `name` that spares its scan at the next start."""
+    """The index file of segment `name`, which saves its scan at the next start."""
     return name.removesuffix(".seg") + ".idx"
 
 
@@ -105,11 +105,11 @@ class Segment:
         self.end += length
 
     def is_mostly_dead(self) -> bool:
-        """Whether copying the survivors away would free most of the space."""
+        """True if copying the live records away would free most of the space."""
         return self.live_count * MOSTLY_DEAD < len(self)
 
     def has_died(self, before: int) -> bool:
-        """Whether it became mostly dead, or dead, since `live_count` was `before`."""
+        """True if it became mostly dead, or dead, since `live_count` was `before`."""
         if before * MOSTLY_DEAD >= len(self):
             return self.is_mostly_dead()
         return self.live_count == 0 and before > 0

@@ -25,9 +25,9 @@ _FILL_PAUSE = 2.0  # filling rests so many times as long as it works: at most a 
 class SegmentPool:
     """Owns the segment files that are not in use, the numbers of those to come, and the reserve.
 
-    `starved` says that the next segment could not be made ready because there is no space for it.
+    `starved`: the next segment could not be made ready because there is no space for it.
 
-    `taken` is told of bytes that are about to be allocated, `failed` of background work that failed; the
+    `taken` is called with bytes that are about to be allocated, `failed` with errors of background work; the
     log does not need it to go on.
     """
 
@@ -69,12 +69,12 @@ class SegmentPool:
 
     @property
     def exempt(self) -> int:
-        """How many files wait to be used again."""
+        """The number of files that wait to be used again."""
         return len(self._spares)
 
     @property
     def ready(self) -> bool:
-        """Whether `take` would give a segment."""
+        """True if `take` would return a segment."""
         return self._next is not None
 
     @property
@@ -98,7 +98,7 @@ class SegmentPool:
         return self._sequence - 1
 
     def first(self) -> Segment:
-        """A segment at once, for a log that has none: reserved, not filled, so that nobody waits.
+        """A segment at once, for a log that has none: reserved, not filled, to save time.
 
         Without space for a whole one, it is as small as can be and grows.
         """
@@ -198,7 +198,7 @@ class SegmentPool:
     def _prepared(self, segment: Segment | None, error: Exception | None) -> None:
         self._preparing = False
         starved, self.starved = self.starved, isinstance(error, NoSpace)
-        if not (starved and self.starved):  # told once
+        if not (starved and self.starved):  # reported once
             self._done(None, error)
         if segment is None:
             self._prepare_from = self._used + self._segment_bytes // 4  # try again, but not at once
@@ -225,7 +225,7 @@ class SegmentPool:
 
 
 def set_free(files: Files, name: str) -> str:
-    """Keep a segment file for another use, under a name that says that it holds nothing; the new name."""
+    """Rename a segment file that is free for another use. Returns the new name."""
     files.remove(index_name(name))
     free = f"free-{name.rpartition('-')[2]}"
     if free != name:
@@ -256,7 +256,7 @@ def prepare_log(
     """An empty LOG segment, ready to be written: blocks reserved, header and name durable.
 
     `free` is a file to use again. With `pause`, new blocks are filled with zeros in small steps: syncing
-    an overwrite is cheaper than syncing a first write. `pause` is told how long (s) a step took; once
+    an overwrite is cheaper than syncing a first write. `pause` is called with the seconds of a step; once
     it answers False the rest is only reserved. Raises NoSpace if not `left` bytes would be left to others.
     """
     if free is None and files.free_bytes() < segment_bytes + left:

@@ -58,7 +58,7 @@ def write_snapshot(files: Files, position: int, parts: Sequence[bytes]) -> int:
 
 
 def start_without_the_last(kept: Sequence[SnapshotFile]) -> int:
-    """Where a replay begins if the last of these snapshots cannot be read."""
+    """The position where a replay begins if the last of these snapshots cannot be read."""
     return kept[-KEPT].position if len(kept) >= KEPT else FIRST_POSITION
 
 

@@ -45,7 +45,7 @@ class Worker:
             outcome = _outcome(job)
             try:
                 self._call_soon(report, *outcome)
-            except RuntimeError:  # the loop is closed: nobody is left to be told
+            except RuntimeError:  # the loop is closed
                 return
 
 

@@ -1,4 +1,4 @@
-"""What is told of an alert, to whom, and by which way."""
+"""Notifications of alerts: their targets, content and delivery."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from broker_app.telemetry.alerts.alert_state import AlertEvent
 from broker_app.telemetry.alerts.rule import AlertRule
 from broker_app.telemetry.alerts.texts import shown
 
-#: events that are told outside; what somebody says to an alert is known to those who look
+#: events that are sent as notifications; acknowledging and silencing are not
 NOTICED: Final = ("fired", "ended")
 
 
@@ -27,7 +27,7 @@ class Publisher(Protocol):
 
 
 def targets(alert: Alert, rules: Sequence[AlertRule], for_all: Sequence[str]) -> Iterator[Target]:
-    """Whom an alert is told to: those whom its rule names, or `for_all`. What is silenced: to nobody."""
+    """The targets of an alert: those of its rule, or `for_all`. A silenced alert has none."""
     rule = next((rule for rule in rules if rule.name == alert.rule), None)
     if alert.until is None:
         for text in (rule.notify if rule is not None else ()) or for_all:
@@ -35,7 +35,7 @@ def targets(alert: Alert, rules: Sequence[AlertRule], for_all: Sequence[str]) ->
 
 
 def notice(told: AlertEvent, broker: str, console: str | None) -> Notification:
-    """`console` is its address, for the link; None where nobody said it."""
+    """`console` is its address, for the link; None if it is not configured."""
     alert = told.alert
     about = shown(alert)
     link = f"{console.rstrip('/')}/{about['page']}" if console is not None else None

@@ -20,7 +20,7 @@ DELAYS_S: Final = (2.0, 10.0, 60.0, 300.0, 900.0)
 
 
 class Notification(NamedTuple):
-    """`title` and `text` are for people, `body` for programs."""
+    """`title` and `text` are to be read, `body` is for programs."""
 
     id: str
     title: str
@@ -54,7 +54,7 @@ class RetryQueue:
         task.add_done_callback(self._under_way.discard)
 
     async def stop(self) -> None:
-        """What is not delivered by now is given up in silence: the alerts are still there after a restart."""
+        """Drop what is not delivered yet: the alerts still exist after a restart."""
         tasks = list(self._under_way)
         for task in tasks:
             task.cancel()

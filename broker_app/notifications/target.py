@@ -23,7 +23,7 @@ class Target(NamedTuple):
 
     @classmethod
     def of(cls, text: str) -> Target:
-        """Raises ValueError that says what would be right."""
+        """Raises ValueError with the forms that a target can have."""
         scheme, colon, rest = text.partition(":")
         if len(text) > LONGEST or not text.isprintable() or not colon:
             raise ValueError("must be queue:NAME, an address such as https://host/path, or mailto:ADDRESS")
@@ -51,4 +51,4 @@ def _check_url(text: str) -> None:
     if not usable or not text.isascii() or " " in text:
         raise ValueError("must be an address such as https://host/path, of ASCII and without blanks")
     if parts.username is not None:
-        raise ValueError("a user or password does not stand in an address, where everybody can read it")
+        raise ValueError("remove user and password from the address: it is shown to administrators")

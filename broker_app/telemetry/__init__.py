@@ -1,4 +1,4 @@
-"""What the broker tells about itself: statistics, sampled once a second, and what happened.
+"""Reports of the broker: statistics, sampled once a second, and events.
 
 Owns the history of numbers, in bounded memory, and the shapes in which they are told. It reads the core's
 counters between batches and never adds work to a message.

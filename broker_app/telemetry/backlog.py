@@ -103,5 +103,5 @@ class Backlog:
 
 
 def is_of_dead_letters(address: str, dead_letter_queues: frozenset[str]) -> bool:
-    """Whether what waits there are dead letters, which wait for an operator and not for consumers."""
+    """True if the queue has dead letters, which wait for an operator and not for consumers."""
     return address.endswith(DEAD_SUFFIX) or address in dead_letter_queues

@@ -1,4 +1,4 @@
-"""How bridges stand, as it is told over REST and on `$mom.bridge.<name>`.
+"""The status of bridges, for REST and for `$mom.bridge.<name>`.
 
 It is what the supervisor reports, with sums and rates, and with times as everywhere.
 """
@@ -17,22 +17,22 @@ _COUNTERS = ("sent", "accepted", "refused", "unanswered", "duplicate", "gap", "p
 
 
 class Forwarding(Protocol):
-    """What is known of bridges, as plain data (`bridge.report`), and what can be asked of them."""
+    """Bridges, as plain data (`bridge.report`), and operations on them."""
 
     def report_of(self, name: str) -> Facts | None:
-        """How one stands; None when there is none of this name."""
+        """The status of a bridge; None if it does not exist."""
 
     def reports(self) -> Sequence[Facts]:
-        """How all stand, by name."""
+        """The status of all bridges, by name."""
 
     def events_of(self, name: str) -> Sequence[Facts] | None:
-        """What happened to one, the newest last; None when there is none of this name."""
+        """The events of a bridge, the newest last; None if it does not exist."""
 
     def orphans(self) -> Sequence[Facts]:
         """Queues that wait for a bridge that is not configured."""
 
     def incoming(self, most: int) -> Sequence[Facts]:
-        """How far other brokers have come with what they forward to this one, the newest first."""
+        """The replication offsets of brokers that forward to this one, the newest first."""
 
     def retry(self, name: str, queue: str | None = None) -> bool:
         """Try again now what waits for its next attempt; False when there is no such bridge."""
@@ -98,7 +98,7 @@ def shown_event(event: Mapping[str, Any]) -> Facts:
 
 
 def shown_offset(mark: Mapping[str, Any]) -> Facts:
-    """How far another broker has come with one of its queues."""
+    """The replication offset of another broker."""
     return {
         **{name: mark[name] for name in ("sender", "source", "owner", "accepted", "count")},
         "at": _time(mark["time_ms"]),
@@ -115,7 +115,7 @@ def _time(ms: int | None) -> str | None:
     return rfc3339(ms / 1000) if ms else None
 
 
-# ---------------------------------------------------------------------- what is told as it changes
+# ---------------------------------------------------------------------- reports of changes
 
 #: seconds between two messages about a bridge of which nothing but figures has changed
 PAUSE_S: Final = 5.0
@@ -124,7 +124,7 @@ MAX_FLOWS: Final = 100
 
 
 def brief(bridge: Facts) -> Facts:
-    """How a bridge stands, for listeners: of its flows, the states alone."""
+    """The status of a bridge for listeners: of its flows only the states."""
     flows = [
         {name: flow[name] for name in ("queue", "state", "paused", "depth", "error")}
         for flow in bridge["flows"][:MAX_FLOWS]
@@ -158,12 +158,12 @@ class BridgeChanges:
             yield {**last, "state": "gone", "flows": []}
 
     def forget(self) -> None:
-        """Nobody listens."""
+        """There are no subscribers any more."""
         self._published.clear()
 
 
 def _state(bridge: Facts) -> Any:
-    """What of a bridge is told at once."""
+    """The part of the status that is reported at once."""
     error = bridge["error"]
     of_flows = [
         (flow["queue"], flow["state"], flow["paused"], _code(flow["error"])) for flow in bridge["flows"]

@@ -1,4 +1,4 @@
-"""What moved since it was told last: rows that lists of destinations live on, one message for all."""
+"""Changes of destinations since the last report, for live lists: one message for all."""
 
 from __future__ import annotations
 
@@ -8,27 +8,27 @@ from typing import Any
 from broker_app.telemetry.health import GROWING
 from broker_app.telemetry.statistics import Statistics
 
-#: rows of one message; what moved beyond them is told in the next one
+#: rows of one message; further ones are in the next message
 MAX_ROWS = 1_000
 Row = list[Any]
 
 
 class DestinationChanges:
-    """Remembers which destinations are to be told of, those that moved first first."""
+    """Remembers the destinations to report, the first changed first."""
 
     def __init__(self, statistics: Statistics) -> None:
         self._statistics = statistics
         self._due: dict[str, None] = {}
-        #: told to grow: that they do so no more is news even if they rest
+        #: reported as growing: the end of that is reported even if they are idle
         self._growing: set[str] = set()
 
     def forget(self) -> None:
-        """Nobody listens: what is to be told begins anew with the next listener."""
+        """There are no subscribers any more: start again with the next one."""
         self._due.clear()
         self._growing.clear()
 
     def tell(self) -> dict[str, Any] | None:
-        """What is to be told after a pass of the statistics; None when it is nothing."""
+        """The message after a sample of the statistics; None if nothing changed."""
         statistics = self._statistics
         self._due |= dict.fromkeys(
             address for address in statistics.moving() if not address.startswith("/temp-")

@@ -47,7 +47,7 @@ class ClientEvent(NamedTuple):
     times: int = 1
 
     def is_again(self, other: ClientEvent) -> bool:
-        """Whether it is the same once more."""
+        """True if it is a repeat."""
         return (self.event, self.code, self.detail, self.by) == (
             other.event,
             other.code,
@@ -82,12 +82,12 @@ class ClientRecord:
 
     @property
     def ended_s(self) -> float:
-        """When it ended; 0 while it has not."""
+        """The time when it ended; 0 while it has not."""
         return self.events[-1].at_s if self.facts is not None else 0.0
 
 
 class LoginCounts:
-    """When a caller logged in lately, and how it ended last."""
+    """The recent logins of a client, and how its last connection ended."""
 
     __slots__ = ("last_end", "times")
 
@@ -114,7 +114,7 @@ class ClientEvents:
     # ------------------------------------------------------------------ what is written
 
     def begin(self, id: str, caller: ClientIdentity, *, browser: bool = False) -> None:
-        """A client has logged in. A `browser` comes anew with each page that is loaded, and never flaps."""
+        """A client has logged in. A `browser` reconnects with each page, and never counts as flapping."""
         now = self._clock()
         self._open[id] = ClientRecord(id, caller, now)
         self._events += 1
@@ -148,7 +148,7 @@ class ClientEvents:
         self._gone[id] = record
         calls = self._callers.get(record.caller)
         if calls is not None and reason == LEFT:
-            # Whoever takes leave comes as often as there is work, such as each `mom pub`.
+            # A client that disconnects in good order may reconnect often, such as each `mom pub`.
             with suppress(ValueError):
                 calls.times.remove(record.since_s)
             if not calls.times:
@@ -184,7 +184,7 @@ class ClientEvents:
         return (record for record in reversed(self._gone.values()) if not self._is_over(record))
 
     def flapping(self) -> list[tuple[ClientIdentity, int, float, str]]:
-        """Who logged in too often of late, the worst first: who, how often, when last, how it ended."""
+        """The flapping clients, the worst first: client, logins, time of the last one, how it ended."""
         since = self._clock() - FLAP_S
         found = [
             (caller, sum(at_s >= since for at_s in calls.times), calls.times[-1], calls.last_end)

@@ -21,7 +21,7 @@ MOST: Final = 2_000
 
 
 class LoggedEvent(NamedTuple):
-    """What happened at a time (seconds since 1970) to a thing of a kind; `code` names a trouble, if any."""
+    """An event at a time (seconds since 1970) of a subject of a kind; `code` is the error, if any."""
 
     number: int
     at_s: float
@@ -33,7 +33,7 @@ class LoggedEvent(NamedTuple):
     facts: Mapping[str, Any]
 
     def shown(self) -> dict[str, Any]:
-        """As the API tells it."""
+        """The event for the API."""
         return {
             "id": str(self.number),
             "at": rfc3339(self.at_s),

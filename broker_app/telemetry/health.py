@@ -1,4 +1,4 @@
-"""How a destination is doing, in one word: decided here alone, so that page, API and command line agree."""
+"""The health of a destination, in one word: decided only here, so that page, API and CLI agree."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ AT_LIMIT, NO_CONSUMER, GROWING, PAUSED, FLOWING, IDLE = STATES = (
 )
 #: the worst first
 RANK = {state: rank for rank, state in enumerate(STATES)}
-#: in which somebody ought to look
+#: an operator should look at these
 NEEDS_ATTENTION = frozenset((AT_LIMIT, NO_CONSUMER, GROWING))
 
 
@@ -75,7 +75,7 @@ def _fill(broker: Broker, queue: Queue) -> float | None:
 
 
 def _full_in_s(queue: Queue, fill: float | None, growth: float | None) -> float | None:
-    """When the limit is reached if it goes on like that: what is used grows as the messages that wait do."""
+    """The time until the limit is reached, if the queue continues to grow as it does."""
     if not fill or growth is None:
         return None
     return queue.depth * (1.0 - fill) / fill / growth

@@ -1,4 +1,4 @@
-"""What the broker tells of itself on topics below `$mom`: statistics and events, once a second.
+"""System topics below `$mom`: statistics and events, published once a second.
 
 Nothing is rendered, and of most things no note is taken, while nobody listens. Events are CloudEvents in
 JSON; docs/protocol.md lists them. Who subscribes with `snapshot:true` hears at once how things stand.
@@ -44,11 +44,11 @@ BRIDGE = f"{SYSTEM}.bridge"
 ALERT, EVENT = f"{SYSTEM}.alert", f"{SYSTEM}.event"
 JOB = f"{SYSTEM}.job"
 
-#: events kept for the next second; of what comes beyond, only the number is told
+#: events kept for the next second; of further ones only the number is published
 MAX_EVENTS = 5_000
-#: a job that ended so many seconds ago, or fewer, is told of though nobody heard it begin
+#: seconds; a job that ended so recently is reported even if its start was not
 JUST_ENDED_S = 5.0
-#: things of one kind in a snapshot
+#: items of one kind in a snapshot
 MAX_ITEMS = 1_000
 
 _JSON = b"content-type:application/json\n"
@@ -60,7 +60,7 @@ Facts = dict[str, Any]
 
 
 class SystemPublisher(Protocol):
-    """Lets what is told out."""
+    """Publishes the messages."""
 
     def publish(self, entries: list[Entry]) -> None: ...
     def hand(self, subscription: Subscription, entries: list[Entry]) -> None: ...
@@ -96,7 +96,7 @@ class SystemTopics:
         self._moved = DestinationChanges(statistics)
         self._jobs = jobs
         self._alerts = alerts
-        #: by id: what was told of each job last
+        #: by id: the last report of each job
         self._of_jobs: dict[str, Facts] = {}
         self._clock = clock
         self._sequence = 0
@@ -110,7 +110,7 @@ class SystemTopics:
 
     @property
     def has_subscribers(self) -> bool:
-        """Whether anybody hears anything of it."""
+        """True if there are subscribers."""
         return self._broker.destinations.topics.reaches(SYSTEM)
 
     # ------------------------------------------------------------------ what is heard
@@ -311,7 +311,7 @@ class SystemTopics:
             if system_topics:
                 self._note(f"{JOB}.{name}", "mom.job", name, job)
 
-    # ------------------------------------------------------------------ how things stand
+    # ------------------------------------------------------------------ snapshots
 
     def snapshot(self, address: str) -> list[Entry]:
         """The state that listeners of the filter `address` want to begin with: one message for each topic,

@@ -18,7 +18,7 @@ _MOST = (1 << 32) - 1
 
 
 class Trend:
-    """How high something stood at the end of each step: `put` whenever it changes."""
+    """A value at the end of each step: `put` it whenever it changes."""
 
     __slots__ = ("_last", "_steps")
 
@@ -54,7 +54,7 @@ class Trend:
             self._last += by_s // STEP_S
 
     def _reach(self, step: int) -> None:
-        """Lengthen it up to `step`: what was not told of has rested."""
+        """Extend it up to `step`: the value did not change."""
         gap = min(step - self._last, STEPS) if self._last >= 0 else 1
         if gap > 0:
             self._steps.extend([self._resting()] * gap)
@@ -66,7 +66,7 @@ class Trend:
 
 
 class Traffic(Trend):
-    """How much came within each step."""
+    """The sum of each step."""
 
     __slots__ = ()
 

@@ -68,7 +68,7 @@ class Connection:
         return encode(wire.CONNECT, {**fixed, **headers}, content_length=False)
 
     def disconnect(self, receipt: str) -> bytes:
-        """The DISCONNECT frame; its receipt says that all before it was carried out."""
+        """The DISCONNECT frame; its receipt confirms all frames before it."""
         self.state = State.CLOSING
         return self.encode(wire.DISCONNECT, {"receipt": receipt})
 
@@ -106,7 +106,7 @@ class Connection:
         return items
 
     def _begin(self, data: bytes) -> list[Frame | AckRun | Malformed]:
-        """Read CONNECTED alone first, since the version it tells governs what follows in the same bytes."""
+        """Read CONNECTED alone first, since its version governs what follows in the same bytes."""
         end = data.find(b"\0") + 1
         items = self._parser.receive(data[:end] if end else data)
         if items and isinstance(items[0], Frame) and items[0].command is wire.CONNECTED:
@@ -148,9 +148,9 @@ class Connection:
         self._spoke = now
 
     def beat_due(self) -> float | None:
-        """When the next heart-beat must be sent at the latest, None for never."""
+        """The latest time to send the next heart-beat, None for never."""
         return self._spoke + self._beat_s / TOLERANCE if self._beat_s else None
 
     def lost_at(self) -> float | None:
-        """When the broker must be given up if nothing comes until then, None for never."""
+        """The time to give the broker up if nothing is received until then, None for never."""
         return self._heard + self._silence_s if self._silence_s else None

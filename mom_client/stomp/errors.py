@@ -1,4 +1,4 @@
-"""What the other side did wrong, as a value: the session decides how to answer it."""
+"""Protocol errors of the other side, as values: the session decides how to answer them."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""What a frame is: command, shared headers, receipt and body."""
+"""Frames: command, shared headers, receipt and body."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, Final

@@ -37,7 +37,7 @@ __all__ = ["Limits", "Parser"]
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How large the parts of a frame may be; what exceeds them is refused before it is buffered."""
+    """The size limits of a frame; what exceeds them is refused before it is buffered."""
 
     max_header_bytes: int = 64 * 1024  #: command line and header block together
     max_headers: int = 256  #: header lines
@@ -353,7 +353,7 @@ class Parser:
         return command
 
     def _header_end(self, data: bytes, start: int) -> tuple[int, int] | None:
-        """Where the header block ends and where the body begins, None while it is unfinished."""
+        """The end of the header block and the start of the body, None while it is unfinished."""
         limit = self._limits.max_header_bytes
         blank = _BLANK_LINE.search(data, start, start + limit + 3)
         stop = blank.start() if blank is not None else min(len(data), start + limit + 3)

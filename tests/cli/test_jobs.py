@@ -41,7 +41,7 @@ def test_a_move_shows_what_it_would_do_and_asks(broker: BrokerProcess, mom: Comm
     dry = mom(*wish, "--dry-run")
     facts = dict(dry.rows)
     assert (dry.code, facts["matches"], facts["count"]) == (OK, "2", "2")
-    assert facts["warnings"] == "move.b does not exist and will be made; nobody consumes it"
+    assert facts["warnings"] == "move.b does not exist and will be created; it has no consumer"
     unconfirmed = mom(*wish)
     assert (unconfirmed.code, "add --yes" in unconfirmed.err) == (USAGE, True)
     assert "move 2 of 2 messages" in unconfirmed.err

@@ -386,7 +386,7 @@ async def test_what_a_topic_retains_is_replayed_into_a_queue(rest: Rest) -> None
     plan = await post(rest, 200, op="replay", source="topic:t", target="b", filter="red", dry_run=True)
     assert (plan["matches"], plan["warnings"][0]) == (
         2,
-        "b does not exist and will be made; nobody consumes it",
+        "b does not exist and will be created; it has no consumer",
     )
     job = await ended(rest, await post(rest, plan=plan["plan"]))
     assert (job["state"], job["done"]) == ("done", 2)

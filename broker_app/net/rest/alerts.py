@@ -20,7 +20,7 @@ MAX_REASON = 500
 
 
 class Alerts(Protocol):
-    """What is asked of the node's alerts."""
+    """The operations on the node's alerts."""
 
     def all(self) -> list[Alert]: ...
     def find(self, id: str) -> Alert | None: ...
@@ -34,7 +34,7 @@ class Acknowledgement(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Silence(msgspec.Struct, forbid_unknown_fields=True):
-    """`for_s` 0 takes back what was said to the alert."""
+    """`for_s` 0 ends a silence or an acknowledgement."""
 
     for_s: float
     reason: str = ""
@@ -60,7 +60,7 @@ class AlertDesk:
         return json_reply({"items": items, "next": following, "approx_total": len(found)})
 
     async def acknowledge(self, request: Request) -> Reply:
-        """POST alerts/{id}/acknowledge: somebody sees to it"""
+        """POST alerts/{id}/acknowledge: an operator works on it"""
         request.query()
         _check_administers(request)
         wanted = await request.json(Acknowledgement, required=False)
@@ -71,7 +71,7 @@ class AlertDesk:
         return json_reply(shown(alert))
 
     async def silence(self, request: Request) -> Reply:
-        """POST alerts/{id}/silence: not to be told for a while, it and what comes after it"""
+        """POST alerts/{id}/silence: no notifications for a while, of it and of later ones"""
         request.query()
         _check_administers(request)
         wanted = await request.json(Silence)
@@ -88,7 +88,7 @@ class AlertDesk:
         return json_reply(shown(alert))
 
     def _open(self, request: Request) -> Alert:
-        """The alert of a request, which something can be said to. Raises Refusal."""
+        """The open alert of a request. Raises Refusal."""
         alert = self._alerts.find(request.name)
         if alert is None:
             raise Refusal("not-found", f"there is no alert {request.name[:40]!r}; it may have ended long ago")

@@ -92,7 +92,7 @@ class BatchPublisher:
         return tally
 
     async def _answers(self, tally: BatchReply | None) -> Sequence[_Answer]:
-        """What became of each message, in order."""
+        """The result of each message, in order."""
         if tally is None:
             return ()
         await self._engine_client.answer(tally)
@@ -228,7 +228,7 @@ def _check_headers(request: Request) -> None:
     for name, _ in request.headers:
         if name.startswith(b"mom-"):
             shown = name.decode("latin-1")
-            raise invalid(f"header/{shown}", "a batch says this in the fields of its items")
+            raise invalid(f"header/{shown}", "in a batch, set this in the fields of its items")
 
 
 def _items(body: bytes, most: int) -> Sequence[Item | msgspec.Raw]:

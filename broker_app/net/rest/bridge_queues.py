@@ -23,7 +23,7 @@ from mom_client.storeandforward import Forwarded, forwarded
 
 
 class Nothing(msgspec.Struct, forbid_unknown_fields=True):
-    """A body that says nothing."""
+    """An empty body."""
 
 
 class BridgeQueues:

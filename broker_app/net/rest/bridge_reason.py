@@ -1,4 +1,4 @@
-"""Why a message of a store-and-forward queue is still here, as far as its bridge knows."""
+"""The reasons why a message of a store-and-forward queue is still here, from its bridge."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from mom_client import storeandforward
 
 
 def with_bridge(reasons: list[Reason], address: str, forwarding: Forwarding) -> list[Reason]:
-    """The reasons for a message in the queue of `address`; instead of its consumers, what its bridge says."""
+    """The reasons for a message in the queue of `address`; those of its bridge instead of its consumers."""
     forwarded = storeandforward.parse(address.removeprefix("/queue/"))
     if forwarded is None or not reasons:
         return reasons

@@ -30,7 +30,7 @@ from mom_client.storeandforward import forwarded
 
 #: flows of one bridge that a reply holds
 MAX_FLOWS = 1_000
-#: queues of other brokers that a reply tells of, the newest ones
+#: queues of other brokers in a reply, the newest ones
 MAX_INCOMING = 1_000
 #: connections that are tested at the same time
 MAX_TESTS = 8
@@ -43,13 +43,13 @@ class Trial(Protocol):
 
 
 class Choice(msgspec.Struct, forbid_unknown_fields=True):
-    """Which flow is meant; none is the bridge with all of its flows."""
+    """The queue of a flow; none is the bridge with all of its flows."""
 
     queue: str | None = None
 
 
 class Owner(msgspec.Struct, forbid_unknown_fields=True):
-    """Who goes on with a flow."""
+    """The new owner of a flow."""
 
     owner: Annotated[str, msgspec.Meta(min_length=1, max_length=150)]
 
@@ -90,7 +90,7 @@ class BridgeDesk:
         return json_reply({"bridges": bridges, "orphans": orphans, "incoming": incoming})
 
     def seen(self, request: Request) -> list[Facts]:
-        """How all bridges stand of which the client may see anything."""
+        """The status of all bridges that the client may see."""
         rows = [self._seen(request, report) for report in self._forwarding.reports()]
         return [row for row in rows if row is not None]
 
@@ -116,7 +116,7 @@ class BridgeDesk:
         return [shown_offset(mark) for mark in self._forwarding.incoming(MAX_INCOMING)]
 
     def _status(self, request: Request) -> Facts:
-        """How the bridge of a request stands, as its client may see it. Raises Refusal."""
+        """The status of the bridge of a request, as its client may see it. Raises Refusal."""
         report = self._forwarding.report_of(request.name)
         row = self._seen(request, report) if report is not None else None
         if row is None:
@@ -145,13 +145,13 @@ class BridgeDesk:
     # ------------------------------------------------------------------ for pages of administrators
 
     def whole(self) -> Facts:
-        """How all bridges stand, and the queues without one."""
+        """The status of all bridges, and the queues without one."""
         bridges = [status(self._statistics, report) for report in self._forwarding.reports()]
         orphans = list(self._forwarding.orphans())
         return {"bridges": bridges, "orphans": orphans, "incoming": self._incoming()}
 
     def one(self, name: str) -> Facts | None:
-        """How a bridge stands, with what happened to it, the newest first; None when there is none."""
+        """The status of a bridge with its events, the newest first; None if it does not exist."""
         report = self._forwarding.report_of(name)
         if report is None:
             return None
@@ -206,7 +206,7 @@ class BridgeDesk:
 
     async def forget(self, request: Request) -> Reply:
         """DELETE forwarding/incoming: how far another broker has come with a queue is known no longer. An
-        administrator's deed, for what was not answered yet may come a second time."""
+        operation for administrators, because unanswered messages may be stored a second time."""
         sender, source = self._chosen_mark(self._asked_of_mark(request))
         pending_reply = self._engine_client.pending_reply()
         self._engine_client.submit(c.DeleteOffset(self._engine_client.peer, sender, source, pending_reply))
@@ -216,7 +216,7 @@ class BridgeDesk:
 
     async def hand_over(self, request: Request) -> Reply:
         """PATCH forwarding/incoming: another user goes on with a queue of another broker, from where it has
-        come. An administrator's deed, for who goes on could spoil what is forwarded."""
+        come. An operation for administrators, because the new owner could disturb the forwarding."""
         query = self._asked_of_mark(request)
         owner = (await request.json(Owner)).owner
         sender, source = self._chosen_mark(query)

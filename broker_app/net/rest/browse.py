@@ -55,7 +55,7 @@ class Shown(NamedTuple):
 
 
 class Sought(NamedTuple):
-    """What a page is to show, `backwards` from the end; `fits` decides where there is a filter."""
+    """The request for a page, `backwards` from the end; `fits` is the filter, if any."""
 
     address: str
     limit: int
@@ -162,10 +162,10 @@ class Browser:
                 return page, True
 
     def _run(self, sought: Sought, after: _Cursor | None) -> Page:
-        """What of the page one go finds."""
+        """The part of the page that one step finds."""
         queue = queue_of(self._broker, sought.address)
         total = queue.depth + queue.unsettled
-        # One more than wanted tells whether there is another page.
+        # One more than requested shows whether there is another page.
         plain = sought.fits is None and sought.state is None
         most = sought.limit if plain else _RUN
         if sought.state == look.DELAYED:
@@ -255,19 +255,19 @@ def load(read: JournalRead, queue: Queue, positions: Sequence[int]) -> list[Mess
 
 
 def may_read(request: Request, address: str) -> bool:
-    """Whether the client may see the bodies of what it browses."""
+    """True if the client may see the bodies of what it browses."""
     return request.access.allows(request.client, READ, parse(address))
 
 
 # ---------------------------------------------------------------------- the query
 
-#: what `where` says in one line, and each of its parts alone; headers come as `header.<name>`
+#: the parts of `where`, each as a parameter of its own; headers are `header.<name>`
 _TEXTS, _AGES, HEADER = ("q", "selector", "reason", "origin"), ("age_gt_s", "age_lt_s"), "header."
 FILTERS = ("where", *_TEXTS, *_AGES)
 
 
 def filter_of(query: dict[str, str]) -> Filter:
-    """What the conditions of a query say together. Raises Refused."""
+    """The filter of all conditions of a query. Raises Refused."""
     parts: dict[str, object] = {name: query[name] for name in _TEXTS if name in query}
     for name in _AGES:
         if name in query:
@@ -279,14 +279,14 @@ def filter_of(query: dict[str, str]) -> Filter:
     if headers:
         parts["headers"] = headers
     if "where" in query and parts:
-        raise invalid("query/where", "says it all in one line; leave the other conditions out")
+        raise invalid("query/where", "contains all conditions; leave the other parameters out")
     return filters.of(query.get("where") or parts)
 
 
 def _state(query: dict[str, str], chosen: Filter) -> str | None:
     value = query.get("state", chosen.state)
     if "state" in query and chosen.state is not None:
-        raise invalid("query/where", "says the state already; leave the parameter state out")
+        raise invalid("query/where", "contains the state already; leave the parameter state out")
     if value is not None and value not in _STATES:
         raise unknown("query/state", value, _STATES, "state")
     return _STATES[value] if value is not None else None

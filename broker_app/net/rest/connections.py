@@ -56,7 +56,7 @@ class ConnectionDesk:
         )  # fmt: skip
 
     async def page(self, request: Request) -> Reply:
-        """GET connections: oldest first, or as `sort` says; those that have ended by `state=closed`."""
+        """GET connections: oldest first, or by `sort`; closed ones with `state=closed`."""
         query = request.query(
             ("limit", "after", "sort", "fields", "state", "filter", "user", "client", "address")
         )
@@ -110,7 +110,7 @@ class ConnectionDesk:
         return json_reply({"items": items[:limit], "next": None, "approx_total": total})
 
     async def close(self, request: Request) -> Reply:
-        """DELETE connections/{id}: its user's right, and an administrator's; the client is told why."""
+        """DELETE connections/{id}: for its user and administrators; the client gets the reason."""
         request.query()
         wanted = await request.json(CloseRequest, required=False)
         session = self._to_end(request, wanted)
@@ -167,7 +167,7 @@ class ConnectionDesk:
 
 
 class Texts(NamedTuple):
-    """What a connection is found by."""
+    """The texts that a search compares."""
 
     user: str
     client: str

@@ -38,7 +38,7 @@ class ConsumerDesk:
         return self._page(request, queue.consumers[:MAX_CONSUMERS], len(queue.consumers))
 
     async def of_topic(self, request: Request) -> Reply:
-        """GET topics/{name}/consumers: whoever gets what is published there, by whatever filter"""
+        """GET topics/{name}/consumers: all subscriptions that match the topic"""
         request.query(("topic",))
         destination = request.permitted(BROWSE, "/topic/" + request.name)
         match = self._engine_client.engine.broker.destinations.topics.match(destination.name)

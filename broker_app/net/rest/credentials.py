@@ -1,4 +1,4 @@
-"""Who asks: token, password, browser session, client certificate or, where allowed, anybody.
+"""Credentials of requests: token, password, browser session, client certificate or, if allowed, none.
 
 Browsers add a session cookie (and nothing at all, for an anonymous node) to requests of any page, and show
 the certificate that they have been given. Such
@@ -59,7 +59,7 @@ class Credentials:
         return anonymous
 
     def known(self, authorization: bytes) -> Identity | None:
-        """Who this header names, as far as that is known without waiting. None says nothing more."""
+        """The identity of this header, as far as it is known without waiting, else None."""
         scheme, _, rest = authorization.partition(b" ")
         kind = scheme.lower()
         if kind == b"bearer":

@@ -32,7 +32,7 @@ MAX_SUBSCRIPTIONS = 100
 
 
 class QueueFacts:
-    """Endpoints below `queues`. `said` has what is said about destinations at the moment."""
+    """Endpoints below `queues`. `said` returns the present settings of destinations."""
 
     def __init__(
         self,
@@ -191,7 +191,7 @@ class TopicFacts:
     def _facts(self, name: str) -> dict[str, Any]:
         facts = self._listing.row(name)
         if not (facts["consumers"] or facts["named"] or facts["declared"] or name in self.names()):
-            raise Refusal("not-found", f"nobody has published or subscribed to the topic {name!r}")
+            raise Refusal("not-found", f"the topic {name!r} has neither messages nor subscriptions")
         broker = self._engine_client.engine.broker
         return facts | {
             "dedup": _dedup(broker, f"/{TOPIC}/{name}"),
@@ -199,7 +199,7 @@ class TopicFacts:
         }
 
     def names(self) -> set[str]:
-        """Of all topics that somebody published to, or said something about."""
+        """Of all topics with messages or settings."""
         said = (at for at in self._said().rows if at.startswith("/topic/") and not is_pattern(at))
         declared = (address.removeprefix("/topic/") for address in said)
         published = self._engine_client.engine.broker.publisher.topic_published
@@ -210,7 +210,7 @@ class TopicFacts:
 
 
 class _Figures:
-    """What statistics know of a destination, by its address. It may be gone by now."""
+    """The statistics of a destination, by its address. It may be deleted by now."""
 
     def __init__(self, statistics: Statistics) -> None:
         self._statistics = statistics
@@ -271,7 +271,7 @@ def _rights(request: Request, address: str) -> list[str]:
 
 
 def _usage(queue: Queue) -> dict[str, int | None]:
-    """How much of each limit is used; None for what is not counted, for there is no limit."""
+    """The used part of each limit; None without a limit, when nothing is counted."""
     guard = queue.limit_usage
     return {
         "messages": queue.depth + queue.unsettled,
@@ -286,7 +286,7 @@ def _subscriptions(broker: Broker, subscriptions: Iterable[Subscription]) -> lis
 
 
 def _dedup(broker: Broker, address: str) -> dict[str, Any]:
-    """How many dedup-ids are remembered, and for how long: too many of them shorten the window."""
+    """The number of remembered dedup-ids, and their window, which too many of them shorten."""
     ids, window_ms = broker.publisher.duplicates.facts(
         address, broker.turn.now_ms, broker.turn.policies.of(address).dedup_window_ms
     )

@@ -181,14 +181,14 @@ class Direct:
         return target
 
     def _permit(self, caller: Caller, target: Target) -> None:
-        """Let somebody send there, for as long as it is believed. Raises Refused."""
+        """Check the permission to send, and remember it with the credentials. Raises Refused."""
         self._access.check(caller.client, SEND, target.destination)
         if len(caller.targets) >= self.MAX_TARGETS:
             caller.targets.clear()
         caller.targets.add(target)
 
     def _caller(self, connection: Connection, headers: list[Header]) -> Caller | None:
-        """Whose request it is, when its header Authorization says so and that is known without waiting."""
+        """The identity of a request by its header Authorization, if it is known without waiting."""
         authorization = None
         for name, value in headers:
             if name in _UNUSUAL:

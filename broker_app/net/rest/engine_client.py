@@ -125,7 +125,7 @@ class ReadRequest(PendingReply):
 
 
 class Awaiting(Protocol):
-    """Who waits for an answer of the engine."""
+    """A request that waits for an answer of the engine."""
 
     def accepted(self, message: Message | None) -> None: ...
 
@@ -135,7 +135,7 @@ class Awaiting(Protocol):
 
 
 class DeliverySink(Protocol):
-    """Whoever takes the deliveries of one subscription."""
+    """The receiver of the deliveries of one subscription."""
 
     def collect(self, tag: int, message: Message) -> None: ...
 
@@ -144,7 +144,7 @@ class EngineClient(InnerReceiver):
     """The receiver of the plane's peers. `boot` tells receipts of this process from those of former ones;
     `patience_ms` is how long a message waits for room in a full queue."""
 
-    #: settled deliveries that are remembered, to tell "settled twice" from "settled too late"
+    #: settled deliveries that are remembered, to distinguish "settled twice" from "settled too late"
     REMEMBERED = 10_000
 
     def __init__(self, engine: Engine, patience_ms: int = 0) -> None:
@@ -172,7 +172,7 @@ class EngineClient(InnerReceiver):
         return pending_reply
 
     def watch(self, waiting: Awaiting) -> None:
-        """Tell `waiting` when the engine fails, until it is forgotten."""
+        """Notify `waiting` when the engine fails, until it is forgotten."""
         self._open.add(waiting)
 
     def submit(self, command: Command, size: int = 0) -> None:
@@ -193,11 +193,11 @@ class EngineClient(InnerReceiver):
             self._open.discard(pending_reply)
 
     def forget(self, waiting: Awaiting) -> None:
-        """It was answered, or nobody waits for the answer any more."""
+        """It was answered, or its request has ended."""
         self._open.discard(waiting)
 
     async def inspect(self, look: Callable[[], _Value]) -> _Value:
-        """What `look` returns when it is called between two batches."""
+        """Return what `look` returns between two batches."""
         self.check_alive()
         inspect = ReadRequest(look)
         self._open.add(inspect)
@@ -239,7 +239,7 @@ class EngineClient(InnerReceiver):
         return f"r1.{self.boot}.{tag:x}"
 
     def lease_until_ms(self, tag: int) -> int:
-        """When the lease of an unsettled delivery ends; 0 without a lease."""
+        """The time when the lease of an unsettled delivery ends; 0 without a lease."""
         return self.engine.broker.unsettled.leases.until_ms(self.peer, tag)
 
     def tag_of(self, receipt: str, user: str) -> int:
@@ -268,7 +268,7 @@ class EngineClient(InnerReceiver):
         return self.peer.unsettled[tag][0].address
 
     def lost(self, tag: int) -> Refusal:
-        """Why a delivery cannot be settled any more."""
+        """The reason why a delivery cannot be settled any more."""
         if tag in self._settled:
             return Refusal("lease-lost", "the message was settled before", now_held_by="gone")
         return Refusal("lease-lost", "the lease ended before the message was settled; it is given out again")

@@ -21,7 +21,7 @@ _DEDUP_ID = b"mom-dedup-id"
 
 
 class _Kept(NamedTuple):
-    """What is known of a key: the digest of its request, until when, and the reply; None while it is made."""
+    """The entry of a key: digest of the request, expiry, and reply; None while it is processed."""
 
     digest: bytes
     until: float
@@ -42,7 +42,7 @@ class Repeats:
     KEPT_S = 86_400.0
     MOST = 100_000
     MOST_BYTES = 16 * 1024 * 1024
-    #: of memory, beside the body
+    #: bytes of memory, in addition to the body
     ENTRY_BYTES = 500
 
     def __init__(self, clock: Callable[[], float]) -> None:
@@ -152,7 +152,7 @@ class Once:
         return [*headers, (_DEDUP_ID, self.dedup_id().encode())]
 
     def dedup_id(self, number: int | None = None) -> str:
-        """What the destination knows a repeat of the message by, or of that with this number in a batch."""
+        """The dedup-id of a repeatable message, or of the one with this number in a batch."""
         user, key = self._name
         said = blake2b(b"%b\n%b\n%b" % (user.encode(), key, self.digest), digest_size=16).hexdigest()
         return f"idempotency-key:{said}" + ("" if number is None else f":{number}")

@@ -58,7 +58,7 @@ class JobDesk:
         wanted = await request.json(JobRequest)
         if not isinstance(wanted.plan, UnsetType):
             if not (isinstance(wanted.op, UnsetType) and isinstance(wanted.source, UnsetType)):
-                raise invalid("/plan", "a plan says itself what is to be done; send it alone")
+                raise invalid("/plan", "a plan contains the operation; send it alone")
             drawn = self._jobs.find_plan(wanted.plan)
             self._rights.permit_plan(request, drawn)
             return await self._run(request, drawn)

@@ -1,4 +1,4 @@
-"""What one REST client may ask for. All of it is shown at `/api/v1/limits`."""
+"""Limits of REST clients, which `/api/v1/limits` shows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lists of what there is: filtered, sorted and cut into pages, by what the query says."""
+"""Lists: filtered, sorted and cut into pages by the query."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from broker_app.net.rest.requests import several, truth, whole_number
 _Thing = TypeVar("_Thing")
 _NAME = "name"
 _PAGE = ("limit", "after", "sort", "fields")
-#: how long things are looked at in one go; then others have their turn
+#: seconds of one step over rows; then other tasks run
 _SLICE_S = 0.004
 #: characters of a pattern that names are compared with, and wildcards in it
 _MAX_PATTERN = 256
 _MAX_WILDCARDS = 8
-#: characters of another text that things are compared with
+#: characters of other texts in a comparison
 _MAX_TEXT = 1024
 #: the name of a member, and whether the largest comes first
 _Column = tuple[str, bool]
@@ -111,7 +111,7 @@ class Listing(Generic[_Thing]):
         return paging.page(rows)
 
     def row(self, thing: _Thing) -> dict[str, Any]:
-        """All facts of one thing."""
+        """All members of one row."""
         return {name: fact(thing) for name, fact in self._facts.items()}
 
     def _paging(self, query: dict[str, str]) -> _Paging[_Thing]:
@@ -127,7 +127,7 @@ class Listing(Generic[_Thing]):
     def _row(self, thing: _Thing, fields: Sequence[str]) -> dict[str, Any]:
         return {name: self._facts[name](thing) for name in fields}
 
-    # ------------------------------------------------------------------ what the query says
+    # ------------------------------------------------------------------ the query
 
     def _conditions(self, query: dict[str, str]) -> list[Callable[[_Thing], bool]]:
         found: list[Callable[[_Thing], bool]] = []
@@ -149,7 +149,7 @@ class Listing(Generic[_Thing]):
         return lambda thing: holds(thing) == wanted
 
     def _columns(self, text: str) -> list[_Column]:
-        """What is sorted by."""
+        """The sort key."""
         parts = text.split(",")
         names = several(
             "query/sort", (part.removeprefix("-") for part in parts), self._sortable, "member to sort by"
@@ -217,11 +217,11 @@ class _Paging(Generic[_Thing]):
         return taken
 
     def found(self) -> list[_Thing]:
-        """What the page shows."""
+        """The content of the page."""
         return [thing for _, thing in self._first[: self._limit]]
 
     def page(self, rows: list[dict[str, Any]]) -> Page:
-        """The page with a row for each thing found."""
+        """The page with its rows."""
         more = len(self._first) > self._limit
         return Page(rows, _cursor(self._first[self._limit - 1][0]) if more else None, self._total)
 
@@ -233,7 +233,7 @@ class _Paging(Generic[_Thing]):
 
 
 def _pattern(text: str) -> Callable[[str], bool]:
-    """Whether a name has all words of a text, or is as its pattern with `*` says; case does not matter."""
+    """True if a name has all words of a text, or matches its pattern with `*`; case is ignored."""
     if len(text) > _MAX_PATTERN or text.count(wildcards.ANY) > _MAX_WILDCARDS:
         detail = f"may have {_MAX_PATTERN} characters and {_MAX_WILDCARDS} {wildcards.ANY}"
         raise invalid("query/q", detail, text)

@@ -43,7 +43,7 @@ class Waiting:
         self.stopped = False
 
     def enter(self, client: Client, source: Destination | None = None, right: str = RECEIVE) -> Wait:
-        """Refusal when too many wait. Whoever enters leaves."""
+        """Raises Refusal when too many wait. Each `enter` needs a `leave`."""
         if len(self._waits) >= self._limits.max_waiting:
             raise busy(f"{self._limits.max_waiting} requests wait for messages already")
         wait = Wait(client, source, right)
@@ -56,14 +56,14 @@ class Waiting:
         self._waits.discard(wait)
 
     def stop(self) -> None:
-        """Nobody waits any longer, and who enters does not begin to."""
+        """End all waits, and those that begin later."""
         self.stopped = True
         for wait in self._waits:
             wait.end()
 
     @property
     def identities(self) -> Iterator[Identity]:
-        """Who waits."""
+        """The identities of waiting requests."""
         return (wait.client.identity for wait in self._waits)
 
     def look_again(self, access: Access) -> None:

@@ -1,4 +1,4 @@
-"""Statistics in the shape in which WebSphere sMash told them, for whoever still reads that.
+"""Statistics in the format of WebSphere sMash, for programs that read it.
 
 `GET /opsmanager/application/_self?q=stats`. The numbers are those of `/api/v1/stats`; sizes in bytes, times
 in milliseconds since 1970, `uptime` in milliseconds. What a limit of 0 says is that there is none.
@@ -28,7 +28,7 @@ from broker_app.telemetry.bridges import Facts, Forwarding
 PREFIX: Final = "/opsmanager/"
 #: clients and queues of one reply
 MAX_ITEMS: Final = 10_000
-#: a queue is there until an administrator removes it, so no time is left to it that could be told
+#: a queue exists until it is deleted, so it has no time left
 PERMANENT, NEVER = "permanent", -1
 
 
@@ -57,7 +57,7 @@ class MonitoredStats:
         """GET opsmanager/application/_self?q=stats"""
         query = request.query(("q",))
         if query.get("q") != "stats":
-            raise invalid("query/q", "must be stats, which is all that is told here", query.get("q"))
+            raise invalid("query/q", "must be stats, the only value here", query.get("q"))
         addresses = [address for address in self._broker.destinations.queues if address.startswith("/queue/")]
         seen = await request.access.visible(request.client, addresses)
         queues = [

@@ -64,7 +64,7 @@ from broker_app.telemetry.bridges import Facts, Forwarding
 from broker_app.telemetry.event_log import EventLog
 
 _log = logging.getLogger(__name__)
-#: what is said about patterns, beside what there is
+#: settings of patterns
 _SETTINGS = Place((b"destinations", b"settings"))
 _NO_STORE: Header = (b"cache-control", b"no-store")
 
@@ -127,7 +127,7 @@ class RestPlane:
         self._add_endpoints(journal_read, jobs, statistics, connections, forwarding, control_document)
 
     def owns(self, scope: Scope) -> bool:
-        """Whether an HTTP request is answered here."""
+        """True if an HTTP request is answered here."""
         return self._router_of(raw_path_of(scope)).owns(scope["method"], raw_path_of(scope))
 
     def _router_of(self, raw_path: bytes) -> Router:
@@ -151,11 +151,11 @@ class RestPlane:
         self._waiting.look_again(self._access)
 
     def waiting(self) -> Iterator[Identity]:
-        """Who waits for something to come."""
+        """The identities of requests that wait for messages."""
         return self._waiting.identities
 
     def engine_ended(self, error: BaseException) -> None:
-        """Answer everybody who waits for the engine, which will carry out nothing any more."""
+        """Answer all requests that wait for the engine, which has ended."""
         self._engine_client.engine_ended(error)
         self.stop()
 
@@ -315,11 +315,11 @@ class RestPlane:
         return self._logins.policy
 
     async def bridges(self) -> Facts:
-        """How all bridges stand, for administrators."""
+        """The status of all bridges, for administrators."""
         return self._bridges.whole()
 
     async def bridge(self, name: str) -> Facts | None:
-        """How one stands and what happened to it, for administrators."""
+        """The status of a bridge and its events, for administrators."""
         return self._bridges.one(name)
 
     async def retry_bridge(self, name: str, queue: str | None) -> bool:
@@ -334,7 +334,7 @@ class RestPlane:
         return self._logins.policy.destinations
 
     async def remove_queue(self, address: str, *, force: bool) -> None:
-        """End a queue, as `commands.RemoveQueue` says. Raises Refusal."""
+        """Delete a queue (see `commands.DeleteQueue`). Raises Refusal."""
         pending_reply = self._engine_client.pending_reply()
         self._engine_client.submit(DeleteQueue(self._engine_client.peer, address, force, pending_reply))
         await self._engine_client.answer(pending_reply)

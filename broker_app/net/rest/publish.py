@@ -18,13 +18,13 @@ from broker_app.net.rest.replies import JSON, Reply
 from broker_app.net.rest.requests import Request, truth
 from broker_app.rules.event import SEND
 
-# What a waiting command costs in memory beside the body.
+# The memory of a waiting command in addition to the body.
 COMMAND_BYTES = 500
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Target:
-    """Where to; `location` is the address of a message there, with a place for its id, or empty."""
+    """The target; `location` is the address of a message there, with a placeholder for its id, or empty."""
 
     destination: Destination
     location: bytes
@@ -59,19 +59,19 @@ class Publisher:
         destination = target.destination
         copies = self._engine_client.engine.broker.destinations.topics.match(destination.name).copies
         if truth(query, "mandatory") and not copies:
-            raise Refusal("no-route", f"nobody is subscribed to {destination.address}")
+            raise Refusal("no-route", f"{destination.address} has no subscription")
         if request.media_type == cloudevents.BATCH:
             return await self.publish_batch(request, destination)
         return self.created(await self._publish(request, target), target, copies)
 
     def permitted(self, request: Request, address: str) -> Target:
-        """Where a request wants to send to, and may. Raises Refused."""
+        """The destination of a request, if sending is permitted. Raises Refused."""
         target = self.target(address)
         request.access.check(request.client, SEND, target.destination)
         return target
 
     def target(self, address: str) -> Target:
-        """Where a request wants to send to. Raises Refused for a bad name."""
+        """The destination of a request. Raises Refused for an invalid name."""
         target = self._targets.get(address)
         if target is None:
             destination = parse(address)

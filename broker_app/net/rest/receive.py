@@ -84,10 +84,10 @@ class Receiver:
         return self._reply(leases, time.monotonic() - began, destination.address)
 
     def _check(self, wanted: ReceiveRequest, query: dict[str, str]) -> int:
-        """How many messages are wanted at most. Raises Refusal for what is out of bounds."""
+        """The requested number of messages. Raises Refusal if it is out of bounds."""
         limits = self._limits
         if wanted.selector:
-            compiler.compile(wanted.selector)  # so that what is wrong with it is said before anything begins
+            compiler.compile(wanted.selector)  # so that its errors are reported before anything begins
         if wanted.ack not in (AUTO, LEASE):
             raise invalid("/ack", f"must be {AUTO} or {LEASE}", wanted.ack)
         within("/wait_s", wanted.wait_s, 0, limits.max_wait_s)

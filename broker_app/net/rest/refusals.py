@@ -11,7 +11,7 @@ from broker_app.net.problems import PROBLEMS, problem_body
 
 #: codes of the core that have another name among the problems of HTTP
 _OF_CORE = {"unknown-delivery": "lease-lost"}
-#: what passes by itself says when to come again
+#: temporary refusals have the seconds until a retry
 _RETRY = {
     name: ((b"retry-after", seconds),)
     for name, seconds in (("busy", b"1"), ("queue-full", b"5"), ("store-full", b"30"))
@@ -41,7 +41,7 @@ class Refusal(Exception):
 
 
 def invalid(pointer: str, detail: str, got: object = None) -> Refusal:
-    """A field (JSON pointer), query parameter or header that is wrong; `detail` says what would be right."""
+    """An invalid field (JSON pointer), query parameter or header; `detail` describes valid values."""
     error: dict[str, Any] = {"pointer": pointer, "detail": detail}
     if got is not None:
         error["got"] = got if isinstance(got, int | float) else str(got)[:100]
@@ -70,7 +70,7 @@ def busy(detail: str) -> Refusal:
 
 
 def of_core(refused: Refused) -> Refusal:
-    """What the core said no with, as HTTP says it."""
+    """A refusal of the core, for HTTP."""
     name = _OF_CORE.get(refused.code, refused.code)
     if name not in PROBLEMS:
         name = "conflict"

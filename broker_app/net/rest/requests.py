@@ -133,7 +133,7 @@ class Request:
     # ------------------------------------------------------------------ the audit log
 
     def tell(self, act: str, kind: str, key: str, **facts: Any) -> None:
-        """Something was done to a thing, for the audit log."""
+        """Add an operation to the audit log."""
         self._acts.note(self._doer(), act, kind, key, **facts)
 
     def tell_reading(self, kind: str, key: str, messages: int = 1) -> None:
@@ -306,7 +306,7 @@ def _late() -> Refusal:
 
 
 def decode(body: bytes, kind: type[_Struct], pointer: str = "") -> _Struct:
-    """JSON of the shape `kind`. Refusal says where it is not."""
+    """JSON of the shape `kind`. Raises Refusal with the position of an error."""
     try:
         # msgspec leaves the inside of raw fields alone; all of it must be UTF-8 nonetheless.
         body.decode()
@@ -320,7 +320,7 @@ def decode(body: bytes, kind: type[_Struct], pointer: str = "") -> _Struct:
 
 
 def elements(body: bytes, most: int) -> list[msgspec.Raw]:
-    """What a JSON array has, up to `most`, as it was written. Raises Refusal."""
+    """The items of a JSON array, up to `most`, as they were written. Raises Refusal."""
     try:
         body.decode()
         found = msgspec.json.decode(body, type=list[msgspec.Raw])

@@ -1,4 +1,4 @@
-"""What rights jobs need: to where they take messages from, and to where they put them."""
+"""The permissions of jobs: at the source and at the target of messages."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from broker_app.net.rest.refusals import Refusal
 from broker_app.net.rest.requests import Request
 from broker_app.rules.event import BROWSE, MANAGE, READ, SEND
 
-#: what is needed at the source; whoever takes messages away manages it, whoever copies them reads them
+#: the right that each operation needs at the source
 _AT_SOURCE: Mapping[str, str] = MappingProxyType(
     {
         plan.MOVE: MANAGE,
@@ -31,7 +31,7 @@ _AT_SOURCE: Mapping[str, str] = MappingProxyType(
 
 
 class JobRights:
-    """Asks for the rights of whoever makes a request. What durable subscriptions keep is their topic's."""
+    """Checks the permissions of a request. Messages of durable subscriptions belong to their topic."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
@@ -45,7 +45,7 @@ class JobRights:
         request.access.check(request.client, right, destination)
 
     def permit_source(self, request: Request, op: str, source: str, *, by_body: bool) -> None:
-        """Raises Refused without what a plan needs; `by_body` says that bodies are searched."""
+        """Raises Refused without the permissions of a plan; `by_body`: bodies are searched."""
         if op in _AT_SOURCE:  # what is none is refused by the plan
             self.permit(request, _AT_SOURCE[op], source)
         if by_body:
@@ -61,13 +61,13 @@ class JobRights:
         """Raises Refused when the client may not bring back what a job moved."""
         self.permit_look(request, job)
         if not job.can_undo:
-            return  # which the office says
+            return  # the job manager refuses it
         if job.target == ORIGIN:
             # Where its messages went is known by their dead letters alone, which are gone.
             self._permit_own(request, job)
         else:
             self.permit_source(request, plan.UNDO, job.target, by_body=False)
-        # Nobody sends to dead letters of durable subscriptions; what was there is brought back all the same.
+        # Clients cannot send to dead letters of durable subscriptions; an undo moves them back nevertheless.
         self.permit(request, MANAGE if _is_of_subscription(job.source) else SEND, job.source)
 
     def permit_cancel(self, request: Request, job: Job) -> None:
@@ -83,7 +83,7 @@ class JobRights:
             self._permit_kept(request, BROWSE, job)
 
     def shows(self, request: Request, job: Job) -> bool:
-        """Whether a list may hold the job."""
+        """True if a list may contain the job."""
         if self._is_own(request, job) or request.access.has_full_access(request.client.identity):
             return True
         destination = kept_under(job)
@@ -132,7 +132,7 @@ def kept_under(job: Job) -> Destination | None:
 
 
 def _is_of_subscription(address: str) -> bool:
-    """Whether it is a queue of dead letters of a durable subscription."""
+    """True if it is a queue of dead letters of a durable subscription."""
     return not address.startswith(DURABLE_PREFIX) and topic_of_dead_letters(parse(address)) is not None
 
 

@@ -64,7 +64,7 @@ class Router:
             self.add(method, place, left)
 
     def owns(self, method: str, raw_path: bytes) -> bool:
-        """Whether a request is the data plane's to answer, be it with a refusal."""
+        """True if the data plane answers a request, be it with a refusal."""
         before, _, path = raw_path.partition(self._prefix)
         if before or path.partition(b"/")[0] not in self._words:
             return False
@@ -85,7 +85,7 @@ class Router:
         return match
 
     def methods(self, raw_path: bytes) -> list[str]:
-        """What can be done at an address, for OPTIONS."""
+        """The methods of an address, for OPTIONS."""
         place, _ = self._place(raw_path)
         return _allowed(self._places[place])
 

@@ -105,7 +105,7 @@ class Settler:
         results = [await self._result(one) for one in started]
         return json_reply({"ack": acked, "nack": results[: len(nacks)], "extend": results[len(nacks) :]})
 
-    # ------------------------------------------------------------------ deeds
+    # ------------------------------------------------------------------ operations
 
     def _ack(self, tags: Sequence[int], pending_reply: PendingReply) -> c.Command:
         return c.Settle(self._engine_client.peer, tags, receipt=pending_reply)
@@ -160,7 +160,7 @@ class Settler:
         try:
             await engine_client.answer(started.pending_reply)
         except Refusal as refusal:
-            # Between the check and the deed a lease may have ended.
+            # Between the check and the operation a lease may have ended.
             raise engine_client.lost(started.tags[0]) if refusal.name == "lease-lost" else refusal from None
         if started.ends:
             engine_client.remember_settled(started.tags)

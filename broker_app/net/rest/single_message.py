@@ -104,7 +104,7 @@ class OneMessage:
         if row.state != UNSETTLED:
             pending_reply = self._engine_client.pending_reply()
             position = row.message.position
-            # The record says when a delayed message is due, and so where it is.
+            # The record has the time when a delayed message is due, and so where it is.
             record = message_reader.record_of(self._read, position) if row.state == DELAYED else None
             chosen = (c.Chosen(position, record),)
             self._engine_client.submit(
@@ -211,7 +211,7 @@ def _part(asked: bytes | None, size: int) -> range | None:
 
 
 def _is(message: Message, position: int) -> bool:
-    """Whether a message may have an id with this position; one with an id of its own may have any."""
+    """True if a message may have an id with this position; one with an id of its own may have any."""
     return message.position == position or message.explicit_id is not None
 
 

@@ -105,7 +105,7 @@ class Figures:
         return {**latest, "destinations": rows}
 
     def _may_see(self, request: Request, address: str) -> bool:
-        """Whether a list may hold a destination. Temporary ones are their owners' affair."""
+        """True if a list may contain a destination. Temporary ones are private."""
         destination = destination_of(self._broker, address)
         if destination is None or destination.kind not in (QUEUE, TOPIC):
             return False
@@ -128,7 +128,7 @@ class Figures:
 
 
 def _asked(query: dict[str, str]) -> tuple[int, int]:
-    """How far back, and in which steps, of which there are `MAX_STEPS` at most."""
+    """The length of the history, and its step; at most `MAX_STEPS` steps."""
     window_s = whole_number(query, "window_s", 600, 1, History.LONGEST_S)
     least = -(-window_s // MAX_STEPS)
     return window_s, max(least, whole_number(query, "step_s", least, 1, 3_600))

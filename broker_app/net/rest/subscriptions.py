@@ -19,7 +19,7 @@ from broker_app.net.rest.replies import NO_CONTENT, Reply, json_reply
 from broker_app.net.rest.requests import Request, whole_number
 from broker_app.rules.event import BROWSE, RECEIVE
 
-#: nobody is there, somebody takes what comes, or whoever is there has taken all that its credit allows
+#: without a consumer, with one, or with one whose credit is used up
 OFFLINE, ACTIVE, STALLED = "offline", "active", "stalled"
 
 
@@ -83,7 +83,7 @@ class Subscriptions:
         after = query.get("after", "")
         filters = {one.terms.filter for one in self._broker.destinations.named.values()}
         seen = await request.access.visible(request.client, filters)
-        # A token that lends a part of its owner's rights sees by these alone.
+        # A restricted token sees by its own grants only.
         owner = (
             request.user if request.access.has_all_rights_of(request.client.identity, request.user) else None
         )

@@ -1,7 +1,7 @@
-"""The tail of a destination: what comes to it, as server-sent events, while somebody watches.
+"""The tail of a destination: its new messages, as server-sent events.
 
 Watching takes nothing from anybody. A client gives a credit of messages a second; of what comes beyond, it is
-told the number, so that neither side drowns.
+reported as a number, so that neither side is overloaded.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from broker_app.net.rest.requests import Request, whole_number
 from broker_app.net.rest.streams import MEDIA_TYPE, stream
 from broker_app.rules.event import READ
 
-#: what came in is told so often
+#: seconds between two reports of the number
 _BEAT_S = 0.25
 MAX_CREDIT = 500
 _PREVIEW_BYTES = 8 * 1024

@@ -99,7 +99,7 @@ class Tree:
         return {"name": branch.key, **about}
 
     def _look(self, address: str) -> tuple[int, str]:
-        """How much waits in a destination, and its state. It may be gone by now."""
+        """The waiting messages of a destination, and its state. It may be deleted by now."""
         statistics = self._statistics
         try:
             return statistics.depth(address), statistics.condition(address).state
@@ -125,7 +125,7 @@ def children(level: list[str], prefix: str, at: int = 0) -> Iterator[Branch]:
 
 
 def _shared(first: str, last: str) -> str:
-    """What two names begin with, up to a dot."""
+    """The common prefix of two names, up to a dot."""
     length = next(
         (at for at, (one, other) in enumerate(zip(first, last, strict=False)) if one != other), None
     )

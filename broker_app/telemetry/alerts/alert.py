@@ -1,4 +1,4 @@
-"""One alert: what is or was wrong with one thing, since when, and what somebody says to it."""
+"""One alert: a condition of one subject, its times, and how an operator handled it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Alert:
     severity: str
     subject: str
     threshold: float
-    #: since when it is so, and since when it is told
+    #: the time since when the condition holds, and when the alert fired
     since: float
     fired_at: float
     value: float
@@ -37,7 +37,7 @@ class Alert:
 
     @property
     def key(self) -> tuple[str, str]:
-        """What there is one alert of at a time."""
+        """The rule and the subject, which have one alert at a time."""
         return self.rule, self.subject
 
     def kept(self) -> dict[str, Any]:

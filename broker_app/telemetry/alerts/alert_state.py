@@ -1,4 +1,4 @@
-"""The watch: which alerts fire, what is said to them, and when they end. Pure; time is what it is told."""
+"""The state of alerts: firing, acknowledged, silenced, ended. Pure; the time is an argument."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from broker_app.telemetry.alerts.alert import ACKNOWLEDGED, ENDED, FIRING, OPEN,
 from broker_app.telemetry.alerts.conditions import Finding
 from broker_app.telemetry.alerts.rule import AlertRule
 
-#: alerts that are open at a time, of one rule and in all; of what is beyond, only the number is told
+#: open alerts, of one rule and in all; of further ones only the number is reported
 MAX_OF_RULE: Final = 100
 MAX_OPEN: Final = 500
-#: ended ones that are remembered, and things that are silenced without one
+#: ended alerts that are kept, and silences without an alert
 MAX_ENDED: Final = 200
 MAX_SILENCES: Final = 1_000
 #: seconds for which a condition must be gone until its alert ends, so that it does not come and go
@@ -25,7 +25,7 @@ Key = tuple[str, str]
 
 
 class AlertEvent(NamedTuple):
-    """What became of an alert: `fired`, `acknowledged`, `silenced`, `ended`."""
+    """An event of an alert: `fired`, `acknowledged`, `silenced`, `ended`."""
 
     event: str
     alert: Alert
@@ -56,7 +56,7 @@ class AlertState:
 
     @property
     def firing(self) -> int:
-        """How many fire, and nobody has said anything to."""
+        """The number of alerts that fire, and are neither acknowledged nor silenced."""
         return sum(alert.state == FIRING for alert in self._open.values())
 
     def all(self) -> list[Alert]:
@@ -140,17 +140,17 @@ class AlertState:
     def _forget_silences(self, now: float) -> None:
         self._silences = {key: one for key, one in self._silences.items() if one.until > now}
 
-    # ------------------------------------------------------------------ what somebody says
+    # ------------------------------------------------------------------ operators
 
     def acknowledge(self, alert: Alert, by: str, reason: str) -> AlertEvent:
-        """Somebody sees to it; it is told no more until it ends."""
+        """An operator works on it; there are no notifications until it ends."""
         self._silences.pop(alert.key, None)
         alert.state, alert.by, alert.reason, alert.until = ACKNOWLEDGED, by, reason, None
         self.changed = True
         return AlertEvent("acknowledged", alert)
 
     def silence(self, alert: Alert, until: float, by: str, reason: str) -> AlertEvent:
-        """It and what comes after it of the same kind are not told before `until`."""
+        """Send no notifications of it, and of later ones of the same kind, before `until`."""
         if alert.key not in self._silences and len(self._silences) >= MAX_SILENCES:
             del self._silences[min(self._silences, key=lambda key: self._silences[key].until)]
         self._silences[alert.key] = _Silence(until, by, reason)
@@ -159,7 +159,7 @@ class AlertState:
         return AlertEvent("silenced", alert)
 
     def wake(self, alert: Alert) -> AlertEvent:
-        """What somebody said to it is taken back: it fires again."""
+        """Undo acknowledging or silencing: it fires again."""
         self._silences.pop(alert.key, None)
         alert.state, alert.by, alert.reason, alert.until = FIRING, "", "", None
         self.changed = True
@@ -176,7 +176,7 @@ class AlertState:
         }
 
     def restore(self, kept: dict[str, list[object]], now: float) -> None:
-        """What `kept` gave. Those that were open are taken to be so until they are looked for."""
+        """Restore what `kept` returned. Open alerts stay open until they are evaluated."""
         for row in kept.get("alerts", [])[: MAX_OPEN + MAX_ENDED]:
             assert isinstance(row, dict)
             alert = Alert.again(row)
@@ -193,5 +193,5 @@ class AlertState:
 
 
 def _badness(alert: Alert) -> tuple[bool, bool, float]:
-    """What somebody sees to comes behind what nobody does; else the worst first, and the oldest of them."""
+    """The sort key: firing before acknowledged ones, then the worst, then the oldest."""
     return alert.state != FIRING, alert.severity != "critical", alert.fired_at

@@ -97,7 +97,7 @@ class ConditionChecks:
 
     def _no_consumer(self, rule: AlertRule) -> Iterator[Finding]:
         for queue, depth, is_dead, _ in self._waiting():
-            # What is for another broker has its bridge; a durable subscription is there to wait for somebody.
+            # Store-and-forward queues have bridges; durable subscriptions may wait for their consumer.
             if is_dead or queue.consumers or queue.named or not queue.durable or is_forwarded(queue.address):
                 continue
             if depth >= max(1, rule.threshold):
@@ -138,7 +138,7 @@ class ConditionChecks:
 
 
 class _Growth:
-    """How many dead letters came, by queue: points of their totals, half a minute from each other."""
+    """The growth of dead letters by queue: samples of their totals, half a minute apart."""
 
     def __init__(self) -> None:
         self._points: dict[str, deque[tuple[float, int]]] = {}
@@ -155,7 +155,7 @@ class _Growth:
         self._begun = True
         for address, points in self._points.items():
             total = totals.get(address, self._latest.get(address, 0))
-            if total < points[-1][1]:  # the queue was made anew
+            if total < points[-1][1]:  # the queue was created again
                 points.clear()
                 points.append((now, 0))
             elif now - points[-1][0] >= GROWTH_STEP_S:

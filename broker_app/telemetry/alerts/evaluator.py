@@ -1,4 +1,4 @@
-"""Duty: the alerts of a running node. It looks every few seconds, tells, and keeps what is to stay."""
+"""The alert evaluator: evaluates rules every few seconds, reports events, and stores the state."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ class AlertEvaluator:
         except FileNotFoundError:
             return
         except (OSError, ValueError, TypeError, AttributeError, AssertionError) as error:
-            # Alerts are found anew; only what somebody said to them is not known.
-            log.warning("%s cannot be used, so alerts begin anew: %s", self._file, error)
+            # Alerts are found again; acknowledgements and silences are lost.
+            log.warning("%s cannot be used, so acknowledgements and silences are lost: %s", self._file, error)
             self.watch = AlertState()
 
     def look(self) -> None:
@@ -83,7 +83,7 @@ class AlertEvaluator:
         try:
             await asyncio.to_thread(self._write, content)
         except OSError as error:
-            log.warning("what is said to alerts cannot be kept in %s: %s", self._file, error)
+            log.warning("the state of alerts cannot be written to %s: %s", self._file, error)
 
     def _write(self, content: bytes) -> None:
         fresh = self._file.with_suffix(".new")
@@ -101,15 +101,15 @@ class AlertEvaluator:
         return self.watch.find(id)
 
     def acknowledge(self, alert: Alert, by: str, reason: str) -> None:
-        """Somebody sees to it."""
+        """An operator works on it."""
         self._tell([self.watch.acknowledge(alert, by, reason)])
 
     def silence(self, alert: Alert, for_s: float, by: str, reason: str) -> None:
-        """It is not to be told for so many seconds."""
+        """Send no notifications for so many seconds."""
         self._tell([self.watch.silence(alert, self._clock() + for_s, by, reason)])
 
     def wake(self, alert: Alert) -> None:
-        """What was said to it is taken back."""
+        """Undo acknowledging or silencing."""
         self._tell([self.watch.wake(alert)])
 
     def _tell(self, events: Sequence[AlertEvent]) -> None:

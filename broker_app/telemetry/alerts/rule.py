@@ -1,4 +1,4 @@
-"""What is looked for: conditions, and rules that say from where on and for how long."""
+"""Alert conditions, and rules with their thresholds and durations."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ CONDITIONS: Final[Mapping[str, Condition]] = MappingProxyType(
             1, 0, WARNING,
         ),
         NO_CONSUMER: Condition(
-            "so many messages wait in a queue that nobody consumes", "destination", "messages",
+            "so many messages wait in a queue without consumers", "destination", "messages",
             1, 300, WARNING,
         ),
         BRIDGE_STALLED: Condition(
@@ -79,16 +79,16 @@ class AlertRule:
 
     @classmethod
     def of(cls, name: str, said: Mapping[str, Any]) -> AlertRule:
-        """As the configuration says it."""
+        """The rule of a spec of the configuration."""
         known = {field: said[field] for field in cls.__slots__ if field in said}
         return cls(**{**known, "name": name, "notify": tuple(said.get("notify", ()))})
 
     def is_about(self, subject: str) -> bool:
-        """Whether the pattern fits."""
+        """True if the pattern matches."""
         return not self.pattern or _matcher(self.pattern)(subject)
 
 
-#: by name, those that hold where nothing else is said under their names
+#: the built-in rules by name, unless they are replaced
 DEFAULT_RULES: Final[Mapping[str, AlertRule]] = MappingProxyType(
     {
         name: AlertRule(name, name, condition.threshold, condition.for_s, condition.severity)
@@ -98,7 +98,7 @@ DEFAULT_RULES: Final[Mapping[str, AlertRule]] = MappingProxyType(
 
 
 def rules_with(own: Mapping[str, AlertRule]) -> tuple[AlertRule, ...]:
-    """Those that hold when `own` are said: beside them, what holds from the start under other names."""
+    """The rules in effect: `own`, and the built-in ones that they do not replace."""
     return tuple({**DEFAULT_RULES, **own}.values())
 
 

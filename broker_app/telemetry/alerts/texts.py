@@ -1,4 +1,4 @@
-"""How alerts are told: as facts of the API, in a sentence, and with the page that shows what is wrong."""
+"""Texts of alerts: facts for the API, a sentence, and the page that shows the problem."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from broker_app.telemetry.statistics import rfc3339
 
 
 def shown(alert: Alert) -> dict[str, Any]:
-    """As the API, topics and notifications tell it."""
+    """The alert for the API, topics and notifications."""
     return {
         "id": alert.id,
         "rule": alert.rule,
@@ -36,7 +36,7 @@ def shown(alert: Alert) -> dict[str, Any]:
 
 
 def sentence(alert: Alert) -> str:
-    """What is wrong, in English."""
+    """The problem, in English."""
     name, value = alert.subject.removeprefix("/queue/"), alert.value
     match alert.condition:
         case rules.OLDEST:
@@ -44,7 +44,7 @@ def sentence(alert: Alert) -> str:
         case rules.DEAD_LETTERS:
             return f"{name} grew by {value:,.0f} in 10 min"
         case rules.NO_CONSUMER:
-            return f"{name}: {_messages(value)}, and nobody consumes"
+            return f"{name}: {_messages(value)}, and no consumer"
         case rules.BRIDGE_STALLED:
             code = f" ({alert.facts['error']})" if alert.facts.get("error") else ""
             return f"bridge {name} is {alert.facts.get('state', 'stalled')}{code}: {_messages(value)}"

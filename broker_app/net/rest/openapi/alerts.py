@@ -1,4 +1,4 @@
-"""Alerts: what fires, and what somebody says to it."""
+"""Alerts, acknowledged and silenced."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ SCHEMAS: Json = {
         {
             "for_s": {
                 **number(0, MOST_SILENT_S),
-                "description": "0 takes back what was said to the alert",
+                "description": "0 ends a silence or an acknowledgement",
             },
             "reason": _REASON,
         },
@@ -73,14 +73,14 @@ PATHS: Json = {
     },
     "/alerts/{id}/acknowledge": {
         "post": operation(
-            "acknowledge_alert", "Say that somebody sees to it; it is told no more until it ends",
+            "acknowledge_alert", "Acknowledge an alert; there are no further notifications until it ends",
             {"200": json_reply("the alert", ref("Alert"))}, 404, 408, 409, 413, 415,
             parameters=[_ID], body=json_body("AlertAcknowledgement", required=False),
         ),
     },
     "/alerts/{id}/silence": {
         "post": operation(
-            "silence_alert", "Have it, and what comes after it of its rule and subject, not told for a while",
+            "silence_alert", "Silence an alert, and later ones of its rule and subject, for a while",
             {"200": json_reply("the alert", ref("Alert"))}, 404, 408, 409, 413, 415,
             parameters=[_ID], body=json_body("AlertSilence"),
         ),

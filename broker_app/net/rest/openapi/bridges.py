@@ -205,7 +205,7 @@ PATHS: Json = {
                 parameter("limit", whole(1, 500, 100), "most events of a page"),
                 AFTER,
                 parameter("kind", {"enum": list(KINDS)}, "of this kind alone"),
-                parameter("name", TEXT, "of this thing alone"),
+                parameter("name", TEXT, "of this resource only"),
             ],
         ),
     },

@@ -71,7 +71,7 @@ _CAME_BY: Json = {
 }
 _RATE: Json = {"type": "number", "minimum": 0}
 _CONNECTION: Json = {
-    "id": {**TEXT, "description": "what CONNECTED told the client as session"},
+    "id": {**TEXT, "description": "the header `session` of CONNECTED"},
     "number": {**COUNT, "description": "its number on this node, starting at 1"},
     "user": TEXT,
     "client": {**TEXT, "description": "client-id of CONNECT; empty where it has none"},
@@ -86,7 +86,7 @@ _CONNECTION: Json = {
     "bytes_out": COUNT,
     "frames_in": COUNT,
     "frames_out": COUNT,
-    "in_rate": {**_RATE, "description": "frames a second from it, since somebody looked at it last"},
+    "in_rate": {**_RATE, "description": "frames a second from it, since it was last read"},
     "out_rate": {**_RATE, "description": "frames a second to it"},
     "subscriptions": COUNT,
     "transactions": COUNT,
@@ -99,7 +99,7 @@ _CONNECTION: Json = {
     "draining": {**TRUTH, "description": "it gets nothing new, and ends when it holds nothing any more"},
     "slow": {**TRUTH, "description": "one of its subscriptions is"},
 }
-#: what a page of connections, of those that are there or have ended, has beside its items
+#: members of a page of connections in addition to its items
 _BESIDE: Json = {
     "all": {**COUNT, "description": "connections without the filters"},
     "complete": {**TRUTH, "description": "false: who asks sees his own connections alone"},
@@ -187,8 +187,8 @@ PATHS: Json = {
             parameters=[_CONNECTION_ID],
         ),
         "delete": operation(
-            "close_connection", "End a connection; its client is told why",
-            {"204": empty_reply("told, and ended")}, 404, 408, 413, 415,
+            "close_connection", "Close a connection; its client gets the reason",
+            {"204": empty_reply("closed")}, 404, 408, 413, 415,
             parameters=[_CONNECTION_ID], body=json_body("CloseRequest", required=False),
         ),
     },

@@ -48,7 +48,7 @@ _NODE_FIGURES = object_of(
         },
         "waiting_bytes": {**COUNT, "description": "messages that wait for room in full queues"},
         "journal_bytes": COUNT,
-        "job_bytes": {**COUNT, "description": "files of finished jobs, beside the journal"},
+        "job_bytes": {**COUNT, "description": "files of finished jobs, in addition to the journal"},
         "destinations": COUNT,
         "internal_errors": {
             **COUNT,
@@ -164,7 +164,7 @@ PATHS: Json = {
     "/stats": {
         "get": operation(
             "get_statistics", "What the node does now",
-            {"200": json_reply("what /topic/$mom.stats tells as well, but for bridges", ref("Statistics"))},
+            {"200": json_reply("the content of /topic/$mom.stats, without bridges", ref("Statistics"))},
         ),
     },
     "/stats/stream": {

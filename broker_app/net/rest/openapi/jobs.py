@@ -147,7 +147,7 @@ PATHS: Json = {
     },
     "/jobs/{id}/undo": {
         "post": operation(
-            "undo_job", "Move back what a move or retry has moved and nobody has taken since",
+            "undo_job", "Move the messages of a move or retry back that are still waiting",
             {"202": json_reply("the job that does it", ref("Job"), _JOB_LOCATION)},
             404, 409, 503, parameters=[_JOB_ID],
         ),

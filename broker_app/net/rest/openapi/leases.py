@@ -79,7 +79,7 @@ SCHEMAS: Json = {
     ),
 }
 
-_CREDIT = parameter("credit", whole(1, 500, 100), "messages a second; of others, their number is told")
+_CREDIT = parameter("credit", whole(1, 500, 100), "messages a second; of others only the number is sent")
 
 PATHS: Json = {
     "/queues/{name}/receive": {
@@ -115,7 +115,7 @@ PATHS: Json = {
     },
     "/queues/{name}/tail": {
         "get": operation(
-            "tail_queue", "What comes to a queue, as server-sent events; taken from nobody",
+            "tail_queue", "Follow the messages of a queue as server-sent events; they stay in the queue",
             {"200": {"description": "a stream", "content": {"text/event-stream": {"schema": TEXT}}}}, 503,
             parameters=[QUEUE, _CREDIT],
         ),

@@ -234,7 +234,7 @@ PATHS: Json = {
             408, 409, 413, 415, 422, 503,
             parameters=[
                 TOPIC,
-                parameter("mandatory", TRUTH, "refuse it (409) when nobody is subscribed"),
+                parameter("mandatory", TRUTH, "refuse it (409) if there is no subscription"),
                 *_PUBLISH_HEADERS,
             ],
             body=_MESSAGE_BODY,

@@ -1,4 +1,4 @@
-"""What the node tells of itself."""
+"""Information about the node."""
 
 from __future__ import annotations
 

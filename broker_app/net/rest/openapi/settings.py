@@ -22,7 +22,7 @@ def setting_schema(setting: Setting) -> Json:
 
 
 def said_schema(*, change: bool = False) -> Json:
-    """What can be said about a destination; in a change, null takes back what was said."""
+    """The settings of a destination; in a change, null removes one."""
     members = {
         name: {
             **(or_null(setting_schema(setting)) if change else setting_schema(setting)),
@@ -34,7 +34,7 @@ def said_schema(*, change: bool = False) -> Json:
 
 
 def row_schema() -> Json:
-    """What was said about one address or pattern."""
+    """The settings of one address or pattern."""
     return object_of(
         {
             "address": {"type": "string", "description": "an address such as /queue/orders, or a pattern"},

@@ -1,4 +1,4 @@
-"""What values look like: pieces of JSON schemas that all parts of the description use."""
+"""Pieces of JSON schemas that all parts of the description use."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TIME: Json = {"type": "string", "format": "date-time", "description": "RFC 3339,
 
 
 def object_of(members: Json, *, required: tuple[str, ...] | None = None, free: bool = False) -> Json:
-    """An object; all members are required unless said otherwise, and no other ones exist unless `free`."""
+    """An object; all members are required by default, and no other ones exist unless `free`."""
     return {
         "type": "object",
         "properties": members,
@@ -31,7 +31,7 @@ def array_of(of: Json, most: int | None = None) -> Json:
 
 
 def ref(name: str, kind: str = "schemas") -> Json:
-    """What stands in the components of the document."""
+    """A reference to the components of the document."""
     return {"$ref": f"#/components/{kind}/{name}"}
 
 
