@@ -1,4 +1,4 @@
-"""Spans of time as people read them: 0.3 s, 3 min 2 s, 2 h."""
+"""Spans of time to be read: 0.3 s, 3 min 2 s, 2 h."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def in_words(seconds: float) -> str:
 
 
 def since(time: str | None, now: datetime | None = None) -> str:
-    """How long ago a time (RFC 3339) was; empty where there is none."""
+    """The age of a time (RFC 3339); empty if there is none."""
     if not time:
         return ""
     return in_words(((now or datetime.now(UTC)) - datetime.fromisoformat(time)).total_seconds())

@@ -73,7 +73,7 @@ def of_connecting(error: Exception, ca_file: str = "") -> BridgeError:
     if isinstance(error, socket.gaierror):
         return BridgeError(DNS, f"the host name is not known: {error.strerror}")
     if isinstance(error, ConnectionRefusedError):
-        return BridgeError(REFUSED, "nobody listens at this address")
+        return BridgeError(REFUSED, "no broker listens at this address")
     if isinstance(error, ConnectionLost):
         broke = "broke the protocol" in str(error)
         return BridgeError(PROTOCOL if broke else LOST, str(error))

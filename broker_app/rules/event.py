@@ -60,4 +60,4 @@ def method_of(deed: str) -> str:
         return METHODS[deed]
     near = difflib.get_close_matches(deed.upper(), RIGHTS, 1) or difflib.get_close_matches(deed, METHODS, 1)
     meant = f"; did you mean {near[0]}?" if near else "."
-    raise ValueError(f"there is no deed {deed[:40]!r}{meant} Known are {', '.join([*RIGHTS, *METHODS])}.")
+    raise ValueError(f"there is no action {deed[:40]!r}{meant} Known are {', '.join([*RIGHTS, *METHODS])}.")

@@ -112,9 +112,9 @@ def test_a_deed_is_a_method_or_a_right(deed: str) -> None:
 
 
 def test_what_is_no_deed_is_refused_with_a_suggestion() -> None:
-    with pytest.raises(ValueError, match="there is no deed 'sent'; did you mean send"):
+    with pytest.raises(ValueError, match="there is no action 'sent'; did you mean send"):
         method_of("sent")
-    with pytest.raises(ValueError, match="there is no deed 'browze'; did you mean BROWSE"):
+    with pytest.raises(ValueError, match="there is no action 'browze'; did you mean BROWSE"):
         method_of("browze")
 
 

@@ -81,7 +81,7 @@ def test_all_faults_of_an_import_are_told_at_once() -> None:
 
 
 def test_two_edits_of_one_thing_are_refused() -> None:
-    with pytest.raises(actions.Conflict, match="rule first is said twice"):
+    with pytest.raises(actions.Conflict, match="rule first is edited twice"):
         apply(ANN, [Edit("rules", "first", {}), Edit("rules", "first", None)])
     assert not Rule.objects.exists()
 

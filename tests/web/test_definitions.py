@@ -142,7 +142,7 @@ def test_what_contradicts_a_file_is_a_conflict_and_what_agrees_is_not() -> None:
     differs = read({"rules": {"r": {"comment": "b"}}, "groups": {"new": {}}})
     planned = definitions.plan(ANN, differs, prune=False)
     assert planned.conflicts == (("rules", "r", "zero.config:3"),)
-    with pytest.raises(actions.Conflict, match=r"rule r is said in zero\.config:3"):
+    with pytest.raises(actions.Conflict, match=r"rule r belongs to zero\.config:3"):
         apply(differs)
     assert "new" not in KINDS["groups"].read()
 

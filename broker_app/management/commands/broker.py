@@ -38,7 +38,7 @@ from mom_site.database import overwrite_leftovers, trouble
 
 log = logging.getLogger(__name__)
 
-# The switch between threads that CPython makes by default, 5 ms, is long beside a turn of the node's loop.
+# CPython's default interval for switching threads, 5 ms, is long compared with a turn of the node's loop.
 _SWITCH_INTERVAL_S = 0.0005
 
 
@@ -202,7 +202,10 @@ def _read(files: Watch | None, mom: Config) -> None:
     if files is not None:
         files.start()
     elif count := release(actions.SYSTEM, owner_of(mom)):
-        log.warning("no config_file is given: %d things that it said stay, and are changed here now", count)
+        log.warning(
+            "no config_file is given: %d resources of the former file stay, and can be changed here now",
+            count,
+        )
 
 
 def _login_link() -> str | None:

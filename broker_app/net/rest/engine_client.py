@@ -186,7 +186,7 @@ class EngineClient(InnerReceiver):
         return tally
 
     async def answer(self, pending_reply: PendingReply) -> list[Message | None]:
-        """What the engine says to the commands of `ticket`, after their commit. Raises Refusal."""
+        """The answer of the engine to commands, after their commit. Raises Refusal."""
         try:
             return await pending_reply.wait()
         finally:

@@ -76,7 +76,7 @@ class Handshake:
 
     def not_authenticated(self, login: str) -> Refused:
         """The refusal of a wrong login or passcode."""
-        name = f"user {login[:80]!r}" if login else "nobody: CONNECT has no login"
+        name = f"user {login[:80]!r}" if login else "an empty login: CONNECT has none"
         if self._certified and not login:
             name += f", and no user is called {' or '.join(self._certified)[:200]!r} like the certificate"
         return Refused("not-authenticated", f"login or passcode is wrong for {name}")

@@ -145,7 +145,7 @@ def trim_history(most: int) -> int:
 
 
 def version_of(kind: str, key: str) -> int:
-    """That of the change that wrote it; 0 when it is not there, 1 when nobody has written it by an action."""
+    """The version of the change that wrote it; 0 if it does not exist, 1 if no action has written it."""
     version = Entry.objects.filter(kind=kind, key=key).values_list("version", flat=True).first()
     if version is not None:
         return version
@@ -213,7 +213,7 @@ def _check_once(edits: Sequence[Edit]) -> None:
     seen: set[tuple[str, str]] = set()
     for edit in edits:
         if (edit.kind, edit.key) in seen:
-            raise Conflict(f"{KINDS[edit.kind].one} {edit.key} is said twice")
+            raise Conflict(f"{KINDS[edit.kind].one} {edit.key} is edited twice")
         seen.add((edit.kind, edit.key))
 
 
@@ -225,7 +225,7 @@ def _check_version(edit: Edit, entry: Entry | None, was: Said | None) -> None:
 
 def _check_owner(edit: Edit, entry: Entry | None) -> None:
     if entry is not None and entry.origin and not edit.origin:
-        raise Conflict(f"{KINDS[edit.kind].one} {edit.key} is said in {entry.origin}; change it there")
+        raise Conflict(f"{KINDS[edit.kind].one} {edit.key} belongs to {entry.origin}; change it there")
 
 
 def _only_operates(edit: Edit, was: Said | None, now: Said | None) -> bool:

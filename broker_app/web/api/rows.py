@@ -1,4 +1,4 @@
-"""Rows: things of a kind as the API shows them, read with their versions."""
+"""Rows: resources as the API shows them, read with their versions."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def row_of(kind: str, key: str) -> Row | None:
 
 
 def built_in(key: str, said: Said) -> Row:
-    """What holds from the start, as it is shown beside what somebody said."""
+    """The built-in resources, as they are shown with the configured ones."""
     return {**_row(key, said, None, {}), "version": 0, "origin": BUILT_IN}
 
 

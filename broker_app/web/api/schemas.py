@@ -1,4 +1,4 @@
-"""What things look like in the API, as JSON schemas: what is said of each, and what comes with it."""
+"""JSON schemas of resources in the API: their specs, and their status."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ SAID: Final[dict[str, _Json]] = {
     "rules": {
         "effect": {"enum": ["allow", "deny"], "default": "allow"},
         "conditions": {**_TEXT, "default": "", "description": "such as /event/queue == a; empty: always"},
-        "users": {**_NAMES, "description": "whom it is about; none and no groups: everybody"},
+        "users": {**_NAMES, "description": "users that it applies to; none and no groups: all"},
         "groups": _NAMES,
         "position": {
             **whole(-(2**31), 2**31 - 1),
@@ -68,7 +68,7 @@ SAID: Final[dict[str, _Json]] = {
         "grants": {
             **array_of(GRANT, MOST_GRANTS),
             "type": ["array", "null"],
-            "description": "which of the owner's rights it lends; null is all",
+            "description": "permissions of the owner that it has; null: all",
         },
         "expires": _OPTIONAL_TIME,
     },
@@ -107,7 +107,7 @@ SAID: Final[dict[str, _Json]] = {
         "scan_s": {**_seconds("scan_s"), "description": "between looks for what was missed"},
         "stalled_s": {
             **_seconds("stalled_s"),
-            "description": "without any answer though messages wait; then it connects anew",
+            "description": "seconds without an answer while messages wait, before it reconnects",
         },
         "window": {**whole(*NUMBERS["window"], 2_000), "description": "unanswered messages of one flow"},
         "park_after": {

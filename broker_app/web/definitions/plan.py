@@ -81,7 +81,7 @@ def _carry_out(by: By, document: Document, *, prune: bool, expected: int | None,
     if conflicts and not dry_run:
         first = conflicts[0]
         more = f", and {len(conflicts) - 1} more like it" if len(conflicts) > 1 else ""
-        raise actions.Conflict(f"{KINDS[first.kind].one} {first.key} is said in {first.origin}{more}")
+        raise actions.Conflict(f"{KINDS[first.kind].one} {first.key} belongs to {first.origin}{more}")
     changed = _edit(by, edits, dry_run=dry_run)
     written = sum(one.after is not None for one in changed)
     return Plan(

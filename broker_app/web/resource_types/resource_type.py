@@ -1,4 +1,4 @@
-"""What a kind of configured thing is: how it is said, checked, read from its model and written to it."""
+"""Resource types: how a resource is specified, checked, read from its model and written to it."""
 
 from __future__ import annotations
 
