@@ -485,24 +485,20 @@ class Ledger:
             assert len(session.interests) <= self.limits.subscriptions_per_peer
 
     def _past(self, command: c.Subscribe) -> list[int]:
-        """What is retained and wanted by a subscription that begins now."""
-        past = [
-            serial
-            for serial, (address, _) in self.retained.items()
-            if matches(command.address, address) and choices.wants(command.selector, self.envelope_of[serial])
-        ]
+        """The retained messages that a new subscription will receive, oldest first."""
+        past = [serial for serial, (address, _) in self.retained.items() if matches(command.address, address)]
         kind, _, number = command.start.partition(":")
         match kind:
             case "now":
                 return []
-            case "last":
-                last = set({self.retained[serial][0]: serial for serial in past}.values())
-                return [serial for serial in past if serial in last]
+            case "last":  # the newest of each topic, if the selector wants it; otherwise none of that topic
+                newest = set({self.retained[serial][0]: serial for serial in past}.values())
+                past = [serial for serial in past if serial in newest]
             case "seq":
-                return [s for s in past if self.position_of[s] >= int(number)]
+                past = [serial for serial in past if self.position_of[serial] >= int(number)]
             case "time":
-                return [s for s in past if self.retained[s][1] >= int(number)]
-        return past
+                past = [serial for serial in past if self.retained[serial][1] >= int(number)]
+        return [serial for serial in past if choices.wants(command.selector, self.envelope_of[serial])]
 
     def _join(self, command: c.Subscribe) -> Name:
         name = Name(command)
