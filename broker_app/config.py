@@ -327,7 +327,7 @@ def read_file(path: Path) -> "zero.Loaded":
         return zero.load(path.name, zero.Folder(path.parent), words(path.parent))
     except zero.InvalidFiles as bad:
         told = "\n".join(f"  {line}" for line in str(bad).splitlines())
-        raise ConfigError(f"{path} cannot be used, and has no effect:\n{told}") from bad
+        raise ConfigError(f"{path} cannot be used:\n{told}") from bad
 
 
 def words(folder: Path) -> "zero.SettingReaders":

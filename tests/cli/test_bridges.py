@@ -86,7 +86,7 @@ def test_a_connection_is_tested_step_by_step(bridged: CommandLine) -> None:
     assert bridged("bridge", "clone", "west", "astray", "port=1").code == OK
     failed = bridged("bridge", "test", "astray")
     assert failed.code == FAILED
-    assert "tcp: nobody listens" in failed.err and "fix:   correct hostname and port" in failed.err
+    assert "tcp: no broker listens" in failed.err and "fix:   correct hostname and port" in failed.err
     assert bridged("bridge", "test", "astray", "-o", "json").json()["ok"] is False
     assert bridged("bridge", "rm", "astray", "--yes").code == OK
 

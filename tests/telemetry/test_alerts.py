@@ -268,7 +268,7 @@ def test_a_full_store_a_flapping_client_and_refused_files() -> None:
             "queues/one?name=a&tab=history&at=",
         ),
         ("dead-letters", "/queue/a.dead", 400, "a.dead grew by 400 in 10 min", "queues/one?name=a.dead"),
-        ("no-consumer", "/queue/a", 1, "a: 1 message waits, and nobody consumes", "queues/one?name=a"),
+        ("no-consumer", "/queue/a", 1, "a: 1 message waits, no consumer", "queues/one?name=a"),
         (
             "bridge-stalled",
             "west",

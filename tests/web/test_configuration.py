@@ -117,7 +117,7 @@ def test_no_file_outside_of_that_folder_is_read(
     (folder / "link").symlink_to(tmp_path / "secret")
     runs(monkeypatch, Config(config_file=folder / "zero.config"))
     answer = check(client, text=f'@include "{path}"')
-    assert "outside of the folder" in answer["errors"][0]["detail"]
+    assert "outside of the directory" in answer["errors"][0]["detail"]
     assert SECRET not in str(answer)
 
 

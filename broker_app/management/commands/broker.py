@@ -94,7 +94,9 @@ class Command(BaseCommand):
             call_command("clearsessions")
             link = _login_link()
         except InvalidFiles as bad:
-            raise CommandError(f"{mom.config_file} cannot be used, and has no effect:\n{bad}") from bad
+            raise CommandError(
+                f"{mom.config_file} cannot be used, so the broker does not start:\n{bad}"
+            ) from bad
         except OperationalError as error:  # a full disk: messages go on without
             self.stderr.write(f"the configuration cannot be changed now, so there is no login link: {error}")
         password = first_password.await_use()

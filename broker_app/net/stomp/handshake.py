@@ -75,11 +75,13 @@ class Handshake:
         return self._conversation.sessions.logins.cached(*credentials)
 
     def not_authenticated(self, login: str) -> Refused:
-        """The refusal of a wrong login or passcode."""
-        name = f"user {login[:80]!r}" if login else "an empty login: CONNECT has none"
-        if self._certified and not login:
-            name += f", and no user is called {' or '.join(self._certified)[:200]!r} like the certificate"
-        return Refused("not-authenticated", f"login or passcode is wrong for {name}")
+        """The refusal of a missing login, or of a wrong login or passcode."""
+        if login:
+            return Refused("not-authenticated", f"login or passcode is wrong for user {login[:80]!r}")
+        detail = "CONNECT has no login"
+        if self._certified:
+            detail += f", and no user is called {' or '.join(self._certified)[:200]!r} like the certificate"
+        return Refused("not-authenticated", detail)
 
     def connected_headers(self, user: str, server: str) -> dict[str, str]:
         """The headers of CONNECTED."""

@@ -44,7 +44,7 @@ def sentence(alert: Alert) -> str:
         case rules.DEAD_LETTERS:
             return f"{name} grew by {value:,.0f} in 10 min"
         case rules.NO_CONSUMER:
-            return f"{name}: {_messages(value)}, and no consumer"
+            return f"{name}: {_messages(value)}, no consumer"
         case rules.BRIDGE_STALLED:
             code = f" ({alert.facts['error']})" if alert.facts.get("error") else ""
             return f"bridge {name} is {alert.facts.get('state', 'stalled')}{code}: {_messages(value)}"
