@@ -1,7 +1,8 @@
-"""What the configuration database holds beside Django's users and groups. `web.actions` is the only writer.
+"""The models of the configuration database, in addition to Django's users and groups. `web.actions` is the
+only writer.
 
-Each kind of thing that is configured has a model of its own (see `web.kinds`); what all of them have, a
-version and an origin, is an `Entry`. What was done is in `Change`, with what it changed, and in `AuditEntry`.
+Each resource type has a model of its own (see `web.resource_types`); the version and the origin of a resource
+are in its `Entry`. Changes are in `Change` and `ChangedObject`, all actions in `AuditEntry`.
 """
 
 from typing import ClassVar
@@ -115,7 +116,7 @@ class Bridge(models.Model):
     """A connection to a remote broker, over which store-and-forward queues are emptied."""
 
     name = models.CharField(max_length=20, unique=True)
-    values = models.JSONField(default=dict, help_text="as `web.kinds.bridges` lists them")
+    values = models.JSONField(default=dict, help_text="as `web.resource_types.bridges` lists them")
     password = models.TextField(blank=True, help_text="of the bridge's credentials, sealed")
 
     class Meta:
@@ -129,7 +130,7 @@ class AlertRule(models.Model):
     """An alert rule: a condition, and the targets of notifications."""
 
     name = models.CharField(max_length=100, unique=True)
-    values = models.JSONField(default=dict, help_text="as `web.kinds.alerts` lists them")
+    values = models.JSONField(default=dict, help_text="as `web.resource_types.alerts` lists them")
 
     class Meta:
         ordering: ClassVar = ["name"]

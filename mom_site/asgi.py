@@ -27,7 +27,7 @@ from django.conf import settings  # noqa: E402
 
 from broker_app.consumers import StompConsumer, refuse  # noqa: E402
 from broker_app.web import definitions  # noqa: E402
-from broker_app.web.files import Watch  # noqa: E402
+from broker_app.web.files import FileWatcher  # noqa: E402
 
 # Pages and the control plane take forms and settings; messages go the other way.
 _pages = BoundedBody(_django, 1024 * 1024)
@@ -63,7 +63,7 @@ class Node(Protocol):
 class Site:
     """The ASGI application around one node; `files` are those of its configuration, where it follows any."""
 
-    def __init__(self, node: Node | None = None, files: Watch | None = None) -> None:
+    def __init__(self, node: Node | None = None, files: FileWatcher | None = None) -> None:
         self._node = node
         self._files = files
         self._rest = node.rest if node is not None else None

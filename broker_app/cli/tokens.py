@@ -193,11 +193,11 @@ def _grant(text: str) -> dict[str, list[str]]:
     return {"rights": rights.split(","), "destinations": destinations.split(",")}
 
 
-def _actor() -> actions.By:
+def _actor() -> actions.Actor:
     """The author of changes: the operating system's user."""
     from broker_app.web import actions
 
-    return actions.By(getpass.getuser(), actions.CLI)
+    return actions.Actor(getpass.getuser(), actions.CLI)
 
 
 def _set_up_django(data: Path) -> None:

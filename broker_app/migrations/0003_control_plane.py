@@ -48,7 +48,7 @@ class Migration(migrations.Migration):
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
                 ('name', models.CharField(max_length=20, unique=True)),
-                ('values', models.JSONField(default=dict, help_text='as `web.kinds.bridges` lists them')),
+                ('values', models.JSONField(default=dict, help_text='as `web.resource_types.bridges` lists them')),
                 ('password', models.CharField(blank=True, help_text="of the bridge's credentials", max_length=1000)),
             ],
             options={

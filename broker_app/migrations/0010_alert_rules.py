@@ -15,7 +15,7 @@ class Migration(migrations.Migration):
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
                 ('name', models.CharField(max_length=100, unique=True)),
-                ('values', models.JSONField(default=dict, help_text='as `web.kinds.alerts` lists them')),
+                ('values', models.JSONField(default=dict, help_text='as `web.resource_types.alerts` lists them')),
             ],
             options={
                 'ordering': ['name'],

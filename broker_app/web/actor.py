@@ -1,4 +1,4 @@
-"""The author of a request: for the history and the audit log."""
+"""The actor of a request: for the history and the audit log."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rest_framework.request import Request
 
 from broker_app.models import Token
 from broker_app.net.http.tracing import trace_of
-from broker_app.web.actions import API, CONSOLE, By
+from broker_app.web.actions import API, CONSOLE, Actor
 
 #: a header with the reason; percent-encoded where it is not ASCII
 REASON = "Mom-Reason"
@@ -22,10 +22,10 @@ def trace_id(request: Request | HttpRequest) -> str:
     return trace[1] if trace else ""
 
 
-def by(request: Request | HttpRequest, reason: str = "") -> By:
-    """The author of whatever this request asks for. A browser's session is the console, all else the API."""
+def actor_of(request: Request | HttpRequest, reason: str = "") -> Actor:
+    """The actor of this request. A browser's session is the console, everything else the API."""
     token = getattr(request, "auth", None)
-    return By(
+    return Actor(
         user=request.user.get_username(),
         way=API if request.headers.get("Authorization") else CONSOLE,
         address=request.META.get("REMOTE_ADDR", ""),

@@ -20,8 +20,8 @@ from django.http import HttpRequest
 from django.utils import timezone
 
 from broker_app.net.operator_audit import Act, Acts
-from broker_app.web.actions import API, CONSOLE, By, audit, trim_history
-from broker_app.web.actor import by, trace_id
+from broker_app.web.actions import API, CONSOLE, Actor, audit, trim_history
+from broker_app.web.actor import actor_of, trace_id
 from broker_app.web.backends import slowed
 
 log = logging.getLogger(__name__)
@@ -75,9 +75,9 @@ def prune() -> None:
         log.warning("old entries of the audit log cannot be removed: %s", error)
 
 
-def _author(act: Act) -> By:
+def _author(act: Act) -> Actor:
     doer = act.doer
-    return By(doer.user, doer.way, doer.address or "", doer.token or "", doer.reason, doer.trace_id)
+    return Actor(doer.user, doer.way, doer.address or "", doer.token or "", doer.reason, doer.trace_id)
 
 
 def _entry(act: Act) -> audit.Act:
@@ -98,7 +98,7 @@ def watch_logins() -> None:
 def _logged_in(sender: Any, request: HttpRequest | None, user: Any, **_: Any) -> None:
     if request is not None:
         request.user = user  # Django does so where the middleware was before
-        audit.record(by(request), audit.Act(LOGGED_IN, "users", user.get_username()))
+        audit.record(actor_of(request), audit.Act(LOGGED_IN, "users", user.get_username()))
 
 
 def _login_failed(
@@ -112,7 +112,7 @@ def _login_failed(
     count = cache.incr(minute)
     # Who asks is what is being found out: `by` would begin anew.
     way = API if request.headers.get("Authorization") else CONSOLE
-    author = By("", way, request.META.get("REMOTE_ADDR", ""), trace_id=trace_id(request))
+    author = Actor("", way, request.META.get("REMOTE_ADDR", ""), trace_id=trace_id(request))
     if count <= MOST_FAILED:
         name = str(credentials.get("username", ""))[:150].encode(errors="replace").decode()
         audit.record(author, audit.Act(LOGIN_FAILED, "users", name.replace("\0", "")))

@@ -9,7 +9,7 @@ from typing import Any
 from broker_app import config
 from broker_app.config import Config
 from broker_app.net.policy.destination_settings import SETTINGS, node_values
-from broker_app.web.resource_types import KINDS
+from broker_app.web.resource_types import RESOURCE_TYPES
 
 #: stands for a secret that is set
 MASK = "********"
@@ -22,9 +22,9 @@ def shown(running: Config, restart: Collection[str]) -> dict[str, Any]:
     `running` is what the node was started with; what is said of its broker replaces some of it. `restart`
     names those that a file says otherwise by now.
     """
-    said = KINDS["brokers"].read([running.name]).get(running.name, {}).get("settings", {})
-    replaced = {name for name, value in said.items() if not config.fault_of_override(name, value)}
-    now = config.overridden(running, {name: said[name] for name in replaced})
+    overrides = RESOURCE_TYPES["brokers"].read([running.name]).get(running.name, {}).get("settings", {})
+    replaced = {name for name, value in overrides.items() if not config.fault_of_override(name, value)}
+    now = config.overridden(running, {name: overrides[name] for name in replaced})
     rows = []
     for setting in config.settings():
         name, value = setting.name, getattr(now, setting.name)

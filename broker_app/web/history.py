@@ -16,8 +16,8 @@ from django.db import transaction
 
 from broker_app.models import Change, ChangedObject, PolicyVersion
 from broker_app.web import actions
-from broker_app.web.actions import By, Changed, Edit
-from broker_app.web.resource_types import KINDS, Said
+from broker_app.web.actions import Actor, Changed, Edit
+from broker_app.web.resource_types import RESOURCE_TYPES, Spec
 
 
 class NoSuchVersion(Exception):
@@ -87,10 +87,10 @@ def difference(old: int, new: int) -> list[Changed]:
     return [between for between, _ in _between(old, new)]
 
 
-def state_at(number: int) -> dict[str, dict[str, Said]]:
+def state_at(number: int) -> dict[str, dict[str, Spec]]:
     """All specs of a version, by kind and key. Raises NoSuchVersion."""
     with transaction.atomic():
-        state = {name: kind.read() for name, kind in KINDS.items()}
+        state = {name: kind.read() for name, kind in RESOURCE_TYPES.items()}
         for one in difference(actions.lock_version(), number):
             if one.after is None:
                 state[one.kind].pop(one.key, None)
@@ -101,7 +101,7 @@ def state_at(number: int) -> dict[str, dict[str, Said]]:
 
 @transaction.atomic
 def go_back(
-    by: By,
+    actor: Actor,
     to: int,
     expected: int | None = None,
     *,
@@ -125,8 +125,8 @@ def go_back(
             edits.append(edit)
         if note:
             kept.append(Kept(one.kind, one.key, note))
-    words = f"back to version {to}" + (f": {by.reason}" if by.reason else "")
-    outcome = actions.apply(replace(by, reason=words[:1000]), edits, dry_run=dry_run)
+    words = f"back to version {to}" + (f": {actor.reason}" if actor.reason else "")
+    outcome = actions.apply(replace(actor, reason=words[:1000]), edits, dry_run=dry_run)
     return Return(outcome, tuple(kept))
 
 
@@ -147,8 +147,8 @@ def text_diff(old: int, new: int, changes: Iterable[Changed]) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def _lines(said: Said | None) -> list[str]:
-    return [] if said is None else json.dumps(said, indent=2, sort_keys=True, ensure_ascii=False).splitlines()
+def _lines(spec: Spec | None) -> list[str]:
+    return [] if spec is None else json.dumps(spec, indent=2, sort_keys=True, ensure_ascii=False).splitlines()
 
 
 def _between(old: int, new: int) -> list[tuple[Changed, str]]:
@@ -195,7 +195,7 @@ def _undoing(one: Changed, origin: str) -> tuple[Edit | None, str]:
     if gone and one.kind == "tokens":
         return None, "a token that is gone does not come back; make a new one"
     note = ""
-    if gone and (secrets := KINDS[one.kind].secrets):
+    if gone and (secrets := RESOURCE_TYPES[one.kind].secrets):
         note = f"it comes back without a {secrets[0]}; set a new one"
     elif one.secrets and one.after is not None:
         note = "its password stays as it is now"

@@ -16,7 +16,7 @@ from broker_app.rules.ruleset import Rules
 from broker_app.web.actions import Changed
 from broker_app.web.events import shown
 from broker_app.web.policy_sync import Node, ask
-from broker_app.web.resource_types import KINDS, Said
+from broker_app.web.resource_types import RESOURCE_TYPES, Spec
 
 #: of what would turn into its opposite, and of clients that would lose something
 MOST_SHOWN = 100
@@ -111,12 +111,12 @@ def of_changes(node: Node | None, changed: Iterable[Changed]) -> dict[str, Any] 
     """
     changed = list(changed)
     rules = {change.key: change.after for change in changed if change.kind == "rules"}
-    people = {change.key: change for change in changed if change.kind == "users"}
-    if not rules and not people:
+    users = {change.key: change for change in changed if change.kind == "users"}
+    if not rules and not users:
         return None
-    said = KINDS["rules"].read()
-    now = _Deciding(rules_of(said), {user: change.before for user, change in people.items()})
-    then = _Deciding(edited(said, rules), {user: change.after for user, change in people.items()})
+    specs = RESOURCE_TYPES["rules"].read()
+    now = _Deciding(rules_of(specs), {user: change.before for user, change in users.items()})
+    then = _Deciding(edited(specs, rules), {user: change.after for user, change in users.items()})
     decided = node.decisions.decided() if node is not None else []
     connected = ask(node, node.in_use()) if node is not None else []
     return impact(now, then, decided, connected)
@@ -125,33 +125,33 @@ def of_changes(node: Node | None, changed: Iterable[Changed]) -> dict[str, Any] 
 class _Deciding:
     """Rules, and the specs of some users; None for one that does not exist."""
 
-    def __init__(self, rules: Rules, people: Mapping[str, Said | None]) -> None:
-        self._rules, self._people = rules, people
+    def __init__(self, rules: Rules, users: Mapping[str, Spec | None]) -> None:
+        self._rules, self._users = rules, users
 
     def decide(self, event: Event) -> Decision:
-        if event.user not in self._people:
+        if event.user not in self._users:
             return self._rules.decide(event)
-        said = self._people[event.user]
-        if said is None or not said["active"]:
+        spec = self._users[event.user]
+        if spec is None or not spec["active"]:
             return Decision(False, because=f"{event.user} could not log in")
-        if said["administrator"]:
+        if spec["administrator"]:
             return Decision(True, because="an administrator may do all")
-        return self._rules.decide(event._replace(groups=frozenset(said["groups"])))
+        return self._rules.decide(event._replace(groups=frozenset(spec["groups"])))
 
 
-def edited(said: Mapping[str, Said], edits: Mapping[str, Said | None]) -> Rules:
-    """The rules of `said`, documents by name, after these edits; None ends one. Raises RuleError."""
-    return rules_of({name: one for name, one in {**said, **edits}.items() if one is not None})
+def edited(specs: Mapping[str, Spec], edits: Mapping[str, Spec | None]) -> Rules:
+    """The rules of `specs`, by name, after these edits; None deletes a rule. Raises RuleError."""
+    return rules_of({name: one for name, one in {**specs, **edits}.items() if one is not None})
 
 
-def rules_of(said: Mapping[str, Said]) -> Rules:
+def rules_of(specs: Mapping[str, Spec]) -> Rules:
     """Rules out of their documents, in the order of their positions. Raises RuleError."""
-    ordered = sorted(said.items(), key=lambda item: (item[1]["position"], item[0]))
+    ordered = sorted(specs.items(), key=lambda item: (item[1]["position"], item[0]))
     return Rules([rule_of(name, one) for name, one in ordered])
 
 
-def rule_of(name: str, said: Said, source: str = "") -> Rule:
-    return Rule(name, said["effect"], said["conditions"], tuple(said["users"]), tuple(said["groups"]), source)
+def rule_of(name: str, spec: Spec, source: str = "") -> Rule:
+    return Rule(name, spec["effect"], spec["conditions"], tuple(spec["users"]), tuple(spec["groups"]), source)
 
 
 def _uses(

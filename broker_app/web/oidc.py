@@ -24,7 +24,7 @@ from django.views.decorators.debug import sensitive_variables
 from django.views.decorators.http import require_GET
 from requests import RequestException
 
-from broker_app.web.actions import CONSOLE, By, Claims, Conflict, InvalidEdits, vouched_user
+from broker_app.web.actions import CONSOLE, Actor, Claims, Conflict, InvalidEdits, external_user
 from broker_app.web.backends import PASSWORD
 
 #: what allauth calls it
@@ -86,9 +86,9 @@ def _let_in(request: HttpRequest, sociallogin: Any) -> HttpResponse:
     except ValueError as error:
         return _refused(request, f"{settings.MOM.oidc_name} {error}.")
     address = request.META.get("REMOTE_ADDR", "")
-    by = By(claims.username, CONSOLE, address, reason=f"login by {settings.MOM.oidc_name}")
+    actor = Actor(claims.username, CONSOLE, address, reason=f"login by {settings.MOM.oidc_name}")
     try:
-        user = vouched_user(by, claims, link=settings.MOM.oidc_link)
+        user = external_user(actor, claims, link=settings.MOM.oidc_link)
     except (Conflict, InvalidEdits) as error:
         return _refused(request, str(error))
     except ValidationError as error:

@@ -77,8 +77,8 @@ def _facts_of_token(token: Token) -> TokenFacts:
     return TokenFacts(token.owner.username, token.name, expires, grants)
 
 
-def _grant(said: dict[str, list[str]]) -> Grant:
-    return Grant(frozenset(said["rights"]), tuple(said["destinations"]))
+def _grant(grant: dict[str, list[str]]) -> Grant:
+    return Grant(frozenset(grant["rights"]), tuple(grant["destinations"]))
 
 
 def read_rules(former: Policy | None = None) -> Rules:
@@ -94,16 +94,16 @@ def _rule(row: models.Rule, origin: str) -> Rule:
 
 def read_broker() -> dict[str, Any]:
     """The settings of this broker that this version of MOM knows."""
-    said = Broker.objects.filter(name=settings.MOM.name).values_list("settings", flat=True).first() or {}
-    faults = {name: fault for name, value in said.items() if (fault := fault_of_override(name, value))}
+    overrides = Broker.objects.filter(name=settings.MOM.name).values_list("settings", flat=True).first() or {}
+    faults = {name: fault for name, value in overrides.items() if (fault := fault_of_override(name, value))}
     for name, fault in faults.items():
         log.warning("setting %s of broker %s is not used: %s", name, settings.MOM.name, fault)
-    return {name: value for name, value in said.items() if name not in faults}
+    return {name: value for name, value in overrides.items() if name not in faults}
 
 
 def _read_alerts() -> tuple[AlertRule, ...]:
     rows = AlertRuleRow.objects.values_list("name", "values")
-    return rules_with({name: AlertRule.of(name, said) for name, said in rows})
+    return rules_with({name: AlertRule.of(name, spec) for name, spec in rows})
 
 
 def _read_destinations(config: Config) -> Destinations:

@@ -76,11 +76,11 @@ urlpatterns = [
     path("api/v1/definitions", definitions.Definitions.as_view()),
     path("api/v1/definitions/plan", definitions.DefinitionsPlan.as_view()),
     path("api/v1/destinations/settings", destinations.Patterns.as_view(), name="patterns"),
-    path("api/v1/destinations/settings/<name:name>", destinations.SaidAboutPattern.as_view(), name="pattern"),
+    path("api/v1/destinations/settings/<name:name>", destinations.PatternSettings.as_view(), name="pattern"),
     path("api/v1/queues", destinations.NamedQueue.as_view()),
-    path("api/v1/queues/<name:name>", destinations.SaidAboutQueue.as_view(), name="queue"),
+    path("api/v1/queues/<name:name>", destinations.QueueSettings.as_view(), name="queue"),
     path("api/v1/topics", destinations.NamedTopic.as_view()),
-    path("api/v1/topics/<name:name>", destinations.SaidAboutTopic.as_view(), name="topic"),
+    path("api/v1/topics/<name:name>", destinations.TopicSettings.as_view(), name="topic"),
     path("api/v1/<name:path>", pages.no_api),
 ]
 

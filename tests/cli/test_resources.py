@@ -6,7 +6,7 @@ import pytest
 
 from broker_app.cli.failures import CONFLICT, NOT_FOUND, OK, REFUSED, USAGE
 from broker_app.cli.resource_types import BRIDGES, BROKERS, GROUPS, RULES, USERS
-from broker_app.web.api.schemas import SAID, SECRETS
+from broker_app.web.api.schemas import SECRETS, SPEC_FIELDS
 from tests.cli.conftest import CommandLine
 from tests.support.broker_process import StartBroker
 
@@ -106,7 +106,7 @@ def test_help_lists_the_fields_and_an_example(command_line: CommandLine) -> None
 
 def test_the_fields_of_the_commands_are_those_of_the_broker() -> None:
     for kind in (RULES, USERS, GROUPS, BROKERS, BRIDGES):
-        stated = set(SAID[kind.path[1:]]) | set(SECRETS.get(kind.path[1:], {}))
+        stated = set(SPEC_FIELDS[kind.path[1:]]) | set(SECRETS.get(kind.path[1:], {}))
         assert set(kind.fields) == stated, kind.noun
 
 

@@ -14,17 +14,17 @@ from django.utils import timezone
 
 from broker_app.models import AuditChain, AuditEntry, Bridge, Change, ChangedObject, Entry, Rule, Token
 from broker_app.web import actions, snapshot
-from broker_app.web.actions import By, Edit, Outcome, apply, audit
-from broker_app.web.resource_types import KINDS
+from broker_app.web.actions import Actor, Edit, Outcome, apply, audit
+from broker_app.web.resource_types import RESOURCE_TYPES
 
 pytestmark = pytest.mark.django_db
 
-ANN = By("ann", actions.API, "192.0.2.7", token="laptop", reason="spring cleaning", trace_id="4b" * 16)
+ANN = Actor("ann", actions.API, "192.0.2.7", token="laptop", reason="spring cleaning", trace_id="4b" * 16)
 QUEUE = "/queue/orders"
 
 
 def said(kind: str, key: str) -> dict[str, Any] | None:
-    return KINDS[kind].read([key]).get(key)
+    return RESOURCE_TYPES[kind].read([key]).get(key)
 
 
 def rows() -> dict[str, list[dict[str, Any]]]:
@@ -339,7 +339,7 @@ def test_writers_at_the_same_time_take_turns() -> None:
         try:
             barrier.wait()
             for number in range(each):
-                apply(By(f"writer{writer}", actions.API), [Edit("groups", f"{writer}.{number}", {})])
+                apply(Actor(f"writer{writer}", actions.API), [Edit("groups", f"{writer}.{number}", {})])
         except BaseException as failure:
             failures.append(failure)
         finally:

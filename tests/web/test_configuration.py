@@ -13,7 +13,7 @@ from broker_app.config import Config
 from broker_app.models import Rule
 from broker_app.web import actions
 from broker_app.web.actions import Edit, apply
-from broker_app.web.files import Watch
+from broker_app.web.files import FileWatcher
 
 pytestmark = pytest.mark.django_db
 
@@ -144,7 +144,7 @@ def test_files_of_more_than_a_megabyte_are_not_checked(client: Client) -> None:
 def test_files_and_reloads_are_shown(tmp_path: Path) -> None:
     file = tmp_path / "zero.config"
     file.write_text(RULE % "a")
-    watch = Watch(file, Config(config_file=file))
+    watch = FileWatcher(file, Config(config_file=file))
     watch.start()
     file.write_text(RULE % "a" + "\n/config/mom/lease 7")
     os.utime(file, ns=(1, 1))

@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 
 from broker_app.models import Change
 from broker_app.web import actions, definitions, snapshot
-from broker_app.web.actions import By, Edit
+from broker_app.web.actions import Actor, Edit
 from broker_app.web.definitions import InvalidDocument, from_json, from_yaml, to_json, to_yaml
-from broker_app.web.resource_types import KINDS
+from broker_app.web.resource_types import RESOURCE_TYPES
 
 pytestmark = pytest.mark.django_db
 
-ANN = By("ann", actions.API)
+ANN = Actor("ann", actions.API)
 HEAD = {"mom_definitions": 1}
 WHOLE = """\
 mom_definitions: 1
@@ -89,8 +89,10 @@ def test_what_is_not_in_the_document_stays_unless_it_is_pruned() -> None:
     assert acts(definitions.plan(ANN, partly, prune=False)) == {"groups/c": "created"}
     pruned = apply(partly, prune=True)
     assert acts(pruned) == {"groups/a": "removed", "groups/c": "created"}
-    assert list(KINDS["groups"].read()) == ["b", "c"]
-    assert list(KINDS["brokers"].read()) == ["here"], "a kind that the document does not have is let alone"
+    assert list(RESOURCE_TYPES["groups"].read()) == ["b", "c"]
+    assert list(RESOURCE_TYPES["brokers"].read()) == ["here"], (
+        "a kind that the document does not have is let alone"
+    )
 
 
 def test_users_who_are_pruned_take_their_tokens_along() -> None:
@@ -108,7 +110,7 @@ def test_a_plan_of_another_version_is_refused() -> None:
     actions.apply(ANN, [Edit("groups", "b", {})])
     with pytest.raises(actions.Stale):
         definitions.apply(ANN, document, prune=False, expected=planned.version)
-    assert list(KINDS["groups"].read()) == ["b"]
+    assert list(RESOURCE_TYPES["groups"].read()) == ["b"]
 
 
 def test_plans_of_different_documents_are_told_apart() -> None:
@@ -144,7 +146,7 @@ def test_what_contradicts_a_file_is_a_conflict_and_what_agrees_is_not() -> None:
     assert planned.conflicts == (("rules", "r", "zero.config:3"),)
     with pytest.raises(actions.Conflict, match=r"rule r belongs to zero\.config:3"):
         apply(differs)
-    assert "new" not in KINDS["groups"].read()
+    assert "new" not in RESOURCE_TYPES["groups"].read()
 
 
 def test_what_a_file_says_is_not_pruned() -> None:
@@ -158,7 +160,7 @@ def test_what_a_file_says_is_not_pruned() -> None:
 
 def test_rules_without_positions_are_in_the_order_of_the_document() -> None:
     apply(read({"rules": {"z": {}, "a": {}, "m": {"position": 500}, "b": {}}}))
-    rules = KINDS["rules"].read()
+    rules = RESOURCE_TYPES["rules"].read()
     assert [(name, rules[name]["position"]) for name in ("z", "a", "m", "b")] == [
         ("z", 10), ("a", 20), ("m", 500), ("b", 510),
     ]  # fmt: skip

@@ -14,9 +14,9 @@ pytestmark = pytest.mark.django_db
 A = "/queue/a"
 
 
-def say(address: str, values: dict[str, Any], expected: int | None = None) -> actions.SaidOfDestination:
+def say(address: str, values: dict[str, Any], expected: int | None = None) -> actions.DestinationSpec:
     actions.apply(actions.SYSTEM, [actions.Edit("destinations", address, values, expected)])
-    row = actions.said_of(address)
+    row = actions.destination_spec(address)
     assert row is not None
     return row
 

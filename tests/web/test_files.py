@@ -11,21 +11,21 @@ from django.db import DatabaseError
 from broker_app.config import Config
 from broker_app.models import Change, Entry
 from broker_app.web import actions, files
-from broker_app.web.actions import By, Edit, apply
-from broker_app.web.files import Reload, Watch, file_watcher
+from broker_app.web.actions import Actor, Edit, apply
+from broker_app.web.files import FileWatcher, Reload, file_watcher
 from broker_app.web.files.rule_order import positions
-from broker_app.web.resource_types import KINDS
+from broker_app.web.resource_types import RESOURCE_TYPES
 from broker_app.web.resource_types.bridges import remotes
 from broker_app.zero import InvalidFiles
 
 pytestmark = pytest.mark.django_db
 
-ANN = By("ann", actions.API)
+ANN = Actor("ann", actions.API)
 RULE = '@include "security/messaging_rule.config" {"conditions": "/event/queue == %s", "users": ["john"]}\n'
 
 
 def said(kind: str) -> dict[str, Any]:
-    return KINDS[kind].read()
+    return RESOURCE_TYPES[kind].read()
 
 
 def origins() -> dict[str, str]:
@@ -37,7 +37,7 @@ class Follower:
 
     def __init__(self, folder: Path, **settings: Any) -> None:
         self.folder = folder
-        self.watch = Watch(folder / "zero.config", Config(**settings))
+        self.watch = FileWatcher(folder / "zero.config", Config(**settings))
 
     def write(self, text: str, name: str = "zero.config") -> None:
         file = self.folder / name
@@ -106,7 +106,7 @@ def test_loading_the_same_again_changes_nothing(follower: Follower) -> None:
         + RULE % "a"
     )
     follower.watch.start()
-    Watch(follower.folder / "zero.config", Config()).start()
+    FileWatcher(follower.folder / "zero.config", Config()).start()
     assert Change.objects.count() == 1
 
 
@@ -199,7 +199,7 @@ def test_a_bridge_of_a_file_is_paused_by_people_and_stays_so_while_the_file_is_s
     assert acts(follower.change(line % ("two", ""))) == {"changed": ["bridges/b"]}
     now = said("bridges")["b"]
     assert (now["hostname"], now["desired"], now["paused_queues"]) == ("two", "paused", ["q"])
-    Watch(follower.folder / "zero.config", Config()).start()
+    FileWatcher(follower.folder / "zero.config", Config()).start()
     assert said("bridges")["b"]["desired"] == "paused", "a restart changes nothing of it"
     with pytest.raises(actions.Conflict, match=r"zero\.config:1; change it there"):
         apply(ANN, [Edit("bridges", "b", {**now, "desired": "running", "hostname": "three"})])
@@ -225,7 +225,7 @@ def test_brokers_that_share_a_configuration_leave_the_files_of_each_other_alone(
         (tmp_path / name).mkdir()
         followers[name] = Follower(tmp_path / name)
         running = Config(name=name, database="postgresql://shared")
-        followers[name].watch = Watch(tmp_path / name / "zero.config", running)
+        followers[name].watch = FileWatcher(tmp_path / name / "zero.config", running)
         bridge = f'/config/connection/messaging/b = {{"hostname": "of.{name}"}}'
         followers[name].write(RULE % name + bridge)
         followers[name].watch.start()
@@ -435,7 +435,7 @@ def test_without_a_file_of_connections_it_is_told_that_both_lines_are_needed(
     named = '/config/messaging/broker/configFile = "config/brokers.config"'
     follower.write(named)
     with pytest.raises(InvalidFiles, match=r"brokers.config was not read: include it with @include"):
-        Watch(follower.folder / "zero.config", Config()).start()
+        FileWatcher(follower.folder / "zero.config", Config()).start()
 
 
 def test_a_connection_of_both_files_is_warned_of_and_taken_over_when_the_first_has_gone(
@@ -505,7 +505,7 @@ def test_a_missing_include_is_looked_for_until_it_is_there(follower: Follower) -
 def test_settings_of_the_node_need_a_restart_unless_a_variable_says_them(tmp_path: Path) -> None:
     running = Config(credit=7, port=1, sources={"credit": "zero.config:1", "port": "MOM_PORT"})
     follower = Follower(tmp_path)
-    follower.watch = Watch(tmp_path / "zero.config", running)
+    follower.watch = FileWatcher(tmp_path / "zero.config", running)
     follower.write("/config/mom/credit = 7\n/config/mom/port = 1\n")
     follower.watch.start()
     reload = follower.change("/config/mom/credit = 8\n/config/mom/port = 2\n/config/mom/lease = 5\n")

@@ -8,17 +8,17 @@ from django.core.exceptions import ValidationError
 
 from broker_app.models import Bridge, Change, PolicyVersion, Token
 from broker_app.web import actions, history
-from broker_app.web.actions import By, Edit, apply
-from broker_app.web.resource_types import KINDS
+from broker_app.web.actions import Actor, Edit, apply
+from broker_app.web.resource_types import RESOURCE_TYPES
 
 pytestmark = pytest.mark.django_db
 
-ANN = By("ann", actions.API, reason="it was a mistake")
+ANN = Actor("ann", actions.API, reason="it was a mistake")
 QUEUE = "/queue/orders"
 
 
 def state() -> dict[str, dict[str, Any]]:
-    return {name: kind.read() for name, kind in KINDS.items()}
+    return {name: kind.read() for name, kind in RESOURCE_TYPES.items()}
 
 
 def destination(values: dict[str, Any] | None, address: str = QUEUE) -> int:
@@ -139,7 +139,7 @@ def test_a_dry_run_of_going_back_tells_and_changes_nothing() -> None:
     destination({"max_messages": 1})
     destination({"max_messages": 2})
     would = history.go_back(ANN, 1, 2, dry_run=True)
-    assert KINDS["destinations"].read() == {QUEUE: {"max_messages": 2}}
+    assert RESOURCE_TYPES["destinations"].read() == {QUEUE: {"max_messages": 2}}
     assert history.go_back(ANN, 1, 2) == would
 
 
@@ -149,7 +149,7 @@ def test_one_thing_goes_back_alone() -> None:
     destination({}, "/queue/other")
     back = history.go_back(ANN, 1, only=("destinations", QUEUE))
     assert [changed.key for changed in back.outcome.changed] == [QUEUE]
-    assert KINDS["destinations"].read() == {QUEUE: {"max_messages": 1}, "/queue/other": {}}
+    assert RESOURCE_TYPES["destinations"].read() == {QUEUE: {"max_messages": 1}, "/queue/other": {}}
 
 
 def test_what_a_file_says_or_has_ceased_to_say_stays() -> None:

@@ -7,7 +7,7 @@ from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
 from django.utils import timezone
 
-from broker_app.web.resource_types import KINDS
+from broker_app.web.resource_types import RESOURCE_TYPES
 
 OLD = {
     "hostname": "far", "port": 61613, "protocol": "stomp", "user": "", "retry_s": 5.0, "idle_s": 60.0,
@@ -37,11 +37,11 @@ def test_bridges_that_were_paused_are_so_still_and_their_history_can_be_gone_bac
     )
     executor = MigrationExecutor(connection)
     executor.migrate([after])
-    found = KINDS["bridges"].read()
+    found = RESOURCE_TYPES["bridges"].read()
     assert {name: said["desired"] for name, said in found.items()} == {"held": "paused", "flowing": "running"}
     for name, said in found.items():
-        KINDS["bridges"].check(name, said)
-        assert said == KINDS["bridges"].complete(name, said, None)
+        RESOURCE_TYPES["bridges"].check(name, said)
+        assert said == RESOURCE_TYPES["bridges"].complete(name, said, None)
     row = executor.loader.project_state([after]).apps.get_model("broker_app", "ChangedObject").objects.get()
     assert (row.before, row.after) == (None, found["held"])
     executor = MigrationExecutor(connection)

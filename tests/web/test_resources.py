@@ -133,7 +133,7 @@ def test_null_takes_back_what_was_said(ask: Ask) -> None:
 
 
 def test_what_a_file_says_is_changed_there_alone(ask: Ask) -> None:
-    by_file = actions.By("file", actions.FILE)
+    by_file = actions.Actor("file", actions.FILE)
     actions.apply(by_file, [actions.Edit("rules", "r", {"users": ["john"]}, origin="zero.config:31")])
     seen = ask("GET", "rules/r")
     assert seen.body["origin"] == "zero.config:31"

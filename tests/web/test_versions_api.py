@@ -13,7 +13,7 @@ from broker_app.models import AuditEntry
 from broker_app.web import actions, history
 from broker_app.web.actions import Edit, apply
 from broker_app.web.api import audit as audit_api
-from broker_app.web.resource_types import KINDS
+from broker_app.web.resource_types import RESOURCE_TYPES
 from tests.web.test_resources import Ask, asking, by_token, john
 
 pytestmark = pytest.mark.django_db
@@ -142,7 +142,7 @@ def test_the_way_back_is_tried_and_then_gone(ask: Ask) -> None:
     assert tried.headers["ETag"] == f'"{newest}"'
     done = ask("POST", "config/rollback", {"to": to, "reason": "oops"}, if_match=tried.headers["ETag"])
     assert (done.status, done.body["version"], done.body["kept"]) == (200, newest + 1, [])
-    assert list(KINDS["groups"].read()) == ["kept"]
+    assert list(RESOURCE_TYPES["groups"].read()) == ["kept"]
     assert history.version(newest + 1).reason == f"back to version {to}: oops"
     again = ask("POST", "config/rollback", {"to": to}, if_match=done.headers["ETag"])
     assert (again.body["version"], again.body["changes"]) == (None, [])
@@ -166,7 +166,7 @@ def test_one_thing_goes_back(ask: Ask) -> None:
     wish = {"to": to, "kind": "groups", "name": "a"}
     done = ask("POST", "config/rollback", wish, if_match="*")
     assert [change["name"] for change in done.body["changes"]] == ["a"]
-    assert list(KINDS["groups"].read()) == ["a", "b"]
+    assert list(RESOURCE_TYPES["groups"].read()) == ["a", "b"]
 
 
 @pytest.mark.parametrize(
@@ -285,7 +285,7 @@ def test_a_plan_is_made_and_exactly_it_is_applied(admin: Client) -> None:
     done = post(admin, "definitions?prune=true", document, if_match=tag, mom_reason="as planned")
     assert done.status_code == 200, done.content
     assert (done.json()["applied"], done.json()["version"]) == (True, version + 1)
-    assert (done["ETag"], list(KINDS["groups"].read())) == (f'"{version + 1}"', ["new"])
+    assert (done["ETag"], list(RESOURCE_TYPES["groups"].read())) == (f'"{version + 1}"', ["new"])
     assert history.version(version + 1).reason == "as planned"
     again = post(admin, "definitions?prune=true", document, if_match=tag)
     assert (again.status_code, again.json()["current"]) == (412, f'"{version + 1}.{tag[1:-1].split(".")[1]}"')

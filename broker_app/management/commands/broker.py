@@ -28,7 +28,7 @@ from broker_app.net import descriptors
 from broker_app.private import close_to_others, write_for_owner_alone
 from broker_app.web import actions, api, audit_sources, snapshot
 from broker_app.web.encryption import Unreadable
-from broker_app.web.files import REFUSED, Reload, Watch, owner_of, release
+from broker_app.web.files import REFUSED, FileWatcher, Reload, owner_of, release
 from broker_app.web.first_password import FirstPassword
 from broker_app.web.resource_types.bridges import reseal
 from broker_app.web.sessions import session_ended
@@ -87,7 +87,7 @@ class Command(BaseCommand):
     def _serve(self, mom: Config, listeners: Listeners, *, open_browser: bool) -> None:
         first_password = FirstPassword(mom.data / "first_password", write_private)
         _make_data(mom, first_password)
-        files = Watch(mom.config_file, mom) if mom.config_file is not None else None
+        files = FileWatcher(mom.config_file, mom) if mom.config_file is not None else None
         link = None
         try:
             _read(files, mom)
@@ -183,7 +183,7 @@ def _close_to_others(data: Path) -> None:
         )
 
 
-def _site(files: Watch | None, running: node.Node) -> Site:
+def _site(files: FileWatcher | None, running: node.Node) -> Site:
     """The site of a node, which hears from now on what becomes of its files."""
 
     def hear(reload: Reload) -> None:
@@ -199,7 +199,7 @@ def _site(files: Watch | None, running: node.Node) -> Site:
     return Site(running, files=files)
 
 
-def _read(files: Watch | None, mom: Config) -> None:
+def _read(files: FileWatcher | None, mom: Config) -> None:
     """Carries out what files of configuration say. Raises Bad."""
     if files is not None:
         files.start()

@@ -9,5 +9,5 @@ from broker_app.web import actions
 
 class Command(createsuperuser.Command):
     def handle(self, *args: Any, **options: Any) -> str | None:
-        with actions.watched_users(actions.By("manage.py", actions.CLI)):
+        with actions.watched_users(actions.Actor("manage.py", actions.CLI)):
             return super().handle(*args, **options)

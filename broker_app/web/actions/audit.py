@@ -13,7 +13,7 @@ from django.db.models import Min
 from django.utils import timezone
 
 from broker_app.models import AuditChain, AuditEntry
-from broker_app.web.actions.author import By
+from broker_app.web.actions.actor import Actor
 
 _COVERED = (
     "number", "time", "author", "way", "address", "token", "act", "kind", "key", "before", "after", "secrets",
@@ -35,34 +35,34 @@ class Act(NamedTuple):
     time: datetime | None = None
 
 
-def record(by: By, *acts: Act) -> None:
-    """Adds an entry for each act of one author, in their order."""
-    record_all((by, act) for act in acts)
+def record(actor: Actor, *acts: Act) -> None:
+    """Adds an entry for each act of one actor, in their order."""
+    record_all((actor, act) for act in acts)
 
 
 @transaction.atomic
-def record_all(acts: Iterable[tuple[By, Act]]) -> None:
+def record_all(acts: Iterable[tuple[Actor, Act]]) -> None:
     """Adds an entry for each act, in their order."""
     # One writer at a time: each digest covers the one before.
     chain, _ = AuditChain.objects.select_for_update().get_or_create(pk=AuditChain.ONLY)
     now = timezone.now()
     entries = []
-    for by, act in acts:
+    for actor, act in acts:
         entry = AuditEntry(
             number=chain.last + 1,
             time=act.time or now,
-            author=by.user[:150],
-            way=by.way,
-            address=by.address[:200],
-            token=by.token[:100],
+            author=actor.user[:150],
+            way=actor.way,
+            address=actor.address[:200],
+            token=actor.token[:100],
             act=act.act,
             kind=act.kind,
             key=act.key[:300],
             before=act.before,
             after=act.after,
             secrets=list(act.secrets),
-            reason=by.reason[:1000],
-            trace_id=by.trace_id[:32],
+            reason=actor.reason[:1000],
+            trace_id=actor.trace_id[:32],
             change=act.change,
         )
         entry.digest = digest_of(entry, chain.last_digest)

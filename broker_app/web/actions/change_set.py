@@ -13,15 +13,14 @@ from django.utils import timezone
 
 from broker_app.models import Change, ChangedObject, Entry, PolicyVersion
 from broker_app.web.actions import audit
-from broker_app.web.actions.author import By
-from broker_app.web.resource_types import KINDS, Said
+from broker_app.web.actions.actor import Actor
+from broker_app.web.resource_types import RESOURCE_TYPES, Spec
 from broker_app.web.resource_types.resource_type import check_storable
 
-#: sent after the commit of a change, in the thread that made it
-#: sent with the `version` that a change led to
+#: sent after the commit of a change, in the thread that made it, with the `version` that it led to
 policy_changed = Signal()
 
-_ORDER = {name: place for place, name in enumerate(KINDS)}
+_ORDER = {name: place for place, name in enumerate(RESOURCE_TYPES)}
 
 
 class Conflict(Exception):
@@ -51,12 +50,12 @@ class Edit:
     """The new spec of one resource; None deletes it.
 
     `expected` is the version that is to be replaced, 0 for none, None for any. `origin` is the place in the
-    file that says it, or does so no longer; what a file says is changed by that file alone.
+    file that contains it, or did; a resource of a file is changed by that file alone.
     """
 
     kind: str
     key: str
-    said: Mapping[str, Any] | None
+    spec: Mapping[str, Any] | None
     expected: int | None = None
     secrets: Mapping[str, Any] = field(default_factory=dict, repr=False)
     origin: str = ""
@@ -67,8 +66,8 @@ class Changed(NamedTuple):
 
     kind: str
     key: str
-    before: Said | None
-    after: Said | None
+    before: Spec | None
+    after: Spec | None
     secrets: tuple[str, ...]
     origin: str
 
@@ -89,38 +88,38 @@ class Outcome(NamedTuple):
             warning
             for changed in self.changed
             if changed.after is not None
-            for warning in KINDS[changed.kind].warnings(changed.after)
+            for warning in RESOURCE_TYPES[changed.kind].warnings(changed.after)
         ]
 
 
 @transaction.atomic
-def apply(by: By, edits: Iterable[Edit], *, dry_run: bool = False) -> Outcome:
+def apply(actor: Actor, edits: Iterable[Edit], *, dry_run: bool = False) -> Outcome:
     """Carries out all edits or none. With `dry_run` none, but the outcome is what it would be.
 
-    Raises ValidationError for what is wrong with a single edit and InvalidEdits for several, Stale, Conflict
-    for a thing that a file says, or that two of the edits are about.
+    Raises ValidationError for errors of a single edit and InvalidEdits for several, Stale, Conflict for a
+    resource that belongs to a file or is edited twice.
     """
     lock_version()
-    whole = _with_what_hangs_on(list(edits))
+    whole = _with_dependents(list(edits))
     changed = _differences(whole)
     if not changed:
         return Outcome(None, ())
     _write(whole, changed)
-    version = record_changes(by, list(changed.values()))
+    version = record_changes(actor, list(changed.values()))
     if dry_run:
         transaction.set_rollback(True)
     return Outcome(version, tuple(changed.values()))
 
 
-def record_changes(by: By, changed: Sequence[Changed]) -> int:
-    """Gives what was changed a version, keeps it in history and audit log, and tells after the commit.
+def record_changes(actor: Actor, changed: Sequence[Changed]) -> int:
+    """Gives the changes a version, stores them in history and audit log, and sends a signal after the commit.
 
-    For the writers that are not ours, Django's commands; within their transaction.
+    Also called by writers that are not ours, Django's commands; within their transaction.
     """
     counter, _ = PolicyVersion.objects.select_for_update().get_or_create(pk=PolicyVersion.ONLY)
     counter.number += 1
     counter.save()
-    _record(by, counter.number, changed)
+    _record(actor, counter.number, changed)
     number = counter.number
     transaction.on_commit(lambda: policy_changed.send(sender=PolicyVersion, version=number))
     return number
@@ -134,7 +133,7 @@ def lock_version() -> int:
 
 @transaction.atomic
 def trim_history(most: int) -> int:
-    """Lets go of what the oldest versions changed, so that at most so many are kept; how many went."""
+    """Delete the changes of the oldest versions beyond `most`; return how many were deleted."""
     last = Change.objects.order_by("-number").values_list("number", flat=True)[most : most + 1].first()
     if last is None:
         return 0
@@ -149,17 +148,17 @@ def version_of(kind: str, key: str) -> int:
     version = Entry.objects.filter(kind=kind, key=key).values_list("version", flat=True).first()
     if version is not None:
         return version
-    return 1 if KINDS[kind].read([key]) else 0
+    return 1 if RESOURCE_TYPES[kind].read([key]) else 0
 
 
-def _with_what_hangs_on(edits: list[Edit]) -> list[Edit]:
-    """The edits, and the removal of whatever goes with what they remove."""
+def _with_dependents(edits: list[Edit]) -> list[Edit]:
+    """The edits, and the deletion of the dependents of what they delete."""
     named = {(edit.kind, edit.key) for edit in edits}
     more = [
         Edit(kind, key, None)
         for edit in edits
-        if edit.said is None
-        for kind, key in KINDS[edit.kind].hangs_on(edit.key)
+        if edit.spec is None
+        for kind, key in RESOURCE_TYPES[edit.kind].dependents(edit.key)
         if (kind, key) not in named
     ]
     return edits + more
@@ -167,7 +166,7 @@ def _with_what_hangs_on(edits: list[Edit]) -> list[Edit]:
 
 def _differences(edits: Sequence[Edit]) -> dict[int, Changed]:
     """The changes that the edits would make, by their index."""
-    before = {kind: KINDS[kind].read(keys) for kind, keys in _by_kind(edits).items()}
+    before = {kind: RESOURCE_TYPES[kind].read(keys) for kind, keys in _by_kind(edits).items()}
     entries = _entries(edits)
     found: dict[int, Changed] = {}
     faults: list[tuple[Edit, ValidationError]] = []
@@ -201,10 +200,10 @@ def _entries(edits: Sequence[Edit]) -> dict[tuple[str, str], Entry]:
     }
 
 
-def _by_kind(things: Iterable[Edit | Changed]) -> dict[str, list[str]]:
+def _by_kind(resources: Iterable[Edit | Changed]) -> dict[str, list[str]]:
     keys: dict[str, list[str]] = {}
-    for thing in things:
-        keys.setdefault(thing.kind, []).append(thing.key)
+    for resource in resources:
+        keys.setdefault(resource.kind, []).append(resource.key)
     return keys
 
 
@@ -213,11 +212,11 @@ def _check_once(edits: Sequence[Edit]) -> None:
     seen: set[tuple[str, str]] = set()
     for edit in edits:
         if (edit.kind, edit.key) in seen:
-            raise Conflict(f"{KINDS[edit.kind].one} {edit.key} is edited twice")
+            raise Conflict(f"{RESOURCE_TYPES[edit.kind].one} {edit.key} is edited twice")
         seen.add((edit.kind, edit.key))
 
 
-def _check_version(edit: Edit, entry: Entry | None, was: Said | None) -> None:
+def _check_version(edit: Edit, entry: Entry | None, was: Spec | None) -> None:
     version = entry.version if entry is not None else 1 if was is not None else 0
     if edit.expected is not None and edit.expected != version:
         raise Stale(version)
@@ -225,23 +224,27 @@ def _check_version(edit: Edit, entry: Entry | None, was: Said | None) -> None:
 
 def _check_owner(edit: Edit, entry: Entry | None) -> None:
     if entry is not None and entry.origin and not edit.origin:
-        raise Conflict(f"{KINDS[edit.kind].one} {edit.key} belongs to {entry.origin}; change it there")
+        raise Conflict(
+            f"{RESOURCE_TYPES[edit.kind].one} {edit.key} belongs to {entry.origin}; change it there"
+        )
 
 
-def _only_operates(edit: Edit, was: Said | None, now: Said | None) -> bool:
+def _only_operates(edit: Edit, was: Spec | None, now: Spec | None) -> bool:
     """True if only runtime fields change, which is allowed for resources of files, too."""
     if edit.origin or edit.secrets or was is None or now is None or was == now:
         return False
-    operated = KINDS[edit.kind].operated
-    return all(was.get(name) == now.get(name) for name in was.keys() | now.keys() if name not in operated)
+    runtime_fields = RESOURCE_TYPES[edit.kind].runtime_fields
+    return all(
+        was.get(name) == now.get(name) for name in was.keys() | now.keys() if name not in runtime_fields
+    )
 
 
-def _checked(edit: Edit, was: Said | None) -> Said | None:
-    if edit.said is None:
+def _checked(edit: Edit, was: Spec | None) -> Spec | None:
+    if edit.spec is None:
         return None
-    kind = KINDS[edit.kind]
-    check_storable(edit.key, edit.said)
-    now = kind.complete(edit.key, edit.said, was)
+    kind = RESOURCE_TYPES[edit.kind]
+    check_storable(edit.key, edit.spec)
+    now = kind.complete(edit.key, edit.spec, was)
     kind.check(edit.key, now)
     kind.check_secrets(edit.key, now, edit.secrets)
     return now
@@ -257,15 +260,17 @@ def _write(edits: Sequence[Edit], changed: Mapping[int, Changed]) -> None:
         edit, after = edits[place], changed[place].after
         try:
             if after is not None:
-                KINDS[edit.kind].write(edit.key, after, edit.secrets)
+                RESOURCE_TYPES[edit.kind].write(edit.key, after, edit.secrets)
             else:
-                KINDS[edit.kind].remove(edit.key)
+                RESOURCE_TYPES[edit.kind].remove(edit.key)
         except ValidationError as fault:
             faults.append((edit, fault))
     _raise(faults, edits)
     for name in {one.kind: None for one in changed.values()}:
         of_kind = {place: one for place, one in changed.items() if one.kind == name}
-        if wrong := KINDS[name].wrong_together([(one.before, one.after) for one in of_kind.values()]):
+        if wrong := RESOURCE_TYPES[name].combined_error(
+            [(one.before, one.after) for one in of_kind.values()]
+        ):
             _raise([(edits[max(of_kind)], ValidationError(wrong))], edits)
 
 
@@ -276,10 +281,10 @@ def _raise(faults: Sequence[tuple[Edit, ValidationError]], edits: Sequence[Edit]
         raise InvalidEdits(faults)
 
 
-def _record(by: By, number: int, changed: Sequence[Changed]) -> None:
+def _record(actor: Actor, number: int, changed: Sequence[Changed]) -> None:
     now = timezone.now()
     change = Change.objects.create(
-        number=number, time=now, author=by.user, way=by.way, address=by.address, reason=by.reason
+        number=number, time=now, author=actor.user, way=actor.way, address=actor.address, reason=actor.reason
     )
     ChangedObject.objects.bulk_create(ChangedObject(change=change, **_columns(one)) for one in changed)
     for kind, keys in _by_kind(one for one in changed if one.after is None).items():
@@ -295,7 +300,7 @@ def _record(by: By, number: int, changed: Sequence[Changed]) -> None:
         update_fields=["version", "origin", "changed"],
     )
     audit.record(
-        by,
+        actor,
         *(
             audit.Act(one.act, one.kind, one.key, one.before, one.after, one.secrets, number)
             for one in changed

@@ -4,12 +4,12 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from broker_app.models import Entry
-from broker_app.web.resource_types import KINDS
+from broker_app.web.resource_types import RESOURCE_TYPES
 
 KIND = "destinations"
 
 
-class SaidOfDestination(NamedTuple):
+class DestinationSpec(NamedTuple):
     """The settings of an address or a pattern, with their version."""
 
     address: str
@@ -19,10 +19,10 @@ class SaidOfDestination(NamedTuple):
     origin: str
 
 
-def said_of(address: str) -> SaidOfDestination | None:
+def destination_spec(address: str) -> DestinationSpec | None:
     """The settings of an address or a pattern; None if there are none."""
-    values = KINDS[KIND].read([address]).get(address)
+    values = RESOURCE_TYPES[KIND].read([address]).get(address)
     entry = Entry.objects.filter(kind=KIND, key=address).first()
     if values is None or entry is None:
         return None
-    return SaidOfDestination(address, values, entry.version, entry.changed, entry.origin)
+    return DestinationSpec(address, values, entry.version, entry.changed, entry.origin)

@@ -5,12 +5,12 @@ from collections.abc import Mapping
 from django.db import transaction
 
 from broker_app.models import Entry
-from broker_app.web.actions.author import By
+from broker_app.web.actions.actor import Actor
 from broker_app.web.actions.change_set import record_changes
 
 
 @transaction.atomic
-def move_origins(by: By, origins: Mapping[tuple[str, str], str], version: int | None) -> int:
+def move_origins(actor: Actor, origins: Mapping[tuple[str, str], str], version: int | None) -> int:
     """Writes down the new origins of things, by kind and key; an empty one is the database.
 
     `version` is that of a change that was just made by the same transaction; without one there is another, in
@@ -34,4 +34,4 @@ def move_origins(by: By, origins: Mapping[tuple[str, str], str], version: int | 
         unique_fields=["kind", "key"],
         update_fields=["origin"],
     )
-    return record_changes(by, []) if version is None else version
+    return record_changes(actor, []) if version is None else version

@@ -1,4 +1,4 @@
-"""Users whom an OpenID Connect provider vouches for."""
+"""Users that an OpenID Connect provider authenticated."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from django.contrib.auth.models import Group, User
 from django.db import transaction
 
 from broker_app.models import ProviderSubject
-from broker_app.web.actions.author import By
+from broker_app.web.actions.actor import Actor
 from broker_app.web.actions.change_set import Conflict, Edit, apply
-from broker_app.web.resource_types import KINDS
+from broker_app.web.resource_types import RESOURCE_TYPES
 
 
 class Claims(NamedTuple):
@@ -26,11 +26,11 @@ class Claims(NamedTuple):
 
 
 @transaction.atomic
-def vouched_user(by: By, claims: Claims, *, link: bool) -> User:
-    """The user who this person is here, as the provider describes them; made at the first time.
+def external_user(actor: Actor, claims: Claims, *, link: bool) -> User:
+    """The user of these claims, updated from them; created at the first login.
 
-    Raises Conflict for a name that somebody else has (`link` makes it theirs), InvalidEdits for a description
-    that will not do.
+    Raises Conflict for a name that another user has (`link` connects it instead), InvalidEdits for invalid
+    claims.
     """
     known = (
         ProviderSubject.objects.filter(issuer=claims.issuer, subject=claims.subject)
@@ -38,22 +38,22 @@ def vouched_user(by: By, claims: Claims, *, link: bool) -> User:
         .first()
     )
     name = known.user.username if known is not None else claims.username
-    before = KINDS["users"].read([name]).get(name)
+    before = RESOURCE_TYPES["users"].read([name]).get(name)
     if known is None and before is not None:
         taken = ProviderSubject.objects.filter(issuer=claims.issuer, user__username=name).exists()
         if taken or not link:
             raise Conflict(f"There is another user {name} here already.")
-    said = dict(before or {})
+    spec = dict(before or {})
     if claims.email:
-        said["email"] = claims.email
+        spec["email"] = claims.email
     if claims.groups is not None:
-        said["groups"] = sorted(
+        spec["groups"] = sorted(
             Group.objects.filter(name__in=list(claims.groups)).values_list("name", flat=True)
         )
     if claims.administrator is not None:
-        said["administrator"] = claims.administrator
-    if said != before:
-        apply(by, [Edit("users", name, said)])
+        spec["administrator"] = claims.administrator
+    if spec != before:
+        apply(actor, [Edit("users", name, spec)])
     user = User.objects.get(username=name)
     if known is None:
         ProviderSubject.objects.create(user=user, issuer=claims.issuer, subject=claims.subject)

@@ -11,7 +11,7 @@ from django.contrib.auth.models import User
 from django.db import transaction
 
 from broker_app.models import Token
-from broker_app.web.actions.author import By
+from broker_app.web.actions.actor import Actor
 from broker_app.web.actions.change_set import Conflict, Edit, apply
 
 TOKEN_MARK = "mom_"
@@ -33,7 +33,7 @@ def make_secret() -> tuple[str, dict[str, Any]]:
 
 @transaction.atomic
 def create_token(
-    by: By,
+    actor: Actor,
     owner: User,
     name: str,
     expires: datetime | None = None,
@@ -45,15 +45,15 @@ def create_token(
     """
     if Token.objects.filter(owner=owner, name=name).exists():
         raise Conflict(f"You have a token named {name} already.")
-    said = {"grants": grants, "expires": expires.isoformat() if expires is not None else None}
+    spec = {"grants": grants, "expires": expires.isoformat() if expires is not None else None}
     secret, hidden = make_secret()
-    apply(by, [Edit("tokens", f"{owner.username}/{name}", said, secrets=hidden)])
+    apply(actor, [Edit("tokens", f"{owner.username}/{name}", spec, secrets=hidden)])
     return NewToken(Token.objects.get(owner=owner, name=name), secret)
 
 
-def revoke_token(by: By, token: Token) -> None:
+def revoke_token(actor: Actor, token: Token) -> None:
     """Ends a token; it is refused from now on."""
-    apply(by, [Edit("tokens", str(token), None)])
+    apply(actor, [Edit("tokens", str(token), None)])
 
 
 @transaction.atomic

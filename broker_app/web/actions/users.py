@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from django.contrib.auth.models import User
 from django.db import transaction
 
-from broker_app.web.actions.author import SYSTEM, By
+from broker_app.web.actions.actor import SYSTEM, Actor
 from broker_app.web.actions.change_set import Changed, Conflict, Edit, apply, record_changes
-from broker_app.web.resource_types import KINDS
+from broker_app.web.resource_types import RESOURCE_TYPES
 from broker_app.web.resource_types.users import ChosenByOwner
 
 ADMIN = "admin"
@@ -36,37 +36,37 @@ def ensure_admin(password: str | None, keep: Callable[[str], object] = lambda ma
 
 
 @transaction.atomic
-def create_user(by: By, name: str, password: str) -> User:
+def create_user(actor: Actor, name: str, password: str) -> User:
     """A new user without an administrator's rights. Raises ValidationError for a name or password that will
     not do, Conflict for a name that is taken."""
     if User.objects.filter(username=name).exists():
         raise Conflict(f"There is a user {name} already.")
-    apply(by, [Edit("users", name, {}, secrets={"password": password})])
+    apply(actor, [Edit("users", name, {}, secrets={"password": password})])
     return User.objects.get(username=name)
 
 
 @transaction.atomic
-def set_password(by: By, user: User, password: str) -> None:
+def set_password(actor: Actor, user: User, password: str) -> None:
     """Gives a user a new password; sessions and logins with the old one end. Raises ValidationError."""
-    said = KINDS["users"].read([user.username])[user.username]
-    apply(by, [Edit("users", user.username, said, secrets={"password": password})])
+    spec = RESOURCE_TYPES["users"].read([user.username])[user.username]
+    apply(actor, [Edit("users", user.username, spec, secrets={"password": password})])
     user.refresh_from_db()
 
 
 @contextmanager
-def watched_users(by: By) -> Iterator[None]:
+def watched_users(actor: Actor) -> Iterator[None]:
     """Records what Django's own commands do to users within."""
     with transaction.atomic():
-        before, passwords = KINDS["users"].read(), _password_hashes()
+        before, passwords = RESOURCE_TYPES["users"].read(), _password_hashes()
         yield
-        after, passwords_now = KINDS["users"].read(), _password_hashes()
+        after, passwords_now = RESOURCE_TYPES["users"].read(), _password_hashes()
         changed = []
         for name in {**before, **after}:
             secrets_changed = ("password",) if passwords.get(name) != passwords_now.get(name) else ()
             if secrets_changed or before.get(name) != after.get(name):
                 changed.append(Changed("users", name, before.get(name), after.get(name), secrets_changed, ""))
         if changed:
-            record_changes(by, changed)
+            record_changes(actor, changed)
 
 
 def _password_hashes() -> dict[str, str]:
@@ -74,6 +74,6 @@ def _password_hashes() -> dict[str, str]:
 
 
 def _write_admin(password: str) -> None:
-    said = KINDS["users"].read([ADMIN]).get(ADMIN, {})
-    said |= {"administrator": True, "active": True}
-    apply(SYSTEM, [Edit("users", ADMIN, said, secrets={"password": ChosenByOwner(password)})])
+    spec = RESOURCE_TYPES["users"].read([ADMIN]).get(ADMIN, {})
+    spec |= {"administrator": True, "active": True}
+    apply(SYSTEM, [Edit("users", ADMIN, spec, secrets={"password": ChosenByOwner(password)})])

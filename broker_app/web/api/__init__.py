@@ -1,7 +1,7 @@
-"""The control plane of the HTTP interface (DRF): what is configured, as resources over the kinds.
+"""The control plane of the HTTP interface (DRF): the configuration, as resources.
 
-Promises conditional writes, pages, dry runs and problems alike for all of them. Owns nothing: `web.kinds`
-reads, `web.actions` writes. Messages themselves pass through `net.rest`.
+Conditional writes, pages, dry runs and problems work the same for all of them. It has no state:
+`web.resource_types` reads, `web.actions` writes. Messages pass through `net.rest`.
 """
 
 from broker_app.web.api.document import describe, document

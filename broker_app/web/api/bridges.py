@@ -16,17 +16,17 @@ from broker_app.net.rest.refusals import Refusal, invalid, unknown
 from broker_app.remote import Remote
 from broker_app.web import actions
 from broker_app.web.actions import audit
-from broker_app.web.actor import by
+from broker_app.web.actor import actor_of
 from broker_app.web.api import dry_run, request_params
 from broker_app.web.api.conditions import etag
 from broker_app.web.api.idempotency import once
 from broker_app.web.api.openapi_schema import DRY_RUN, KEY, REASON, problem_replies
 from broker_app.web.api.permissions import MayAdminister
 from broker_app.web.api.rows import row_of
-from broker_app.web.api.schemas import NEEDED, SAID, SECRETS
+from broker_app.web.api.schemas import NEEDED, SECRETS, SPEC_FIELDS
 from broker_app.web.policy_sync import ask, node_of
 from broker_app.web.refusals import PROBLEM_REPLIES
-from broker_app.web.resource_types import KINDS, Said
+from broker_app.web.resource_types import RESOURCE_TYPES, Spec
 from broker_app.web.resource_types.bridges import whole as whole_bridge
 from broker_app.web.resource_types.resource_type import check_storable, no_such
 
@@ -35,7 +35,7 @@ _NAME = {**TEXT, "minLength": 1, "maxLength": 300}
 _CLONE = object_of(
     {
         "name": {**_NAME, "description": "of the new one"},
-        **{field: or_null(schema) for field, schema in SAID[_KIND].items()},
+        **{field: or_null(schema) for field, schema in SPEC_FIELDS[_KIND].items()},
         **SECRETS[_KIND],
     },
     required=("name",),
@@ -44,7 +44,7 @@ _TRY = object_of(
     {
         "name": {**_NAME, "description": "of the bridge; the stored password of an existing one is used"},
         "queue": {"type": ["string", "null"], "description": "a remote queue whose rights are asked for"},
-        **SAID[_KIND],
+        **SPEC_FIELDS[_KIND],
         **SECRETS[_KIND],
     },
     required=("name", *NEEDED[_KIND]),
@@ -52,7 +52,7 @@ _TRY = object_of(
 
 
 class CloneBridge(APIView):
-    """One bridge like another."""
+    """A copy of a bridge."""
 
     permission_classes = (MayAdminister,)
 
@@ -71,18 +71,18 @@ class CloneBridge(APIView):
 
     def _clone(self, request: Request, name: str) -> Response:
         query = request_params.query(request, ("dry_run",))
-        new, differing, other_secrets = _parted(request_params.body(request))
+        new, differing, other_secrets = _split(request_params.body(request))
         check_storable(new, differing)
         copied = whole_bridge(name)
         if copied is None:
-            raise Refusal("not-found", no_such("bridge", name[:100], KINDS[_KIND].read()))
+            raise Refusal("not-found", no_such("bridge", name[:100], RESOURCE_TYPES[_KIND].read()))
         if actions.version_of(_KIND, new):
             raise actions.Conflict(f"There is a bridge {new} already.")
         tried = query.get("dry_run") == "true"
-        said, secrets = copied
-        whole = {field: value for field, value in (said | differing).items() if value is not None}
+        spec, secrets = copied
+        whole = {field: value for field, value in (spec | differing).items() if value is not None}
         edit = actions.Edit(_KIND, new, whole, 0, secrets=secrets | other_secrets)
-        outcome = actions.apply(by(request), [edit], dry_run=tried)
+        outcome = actions.apply(actor_of(request), [edit], dry_run=tried)
         if tried:
             return Response(dry_run.reply(outcome, node_of(request)))
         row = row_of(_KIND, new)
@@ -92,7 +92,7 @@ class CloneBridge(APIView):
 
 
 class TryBridge(APIView):
-    """Settings of a bridge that need not be saved."""
+    """A connection test with settings that need not be saved."""
 
     permission_classes = (MayAdminister,)
 
@@ -110,40 +110,42 @@ class TryBridge(APIView):
             raise Refusal("not-active", "no broker runs in this process; ask one that does")
         found = ask(node, node.test_remote(remote, queue), within_s=LONGEST_S + 5)
         about = {"address": remote.address, "queue": queue, "ok": found["ok"]}
-        audit.record(by(request), audit.Act(TESTED, _KIND, remote.name, after=about))
+        audit.record(actor_of(request), audit.Act(TESTED, _KIND, remote.name, after=about))
         return Response(found)
 
 
-def _parted(body: dict[str, Any], *more: str) -> tuple[str, Said, Said]:
-    """The name, what is said of a bridge beside, and its secrets. `more` are fields that may be there too."""
-    said: Said = {field: value for field, value in body.items() if field not in ("name", *more)}
+def _split(body: dict[str, Any], *more: str) -> tuple[str, Spec, Spec]:
+    """The name, the spec and the secrets of a bridge. `more` are other fields that are allowed."""
+    spec: Spec = {field: value for field, value in body.items() if field not in ("name", *more)}
     name = body.get("name")
     if not isinstance(name, str):
         raise invalid("/name", "is missing" if name is None else "must be a text", name)
-    secrets = {field: said.pop(field) for field in SECRETS[_KIND] if field in said}
-    for field in said:
-        if field not in SAID[_KIND]:
-            raise unknown(f"/{field[:100]}", field, ("name", *more, *SAID[_KIND], *SECRETS[_KIND]), "field")
-    return name, said, secrets
+    secrets = {field: spec.pop(field) for field in SECRETS[_KIND] if field in spec}
+    for field in spec:
+        if field not in SPEC_FIELDS[_KIND]:
+            raise unknown(
+                f"/{field[:100]}", field, ("name", *more, *SPEC_FIELDS[_KIND], *SECRETS[_KIND]), "field"
+            )
+    return name, spec, secrets
 
 
 def _remote(body: dict[str, Any]) -> tuple[Remote, str | None]:
     """The connection to test. Raises Refusal and ValidationError."""
-    name, said, secrets = _parted(body, "queue")
+    name, spec, secrets = _split(body, "queue")
     queue = body.get("queue")
     if queue is not None and not isinstance(queue, str):
         raise invalid("/queue", "must be a text", queue)
-    kind = KINDS[_KIND]
-    check_storable(name, said)
-    whole = kind.complete(name, said, None)
+    kind = RESOURCE_TYPES[_KIND]
+    check_storable(name, spec)
+    whole = kind.complete(name, spec, None)
     kind.check(name, whole)
     kind.check_secrets(name, whole, secrets)
     return Remote.of(name, whole, secrets.get("password", _kept_password(name, whole))), queue
 
 
-def _kept_password(name: str, said: Said) -> str:
-    """That of the bridge that is there; it goes nowhere but where it goes anyway."""
+def _kept_password(name: str, spec: Spec) -> str:
+    """The stored password, if it would be sent to the same host, port and user; else empty."""
     found = whole_bridge(name)
-    if found is None or any(found[0][part] != said[part] for part in ("hostname", "port", "user")):
+    if found is None or any(found[0][part] != spec[part] for part in ("hostname", "port", "user")):
         return ""
     return found[1].get("password", "")

@@ -1,4 +1,4 @@
-"""Conditional requests: which version is to be replaced, and whether what was asked for is known already."""
+"""Conditional requests: the version that a write replaces, and whether a client has the current one."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ def etag(version: int, living: str = "") -> str:
     return f'"{version}.{living}"' if living else f'"{version}"'
 
 
-def expected(request: Request, now: int, *, unsaid: bool = False) -> int:
+def expected(request: Request, now: int, *, built_in: bool = False) -> int:
     """The version that a write replaces: 0 for none, else `now`. Raises Refusal (428), Stale (412).
 
-    What is not there yet is made by PUT without a condition. With `unsaid`, that about which nothing was said
-    is there nonetheless, and of version 0.
+    PUT without a condition creates a resource that does not exist. With `built_in`, one that is not
+    configured exists nevertheless, with version 0.
     """
     if "If-None-Match" in request.headers:
         if _tags(request, "If-None-Match") != ["*"]:
@@ -29,8 +29,8 @@ def expected(request: Request, now: int, *, unsaid: bool = False) -> int:
         detail = f"send If-Match with the version that you read; it is {etag(now)}"
         raise Refusal("precondition-required", detail, current=etag(now))
     tags = _tags(request, "If-Match")
-    there = now > 0 or unsaid
-    if not there or (tags != ["*"] and now not in [_version(tag) for tag in tags]):
+    exists = now > 0 or built_in
+    if not exists or (tags != ["*"] and now not in [_version(tag) for tag in tags]):
         raise actions.Stale(now)
     return now
 

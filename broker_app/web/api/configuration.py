@@ -26,10 +26,10 @@ from broker_app.net.rest.openapi.shapes import (
 )
 from broker_app.net.rest.refusals import Refusal, invalid, unknown
 from broker_app.web import effective
-from broker_app.web.actor import by
+from broker_app.web.actor import actor_of
 from broker_app.web.api import request_params
 from broker_app.web.api.permissions import MayAdminister
-from broker_app.web.files import Watch, carry_out, needing_restart, owner_of, shown_error, shown_plan
+from broker_app.web.files import FileWatcher, carry_out, needing_restart, owner_of, shown_error, shown_plan
 from broker_app.web.refusals import PROBLEM_REPLIES
 
 MAIN = "zero.config"
@@ -185,7 +185,7 @@ class Check(APIView):
         port = zero.Texts({**(files or {}), MAIN: text}, beside)
         try:
             loaded = zero.load(MAIN, port, config.words(path.parent if path is not None else Path()))
-            plan, _ = carry_out(by(request), loaded, owner_of(_running()), dry_run=True)
+            plan, _ = carry_out(actor_of(request), loaded, owner_of(_running()), dry_run=True)
         except zero.InvalidFiles as bad:
             errors = [shown_error(error) for error in bad.errors]
             return Response({"usable": False, "errors": errors, "warnings": [], "plan": None})
@@ -199,11 +199,11 @@ def _running() -> Config:
     return running
 
 
-def _watch(request: Request) -> Watch | None:
-    return cast("Watch | None", getattr(request._request, "scope", {}).get("mom.files"))
+def _watch(request: Request) -> FileWatcher | None:
+    return cast("FileWatcher | None", getattr(request._request, "scope", {}).get("mom.files"))
 
 
-def _files(watch: Watch | None) -> dict[str, Any]:
+def _files(watch: FileWatcher | None) -> dict[str, Any]:
     return watch.shown() if watch is not None else _NO_FILES
 
 

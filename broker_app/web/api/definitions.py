@@ -17,7 +17,7 @@ from broker_app.net.rest.openapi.shapes import TEXT, TRUTH, array_of, object_of
 from broker_app.net.rest.refusals import Refusal
 from broker_app.net.rest.requests import truth
 from broker_app.web import definitions, history
-from broker_app.web.actor import by
+from broker_app.web.actor import actor_of
 from broker_app.web.api import dry_run, request_params
 from broker_app.web.api.conditions import etag, require
 from broker_app.web.api.openapi_schema import ETAG, IF_MATCH, REASON, problem_replies, query
@@ -143,7 +143,7 @@ class Definitions(APIView):
         document, now = _document(request), history.newest()
         require(request, etag(now, definitions.digest_of(document, prune=prune)), etag(now))
         try:
-            done = definitions.apply(by(request), document, prune=prune, expected=now)
+            done = definitions.apply(actor_of(request), document, prune=prune, expected=now)
         except definitions.InvalidDocument as wrong:
             raise _refusal(wrong) from wrong
         return _reply(done, prune=prune, applied=True)
@@ -165,7 +165,7 @@ class DefinitionsPlan(APIView):
         prune = truth(request_params.query(request, ("prune",)), "prune")
         document = _document(request)
         try:
-            planned = definitions.plan(by(request), document, prune=prune)
+            planned = definitions.plan(actor_of(request), document, prune=prune)
         except definitions.InvalidDocument as wrong:
             raise _refusal(wrong) from wrong
         impact = of_changes(node_of(request), planned.changes)

@@ -26,7 +26,7 @@ from broker_app.net.rest.refusals import Refusal, invalid, of_core
 from broker_app.net.rest.requests import truth
 from broker_app.web import actions
 from broker_app.web.actions import audit
-from broker_app.web.actor import by
+from broker_app.web.actor import actor_of
 from broker_app.web.api import dry_run, request_params
 from broker_app.web.api.conditions import etag, expected, is_known
 from broker_app.web.api.openapi_schema import (
@@ -44,7 +44,7 @@ from broker_app.web.api.permissions import check_administers
 from broker_app.web.api.resource import MAX_PAGE, page_reply
 from broker_app.web.policy_sync import ask, node_of
 from broker_app.web.refusals import PROBLEM_REPLIES
-from broker_app.web.resource_types import KINDS
+from broker_app.web.resource_types import RESOURCE_TYPES
 
 KIND = "destinations"
 _OF_WRITES = ("dry_run",)
@@ -86,22 +86,23 @@ _LISTING: Listing[dict[str, Any]] = Listing(
 )
 
 
-class Said(APIView):
+class SettingsView(APIView):
     """The settings of one address or pattern."""
 
     permission_classes = (MayConfigure,)
-    #: of the query, where the name may stand instead of in the path; and of the query of a removal
+    #: the query parameter that may hold the name instead of the path
     parameter: ClassVar[str] = ""
     prefix: ClassVar[str] = ""
+    #: more query parameters of DELETE
     options_of_removal: ClassVar[tuple[str, ...]] = ()
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         if node_of(request) is None and not hasattr(self, str(request.method).lower()):
-            # What the data plane answers, where there is one.
+            # The data plane answers these methods, in a process that has one.
             raise Refusal("not-active", "This process serves pages; a broker is elsewhere.")
         super().initial(request, *args, **kwargs)
 
-    # ------------------------------------------------------------------ which one
+    # ------------------------------------------------------------------ the address
 
     def address(self, name: str) -> str:
         return self.prefix + name
@@ -135,18 +136,18 @@ class Said(APIView):
         address = self._chosen(request, name, _OF_WRITES)
         change = request_params.body(request)
         if wrong := {name: value for name, value in change.items() if name not in SETTINGS}:
-            KINDS[KIND].check(address, wrong)
-        said = actions.said_of(address)
-        return self._write(request, address, request_params.merged(said.values if said else {}, change))
+            RESOURCE_TYPES[KIND].check(address, wrong)
+        spec = actions.destination_spec(address)
+        return self._write(request, address, request_params.merged(spec.values if spec else {}, change))
 
     def _write(self, request: Request, address: str, values: dict[str, Any]) -> Response:
         before = actions.version_of(KIND, address)
-        edit = actions.Edit(KIND, address, values, expected(request, before, unsaid=True))
+        edit = actions.Edit(KIND, address, values, expected(request, before, built_in=True))
         tried = truth(request.query_params.dict(), "dry_run")
-        outcome = actions.apply(by(request), [edit], dry_run=tried)
+        outcome = actions.apply(actor_of(request), [edit], dry_run=tried)
         if tried:
             return Response(dry_run.reply(outcome, node_of(request)))
-        row = actions.said_of(address)
+        row = actions.destination_spec(address)
         assert row is not None, "it was written just now"
         created = before == 0 and request.method == "PUT"
         reply = _reply(row, 201 if created else 200)
@@ -157,13 +158,13 @@ class Said(APIView):
     def _delete(self, request: Request, name: str) -> Response:
         address = self._chosen(request, name, (*_OF_WRITES, *self.options_of_removal))
         before = actions.version_of(KIND, address)
-        edit = actions.Edit(KIND, address, None, expected(request, before, unsaid=True))
+        edit = actions.Edit(KIND, address, None, expected(request, before, built_in=True))
         if truth(request.query_params.dict(), "dry_run"):
-            outcome = actions.apply(by(request), [edit], dry_run=True)
+            outcome = actions.apply(actor_of(request), [edit], dry_run=True)
             return Response(dry_run.reply(outcome, node_of(request)))
         with transaction.atomic():
-            outcome = actions.apply(by(request), [edit])
-            # Refused by the node, nothing of it has happened.
+            outcome = actions.apply(actor_of(request), [edit])
+            # If the node refuses, the edit is rolled back.
             self._remove(request, address, bool(outcome.changed))
         return Response(status=204)
 
@@ -173,7 +174,7 @@ class Said(APIView):
             raise Refusal("not-found", f"{address} has no settings of its own")
 
 
-class SaidAboutQueue(Said):
+class QueueSettings(SettingsView):
     """A queue: its settings, and its deletion."""
 
     parameter = "queue"
@@ -205,10 +206,10 @@ class SaidAboutQueue(Said):
             if refusal.name != "not-found" or not had:
                 raise
         else:
-            audit.record(by(request), audit.Act("removed", "queues", address))
+            audit.record(actor_of(request), audit.Act("removed", "queues", address))
 
 
-class SaidAboutTopic(Said):
+class TopicSettings(SettingsView):
     """A topic: its settings."""
 
     parameter = "topic"
@@ -230,7 +231,7 @@ class SaidAboutTopic(Said):
         return self._delete(request, name)
 
 
-class SaidAboutPattern(Said):
+class PatternSettings(SettingsView):
     """A pattern such as `queue/orders.>`, or `>` for everything."""
 
     def address(self, name: str) -> str:
@@ -255,7 +256,7 @@ class SaidAboutPattern(Said):
     def get(self, request: Request, name: str = "") -> Response:
         """The settings of a pattern."""
         address = self._chosen(request, name)
-        row = actions.said_of(address)
+        row = actions.destination_spec(address)
         if row is None:
             raise Refusal("not-found", f"{address} has no settings of its own")
         reply = _reply(row, 200)
@@ -298,21 +299,21 @@ class Patterns(APIView):
         addresses = DestinationSettings.objects.filter(address__endswith=">").values_list(
             "address", flat=True
         )
-        rows = [actions.said_of(address) for address in addresses if is_pattern(address)]
+        rows = [actions.destination_spec(address) for address in addresses if is_pattern(address)]
         return page_reply(request, _LISTING, [_shown(row) for row in rows if row is not None], found)
 
 
 @extend_schema(exclude=True)
-class NamedQueue(SaidAboutQueue):
+class NamedQueue(QueueSettings):
     """The same with the name in the query: `/queues?queue=…`"""
 
 
 @extend_schema(exclude=True)
-class NamedTopic(SaidAboutTopic):
+class NamedTopic(TopicSettings):
     """The same with the name in the query: `/topics?topic=…`"""
 
 
-def _shown(row: actions.SaidOfDestination) -> dict[str, Any]:
+def _shown(row: actions.DestinationSpec) -> dict[str, Any]:
     return {
         "address": row.address,
         "settings": row.values,
@@ -322,5 +323,5 @@ def _shown(row: actions.SaidOfDestination) -> dict[str, Any]:
     }
 
 
-def _reply(row: actions.SaidOfDestination, status: int) -> Response:
+def _reply(row: actions.DestinationSpec, status: int) -> Response:
     return Response(_shown(row), status=status, headers={"ETag": etag(row.version)})

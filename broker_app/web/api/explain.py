@@ -33,7 +33,7 @@ from broker_app.web.api.permissions import administers, check_administers
 from broker_app.web.api.schemas import name_of
 from broker_app.web.events import destination_of, shown
 from broker_app.web.impact import rules_of
-from broker_app.web.resource_types import KINDS
+from broker_app.web.resource_types import RESOURCE_TYPES
 from broker_app.web.snapshot import read_rules
 
 #: rules that an answer lists one by one
@@ -222,7 +222,7 @@ def _rules(said: object) -> Rules:
     """Rules that are not saved, in the order of the list. Raises Refusal, ValidationError."""
     if not isinstance(said, list) or len(said) > MAX_RULES:
         raise invalid("/rules", f"must be a list of at most {MAX_RULES} rules")
-    kind, documents = KINDS["rules"], {}
+    kind, documents = RESOURCE_TYPES["rules"], {}
     for place, one in enumerate(said):
         pointer = f"/rules/{place}"
         if not isinstance(one, dict):

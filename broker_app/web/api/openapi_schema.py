@@ -10,7 +10,7 @@ from drf_spectacular.utils import OpenApiParameter
 from broker_app.net.rest.openapi.shapes import TEXT, TRUTH, ref, whole
 from broker_app.web.api.schemas import name_of
 from broker_app.web.refusals import PROBLEM_REPLIES
-from broker_app.web.resource_types import KINDS
+from broker_app.web.resource_types import RESOURCE_TYPES
 
 _ALWAYS = (400, 401, 403, 405, 406)
 _STATUSES = {
@@ -71,13 +71,13 @@ class ResourceSchema(AutoSchema):
         return self._one == (self.method == "POST") and self.method != "GET"
 
     def get_operation_id(self) -> str:
-        one = KINDS[self._resource.kind].one.replace(" ", "_")
+        one = RESOURCE_TYPES[self._resource.kind].one.replace(" ", "_")
         if self.method == "GET":
             return f"get_{one}" if self._one else f"list_{one}s"
         return f"{_WORDS[self.method]}_{one}"
 
     def get_description(self) -> str:  # type: ignore[override]
-        one = KINDS[self._resource.kind].one
+        one = RESOURCE_TYPES[self._resource.kind].one
         if self.method == "GET":
             return f"One {one}" if self._one else f"All {one}s, page by page"
         return {

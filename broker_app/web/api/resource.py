@@ -1,7 +1,7 @@
 """The resources of one type over HTTP. One view answers for the list and for each resource.
 
-Writes name the version that they replace, can be tried before (`?dry_run=true`), and are answered when the
-node here obeys them.
+Writes name the version that they replace, can be tried before (`?dry_run=true`), and are answered when this
+node applies them.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from broker_app.net.rest.listing import Listing
 from broker_app.net.rest.refusals import Refusal, invalid, unknown
 from broker_app.net.rest.requests import truth
 from broker_app.web import actions
-from broker_app.web.actor import by
+from broker_app.web.actor import actor_of
 from broker_app.web.api import dry_run, request_params
 from broker_app.web.api.conditions import etag, expected, is_known
 from broker_app.web.api.openapi_schema import ResourceSchema
 from broker_app.web.api.permissions import check_administers
 from broker_app.web.api.rows import Row, built_in, row_of, rows_of
-from broker_app.web.api.schemas import ANSWERED, ENTRY, FACTS, SAID, SECRETS, name_of
+from broker_app.web.api.schemas import ANSWERED, ENTRY, FACTS, SECRETS, SPEC_FIELDS, name_of
 from broker_app.web.policy_sync import node_of
-from broker_app.web.resource_types import KINDS
-from broker_app.web.resource_types.resource_type import Said, no_such
+from broker_app.web.resource_types import RESOURCE_TYPES
+from broker_app.web.resource_types.resource_type import Spec, no_such
 
 MAX_PAGE = 500
 _OF_WRITES = ("dry_run",)
@@ -50,20 +50,20 @@ class Resource(APIView):
 
     schema = ResourceSchema()
     kind: ClassVar[str]
-    #: behind /api/v1/, where it is not the kind's name
+    #: behind /api/v1/, if it is not the name of the type
     path: ClassVar[str] = ""
     listing: ClassVar[Listing[Row]]
-    #: of the query of a list: what chooses rows before the list is made
+    #: query parameters that choose the rows of a list before it is filtered
     scope_parameters: ClassVar[tuple[str, ...]] = ()
 
     @property
     def created(self) -> str:
-        """The schema of what a POST takes."""
+        """The schema of the body of a POST."""
         return name_of(self.kind, "Put")
 
     @property
     def shown_once(self) -> str:
-        """The schema of what a POST answers."""
+        """The schema of the reply to a POST."""
         return name_of(self.kind)
 
     @property
@@ -79,7 +79,7 @@ class Resource(APIView):
         self.check_may(request, kwargs.get("name", ""))
 
     def check_may(self, request: Request, name: str) -> None:
-        """Raises Refusal for those who may not do this."""
+        """Raises Refusal for users without the permission."""
         check_administers(request)
 
     # ------------------------------------------------------------------ reading
@@ -88,7 +88,7 @@ class Resource(APIView):
         if not name and "name" not in request.query_params:
             return self._list(request)
         query = request_params.query(request, ("name",))
-        row = self._there(self._key(name, query))
+        row = self._row(self._key(name, query))
         tag = self._etag(row)
         if is_known(request, tag):
             return Response(status=304, headers={"ETag": tag})
@@ -101,10 +101,12 @@ class Resource(APIView):
     def rows(self, request: Request, query: dict[str, str]) -> list[Row]:
         """The rows of a list."""
         rows = rows_of(self.kind)
-        said = {row["name"] for row in rows}
-        return rows + [built_in(key, what) for key, what in self.unsaid().items() if key not in said]
+        configured = {row["name"] for row in rows}
+        return rows + [
+            built_in(key, spec) for key, spec in self.built_in_specs().items() if key not in configured
+        ]
 
-    def unsaid(self) -> Mapping[str, Said]:
+    def built_in_specs(self) -> Mapping[str, Spec]:
         """The built-in resources, until they are replaced."""
         return {}
 
@@ -113,23 +115,23 @@ class Resource(APIView):
     def put(self, request: Request, name: str = "") -> Response:
         query = request_params.query(request, ("name", *_OF_WRITES))
         key = self._key(name, query)
-        said, secrets = self._said(key, request_params.body(request))
-        return self._write(request, query, key, said, secrets)
+        spec, secrets = self._parse(key, request_params.body(request))
+        return self._write(request, query, key, spec, secrets)
 
     def patch(self, request: Request, name: str = "") -> Response:
         query = request_params.query(request, ("name", *_OF_WRITES))
         key = self._key(name, query)
-        change, secrets = self._said(key, request_params.body(request))
-        row = self._there(key)
-        before = {name: row[name] for name in SAID[self.kind]}
+        change, secrets = self._parse(key, request_params.body(request))
+        row = self._row(key)
+        before = {name: row[name] for name in SPEC_FIELDS[self.kind]}
         return self._write(request, query, key, request_params.merged(before, change), secrets)
 
     def delete(self, request: Request, name: str = "") -> Response:
         query = request_params.query(request, ("name", *_OF_WRITES))
         key = self._key(name, query)
-        row = self._there(key)
+        row = self._row(key)
         if not row["version"]:
-            detail = f"{KINDS[self.kind].one} {key} is there from the start; it can be changed, not removed"
+            detail = f"{RESOURCE_TYPES[self.kind].one} {key} is built in; it can be changed, not deleted"
             raise Refusal("conflict", detail)
         edit = actions.Edit(self.kind, key, None, expected(request, row["version"]))
         outcome = self.apply(request, edit, query)
@@ -140,19 +142,23 @@ class Resource(APIView):
         )
 
     def _write(
-        self, request: Request, query: dict[str, str], key: str, said: dict[str, Any], secrets: dict[str, Any]
+        self, request: Request, query: dict[str, str], key: str, spec: dict[str, Any], secrets: dict[str, Any]
     ) -> Response:
         before = actions.version_of(self.kind, key)
-        new = KINDS[self.kind].new_secrets(key, secrets)
+        new = RESOURCE_TYPES[self.kind].new_secrets(key, secrets)
         edit = actions.Edit(
-            self.kind, key, said, expected(request, before, unsaid=key in self.unsaid()), secrets=new
+            self.kind,
+            key,
+            spec,
+            expected(request, before, built_in=key in self.built_in_specs()),
+            secrets=new,
         )
         outcome = self.apply(request, edit, query)
         return self.written(key, outcome, query, created=before == 0)
 
     def apply(self, request: Request, edit: actions.Edit, query: dict[str, str]) -> actions.Outcome:
         """Carries out an edit, or tries it."""
-        return actions.apply(by(request), [edit], dry_run=truth(query, "dry_run"))
+        return actions.apply(actor_of(request), [edit], dry_run=truth(query, "dry_run"))
 
     def written(
         self,
@@ -163,13 +169,13 @@ class Resource(APIView):
         created: bool,
         more: dict[str, Any] | None = None,
     ) -> Response:
-        """The answer to a write; `more` is shown this once."""
+        """The reply to a write; `more` is shown only this once."""
         if truth(query, "dry_run"):
             return Response(dry_run.reply(outcome, node_of(self.request)))
-        row = self._there(key)
+        row = self._row(key)
         warnings = outcome.warnings()
-        told = {**row, **(more or {}), **({"warnings": warnings} if warnings else {})}
-        reply = Response(told, 201 if created else 200, headers={"ETag": self._etag(row)})
+        content = {**row, **(more or {}), **({"warnings": warnings} if warnings else {})}
+        reply = Response(content, 201 if created else 200, headers={"ETag": self._etag(row)})
         if created:
             reply["Location"] = f"/api/v1/{self.path or self.kind}/{quote(key)}"
         return reply
@@ -177,11 +183,11 @@ class Resource(APIView):
     # ------------------------------------------------------------------ name and spec of a request
 
     def key(self, name: str) -> str:
-        """The key of what has this name in the address."""
+        """The key of the resource with this name in the URL."""
         return name
 
-    def called(self, key: str) -> str:
-        """The name of what has this key."""
+    def name_of_key(self, key: str) -> str:
+        """The name of the resource with this key."""
         return key
 
     def _key(self, name: str, query: dict[str, str]) -> str:
@@ -192,17 +198,17 @@ class Resource(APIView):
             raise invalid("query/name", detail)
         return self.key(name or query["name"])
 
-    def _there(self, key: str) -> Row:
+    def _row(self, key: str) -> Row:
         row = row_of(self.kind, key)
-        if row is None and key in (unsaid := self.unsaid()):
-            row = built_in(key, unsaid[key])
+        if row is None and key in (specs := self.built_in_specs()):
+            row = built_in(key, specs[key])
         if row is None:
-            raise Refusal("not-found", no_such(KINDS[self.kind].one, key[:200], self.names())[:500])
+            raise Refusal("not-found", no_such(RESOURCE_TYPES[self.kind].one, key[:200], self.names())[:500])
         return row
 
     def names(self) -> Iterable[str]:
         """The names to suggest from for a mistyped one."""
-        return [*KINDS[self.kind].read(), *self.unsaid()]
+        return [*RESOURCE_TYPES[self.kind].read(), *self.built_in_specs()]
 
     def _etag(self, row: Row) -> str:
         living = [row[fact] for fact in FACTS.get(self.kind, {})]
@@ -210,21 +216,21 @@ class Resource(APIView):
             return etag(row["version"])
         return etag(row["version"], hashlib.blake2s(json.dumps(living).encode(), digest_size=4).hexdigest())
 
-    def _said(self, key: str, body: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    def _parse(self, key: str, body: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
         """The spec and the secrets. A body that was read can be sent back: status members are ignored."""
-        said, secrets, of_secrets = {}, {}, SECRETS.get(self.kind, {})
-        known = [*SAID[self.kind], *of_secrets]
+        spec, secrets, of_secrets = {}, {}, SECRETS.get(self.kind, {})
+        known = [*SPEC_FIELDS[self.kind], *of_secrets]
         for name, value in body.items():
             if name in of_secrets:
                 secrets[name] = value
             elif name == "name":
                 self._check_same(key, value)
-            elif name in SAID[self.kind]:
-                said[name] = value
+            elif name in SPEC_FIELDS[self.kind]:
+                spec[name] = value
             elif name not in {**ENTRY, **FACTS.get(self.kind, {}), **ANSWERED.get(self.kind, {})}:
                 raise unknown(f"/{name[:100]}", name, known, "field")
-        return said, secrets
+        return spec, secrets
 
     def _check_same(self, key: str, name: object) -> None:
-        if name != self.called(key):
-            raise invalid("/name", "is another name than that of the address; what there is keeps its name")
+        if name != self.name_of_key(key):
+            raise invalid("/name", "is not the name in the URL; a resource cannot be renamed")

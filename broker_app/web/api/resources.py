@@ -19,10 +19,10 @@ from broker_app.web.api import request_params
 from broker_app.web.api.idempotency import once
 from broker_app.web.api.resource import MAX_PAGE, Resource
 from broker_app.web.api.rows import Row
-from broker_app.web.api.schemas import ENTRY, FACTS, SAID
-from broker_app.web.resource_types import KINDS
-from broker_app.web.resource_types.alerts import from_the_start
-from broker_app.web.resource_types.resource_type import Said
+from broker_app.web.api.schemas import ENTRY, FACTS, SPEC_FIELDS
+from broker_app.web.resource_types import RESOURCE_TYPES
+from broker_app.web.resource_types.alerts import built_in_rules
+from broker_app.web.resource_types.resource_type import Spec
 
 _SORTABLE_ENTRY = ("name", "version", "origin")
 
@@ -37,7 +37,7 @@ def listing(
     matches: Mapping[str, Callable[[Row, str], bool]] | None = None,
 ) -> Listing[Row]:
     """The list of a kind."""
-    members = ["name", *SAID[kind], *FACTS.get(kind, {}), *ENTRY]
+    members = ["name", *SPEC_FIELDS[kind], *FACTS.get(kind, {}), *ENTRY]
     return Listing(
         {name: itemgetter(name) for name in members},
         filters or {},
@@ -73,10 +73,10 @@ class Rules(Resource):
         body = request_params.body(request)
         # Within the transaction of the write, so that no other request takes the name meanwhile.
         key = _text(body["name"]) if "name" in body else _free_name()
-        said, _ = self._said(key, body)
+        spec, _ = self._parse(key, body)
         if actions.version_of(self.kind, key):
             raise actions.Conflict(f"There is a rule {key} already.")
-        outcome = self.apply(request, actions.Edit(self.kind, key, said, 0), query)
+        outcome = self.apply(request, actions.Edit(self.kind, key, spec, 0), query)
         return self.written(key, outcome, query, created=True)
 
 
@@ -119,9 +119,9 @@ class Brokers(Resource):
         kind, sortable=("environment",), matches={"environment": has("environment")}
     )
 
-    def unsaid(self) -> Mapping[str, Said]:
+    def built_in_specs(self) -> Mapping[str, Spec]:
         """The broker that answers."""
-        return {settings.MOM.name: KINDS[self.kind].complete(settings.MOM.name, {}, None)}
+        return {settings.MOM.name: RESOURCE_TYPES[self.kind].complete(settings.MOM.name, {}, None)}
 
 
 class Bridges(Resource):
@@ -134,7 +134,7 @@ class Bridges(Resource):
 
 
 class AlertRules(Resource):
-    """What alerts are looked for by. Where nothing is said, rules hold from the start, of version 0."""
+    """Alert rules. Built-in rules that are not replaced have version 0."""
 
     kind = "alerts"
     path = "alerts/rules"
@@ -145,5 +145,5 @@ class AlertRules(Resource):
         matches={"condition": has("condition"), "severity": has("severity")},
     )
 
-    def unsaid(self) -> Mapping[str, Said]:
-        return from_the_start()
+    def built_in_specs(self) -> Mapping[str, Spec]:
+        return built_in_rules()

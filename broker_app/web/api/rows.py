@@ -9,48 +9,48 @@ from typing import Any
 from django.contrib.auth.models import Group, User
 
 from broker_app.models import Entry, Token
-from broker_app.web.resource_types import KINDS, Said
+from broker_app.web.resource_types import RESOURCE_TYPES, Spec
 
 Row = dict[str, Any]
 
-#: where that is from which holds although nobody said anything
+#: the origin of built-in resources
 BUILT_IN = "built-in"
 
 
 def rows_of(kind: str, keys: Iterable[str] | None = None) -> list[Row]:
-    """Those that are there of `keys`, or all, in the order of the kind."""
+    """The existing resources of `keys`, or all, in the order of their type."""
     keys = None if keys is None else list(keys)
     # Versions first: content that is newer than its version makes a write fail, the other way loses one.
     entries = Entry.objects.filter(kind=kind)
     if keys is not None:
         entries = entries.filter(key__in=keys)
     known = {entry.key: entry for entry in entries}
-    said = KINDS[kind].read(keys)
-    facts = _FACTS[kind](list(said)) if kind in _FACTS else {}
-    return [_row(key, what, known.get(key), facts.get(key, {})) for key, what in said.items()]
+    specs = RESOURCE_TYPES[kind].read(keys)
+    facts = _FACTS[kind](list(specs)) if kind in _FACTS else {}
+    return [_row(key, spec, known.get(key), facts.get(key, {})) for key, spec in specs.items()]
 
 
 def row_of(kind: str, key: str) -> Row | None:
-    """The one of this key; None when there is none."""
+    """The resource of this key; None if there is none."""
     return next(iter(rows_of(kind, [key])), None)
 
 
-def built_in(key: str, said: Said) -> Row:
-    """The built-in resources, as they are shown with the configured ones."""
-    return {**_row(key, said, None, {}), "version": 0, "origin": BUILT_IN}
+def built_in(key: str, spec: Spec) -> Row:
+    """A built-in resource, as it is shown with the configured ones."""
+    return {**_row(key, spec, None, {}), "version": 0, "origin": BUILT_IN}
 
 
-def _row(key: str, said: Said, entry: Entry | None, facts: Row) -> Row:
-    # What nobody has written by an action is of the first version.
+def _row(key: str, spec: Spec, entry: Entry | None, facts: Row) -> Row:
+    # A resource that no action has written has the first version.
     version, origin, changed = (entry.version, entry.origin, entry.changed) if entry else (1, "", None)
-    return {"name": key, **said, **facts, "version": version, "origin": origin, "changed": _time(changed)}
+    return {"name": key, **spec, **facts, "version": version, "origin": origin, "changed": _time(changed)}
 
 
 def _time(time: datetime | None) -> str | None:
     return None if time is None else time.astimezone(UTC).isoformat(timespec="milliseconds")[:-6] + "Z"
 
 
-# ---------------------------------------------------------------------- facts that come with what is said
+# ---------------------------------------------------------------------- status, shown with the spec
 
 
 def _of_users(names: list[str]) -> dict[str, Row]:

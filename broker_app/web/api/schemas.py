@@ -7,7 +7,7 @@ from typing import Any, Final
 from broker_app.net.rest.openapi.shapes import PAGING, array_of, object_of, or_null, whole
 from broker_app.remote import DESIRED
 from broker_app.telemetry.alerts.rule import CONDITIONS, SEVERITIES
-from broker_app.web.resource_types import KINDS
+from broker_app.web.resource_types import RESOURCE_TYPES
 from broker_app.web.resource_types.alerts import MAX_PATTERN, MOST_SECONDS, MOST_TARGETS
 from broker_app.web.resource_types.bridges import DEFAULTS, MAX_QUEUE, NUMBERS, PORTS, TIMES
 from broker_app.web.resource_types.brokers import COLOURS
@@ -44,8 +44,8 @@ def _seconds(name: str) -> _Json:
 _PORTS: Final = ", ".join(f"{name} {port}" for name, port in PORTS.items())
 
 
-#: what is said of each kind, by member; every member may be left out of what is sent unless it is needed
-SAID: Final[dict[str, _Json]] = {
+#: the members of the spec of each type; a request may omit those that are not in NEEDED
+SPEC_FIELDS: Final[dict[str, _Json]] = {
     "rules": {
         "effect": {"enum": ["allow", "deny"], "default": "allow"},
         "conditions": {**_TEXT, "default": "", "description": "such as /event/queue == a; empty: always"},
@@ -144,10 +144,10 @@ SAID: Final[dict[str, _Json]] = {
 #: what is written and never read, by kind
 SECRETS: Final[dict[str, _Json]] = {"users": {"password": _PASSWORD}, "bridges": {"password": _PASSWORD}}
 
-#: what must be said to make one
+#: the members that are required to create a resource
 NEEDED: Final[dict[str, tuple[str, ...]]] = {"bridges": ("hostname",)}
 
-#: what comes with each thing of a kind beside what is said, and cannot be written
+#: status members of each type, which are read-only
 FACTS: Final[dict[str, _Json]] = {
     "users": {"last_login": {**_OPTIONAL_TIME, "description": "into the console"}},
     "groups": {"members": array_of(_TEXT)},
@@ -182,7 +182,7 @@ _NAME: Final[_Json] = {"name": {"type": "string", "minLength": 1, "maxLength": 3
 
 def _shown(kind: str) -> _Json:
     """One resource as it is read."""
-    always = {**_NAME, **SAID[kind], **FACTS.get(kind, {}), **ENTRY}
+    always = {**_NAME, **SPEC_FIELDS[kind], **FACTS.get(kind, {}), **ENTRY}
     return object_of({**always, **ANSWERED.get(kind, {})}, required=tuple(always))
 
 
@@ -190,13 +190,13 @@ def _put(kind: str) -> _Json:
     """One resource as it is written. What was read can be written back: status members are ignored."""
     fixed = {**FACTS.get(kind, {}), **ANSWERED.get(kind, {}), **ENTRY}
     read_only = {name: {**schema, "readOnly": True} for name, schema in fixed.items()}
-    members = {**_NAME, **SAID[kind], **SECRETS.get(kind, {}), **read_only}
+    members = {**_NAME, **SPEC_FIELDS[kind], **SECRETS.get(kind, {}), **read_only}
     return object_of(members, required=NEEDED.get(kind, ()))
 
 
 def _patch(kind: str) -> _Json:
     """The members of a resource to change; null removes a value."""
-    members = {name: or_null(schema) for name, schema in SAID[kind].items()}
+    members = {name: or_null(schema) for name, schema in SPEC_FIELDS[kind].items()}
     return object_of({**members, **SECRETS.get(kind, {})}, required=())
 
 
@@ -207,7 +207,7 @@ def _page(kind: str) -> _Json:
 
 def name_of(kind: str, form: str = "") -> str:
     """The name of a schema: "AlertRule" as it is read, "AlertRulePut", "AlertRulePatch", "AlertRulePage"."""
-    return KINDS[kind].one.title().replace(" ", "") + form
+    return RESOURCE_TYPES[kind].one.title().replace(" ", "") + form
 
 
 IMPACT: Final[_Json] = {"type": "object", "description": "of rules: what they would decide otherwise"}
@@ -225,7 +225,11 @@ CHANGE: Final[_Json] = object_of(
     }
 )
 
-_TOKEN_REQUEST = {**_NAME, "user": {**_TEXT, "description": "whose it is to be; oneself"}, **SAID["tokens"]}
+_TOKEN_REQUEST = {
+    **_NAME,
+    "user": {**_TEXT, "description": "the owner; default: the current user"},
+    **SPEC_FIELDS["tokens"],
+}
 _NEW_TOKEN = {
     **_shown("tokens")["properties"],
     "token": {**_TEXT, "description": "the secret; shown this once"},
@@ -246,7 +250,7 @@ SCHEMAS: Final[_Json] = {
     ),
     **{
         name_of(kind, form): shape(kind)
-        for kind in SAID
+        for kind in SPEC_FIELDS
         for form, shape in (("", _shown), ("Put", _put), ("Patch", _patch), ("Page", _page))
     },
 }

@@ -80,7 +80,7 @@ class Tokens(Resource):
         itself, own = _sees_itself_alone(self.request), f"{self.request.user.get_username()}/"
         return [name for name in super().names() if name.startswith(own) and itself in (None, name)]
 
-    def called(self, key: str) -> str:
+    def name_of_key(self, key: str) -> str:
         return key.partition("/")[2]
 
     def post(self, request: Request, name: str = "") -> Response:
@@ -98,9 +98,9 @@ class Tokens(Resource):
         if not isinstance(called, str):
             raise invalid("/name", "is missing" if called is None else "must be a text", called)
         key = f"{owner}/{called}"
-        said, _ = self._said(key, body)
+        spec, _ = self._parse(key, body)
         secret, hidden = actions.make_secret()
-        edit = actions.Edit(self.kind, key, said, 0, secrets=hidden)
+        edit = actions.Edit(self.kind, key, spec, 0, secrets=hidden)
         if actions.version_of(self.kind, key):
             raise actions.Conflict(f"There is a token named {called} already.")
         outcome = self.apply(request, edit, query)

@@ -14,7 +14,7 @@ from broker_app.net.rest.openapi.shapes import PAGING, TEXT, TIME, TRUTH, array_
 from broker_app.net.rest.refusals import Refusal, invalid, unknown
 from broker_app.net.rest.requests import whole_number
 from broker_app.web import history
-from broker_app.web.actor import by
+from broker_app.web.actor import actor_of
 from broker_app.web.api import dry_run, request_params
 from broker_app.web.api.conditions import etag, require
 from broker_app.web.api.openapi_schema import ETAG, IF_MATCH, REASON, problem_replies, query
@@ -22,7 +22,7 @@ from broker_app.web.api.paging import AFTER, LIMIT, linked
 from broker_app.web.api.permissions import MayAdminister
 from broker_app.web.api.schemas import CHANGE, IMPACT, WARNINGS
 from broker_app.web.policy_sync import node_of
-from broker_app.web.resource_types import KINDS
+from broker_app.web.resource_types import RESOURCE_TYPES
 
 _ABOUT: dict[str, Any] = {
     "version": {"type": "integer", "minimum": 1},
@@ -38,7 +38,7 @@ _KEPT = object_of({"kind": TEXT, "name": TEXT, "why": TEXT})
 _ALWAYS = (400, 401, 403, 405, 406)
 _WISH = {
     "to": {**_NUMBER, "description": "the version that is to be again"},
-    "kind": {"enum": list(KINDS), "description": "with `name`: one resource only"},
+    "kind": {"enum": list(RESOURCE_TYPES), "description": "with `name`: one resource only"},
     "name": TEXT,
     "reason": {**TEXT, "maxLength": 1000},
     "dry_run": {**TRUTH, "default": False},
@@ -55,7 +55,7 @@ class Versions(APIView):
         parameters=[
             LIMIT,
             AFTER,
-            query("kind", {"enum": list(KINDS)}, "those alone that changed something of this kind"),
+            query("kind", {"enum": list(RESOURCE_TYPES)}, "those alone that changed something of this kind"),
             query("name", TEXT, "those alone that changed something of this name"),
             query("author", TEXT, "those alone of this user"),
             ETAG,
@@ -68,8 +68,8 @@ class Versions(APIView):
     def get(self, request: Request) -> Response:
         """Versions of the configuration, the newest first, and what each changed"""
         asks = request_params.query(request, ("limit", "after", "kind", "name", "author"))
-        if "kind" in asks and asks["kind"] not in KINDS:
-            raise unknown("query/kind", asks["kind"], KINDS, "kind")
+        if "kind" in asks and asks["kind"] not in RESOURCE_TYPES:
+            raise unknown("query/kind", asks["kind"], RESOURCE_TYPES, "kind")
         limit = whole_number(asks, "limit", 100, 1, 500)
         before = whole_number(asks, "after", 0, 0, 10**15) or None
         named = {"kind": asks.get("kind", ""), "key": asks.get("name", ""), "author": asks.get("author", "")}
@@ -171,7 +171,11 @@ class Rollback(APIView):
             require(request, etag(newest))
         try:
             back = history.go_back(
-                by(request, wish["reason"]), wish["to"], newest, only=wish["only"], dry_run=wish["dry_run"]
+                actor_of(request, wish["reason"]),
+                wish["to"],
+                newest,
+                only=wish["only"],
+                dry_run=wish["dry_run"],
             )
         except history.NoSuchVersion as missing:
             raise Refusal("not-found", str(missing)) from missing
@@ -207,8 +211,8 @@ def _wish(body: dict[str, Any]) -> dict[str, Any]:
         raise invalid("/name", "kind and name belong together")
     if "kind" not in body:
         return {"to": to, "dry_run": dry, "reason": reason, "only": None}
-    if body["kind"] not in list(KINDS) or not isinstance(body["name"], str):
-        raise invalid("/kind", f"must be one of {', '.join(KINDS)}, and name a text")
+    if body["kind"] not in list(RESOURCE_TYPES) or not isinstance(body["name"], str):
+        raise invalid("/kind", f"must be one of {', '.join(RESOURCE_TYPES)}, and name a text")
     return {"to": to, "dry_run": dry, "reason": reason, "only": (body["kind"], body["name"])}
 
 

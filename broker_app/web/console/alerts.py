@@ -17,8 +17,8 @@ from broker_app.web.console.list_page import ListPage
 from broker_app.web.console.remove_page import RemovePage
 from broker_app.web.console.resource_form import ResourceForm
 from broker_app.web.console.resource_page import ResourcePages
-from broker_app.web.resource_types import Said
-from broker_app.web.resource_types.alerts import from_the_start
+from broker_app.web.resource_types import Spec
+from broker_app.web.resource_types.alerts import built_in_rules
 
 _ABOUT = {
     "oldest": _("the oldest message of a queue with consumers has waited this many seconds"),
@@ -65,7 +65,7 @@ class AlertRuleForm(ResourceForm):
     )
     comment = forms.CharField(label=_("Comment"), required=False, widget=forms.Textarea(attrs={"rows": 2}))
 
-    def spec(self) -> Said:
+    def spec(self) -> Spec:
         return {name: value for name, value in super().spec().items() if value is not None}
 
 
@@ -94,11 +94,11 @@ class Alerts(ListPage):
 
     subject = ALERTS
 
-    def everything(self) -> Mapping[str, Said]:
+    def everything(self) -> Mapping[str, Spec]:
         self.own = self.subject.of.read()
-        return {**from_the_start(), **self.own}
+        return {**built_in_rules(), **self.own}
 
-    def row(self, key: str, spec: Said) -> dict[str, Any]:
+    def row(self, key: str, spec: Spec) -> dict[str, Any]:
         row = super().row(key, spec)
         return {**row, "spec": spec, "about": _ABOUT[spec["condition"]], "own": key in self.own}
 
@@ -112,9 +112,9 @@ class EditAlertRule(EditPage):
 
     subject = ALERTS
 
-    def resource(self, request: HttpRequest) -> tuple[str, Said]:
+    def resource(self, request: HttpRequest) -> tuple[str, Spec]:
         key = request.GET.get("name", "")
-        spec = self.subject.of.read([key]).get(key) or from_the_start().get(key)
+        spec = self.subject.of.read([key]).get(key) or built_in_rules().get(key)
         if spec is None:
             raise Http404(f"There is no {self.subject.one} {key[:100]}.")
         return key, spec

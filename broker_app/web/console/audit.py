@@ -19,7 +19,7 @@ from broker_app.web.api.audit import NDJSON, lines
 from broker_app.web.console.differences import between
 from broker_app.web.console.frame import AdministratorsPage
 from broker_app.web.console.versions import whole
-from broker_app.web.resource_types import KINDS
+from broker_app.web.resource_types import RESOURCE_TYPES
 
 _A_PAGE = 100
 #: logs of at most so many entries are verified automatically, longer ones on request
@@ -44,7 +44,7 @@ class Filter(forms.Form):
     kind = forms.ChoiceField(
         required=False,
         label=gettext_lazy("Kind"),
-        choices=[("", gettext_lazy("any")), *((name, name) for name in KINDS)],
+        choices=[("", gettext_lazy("any")), *((name, name) for name in RESOURCE_TYPES)],
     )
     key = forms.CharField(
         required=False,

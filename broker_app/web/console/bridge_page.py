@@ -17,14 +17,14 @@ from broker_app.net.operator_audit import RETRIED, TESTED
 from broker_app.net.rest.refusals import Refusal
 from broker_app.remote import DRAINING, PAUSED, RUNNING, Remote
 from broker_app.web.actions import Conflict, Edit, InvalidEdits, Stale, apply, audit
-from broker_app.web.actor import by
+from broker_app.web.actor import actor_of
 from broker_app.web.console.bridge_status import NO_NODE, all_bridges, one_bridge, shown_bridge, shown_events
 from broker_app.web.console.bridges import BRIDGES, address_of
 from broker_app.web.console.differences import in_a_sentence
 from broker_app.web.console.frame import AdministratorsPage, in_production
 from broker_app.web.console.resource_page import ResourceView, report
 from broker_app.web.policy_sync import ask, node_of
-from broker_app.web.resource_types import Said
+from broker_app.web.resource_types import Spec
 from broker_app.web.resource_types.bridges import whole
 
 #: operations that change the desired state of a whole bridge
@@ -74,7 +74,7 @@ class TestPage(BridgePage):
         except Refusal as refusal:
             return self.show(request, fault=refusal.detail)
         about = {"address": remote.address, "queue": queue or None, "ok": trial["ok"]}
-        audit.record(by(request), audit.Act(TESTED, self.subject.kind, key, after=about))
+        audit.record(actor_of(request), audit.Act(TESTED, self.subject.kind, key, after=about))
         return self.show(request, trial=trial, tested_queue=queue)
 
 
@@ -92,7 +92,9 @@ class ControlPage(ResourceView):
             try:
                 edit = Edit(self.subject.kind, key, changed_spec)
                 report(
-                    request, apply(by(request, request.POST.get("reason", "")), [edit]), _("Bridge %s") % key
+                    request,
+                    apply(actor_of(request, request.POST.get("reason", "")), [edit]),
+                    _("Bridge %s") % key,
                 )
             except (Conflict, InvalidEdits, Stale, ValidationError) as fault:
                 messages.error(request, _("No changes were made: %s") % in_a_sentence(fault))
@@ -108,7 +110,9 @@ class ControlPage(ResourceView):
         except Refusal as refusal:
             messages.error(request, refusal.detail)
             return
-        audit.record(by(request), audit.Act(RETRIED, self.subject.kind, key, after={"queue": queue or None}))
+        audit.record(
+            actor_of(request), audit.Act(RETRIED, self.subject.kind, key, after={"queue": queue or None})
+        )
         messages.success(request, _("The bridge is retrying now."))
 
 
@@ -125,7 +129,7 @@ class ClonePage(ResourceView):
         try:
             # The copy forwards nothing until it was edited and resumed.
             edit = Edit(self.subject.kind, new, {**spec, "desired": PAUSED}, 0, secrets)
-            report(request, apply(by(request), [edit]), _("Bridge %s") % new)
+            report(request, apply(actor_of(request), [edit]), _("Bridge %s") % new)
         except (Conflict, InvalidEdits, ValidationError) as fault:
             messages.error(request, _("The bridge was not created: %s") % in_a_sentence(fault))
             return redirect(address_of(key))
@@ -154,7 +158,7 @@ class RemoveOrphanPage(AdministratorsPage):
         except Refusal as refusal:
             return self.show(request, refusal.detail)
         reason = request.POST.get("reason", "")
-        audit.record(by(request, reason), audit.Act("removed", "queues", orphan["source"]))
+        audit.record(actor_of(request, reason), audit.Act("removed", "queues", orphan["source"]))
         messages.success(request, _("The queue %s was removed.") % orphan["source"])
         return redirect(BRIDGES.address)
 
@@ -174,7 +178,7 @@ class RemoveOrphanPage(AdministratorsPage):
         return render(request, "console/orphan_remove.html", context)
 
 
-def _spec_after(spec: Said, operation: str, queue: str) -> Said | None:
+def _spec_after(spec: Spec, operation: str, queue: str) -> Spec | None:
     """The spec of a bridge after an operation; None for an unknown operation."""
     if not queue:
         return {**spec, "desired": _DESIRED[operation]} if operation in _DESIRED else None

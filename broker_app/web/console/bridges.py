@@ -26,7 +26,7 @@ from broker_app.web.console.remove_page import RemovePage
 from broker_app.web.console.resource_form import ResourceForm
 from broker_app.web.console.resource_page import ResourcePages
 from broker_app.web.files import shown_error
-from broker_app.web.resource_types import Said
+from broker_app.web.resource_types import Spec
 from broker_app.web.resource_types.bridges import DEFAULTS, PORTS
 from broker_app.zero.writer import connection
 
@@ -104,7 +104,7 @@ class BridgeForm(ResourceForm):
         if self.key is None:
             self.initial.pop("port", None)  # the default follows from the protocol
 
-    def spec(self) -> Said:
+    def spec(self) -> Spec:
         spec = super().spec()
         if spec["port"] is None:
             del spec["port"]
@@ -140,11 +140,11 @@ class Bridges(ListPage):
         self.known = {row["name"]: row for row in self.found["bridges"]} if self.found else {}
         return super().get(request)
 
-    def row(self, key: str, spec: Said) -> dict[str, Any]:
+    def row(self, key: str, spec: Spec) -> dict[str, Any]:
         standing = self.known.get(key)
         return {"key": key, "spec": spec, "bridge": shown_bridge(standing) if standing else None}
 
-    def more(self, everything: Mapping[str, Said]) -> dict[str, Any]:
+    def more(self, everything: Mapping[str, Spec]) -> dict[str, Any]:
         found = self.found or {"orphans": [], "incoming": []}
         watch = watch_of(self.request)
         incoming = [{**mark, "ago": since(mark["at"])} for mark in found["incoming"]]

@@ -15,7 +15,7 @@ from broker_app.web.console.list_page import ListPage
 from broker_app.web.console.remove_page import RemovePage
 from broker_app.web.console.resource_form import ResourceForm
 from broker_app.web.console.resource_page import ResourcePages
-from broker_app.web.resource_types import Said
+from broker_app.web.resource_types import Spec
 
 _SETTING = "setting_"
 
@@ -63,7 +63,7 @@ class BrokerForm(ResourceForm):
                 self.fields[name] = _field(setting)
                 self.initial[name] = spec.get(setting.name)
 
-    def spec(self) -> Said:
+    def spec(self) -> Spec:
         spec = super().spec()
         chosen = {
             name.removeprefix(_SETTING): spec.pop(name) for name in list(spec) if name.startswith(_SETTING)

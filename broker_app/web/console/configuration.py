@@ -12,7 +12,7 @@ from django.shortcuts import render
 from broker_app.web import effective
 from broker_app.web.console.differences import as_text
 from broker_app.web.console.frame import AdministratorsPage
-from broker_app.web.files import Watch
+from broker_app.web.files import FileWatcher
 
 #: at least so many settings with a common prefix form a group
 _A_GROUP = 2
@@ -70,6 +70,6 @@ class FilesPage(AdministratorsPage):
         return render(request, "console/files.html", {"shown": shown})
 
 
-def watch_of(request: HttpRequest) -> Watch | None:
+def watch_of(request: HttpRequest) -> FileWatcher | None:
     """The watched files of the node, if there are any."""
-    return cast("Watch | None", getattr(request, "scope", {}).get("mom.files"))
+    return cast("FileWatcher | None", getattr(request, "scope", {}).get("mom.files"))

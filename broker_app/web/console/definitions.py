@@ -14,7 +14,7 @@ from django.utils.translation import ngettext
 
 from broker_app.web import definitions
 from broker_app.web.actions import Conflict, Stale
-from broker_app.web.actor import by
+from broker_app.web.actor import actor_of
 from broker_app.web.console.differences import difference, in_a_sentence
 from broker_app.web.console.frame import AdministratorsPage
 from broker_app.web.console.impact_preview import impact_of
@@ -39,11 +39,11 @@ class DefinitionsPage(AdministratorsPage):
             prune = "prune" in request.POST
             if request.POST.get("operation") == "apply":
                 return self.carried_out(request, document, prune)
-            plan = definitions.plan(by(request), document, prune=prune)
+            plan = definitions.plan(actor_of(request), document, prune=prune)
         except definitions.InvalidDocument as invalid:
             return self.show(request, faults=invalid.faults[:50])
         except Stale:
-            plan = definitions.plan(by(request), document, prune=prune)
+            plan = definitions.plan(actor_of(request), document, prune=prune)
             context = {
                 "fault": _(
                     "The configuration has changed in the meantime. Below is what applying would change now."
@@ -55,8 +55,8 @@ class DefinitionsPage(AdministratorsPage):
         return self.planned(request, content, plan, prune)
 
     def carried_out(self, request: HttpRequest, document: definitions.Document, prune: bool) -> HttpResponse:
-        author = by(request, request.POST.get("reason", ""))
-        done = definitions.apply(author, document, prune=prune, expected=whole(request.POST, "expected"))
+        actor = actor_of(request, request.POST.get("reason", ""))
+        done = definitions.apply(actor, document, prune=prune, expected=whole(request.POST, "expected"))
         if not done.changes:
             messages.info(request, _("The configuration already matches: no changes were made."))
             return redirect("console:definitions")

@@ -15,7 +15,7 @@ from broker_app.web.console.conditions import conditions_of
 from broker_app.web.console.frame import AdministratorsPage
 from broker_app.web.events import shown
 from broker_app.web.policy_sync import node_of
-from broker_app.web.resource_types import KINDS
+from broker_app.web.resource_types import RESOURCE_TYPES
 
 _SHOWN = 200
 
@@ -26,7 +26,7 @@ class DenialsPage(AdministratorsPage):
         query = request.GET.get("filter", "").strip()
         denials = node.decisions.denials() if node is not None else []
         matching = [denial for denial in denials if query.casefold() in _words(denial)]
-        positions = {name: spec["position"] for name, spec in KINDS["rules"].read().items()}
+        positions = {name: spec["position"] for name, spec in RESOURCE_TYPES["rules"].read().items()}
         context = {
             "node": node is not None,
             "filter": query,

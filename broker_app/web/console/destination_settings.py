@@ -28,7 +28,7 @@ from broker_app.net.policy.destination_settings import (
     is_pattern,
 )
 from broker_app.web.actions import Conflict, Edit, InvalidEdits, Stale, apply, version_of
-from broker_app.web.actor import by
+from broker_app.web.actor import actor_of
 from broker_app.web.console.destination_patterns import settings_for
 from broker_app.web.console.differences import as_text, between, difference
 from broker_app.web.console.fields import Code
@@ -154,17 +154,17 @@ class SettingsView:
         if not form.is_valid():
             return self._drawn(form)
         edit = Edit(KIND, self.address, form.spec() or None, form.cleaned_data["version"] or 0)
-        if edit.said is None and not version_of(KIND, self.address):
+        if edit.spec is None and not version_of(KIND, self.address):
             return self._drawn(form, previewed=True, differences=[])
         preview = self.request.POST.get("operation") != "save"
         try:
-            outcome = apply(by(self.request, form.cleaned_data["reason"]), [edit], dry_run=preview)
+            outcome = apply(actor_of(self.request, form.cleaned_data["reason"]), [edit], dry_run=preview)
         except ValidationError as fault:
             form.show_faults(fault)
         except (Conflict, InvalidEdits) as refusal:
             form.add_error(None, str(refusal))
         except Stale as stale:
-            return self._conflict(form, edit.said or {}, stale.version)
+            return self._conflict(form, edit.spec or {}, stale.version)
         else:
             if preview:
                 shown = [difference(changed) for changed in outcome.changed]

@@ -10,7 +10,7 @@ from django.utils.translation import gettext as _
 
 from broker_app.web.actions import Changed
 from broker_app.web.console.labels import done, one_of
-from broker_app.web.resource_types import Said
+from broker_app.web.resource_types import Spec
 
 
 class Line(NamedTuple):
@@ -39,7 +39,7 @@ def difference(changed: Changed) -> Difference:
     return Difference(done(changed.act), changed.kind, one, changed.key, lines, tuple(changed.secrets))
 
 
-def between(before: Said | None, after: Said | None) -> list[Line]:
+def between(before: Spec | None, after: Spec | None) -> list[Line]:
     """The fields in which two specs differ. Of a new or removed resource, those that are set."""
     was, now = (_telling(spec, other) for spec, other in ((before, after), (after, before)))
     return [
@@ -53,7 +53,7 @@ def between(before: Said | None, after: Said | None) -> list[Line]:
     ]
 
 
-def _telling(spec: Said | None, other: Said | None) -> Said:
+def _telling(spec: Spec | None, other: Spec | None) -> Spec:
     if spec is None or other is not None:
         return spec or {}
     return {field: value for field, value in spec.items() if value not in ("", [], {}, None)}

@@ -11,12 +11,12 @@ from django.utils.translation import gettext as _
 
 from broker_app.models import ChangedObject, Entry
 from broker_app.web.actions import Conflict, Edit, InvalidEdits, Outcome, Stale, apply, version_of
-from broker_app.web.actor import by
+from broker_app.web.actor import actor_of
 from broker_app.web.console.differences import between, difference
 from broker_app.web.console.labels import title_of
 from broker_app.web.console.resource_form import ResourceForm, defaults_of
 from broker_app.web.console.resource_page import ResourceView, changes_of, report
-from broker_app.web.resource_types import Said
+from broker_app.web.resource_types import Spec
 
 
 class EditPage(ResourceView):
@@ -34,7 +34,7 @@ class EditPage(ResourceView):
         edits = form.edits()
         preview = request.POST.get("operation") != "save"
         try:
-            outcome = apply(by(request, form.cleaned_data["reason"]), edits, dry_run=preview)
+            outcome = apply(actor_of(request, form.cleaned_data["reason"]), edits, dry_run=preview)
         except ValidationError as fault:
             form.show_faults(fault)
         except (Conflict, InvalidEdits) as refusal:
@@ -72,14 +72,14 @@ class EditPage(ResourceView):
         """Show a conflict: the author of the other change, and the current values next to the submitted
         ones."""
         kind, key = self.subject.of, edit.key
-        spec: Said = kind.read([key]).get(key, {})
+        spec: Spec = kind.read([key]).get(key, {})
         last = ChangedObject.objects.filter(kind=kind.name, key=key).select_related("change").last()
         form.replace(version)
         return self.show(
             request,
             form,
             conflict=last.change if last is not None else None,
-            comparison=between(spec, {**spec, **(edit.said or {})}),
+            comparison=between(spec, {**spec, **(edit.spec or {})}),
         )
 
     def show(self, request: HttpRequest, form: ResourceForm, **more: Any) -> HttpResponse:

@@ -15,7 +15,7 @@ from broker_app.web.console.list_page import ListPage
 from broker_app.web.console.remove_page import RemovePage
 from broker_app.web.console.resource_form import ResourceForm
 from broker_app.web.console.resource_page import ResourcePages
-from broker_app.web.resource_types import KINDS, Said
+from broker_app.web.resource_types import RESOURCE_TYPES, Spec
 from broker_app.web.resource_types.resource_type import unknown
 
 
@@ -45,7 +45,7 @@ class GroupForm(ResourceForm):
 
     def edits(self) -> list[Edit]:
         group, members = self.resource_key(), set(self.cleaned_data["members"])
-        spec = KINDS["users"].read({*members, *members_of(group)})
+        spec = RESOURCE_TYPES["users"].read({*members, *members_of(group)})
         return super().edits() + [
             Edit("users", name, _with_group(user, group, name in members)) for name, user in spec.items()
         ]
@@ -57,7 +57,7 @@ def members_of(group: str) -> list[str]:
     return list(found.values_list("username", flat=True))
 
 
-def _with_group(user: Said, group: str, is_member: bool) -> Said:
+def _with_group(user: Spec, group: str, is_member: bool) -> Spec:
     others = [name for name in user["groups"] if name != group]
     return {**user, "groups": [*others, group] if is_member else others}
 
@@ -76,7 +76,7 @@ GROUPS = ResourcePages(
 class Groups(ListPage):
     subject = GROUPS
 
-    def everything(self) -> Mapping[str, Said]:
+    def everything(self) -> Mapping[str, Spec]:
         members: dict[str, list[str]] = {}
         pairs = User.groups.through.objects.order_by("user__username")
         for group, user in pairs.values_list("group__name", "user__username"):

@@ -7,7 +7,7 @@ from django.utils.text import capfirst
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from broker_app.web.resource_types import KINDS
+from broker_app.web.resource_types import RESOURCE_TYPES
 
 _ONES: dict[str, str | Promise] = {
     "destinations": gettext_lazy("destination"),
@@ -23,7 +23,7 @@ _ONES: dict[str, str | Promise] = {
 
 def one_of(kind: str) -> str:
     """The label of a resource of this kind: "rule"."""
-    return str(_ONES.get(kind) or (KINDS[kind].one if kind in KINDS else kind))
+    return str(_ONES.get(kind) or (RESOURCE_TYPES[kind].one if kind in RESOURCE_TYPES else kind))
 
 
 def title_of(kind: str, key: str) -> str:

@@ -12,7 +12,7 @@ from broker_app.models import Entry
 from broker_app.web.console.differences import as_text
 from broker_app.web.console.resource_page import ResourceView
 from broker_app.web.console.versions import whole
-from broker_app.web.resource_types import Said
+from broker_app.web.resource_types import Spec
 
 #: rows per page
 A_PAGE = 100
@@ -63,16 +63,16 @@ class ListPage(ResourceView):
         }
         return render(request, subject.list_template, context)
 
-    def everything(self) -> Mapping[str, Said]:
+    def everything(self) -> Mapping[str, Spec]:
         """All resources by key, with the values for the columns."""
         return self.subject.of.read()
 
-    def fits(self, query: str, key: str, spec: Said) -> bool:
+    def fits(self, query: str, key: str, spec: Spec) -> bool:
         return query in key.casefold() or any(
             query in as_text(spec.get(name, "")).casefold() for name in self.subject.columns
         )
 
-    def ordered(self, keys: list[str], everything: Mapping[str, Said], order: str) -> list[str]:
+    def ordered(self, keys: list[str], everything: Mapping[str, Spec], order: str) -> list[str]:
         """Keys sorted by `column` or `-column`; empty values come last."""
         name = order.removeprefix("-")
         if name not in self._sortable():
@@ -94,16 +94,16 @@ class ListPage(ResourceView):
     def _sortable(self) -> Collection[str]:
         return (_NAME, *self.subject.columns) if self.sortable is None else self.sortable
 
-    def row(self, key: str, spec: Said) -> dict[str, Any]:
+    def row(self, key: str, spec: Spec) -> dict[str, Any]:
         cells = [(label, self.cell(spec, name)) for name, label in self.subject.columns.items()]
         return {"key": key, "spec": spec, "cells": cells}
 
-    def cell(self, spec: Said, name: str) -> str:
+    def cell(self, spec: Spec, name: str) -> str:
         """The text of a cell; empty if the value is not set."""
         value = spec[name]
         return "" if value in ("", [], {}, None, False) else as_text(value)
 
-    def more(self, everything: Mapping[str, Said]) -> dict[str, Any]:
+    def more(self, everything: Mapping[str, Spec]) -> dict[str, Any]:
         """Additional context for the page of a kind."""
         return {}
 

@@ -10,7 +10,7 @@ from django.shortcuts import redirect, render
 from django.utils.translation import gettext as _
 
 from broker_app.web.actions import Conflict, Edit, InvalidEdits, Outcome, Stale, apply, version_of
-from broker_app.web.actor import by
+from broker_app.web.actor import actor_of
 from broker_app.web.console.differences import difference, in_a_sentence
 from broker_app.web.console.frame import in_production
 from broker_app.web.console.labels import title_of
@@ -39,7 +39,7 @@ class RemovePage(ResourceView):
 
     def removed(self, request: HttpRequest, expected: int | None, dry_run: bool = False) -> Outcome:
         edit = Edit(self.subject.kind, self.resource(request)[0], None, expected)
-        return apply(by(request, request.POST.get("reason", "")), [edit], dry_run=dry_run)
+        return apply(actor_of(request, request.POST.get("reason", "")), [edit], dry_run=dry_run)
 
     def preview_context(self, request: HttpRequest, outcome: Outcome) -> dict[str, Any]:
         """Additional context for the page of a kind."""

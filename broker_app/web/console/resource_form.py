@@ -13,7 +13,7 @@ from django.utils.translation import gettext_lazy
 
 from broker_app.web.actions import Edit
 from broker_app.web.console.labels import one_of
-from broker_app.web.resource_types import KINDS, Said
+from broker_app.web.resource_types import RESOURCE_TYPES, Spec
 
 
 class ResourceForm(forms.Form):
@@ -41,7 +41,7 @@ class ResourceForm(forms.Form):
     field_order = ("name",)
 
     def __init__(
-        self, data: Any = None, *, key: str | None = None, spec: Said | None = None, version: int = 0
+        self, data: Any = None, *, key: str | None = None, spec: Spec | None = None, version: int = 0
     ) -> None:
         super().__init__(data, initial={**(spec or {}), "version": version})
         self.key = key
@@ -65,7 +65,7 @@ class ResourceForm(forms.Form):
         """The key of the resource."""
         return self.key if self.key is not None else self.cleaned_data["name"]
 
-    def spec(self) -> Said:
+    def spec(self) -> Spec:
         """The spec in a valid form."""
         skipped = self.apart | self.hidden
         return {name: value for name, value in self.cleaned_data.items() if name not in skipped}
@@ -99,6 +99,6 @@ class ResourceForm(forms.Form):
         return [field for field in self.visible_fields() if field.name != "reason"]
 
 
-def defaults_of(kind: str) -> Said:
+def defaults_of(kind: str) -> Spec:
     """The default spec of a new resource."""
-    return KINDS[kind].complete("", {}, None)
+    return RESOURCE_TYPES[kind].complete("", {}, None)

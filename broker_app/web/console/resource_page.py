@@ -17,7 +17,7 @@ from broker_app.web.actions import Outcome
 from broker_app.web.console.frame import AdministratorsPage
 from broker_app.web.console.labels import one_of, was_done
 from broker_app.web.console.resource_form import ResourceForm
-from broker_app.web.resource_types import KINDS, Kind, Said
+from broker_app.web.resource_types import RESOURCE_TYPES, ResourceType, Spec
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +39,8 @@ class ResourcePages:
     edit_template: str = "console/resource.html"
 
     @property
-    def of(self) -> Kind:
-        return KINDS[self.kind]
+    def of(self) -> ResourceType:
+        return RESOURCE_TYPES[self.kind]
 
     @property
     def one(self) -> str:
@@ -68,7 +68,7 @@ class ResourceView(AdministratorsPage):
 
     subject: ClassVar[ResourcePages]
 
-    def resource(self, request: HttpRequest) -> tuple[str, Said]:
+    def resource(self, request: HttpRequest) -> tuple[str, Spec]:
         """Key and spec of the resource named by `name` in the address. Raises Http404."""
         key = request.GET.get("name", "")
         spec = self.subject.of.read([key]).get(key)

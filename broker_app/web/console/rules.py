@@ -17,7 +17,7 @@ from broker_app.models import Rule
 from broker_app.rules.errors import RuleError
 from broker_app.rules.grammar import parse
 from broker_app.web.actions import Conflict, Edit, InvalidEdits, Outcome, Stale, apply
-from broker_app.web.actor import by
+from broker_app.web.actor import actor_of
 from broker_app.web.console.edit_page import AddPage, EditPage
 from broker_app.web.console.explain import Question, answer
 from broker_app.web.console.fields import Code, Lines
@@ -29,7 +29,7 @@ from broker_app.web.console.resource_form import ResourceForm
 from broker_app.web.console.resource_page import ResourcePages, ResourceView, report
 from broker_app.web.impact import edited
 from broker_app.web.policy_sync import node_of
-from broker_app.web.resource_types import KINDS, Said
+from broker_app.web.resource_types import RESOURCE_TYPES, Spec
 
 #: distance of positions after renumbering
 _STEP = 10
@@ -120,14 +120,14 @@ class Rules(ListPage):
         self.hits = node.decisions.hits() if node is not None else None
         return super().get(request)
 
-    def everything(self) -> Mapping[str, Said]:
+    def everything(self) -> Mapping[str, Spec]:
         rules = super().everything()
         return {key: {**spec, "number": number} for number, (key, spec) in enumerate(rules.items(), 1)}
 
-    def more(self, everything: Mapping[str, Said]) -> dict[str, Any]:
+    def more(self, everything: Mapping[str, Spec]) -> dict[str, Any]:
         return {"counted": self.hits is not None, "question": Question(auto_id="ask_%s")}
 
-    def row(self, key: str, spec: Said) -> dict[str, Any]:
+    def row(self, key: str, spec: Spec) -> dict[str, Any]:
         who = [*spec["users"], *(f"@{group}" for group in spec["groups"])]
         return {
             "key": key,
@@ -177,7 +177,7 @@ def _asked(request: HttpRequest, outcome: Outcome) -> dict[str, Any]:
     if not request.POST.get("asked-destination") or not question.is_valid():
         return {}
     edits = {one.key: one.after for one in outcome.changed if one.kind == "rules"}
-    return answer(question, edited(KINDS["rules"].read(), edits), administrator=True)
+    return answer(question, edited(RESOURCE_TYPES["rules"].read(), edits), administrator=True)
 
 
 class RemoveRule(RemovePage):
@@ -196,10 +196,10 @@ class MoveRule(ResourceView):
     def post(self, request: HttpRequest) -> HttpResponse:
         key, _spec = self.resource(request)
         step = -1 if request.POST.get("operation") == "up" else 1
-        edits = moved(KINDS["rules"].read(), key, step)
+        edits = moved(RESOURCE_TYPES["rules"].read(), key, step)
         try:
             if edits:
-                report(request, apply(by(request), edits), title_of("rules", key))
+                report(request, apply(actor_of(request), edits), title_of("rules", key))
         except (Conflict, InvalidEdits, Stale) as refusal:
             messages.error(
                 request,
@@ -208,7 +208,7 @@ class MoveRule(ResourceView):
         return redirect(self.subject.address)
 
 
-def moved(rules: Mapping[str, Said], key: str, step: int) -> list[Edit]:
+def moved(rules: Mapping[str, Spec], key: str, step: int) -> list[Edit]:
     """The edits that move a rule one place up (-1) or down (1)."""
     order = list(rules)
     place = order.index(key)
@@ -225,7 +225,7 @@ def moved(rules: Mapping[str, Said], key: str, step: int) -> list[Edit]:
     ]
 
 
-def _between(order: Sequence[str], rules: Mapping[str, Said], place: int) -> int | None:
+def _between(order: Sequence[str], rules: Mapping[str, Spec], place: int) -> int | None:
     """A position between the neighbours at `place`; None if there is none."""
     before = rules[order[place - 1]]["position"] if place else None
     behind = rules[order[place + 1]]["position"] if place + 1 < len(order) else None

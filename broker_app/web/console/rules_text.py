@@ -16,12 +16,12 @@ from broker_app.rules.errors import RuleError
 from broker_app.rules.grammar import parse
 from broker_app.web import definitions, history
 from broker_app.web.actions import Conflict, Stale
-from broker_app.web.actor import by
+from broker_app.web.actor import actor_of
 from broker_app.web.console.differences import difference, in_a_sentence
 from broker_app.web.console.frame import AdministratorsPage
 from broker_app.web.console.impact_preview import impact_of
 from broker_app.web.console.versions import whole
-from broker_app.web.resource_types import KINDS
+from broker_app.web.resource_types import RESOURCE_TYPES
 
 #: maximum size of a form in bytes; larger sets of rules are edited with `mom definitions`
 MOST_BYTES = 900 * 1024
@@ -45,13 +45,13 @@ class RulesTextPage(AdministratorsPage):
     def post(self, request: HttpRequest) -> HttpResponse:
         text = request.POST.get("text", "").replace("\r\n", "\n")
         expected = whole(request.POST, "expected")
-        author = by(request, request.POST.get("reason", ""))
+        actor = actor_of(request, request.POST.get("reason", ""))
         try:
             document = _document(text)
             if request.POST.get("operation") == "save":
-                done = definitions.apply(author, document, prune=True, expected=expected)
+                done = definitions.apply(actor, document, prune=True, expected=expected)
                 return self.saved(request, done)
-            plan = definitions.plan(author, document, prune=True)
+            plan = definitions.plan(actor, document, prune=True)
         except definitions.InvalidDocument as invalid:
             faults = [_placed(text, fault) for fault in invalid.faults[:_FAULTS]]
             return self.show(request, text, expected, faults=faults)
@@ -61,7 +61,7 @@ class RulesTextPage(AdministratorsPage):
                 "shows what saving would change now."
             )
             return self.planned(
-                request, text, definitions.plan(author, document, prune=True), stale.version, fault
+                request, text, definitions.plan(actor, document, prune=True), stale.version, fault
             )
         except Conflict as conflict:
             return self.show(request, text, expected, fault=in_a_sentence(conflict))
@@ -99,7 +99,7 @@ class RulesTextPage(AdministratorsPage):
 def _of_database() -> dict[str, Any]:
     """The rules that do not come from files, in order."""
     filed = set(Entry.objects.filter(kind="rules").exclude(origin="").values_list("key", flat=True))
-    return {name: spec for name, spec in KINDS["rules"].read().items() if name not in filed}
+    return {name: spec for name, spec in RESOURCE_TYPES["rules"].read().items() if name not in filed}
 
 
 def _document(text: str) -> definitions.Document:

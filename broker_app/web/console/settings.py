@@ -18,13 +18,13 @@ from django.utils.translation import gettext_lazy
 
 from broker_app.models import Token
 from broker_app.web.actions import Conflict, Edit, InvalidEdits, Outcome, Stale, apply, views_of
-from broker_app.web.actor import by
+from broker_app.web.actor import actor_of
 from broker_app.web.console.brokers import NAMES_OF_COLOURS
 from broker_app.web.console.differences import in_a_sentence
 from broker_app.web.console.frame import AdministratorsPage, Page
 from broker_app.web.console.resource_page import report
 from broker_app.web.console.tokens import TOKENS, own_tokens
-from broker_app.web.resource_types import KINDS
+from broker_app.web.resource_types import RESOURCE_TYPES
 
 if TYPE_CHECKING:
     from django.utils.functional import _StrPromise as StrPromise
@@ -167,14 +167,14 @@ class EnvironmentPage(AdministratorsPage):
 
 def broker_spec() -> dict[str, Any]:
     """The spec of this broker; empty if there is none."""
-    return KINDS["brokers"].read([settings.MOM.name]).get(settings.MOM.name, {})
+    return RESOURCE_TYPES["brokers"].read([settings.MOM.name]).get(settings.MOM.name, {})
 
 
 def save_environment(request: HttpRequest, form: EnvironmentForm) -> Outcome | None:
     """Save the environment from a valid form and report it; None if that failed."""
     edit = Edit("brokers", settings.MOM.name, {**broker_spec(), **form.cleaned_data})
     try:
-        outcome = apply(by(request), [edit])
+        outcome = apply(actor_of(request), [edit])
     except (Conflict, InvalidEdits, Stale, ValidationError) as refusal:
         messages.error(request, in_a_sentence(refusal))
         return None

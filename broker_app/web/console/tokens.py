@@ -20,7 +20,7 @@ from django.views.decorators.debug import sensitive_variables
 
 from broker_app.models import Token
 from broker_app.web import actions
-from broker_app.web.actor import by
+from broker_app.web.actor import actor_of
 from broker_app.web.console.fields import Lines
 from broker_app.web.console.frame import Page, is_administrator
 from broker_app.web.console.remove_page import RemovePage
@@ -170,7 +170,7 @@ class AddToken(Page):
         given = form.cleaned_data
         try:
             made = actions.create_token(
-                by(request, given["reason"]),
+                actor_of(request, given["reason"]),
                 _user(request),
                 given["name"],
                 form.end(),

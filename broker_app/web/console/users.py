@@ -13,7 +13,7 @@ from broker_app.web.console.list_page import ListPage
 from broker_app.web.console.remove_page import RemovePage
 from broker_app.web.console.resource_form import ResourceForm
 from broker_app.web.console.resource_page import ResourcePages
-from broker_app.web.resource_types import Said
+from broker_app.web.resource_types import Spec
 
 
 def _groups() -> list[tuple[str, str]]:
@@ -79,7 +79,7 @@ USERS = ResourcePages(
 class Users(ListPage):
     subject = USERS
 
-    def cell(self, spec: Said, name: str) -> str:
+    def cell(self, spec: Spec, name: str) -> str:
         if name == "active":
             return str(gettext_lazy("yes") if spec["active"] else gettext_lazy("no, cannot log in"))
         return super().cell(spec, name)

@@ -14,13 +14,13 @@ from django.utils.translation import gettext as _
 from broker_app.models import Change
 from broker_app.web import history
 from broker_app.web.actions import Conflict, InvalidEdits, Stale
-from broker_app.web.actor import by
+from broker_app.web.actor import actor_of
 from broker_app.web.console.differences import Difference, difference, in_a_sentence
 from broker_app.web.console.frame import AdministratorsPage
 from broker_app.web.console.impact_preview import impact_of
 from broker_app.web.console.labels import done as done_in_words
 from broker_app.web.console.labels import one_of
-from broker_app.web.resource_types import KINDS
+from broker_app.web.resource_types import RESOURCE_TYPES
 
 _A_PAGE = 50
 #: resources that the list names for each version
@@ -44,7 +44,7 @@ class VersionsPage(AdministratorsPage):
             "filtered": bool(kind or author),
             "kind": kind,
             "author": author,
-            "kinds": [(name, one_of(name)) for name in KINDS],
+            "kinds": [(name, one_of(name)) for name in RESOURCE_TYPES],
         }
         return render(request, "console/versions.html", context)
 
@@ -92,7 +92,7 @@ class RollbackPage(AdministratorsPage):
         to = self.target_version(request)
         try:
             done = history.go_back(
-                by(request, request.POST.get("reason", "")), to, whole(request.POST, "expected")
+                actor_of(request, request.POST.get("reason", "")), to, whole(request.POST, "expected")
             )
         except Stale:
             return self.show(
@@ -125,7 +125,7 @@ class RollbackPage(AdministratorsPage):
         to = self.target_version(request)
         context: dict[str, Any] = {"to": to, "newest": history.newest(), "fault": fault}
         try:
-            preview = history.go_back(by(request), to, dry_run=True)
+            preview = history.go_back(actor_of(request), to, dry_run=True)
         except (Conflict, InvalidEdits, ValidationError) as refusal:
             context["fault"] = fault or in_a_sentence(refusal)
         else:
@@ -142,7 +142,7 @@ class RevertPage(AdministratorsPage):
         if version is None or not history.oldest() < version <= history.newest():
             raise Http404("There is no such version.")
         try:
-            done = history.go_back(by(request), version - 1, version)
+            done = history.go_back(actor_of(request), version - 1, version)
         except (Stale, Conflict, InvalidEdits, ValidationError) as refusal:
             why = _("later changes depend on it") if isinstance(refusal, Stale) else in_a_sentence(refusal)
             messages.error(

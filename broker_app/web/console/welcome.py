@@ -27,7 +27,7 @@ from broker_app.models import Change, Token
 from broker_app.net.rest.refusals import Refusal
 from broker_app.web import actions
 from broker_app.web.actions import FILE, START
-from broker_app.web.actor import by
+from broker_app.web.actor import actor_of
 from broker_app.web.console.frame import AdministratorsPage
 from broker_app.web.console.settings import EnvironmentForm, broker_spec, save_environment
 from broker_app.web.console.versions import whole
@@ -85,7 +85,7 @@ class WelcomePage(AdministratorsPage):
         if not form.is_valid():
             return self.show(request, 2, password_form=form)
         try:
-            actions.set_password(by(request), user, form.cleaned_data["password"])
+            actions.set_password(actor_of(request), user, form.cleaned_data["password"])
         except ValidationError as fault:
             form.add_error("password", fault.messages)
             return self.show(request, 2, password_form=form)
@@ -96,7 +96,7 @@ class WelcomePage(AdministratorsPage):
     def clean(self, request: HttpRequest) -> HttpResponse:
         """Remove the queue and the token of the first steps."""
         for token in Token.objects.filter(owner=_user(request), name=TOKEN):
-            actions.revoke_token(by(request), token)
+            actions.revoke_token(actor_of(request), token)
         node = node_of(request)
         refusal = _without_queue(node) if node is not None else None
         if refusal is not None:
@@ -147,11 +147,11 @@ def _at(step: int) -> HttpResponse:
 @sensitive_variables("made")
 def _new_token(request: HttpRequest) -> actions.NewToken:
     """Create a token for the first queue, valid for a day; the previous one is revoked."""
-    user, author = _user(request), by(request)
+    user, actor = _user(request), actor_of(request)
     for token in Token.objects.filter(owner=user, name=TOKEN):
-        actions.revoke_token(author, token)
+        actions.revoke_token(actor, token)
     grants = [{"rights": ["send", "receive", "browse"], "destinations": [f"/queue/{QUEUE}"]}]
-    return actions.create_token(author, user, TOKEN, timezone.now() + _TOKEN_LIVES, grants)
+    return actions.create_token(actor, user, TOKEN, timezone.now() + _TOKEN_LIVES, grants)
 
 
 def _user(request: HttpRequest) -> User:

@@ -8,18 +8,18 @@ from typing import Any, NamedTuple, cast
 
 import yaml
 
-from broker_app.web.resource_types import KINDS, Said
+from broker_app.web.resource_types import RESOURCE_TYPES, Spec
 from broker_app.web.resource_types.resource_type import unknown
 
 FORMAT = 1
 MARK = "mom_definitions"
 #: members of a document that describe it and are not compared
 _ABOUT = (MARK, "version")
-DEFINED = tuple(name for name in KINDS if name != "tokens")
+DEFINED = tuple(name for name in RESOURCE_TYPES if name != "tokens")
 MAX_BYTES = 8 * 1024 * 1024
 MAX_NESTING = 50
 
-Document = dict[str, dict[str, Said]]
+Document = dict[str, dict[str, Spec]]
 
 
 class Fault(NamedTuple):
@@ -139,16 +139,16 @@ def _checked(found: Any) -> Document:
         else:
             faults += [
                 Fault(pointer(name, str(key)), "must be an object with a text as its name")
-                for key, said in things.items()
-                if not isinstance(key, str) or not _is_object(said)
+                for key, spec in things.items()
+                if not isinstance(key, str) or not _is_object(spec)
             ]
     if faults:
         raise InvalidDocument(*faults)
-    return {name: KINDS[name].in_order(found[name]) for name in DEFINED if name in found}
+    return {name: RESOURCE_TYPES[name].with_positions(found[name]) for name in DEFINED if name in found}
 
 
-def _is_object(said: Any) -> bool:
-    return isinstance(said, dict) and all(isinstance(name, str) for name in said)
+def _is_object(value: Any) -> bool:
+    return isinstance(value, dict) and all(isinstance(name, str) for name in value)
 
 
 def _look_over(text: str) -> None:

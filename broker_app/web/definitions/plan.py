@@ -12,7 +12,7 @@ from django.db import transaction
 
 from broker_app.models import Entry
 from broker_app.web import actions
-from broker_app.web.actions import By, Changed, Edit
+from broker_app.web.actions import Actor, Changed, Edit
 from broker_app.web.definitions.document import (
     DEFINED,
     FORMAT,
@@ -22,11 +22,11 @@ from broker_app.web.definitions.document import (
     InvalidDocument,
     pointer,
 )
-from broker_app.web.resource_types import KINDS, Said
+from broker_app.web.resource_types import RESOURCE_TYPES, Spec
 from broker_app.web.resource_types.resource_type import check_storable
 
 
-class SaidInFile(NamedTuple):
+class OwnedByFile(NamedTuple):
     """A resource that belongs to a file, and that the document would change or delete."""
 
     kind: str
@@ -38,42 +38,46 @@ class Plan(NamedTuple):
     """The changes that a document would make to the configuration of one version.
 
     `conflicts` have to be fixed before it can be applied; `kept` are not in the document and stay because a
-    file says them; `bare` are made without a secret that they need to be of use.
+    file contains them; `bare` are made without a secret that they need to be of use.
     """
 
     version: int
     digest: str
     changes: tuple[Changed, ...]
     unchanged: int
-    conflicts: tuple[SaidInFile, ...]
-    kept: tuple[SaidInFile, ...]
+    conflicts: tuple[OwnedByFile, ...]
+    kept: tuple[OwnedByFile, ...]
     bare: tuple[tuple[str, str], ...]
 
 
 @transaction.atomic
 def export() -> dict[str, Any]:
-    """All that is configured now, as a document."""
-    return {MARK: FORMAT, "version": actions.lock_version(), **{name: KINDS[name].read() for name in DEFINED}}
+    """The present configuration as a document."""
+    return {
+        MARK: FORMAT,
+        "version": actions.lock_version(),
+        **{name: RESOURCE_TYPES[name].read() for name in DEFINED},
+    }
 
 
-def plan(by: By, document: Document, *, prune: bool) -> Plan:
+def plan(actor: Actor, document: Document, *, prune: bool) -> Plan:
     """What `apply` would do. With `prune`, what a kind of the document has and the document has not, goes.
 
     Raises InvalidDocument, with all faults of the things in it.
     """
-    return _carry_out(by, document, prune=prune, expected=None, dry_run=True)
+    return _carry_out(actor, document, prune=prune, expected=None, dry_run=True)
 
 
-def apply(by: By, document: Document, *, prune: bool, expected: int | None) -> Plan:
+def apply(actor: Actor, document: Document, *, prune: bool, expected: int | None) -> Plan:
     """Makes the configuration say what the document says, all of it or nothing; the plan that was followed.
 
     Raises InvalidDocument, Stale when the version is not the expected one, Conflict.
     """
-    return _carry_out(by, document, prune=prune, expected=expected, dry_run=False)
+    return _carry_out(actor, document, prune=prune, expected=expected, dry_run=False)
 
 
 @transaction.atomic
-def _carry_out(by: By, document: Document, *, prune: bool, expected: int | None, dry_run: bool) -> Plan:
+def _carry_out(actor: Actor, document: Document, *, prune: bool, expected: int | None, dry_run: bool) -> Plan:
     version = actions.lock_version()
     if expected is not None and expected != version:
         raise actions.Stale(version)
@@ -81,8 +85,10 @@ def _carry_out(by: By, document: Document, *, prune: bool, expected: int | None,
     if conflicts and not dry_run:
         first = conflicts[0]
         more = f", and {len(conflicts) - 1} more like it" if len(conflicts) > 1 else ""
-        raise actions.Conflict(f"{KINDS[first.kind].one} {first.key} belongs to {first.origin}{more}")
-    changed = _edit(by, edits, dry_run=dry_run)
+        raise actions.Conflict(
+            f"{RESOURCE_TYPES[first.kind].one} {first.key} belongs to {first.origin}{more}"
+        )
+    changed = _edit(actor, edits, dry_run=dry_run)
     written = sum(one.after is not None for one in changed)
     return Plan(
         version,
@@ -91,36 +97,40 @@ def _carry_out(by: By, document: Document, *, prune: bool, expected: int | None,
         sum(map(len, document.values())) - written - len(conflicts),
         tuple(conflicts),
         tuple(kept),
-        tuple((one.kind, one.key) for one in changed if one.act == "created" and KINDS[one.kind].secrets),
+        tuple(
+            (one.kind, one.key)
+            for one in changed
+            if one.act == "created" and RESOURCE_TYPES[one.kind].secrets
+        ),
     )
 
 
-def _compare(document: Document, *, prune: bool) -> tuple[list[Edit], list[SaidInFile], list[SaidInFile]]:
+def _compare(document: Document, *, prune: bool) -> tuple[list[Edit], list[OwnedByFile], list[OwnedByFile]]:
     """The edits of a document, what of it contradicts files, and what files keep although it should go."""
     rows = Entry.objects.filter(kind__in=document).exclude(origin="")
     origins = {(row.kind, row.key): row.origin for row in rows}
     edits, conflicts, kept = [], [], []
     for kind, things in document.items():
-        before = KINDS[kind].read()
-        for key, said in things.items():
+        before = RESOURCE_TYPES[kind].read()
+        for key, spec in things.items():
             origin = origins.get((kind, key))
             if origin is None:
-                edits.append(Edit(kind, key, said))
-            elif _differs(kind, key, said, before.get(key)):
-                conflicts.append(SaidInFile(kind, key, origin))
+                edits.append(Edit(kind, key, spec))
+            elif _differs(kind, key, spec, before.get(key)):
+                conflicts.append(OwnedByFile(kind, key, origin))
         for key in [key for key in before if prune and key not in things]:
             origin = origins.get((kind, key))
             if origin is None:
                 edits.append(Edit(kind, key, None))
             else:
-                kept.append(SaidInFile(kind, key, origin))
+                kept.append(OwnedByFile(kind, key, origin))
     return edits, conflicts, kept
 
 
-def _edit(by: By, edits: list[Edit], *, dry_run: bool) -> tuple[Changed, ...]:
+def _edit(actor: Actor, edits: list[Edit], *, dry_run: bool) -> tuple[Changed, ...]:
     """The changes of the edits; their errors by their positions in the document."""
     try:
-        return actions.apply(by, edits, dry_run=dry_run).changed
+        return actions.apply(actor, edits, dry_run=dry_run).changed
     except actions.InvalidEdits as invalid:
         faults = [fault for edit, error in invalid.faults for fault in _faults(edit, error)]
     except ValidationError as error:
@@ -128,12 +138,12 @@ def _edit(by: By, edits: list[Edit], *, dry_run: bool) -> tuple[Changed, ...]:
     raise InvalidDocument(*faults)
 
 
-def _differs(kind: str, key: str, said: Said, before: Said | None) -> bool:
+def _differs(kind: str, key: str, spec: Spec, before: Spec | None) -> bool:
     """True if the document changes a resource of a file, or has an invalid one."""
     try:
-        check_storable(key, said)
-        whole = KINDS[kind].complete(key, said, before)
-        KINDS[kind].check(key, whole)
+        check_storable(key, spec)
+        whole = RESOURCE_TYPES[kind].complete(key, spec, before)
+        RESOURCE_TYPES[kind].check(key, whole)
     except ValidationError:
         return True
     return whole != before

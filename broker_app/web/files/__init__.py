@@ -5,16 +5,16 @@ elsewhere stays as it is. Owns the fingerprints and the history of reloads. Neve
 `web.actions`.
 """
 
-from broker_app.web.files.file_watcher import Watch
+from broker_app.web.files.file_watcher import FileWatcher
 from broker_app.web.files.plan import Plan, Planned, carry_out, check, needing_restart, owner_of, release
 from broker_app.web.files.reloads import REFUSED, Reload, shown_error, shown_plan
 
 __all__ = [
     "REFUSED",
+    "FileWatcher",
     "Plan",
     "Planned",
     "Reload",
-    "Watch",
     "carry_out",
     "check",
     "needing_restart",

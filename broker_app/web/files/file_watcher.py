@@ -22,7 +22,7 @@ from django.db import DatabaseError, connection
 
 from broker_app import zero
 from broker_app.config import CONFIG_FILE, Config, words
-from broker_app.web.actions import FILE, By
+from broker_app.web.actions import FILE, Actor
 from broker_app.web.files.plan import carry_out, needing_restart, owner_of
 from broker_app.web.files.reloads import APPLIED, REFUSED, UNCHANGED, Reload, shown_error
 
@@ -72,7 +72,7 @@ class _AsRead:
         self._held |= {name: file for name, file in self._read.items() if name in names}
 
 
-class Watch:
+class FileWatcher:
     """The files of one node. One thread looks at them; anybody may ask for the state. `hear` is called by
     that thread with each reload, after it was carried out."""
 
@@ -139,7 +139,9 @@ class Watch:
 
     def _take(self, loaded: zero.Loaded, occasion: str) -> Reload:
         """Carries out what files say. Raises zero.Bad, and then nothing of it holds."""
-        plan, version = carry_out(By(f"file {self._path.name}", FILE, reason=occasion), loaded, self._owner)
+        plan, version = carry_out(
+            Actor(f"file {self._path.name}", FILE, reason=occasion), loaded, self._owner
+        )
         self._read, self._read_at, self._errors = loaded.files, datetime.now(UTC), ()
         self._config_file = loaded.config_file
         self._warnings = (*loaded.warnings, *self._hold(loaded))

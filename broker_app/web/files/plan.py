@@ -1,4 +1,4 @@
-"""Planning: what files say against what runs, and carrying out the difference."""
+"""The plan of files: their differences from the running configuration, and applying them."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from broker_app.config import PREFIX, Config
 from broker_app.models import Entry
 from broker_app.rules.errors import RuleError
 from broker_app.web import actions
-from broker_app.web.actions import By, Edit
+from broker_app.web.actions import Actor, Edit
 from broker_app.web.files.rule_order import positions
-from broker_app.web.resource_types import KINDS, Said
+from broker_app.web.resource_types import RESOURCE_TYPES, Spec
 from broker_app.zero import Document, InvalidFiles, Loaded, Position, ZeroError
 
 Name = tuple[str, str]
@@ -26,8 +26,8 @@ class Planned(NamedTuple):
 
     kind: str
     key: str
-    before: Said | None
-    after: Said | None
+    before: Spec | None
+    after: Spec | None
     source: str
 
     @property
@@ -60,10 +60,10 @@ def owner_of(running: Config) -> str:
 
 
 def plan(loaded: Loaded, owner: str) -> Plan:
-    """The differences between what files say and what runs. Raises Bad for documents that will not do."""
+    """The differences between the files and the running configuration. Raises InvalidFiles."""
     origins = dict(_origins(owner))
-    runs = _read_all(loaded)
-    documents = _in_order(loaded, runs, origins)
+    current = _read_all(loaded)
+    documents = _with_positions(loaded, current, origins)
     errors: list[ZeroError] = []
     differences: list[Planned] = []
     edits: list[Edit] = []
@@ -71,7 +71,7 @@ def plan(loaded: Loaded, owner: str) -> Plan:
     moved: dict[Name, str] = {}
     untouched = 0
     for name, document in documents.items():
-        before = runs.get(name)
+        before = current.get(name)
         try:
             after = _checked(document, before)
         except ValidationError as fault:
@@ -90,7 +90,7 @@ def plan(loaded: Loaded, owner: str) -> Plan:
         edits.append(Edit(*name, after, secrets=secrets, origin=owner + document.source))
     for name, origin in origins.items():
         if name not in documents:
-            before = KINDS[name[0]].read([name[1]]).get(name[1])
+            before = RESOURCE_TYPES[name[0]].read([name[1]]).get(name[1])
             differences.append(Planned(*name, before, None, origin))
             edits.append(Edit(*name, None, origin=origin))
     if errors:
@@ -99,16 +99,16 @@ def plan(loaded: Loaded, owner: str) -> Plan:
 
 
 @transaction.atomic
-def carry_out(by: By, loaded: Loaded, owner: str, *, dry_run: bool = False) -> tuple[Plan, int | None]:
-    """Makes what runs say what the files of `owner` say, all or nothing. With `dry_run` it is only tried.
+def carry_out(actor: Actor, loaded: Loaded, owner: str, *, dry_run: bool = False) -> tuple[Plan, int | None]:
+    """Apply the files of `owner`, all or nothing; with `dry_run` the change is rolled back.
 
-    Returns what was done, and the version that it led to, None when there was nothing to do. Raises Bad.
+    Returns the plan and the version that it led to, None if nothing changed. Raises InvalidFiles.
     """
     actions.lock_version()
     planned = plan(loaded, owner)
     by_name = {(document.kind, document.key): document for document in _documents(loaded)}
     try:
-        version = actions.apply(by, planned.edits, dry_run=dry_run).version
+        version = actions.apply(actor, planned.edits, dry_run=dry_run).version
     except actions.InvalidEdits as invalid:
         raise InvalidFiles(
             [error for edit, fault in invalid.faults for error in _faults(loaded, by_name, edit, fault)],
@@ -119,27 +119,27 @@ def carry_out(by: By, loaded: Loaded, owner: str, *, dry_run: bool = False) -> t
     except actions.Conflict as conflict:
         raise InvalidFiles([ZeroError(_top(loaded), str(conflict))], loaded.looked_for) from conflict
     if planned.moved and not dry_run:
-        version = actions.move_origins(by, planned.moved, version)
+        version = actions.move_origins(actor, planned.moved, version)
     return planned, version
 
 
 @transaction.atomic
-def release(by: By, owner: str) -> int:
-    """Lets go of what files said, when no file is given any more: it stays, and anybody may change it.
-    Returns how many things that are."""
-    said = {name: "" for name, _ in _origins(owner)}
-    if said:
-        actions.move_origins(by, said, None)
-    return len(said)
+def release(actor: Actor, owner: str) -> int:
+    """Detach the resources of files when no file is configured any more: they stay, and can be edited.
+    Returns how many they are."""
+    origins = {name: "" for name, _ in _origins(owner)}
+    if origins:
+        actions.move_origins(actor, origins, None)
+    return len(origins)
 
 
 def needing_restart(running: Config, loaded: Loaded) -> tuple[str, ...]:
-    """Settings that the files say otherwise than the node was started with. What a variable says holds."""
+    """Settings with other values in the files than the node was started with. Variables take precedence."""
     by_variable = {name for name, source in running.sources.items() if source.startswith(PREFIX)}
-    said = {name: each.value for name, each in loaded.settings.items()}
-    differing = {name for name, value in said.items() if getattr(running, name) != value}
-    gone = {name for name in running.sources if name not in said}
-    return tuple(sorted((differing | gone) - by_variable))
+    values = {name: setting.value for name, setting in loaded.settings.items()}
+    differing = {name for name, value in values.items() if getattr(running, name) != value}
+    removed = {name for name in running.sources if name not in values}
+    return tuple(sorted((differing | removed) - by_variable))
 
 
 def check(documents: Loaded) -> list[ZeroError]:
@@ -165,21 +165,25 @@ def _origins(owner: str) -> Iterator[tuple[Name, str]]:
         yield (kind, key), origin
 
 
-def _read_all(loaded: Loaded) -> dict[Name, Said]:
+def _read_all(loaded: Loaded) -> dict[Name, Spec]:
     """The resources in effect that the files contain."""
     return {
-        (kind, key): said
+        (kind, key): spec
         for kind, documents in loaded.documents.items()
         if documents
-        for key, said in KINDS[kind].read(list(documents)).items()
+        for key, spec in RESOURCE_TYPES[kind].read(list(documents)).items()
     }
 
 
-def _in_order(loaded: Loaded, runs: Mapping[Name, Said], origins: Mapping[Name, str]) -> dict[Name, Document]:
+def _with_positions(
+    loaded: Loaded, current: Mapping[Name, Spec], origins: Mapping[Name, str]
+) -> dict[Name, Document]:
     """All documents; rules with the positions that they have already, as far as the order allows."""
-    foreign = {key for kind, key in runs if kind == "rules" and (kind, key) not in origins}
+    foreign = {key for kind, key in current if kind == "rules" and (kind, key) not in origins}
     mine = [key for key in loaded.documents["rules"] if key not in foreign]
-    places = positions(mine, {key: runs["rules", key]["position"] for key in mine if ("rules", key) in runs})
+    places = positions(
+        mine, {key: current["rules", key]["position"] for key in mine if ("rules", key) in current}
+    )
     found = {(document.kind, document.key): document for document in _documents(loaded)}
     for key, place in places.items():
         document = found["rules", key]
@@ -187,22 +191,26 @@ def _in_order(loaded: Loaded, runs: Mapping[Name, Said], origins: Mapping[Name, 
     return found
 
 
-def _checked(document: Document, before: Said | None) -> Said:
+def _checked(document: Document, before: Spec | None) -> Spec:
     """The spec, completed. Raises ValidationError."""
-    kind = KINDS[document.kind]
-    operated = {name: before[name] for name in kind.operated if before is not None and name in before}
-    said = kind.complete(document.key, {**operated, **document.spec}, before)
-    kind.check(document.key, said)
-    kind.check_secrets(document.key, said, document.secrets)
-    return said
+    kind = RESOURCE_TYPES[document.kind]
+    runtime_fields = {
+        name: before[name] for name in kind.runtime_fields if before is not None and name in before
+    }
+    spec = kind.complete(document.key, {**runtime_fields, **document.spec}, before)
+    kind.check(document.key, spec)
+    kind.check_secrets(document.key, spec, document.secrets)
+    return spec
 
 
 def _new_secrets(document: Document) -> Mapping[str, Any]:
     """The secrets of a document that differ from the present ones."""
-    return KINDS[document.kind].new_secrets(document.key, document.secrets) if document.secrets else {}
+    return (
+        RESOURCE_TYPES[document.kind].new_secrets(document.key, document.secrets) if document.secrets else {}
+    )
 
 
-# ------------------------------------------------------------------ errors at their places
+# ------------------------------------------------------------------ errors with their positions
 
 
 def _faults(
@@ -211,14 +219,14 @@ def _faults(
     document = documents.get((edit.kind, edit.key))
     if document is not None:
         return _placed(loaded, document, fault)
-    one = KINDS[edit.kind].one
+    one = RESOURCE_TYPES[edit.kind].one
     return [
         ZeroError(_top(loaded), f"{one} {edit.key} cannot be removed: {detail}") for detail in fault.messages
     ]
 
 
 def _placed(loaded: Loaded, document: Document, fault: ValidationError) -> list[ZeroError]:
-    one = KINDS[document.kind].one
+    one = RESOURCE_TYPES[document.kind].one
     if not hasattr(fault, "error_dict"):
         return [loaded.error(document, "", f"{one} {document.key}: {detail}") for detail in fault.messages]
     cause = fault.__cause__

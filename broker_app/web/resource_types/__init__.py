@@ -7,17 +7,17 @@ from broker_app.web.resource_types.alerts import AlertRules
 from broker_app.web.resource_types.bridges import Bridges
 from broker_app.web.resource_types.brokers import Brokers
 from broker_app.web.resource_types.destinations import Destinations
-from broker_app.web.resource_types.resource_type import Kind, Said
+from broker_app.web.resource_types.resource_type import ResourceType, Spec
 from broker_app.web.resource_types.rules import Rules
 from broker_app.web.resource_types.tokens import Tokens
 from broker_app.web.resource_types.users import Groups, Users
 
-#: what is named stands before what names it
-KINDS: Mapping[str, Kind] = MappingProxyType(
+#: a type stands before the types that refer to it
+RESOURCE_TYPES: Mapping[str, ResourceType] = MappingProxyType(
     {
         kind.name: kind
         for kind in (Groups(), Users(), Tokens(), Rules(), Destinations(), Brokers(), Bridges(), AlertRules())
     }
 )
 
-__all__ = ["KINDS", "Kind", "Said"]
+__all__ = ["RESOURCE_TYPES", "ResourceType", "Spec"]

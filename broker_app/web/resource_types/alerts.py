@@ -1,7 +1,6 @@
-"""Alert rules: what the broker looks for, and whom it tells.
+"""Alert rules: the conditions that the broker checks, and where it sends notifications.
 
-Under the name of a rule that holds from the start, what is said takes its place; to remove that brings it
-back.
+A rule with the name of a built-in one replaces it; deleting it restores the built-in rule.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from django.core.exceptions import ValidationError
 from broker_app.models import AlertRule
 from broker_app.notifications.target import Target
 from broker_app.telemetry.alerts.rule import CONDITIONS, DEFAULT_RULES, SEVERITIES
-from broker_app.web.resource_types.resource_type import Kind, Said, check_fields, check_texts
+from broker_app.web.resource_types.resource_type import ResourceType, Spec, check_fields, check_texts
 
 MOST: Final = 200
 MOST_TARGETS: Final = 10
@@ -35,17 +34,17 @@ _FIELDS: Final[Mapping[str, type | tuple[type, ...]]] = {
 }
 
 
-class AlertRules(Kind):
+class AlertRules(ResourceType):
     name = "alerts"
     one = "alert rule"
 
-    def read(self, keys: Iterable[str] | None = None) -> dict[str, Said]:
+    def read(self, keys: Iterable[str] | None = None) -> dict[str, Spec]:
         rows = AlertRule.objects.all() if keys is None else AlertRule.objects.filter(name__in=list(keys))
         return dict(rows.values_list("name", "values"))
 
-    def complete(self, key: str, said: Mapping[str, Any], before: Said | None) -> Said:
+    def complete(self, key: str, spec: Mapping[str, Any], before: Spec | None) -> Spec:
         """Missing members have their built-in value, or the default of the condition."""
-        whole: dict[str, Any] = {"pattern": "", "enabled": True, "notify": [], "comment": "", **said}
+        whole: dict[str, Any] = {"pattern": "", "enabled": True, "notify": [], "comment": "", **spec}
         whole.setdefault("condition", key if key in DEFAULT_RULES else "")
         condition = CONDITIONS.get(whole["condition"]) if isinstance(whole["condition"], str) else None
         if condition is not None:
@@ -53,34 +52,34 @@ class AlertRules(Kind):
                 whole.setdefault(field, getattr(condition, field))
         return {name: whole[name] for name in _FIELDS if name in whole} | whole
 
-    def check(self, key: str, said: Said) -> None:
+    def check(self, key: str, spec: Spec) -> None:
         if not _NAME.fullmatch(key):
             raise ValidationError(
                 "an alert rule's name has 1 to 100 letters, digits, dots, underlines and dashes"
             )
-        if said.get("condition") not in CONDITIONS:
+        if spec.get("condition") not in CONDITIONS:
             raise ValidationError({"condition": f"must be one of {', '.join(CONDITIONS)}"})
-        check_fields(said, _FIELDS)
-        if said["severity"] not in SEVERITIES:
+        check_fields(spec, _FIELDS)
+        if spec["severity"] not in SEVERITIES:
             raise ValidationError({"severity": f"must be one of {', '.join(SEVERITIES)}"})
-        if not 0 <= said["threshold"] <= 10**12:
+        if not 0 <= spec["threshold"] <= 10**12:
             raise ValidationError({"threshold": "must be between 0 and 1,000,000,000,000"})
-        if not 0 <= said["for_s"] <= MOST_SECONDS:
+        if not 0 <= spec["for_s"] <= MOST_SECONDS:
             raise ValidationError({"for_s": f"must be between 0 and {MOST_SECONDS}"})
         for name, most in (("pattern", MAX_PATTERN), ("comment", 1000)):
-            if len(said[name]) > most:
+            if len(spec[name]) > most:
                 raise ValidationError({name: f"has more than {most} characters"})
-        check_texts("notify", said["notify"], most=MOST_TARGETS, longest=1000)
-        for target in said["notify"]:
+        check_texts("notify", spec["notify"], most=MOST_TARGETS, longest=1000)
+        for target in spec["notify"]:
             try:
                 Target.of(target)
             except ValueError as fault:
                 raise ValidationError({"notify": f"{target[:100]} {fault}"}) from None
 
-    def write(self, key: str, said: Said, secrets: Mapping[str, Any]) -> None:
-        AlertRule.objects.update_or_create(name=key, defaults={"values": said})
+    def write(self, key: str, spec: Spec, secrets: Mapping[str, Any]) -> None:
+        AlertRule.objects.update_or_create(name=key, defaults={"values": spec})
 
-    def wrong_together(self, changes: Sequence[tuple[Said | None, Said | None]]) -> str:
+    def combined_error(self, changes: Sequence[tuple[Spec | None, Spec | None]]) -> str:
         if any(before is None for before, _ in changes) and AlertRule.objects.count() > MOST:
             return f"there would be more than {MOST} alert rules"
         return ""
@@ -89,7 +88,7 @@ class AlertRules(Kind):
         AlertRule.objects.filter(name=key).delete()
 
 
-def from_the_start() -> dict[str, Said]:
+def built_in_rules() -> dict[str, Spec]:
     """The built-in rules that are not replaced."""
     return {
         name: {

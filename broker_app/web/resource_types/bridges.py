@@ -11,7 +11,7 @@ from django.core.exceptions import ValidationError
 from broker_app.models import Bridge
 from broker_app.remote import DESIRED, Remote
 from broker_app.web.encryption import Unreadable, resealed, seal, unseal
-from broker_app.web.resource_types.resource_type import Kind, Said, check_fields, check_texts
+from broker_app.web.resource_types.resource_type import ResourceType, Spec, check_fields, check_texts
 
 MOST = 1_000
 MAX_NAME = 20
@@ -31,10 +31,10 @@ TIMES: Final = {
 NUMBERS: Final = {"port": (1, 65_535), "window": (1, 10_000), "park_after": (0, 1_000_000)}
 #: characters of texts at most
 _LENGTHS: Final = {"user": 150, "host": 255, "path": 1000, "ca_file": 1000, "comment": 1000}
-#: what is no field with a default
-_BESIDE: Final = ("name", "hostname", "password", "unusable")
+#: members of a Remote that are no fields with a default
+_WITHOUT_DEFAULT: Final = ("name", "hostname", "password", "unusable")
 DEFAULTS: Final[Mapping[str, Any]] = {
-    **{one.name: one.default for one in fields(Remote) if one.name not in _BESIDE},
+    **{one.name: one.default for one in fields(Remote) if one.name not in _WITHOUT_DEFAULT},
     "paused_queues": [],
     "comment": "",
 }
@@ -44,45 +44,45 @@ _FIELDS: Final[Mapping[str, type | tuple[type, ...]]] = {
 }
 
 
-class Bridges(Kind):
+class Bridges(ResourceType):
     """`password` is that of the credentials by which the bridge logs in at the remote broker."""
 
     name = "bridges"
     one = "bridge"
     secrets = ("password",)
-    operated = ("desired", "paused_queues")
+    runtime_fields = ("desired", "paused_queues")
 
-    def read(self, keys: Iterable[str] | None = None) -> dict[str, Said]:
+    def read(self, keys: Iterable[str] | None = None) -> dict[str, Spec]:
         rows = Bridge.objects.all() if keys is None else Bridge.objects.filter(name__in=list(keys))
         return dict(rows.values_list("name", "values"))
 
-    def complete(self, key: str, said: Mapping[str, Any], before: Said | None) -> Said:
-        protocol = said.get("protocol", DEFAULTS["protocol"])
+    def complete(self, key: str, spec: Mapping[str, Any], before: Spec | None) -> Spec:
+        protocol = spec.get("protocol", DEFAULTS["protocol"])
         port = PORTS.get(protocol, DEFAULTS["port"]) if isinstance(protocol, str) else DEFAULTS["port"]
-        completed = {**DEFAULTS, "paused_queues": [], "port": port, **said}
+        completed = {**DEFAULTS, "paused_queues": [], "port": port, **spec}
         # The address comes first.
         return {name: completed[name] for name in _FIELDS if name in completed} | completed
 
-    def check(self, key: str, said: Said) -> None:
+    def check(self, key: str, spec: Spec) -> None:
         if not 1 <= len(key.strip()) <= MAX_NAME or key != key.strip():
             raise ValidationError(f"a bridge's name has 1 to {MAX_NAME} characters; this has {len(key)}")
         if "/" in key or ":" in key:
             raise ValidationError("a bridge's name has neither / nor : in it")
-        check_fields(said, _FIELDS)
+        check_fields(spec, _FIELDS)
         for name, (least, most) in (TIMES | NUMBERS).items():
-            if not least <= said[name] <= most:
+            if not least <= spec[name] <= most:
                 raise ValidationError({name: f"must be between {least:g} and {most}"})
         for name, longest in _LENGTHS.items():
-            if len(said[name]) > longest:
+            if len(spec[name]) > longest:
                 raise ValidationError({name: f"has more than {longest} characters"})
         for name, known in (("protocol", PORTS), ("desired", DESIRED)):
-            if said[name] not in known:
+            if spec[name] not in known:
                 raise ValidationError({name: f"must be one of {', '.join(known)}"})
-        check_texts("paused_queues", said["paused_queues"], longest=MAX_QUEUE)
-        _check_where(said)
+        check_texts("paused_queues", spec["paused_queues"], longest=MAX_QUEUE)
+        _check_address(spec)
 
-    def check_secrets(self, key: str, said: Said, secrets: Mapping[str, Any]) -> None:
-        super().check_secrets(key, said, secrets)
+    def check_secrets(self, key: str, spec: Spec, secrets: Mapping[str, Any]) -> None:
+        super().check_secrets(key, spec, secrets)
         password = secrets.get("password", "")
         if not isinstance(password, str) or len(password) > 1000:
             raise ValidationError({"password": "must be a text of at most 1,000 characters"})
@@ -96,14 +96,14 @@ class Bridges(Kind):
         except Unreadable:
             return secrets
 
-    def write(self, key: str, said: Said, secrets: Mapping[str, Any]) -> None:
+    def write(self, key: str, spec: Spec, secrets: Mapping[str, Any]) -> None:
         row = Bridge.objects.filter(name=key).first() or Bridge(name=key)
-        row.values = said
+        row.values = spec
         if "password" in secrets:
             row.password = seal(secrets["password"])
         row.save()
 
-    def wrong_together(self, changes: Sequence[tuple[Said | None, Said | None]]) -> str:
+    def combined_error(self, changes: Sequence[tuple[Spec | None, Spec | None]]) -> str:
         if any(before is None for before, _ in changes) and Bridge.objects.count() > MOST:
             return f"there would be more than {MOST} bridges"
         return ""
@@ -112,23 +112,23 @@ class Bridges(Kind):
         Bridge.objects.filter(name=key).delete()
 
 
-def _check_where(said: Said) -> None:
-    """Raises ValidationError for what leads to no broker."""
-    if not 1 <= len(said["hostname"]) <= 253 or any(sign in said["hostname"] for sign in " /@"):
+def _check_address(spec: Spec) -> None:
+    """Raises ValidationError for an invalid host, path or CA file."""
+    if not 1 <= len(spec["hostname"]) <= 253 or any(sign in spec["hostname"] for sign in " /@"):
         raise ValidationError({"hostname": "must be the name or address of a host"})
-    if not said["host"] or not said["host"].isprintable():
+    if not spec["host"] or not spec["host"].isprintable():
         raise ValidationError({"host": "must be the name of a virtual host; / is the usual one"})
-    if not said["path"].startswith("/") or any(sign.isspace() or sign in "?#" for sign in said["path"]):
+    if not spec["path"].startswith("/") or any(sign.isspace() or sign in "?#" for sign in spec["path"]):
         raise ValidationError({"path": "must begin with / and have no blanks, ? and # in it"})
-    if said["ca_file"] and said["protocol"] not in ENCRYPTED:
+    if spec["ca_file"] and spec["protocol"] not in ENCRYPTED:
         raise ValidationError(
-            {"ca_file": f"is for {' and '.join(ENCRYPTED)} only; {said['protocol']} has no TLS"}
+            {"ca_file": f"is for {' and '.join(ENCRYPTED)} only; {spec['protocol']} has no TLS"}
         )
 
 
-def whole(key: str) -> tuple[Said, dict[str, str]] | None:
-    """What is said of a bridge with its secrets, to test it or to make another like it. Raises
-    ValidationError for a secret that cannot be read."""
+def whole(key: str) -> tuple[Spec, dict[str, str]] | None:
+    """The spec of a bridge with its secrets, to test it or to copy it. Raises ValidationError for a secret
+    that cannot be read."""
     row = Bridge.objects.filter(name=key).first()
     if row is None:
         return None

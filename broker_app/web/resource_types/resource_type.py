@@ -11,99 +11,99 @@ from typing import Any, ClassVar
 from django.core.exceptions import ValidationError
 
 #: the spec of a resource: in the API, in files, diffs, the history and the audit log
-Said = dict[str, Any]
+Spec = dict[str, Any]
 
 
-class Kind(ABC):
-    """One sort of thing. All methods but the checks touch the database; those that write are called by
-    `web.actions` alone.
+class ResourceType(ABC):
+    """One type of resource. All methods but the checks use the database; only `web.actions` calls those
+    that write.
 
-    Secrets travel beside what is said, by name, and are never read back.
+    Secrets are passed separately from the spec, by name, and are never read back.
     """
 
-    #: of the API's addresses and of definitions: "rules"
+    #: the plural, as in URLs of the API and in definitions: "rules"
     name: ClassVar[str]
-    #: one of them, for sentences: "rule"
+    #: the singular, for sentences: "rule"
     one: ClassVar[str]
-    #: names of what cannot be read back
+    #: names of the members that cannot be read back
     secrets: ClassVar[tuple[str, ...]] = ()
-    #: fields by which people operate a thing: they may change them although a file says the rest, and what
-    #: the file leaves out of them stays as it is
-    operated: ClassVar[tuple[str, ...]] = ()
+    #: fields by which operators control a resource: they may change them although the resource belongs to a
+    #: file, and those that the file does not contain keep their value
+    runtime_fields: ClassVar[tuple[str, ...]] = ()
 
     @abstractmethod
-    def read(self, keys: Iterable[str] | None = None) -> dict[str, Said]:
-        """Those that are there of `keys`, or all, by key."""
+    def read(self, keys: Iterable[str] | None = None) -> dict[str, Spec]:
+        """The existing resources of `keys`, or all, by key."""
 
     @abstractmethod
-    def write(self, key: str, said: Said, secrets: Mapping[str, Any]) -> None:
-        """Make or change one. `said` has passed `complete` and `check`."""
+    def write(self, key: str, spec: Spec, secrets: Mapping[str, Any]) -> None:
+        """Create or replace one. `spec` has passed `complete` and `check`."""
 
     @abstractmethod
     def remove(self, key: str) -> None:
-        """End one that is there."""
+        """Delete one that exists."""
 
     @abstractmethod
-    def check(self, key: str, said: Said) -> None:
+    def check(self, key: str, spec: Spec) -> None:
         """Raises ValidationError, by field, for an invalid key or spec."""
 
-    def complete(self, key: str, said: Mapping[str, Any], before: Said | None) -> Said:
-        """`said` with the defaults of missing members; `before` is the former spec."""
-        return dict(said)
+    def complete(self, key: str, spec: Mapping[str, Any], before: Spec | None) -> Spec:
+        """`spec` with the defaults of missing members; `before` is the former spec."""
+        return dict(spec)
 
-    def in_order(self, things: Mapping[str, Said]) -> dict[str, Said]:
-        """Things that are said together, each with what its place among them says of it."""
-        return dict(things)
+    def with_positions(self, specs: Mapping[str, Spec]) -> dict[str, Spec]:
+        """The specs of one document; the type may derive missing members from their order."""
+        return dict(specs)
 
-    def check_secrets(self, key: str, said: Said, secrets: Mapping[str, Any]) -> None:
-        """Raises ValidationError for a secret that will not do."""
+    def check_secrets(self, key: str, spec: Spec, secrets: Mapping[str, Any]) -> None:
+        """Raises ValidationError for an unknown or invalid secret."""
         if strange := sorted(set(secrets) - set(self.secrets)):
             raise ValidationError({name: unknown(name, self.secrets) for name in strange})
 
-    def wrong_together(self, changes: Sequence[tuple[Said | None, Said | None]]) -> str:
-        """Errors of the resources of this type after all changes (before, after) are written."""
+    def combined_error(self, changes: Sequence[tuple[Spec | None, Spec | None]]) -> str:
+        """The error of all changes (before, after) together, after they are written; or empty."""
         return ""
 
     def new_secrets(self, key: str, secrets: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Those of the secrets that are others than those that are kept."""
+        """The secrets that differ from the stored ones."""
         return secrets
 
-    def warnings(self, said: Said) -> Iterable[str]:
-        """Probable mistakes in `said`, which is accepted nevertheless."""
+    def warnings(self, spec: Spec) -> Iterable[str]:
+        """Probable mistakes in `spec`, which is accepted nevertheless."""
         return ()
 
-    def hangs_on(self, key: str) -> Iterable[tuple[str, str]]:
-        """(kind, key) of what goes when this one goes."""
+    def dependents(self, key: str) -> Iterable[tuple[str, str]]:
+        """(kind, key) of the resources that are deleted with this one."""
         return ()
 
 
-def check_storable(key: str, said: Any) -> None:
-    """Raises ValidationError for what is no JSON, or what no database keeps: halves of surrogates, NUL."""
+def check_storable(key: str, spec: Any) -> None:
+    """Raises ValidationError unless all is JSON that a database can store: no NUL, no lone surrogates."""
     if not _storable(key):
         raise ValidationError("a name must be a text without NUL and without halves of surrogates")
-    if not _storable(said):
+    if not _storable(spec):
         raise ValidationError("the spec must be JSON, with texts without NUL and finite numbers")
 
 
-def _storable(said: Any) -> bool:
-    if isinstance(said, str):
-        return "\0" not in said and not any("\ud800" <= sign <= "\udfff" for sign in said)
-    if isinstance(said, float):
-        return math.isfinite(said)
-    if isinstance(said, Mapping):
-        return all(isinstance(name, str) and _storable(name) and _storable(said[name]) for name in said)
-    if isinstance(said, list):
-        return all(_storable(item) for item in said)
-    return said is None or isinstance(said, int)
+def _storable(value: Any) -> bool:
+    if isinstance(value, str):
+        return "\0" not in value and not any("\ud800" <= sign <= "\udfff" for sign in value)
+    if isinstance(value, float):
+        return math.isfinite(value)
+    if isinstance(value, Mapping):
+        return all(isinstance(name, str) and _storable(name) and _storable(value[name]) for name in value)
+    if isinstance(value, list):
+        return all(_storable(item) for item in value)
+    return value is None or isinstance(value, int)
 
 
-def check_fields(said: Mapping[str, Any], types: Mapping[str, type | tuple[type, ...]]) -> None:
-    """Raises ValidationError for fields that are unknown, missing or of another type. True is no number."""
-    wrong = {name: unknown(name, types) for name in said if name not in types}
+def check_fields(spec: Mapping[str, Any], types: Mapping[str, type | tuple[type, ...]]) -> None:
+    """Raises ValidationError for fields that are unknown, missing or of a wrong type. True is no number."""
+    wrong = {name: unknown(name, types) for name in spec if name not in types}
     for name, kind in types.items():
-        if name not in said:
+        if name not in spec:
             wrong[name] = "is missing"
-        elif not isinstance(said[name], kind) or (isinstance(said[name], bool) and not _may_be_bool(kind)):
+        elif not isinstance(spec[name], kind) or (isinstance(spec[name], bool) and not _may_be_bool(kind)):
             wrong[name] = f"must be {_named(kind)}"
     if wrong:
         raise ValidationError(wrong)

@@ -13,7 +13,7 @@ from django.db.models import Max
 from broker_app.models import Rule
 from broker_app.rules.errors import RuleError
 from broker_app.rules.grammar import parse
-from broker_app.web.resource_types.resource_type import Kind, Said, check_fields, check_texts, no_such
+from broker_app.web.resource_types.resource_type import ResourceType, Spec, check_fields, check_texts, no_such
 from broker_app.web.resource_types.users import RESERVED
 
 MOST = 10_000
@@ -24,15 +24,15 @@ _NAME = re.compile(r"[\w.-]{1,100}")
 _FIELDS = {"effect": str, "conditions": str, "users": list, "groups": list, "position": int, "comment": str}
 
 
-class Rules(Kind):
+class Rules(ResourceType):
     name = "rules"
     one = "rule"
 
-    def read(self, keys: Iterable[str] | None = None) -> dict[str, Said]:
+    def read(self, keys: Iterable[str] | None = None) -> dict[str, Spec]:
         rows = Rule.objects.all() if keys is None else Rule.objects.filter(name__in=list(keys))
         return {row.name: {name: getattr(row, name) for name in _FIELDS} for row in rows}
 
-    def complete(self, key: str, said: Mapping[str, Any], before: Said | None) -> Said:
+    def complete(self, key: str, spec: Mapping[str, Any], before: Spec | None) -> Spec:
         defaults: dict[str, Any] = {
             "effect": Rule.ALLOW,
             "conditions": "",
@@ -40,40 +40,40 @@ class Rules(Kind):
             "groups": [],
             "comment": "",
         }
-        if "position" not in said:
+        if "position" not in spec:
             defaults["position"] = before["position"] if before is not None else self._behind_all()
-        return {**defaults, **said}
+        return {**defaults, **spec}
 
-    def in_order(self, things: Mapping[str, Said]) -> dict[str, Said]:
-        """One that does not say its position is behind the one before it."""
+    def with_positions(self, specs: Mapping[str, Spec]) -> dict[str, Spec]:
+        """A rule without a position follows the one before it."""
         found, position = {}, 0
-        for name, said in things.items():
-            found[name] = {"position": position + _STEP, **said}
+        for name, spec in specs.items():
+            found[name] = {"position": position + _STEP, **spec}
             if isinstance(found[name]["position"], int):
                 position = found[name]["position"]
         return found
 
-    def check(self, key: str, said: Said) -> None:
+    def check(self, key: str, spec: Spec) -> None:
         if not _NAME.fullmatch(key):
             raise ValidationError("a rule's name has 1 to 100 letters, digits, dots, underlines and dashes")
-        check_fields(said, _FIELDS)
-        if said["effect"] not in (Rule.ALLOW, Rule.DENY):
+        check_fields(spec, _FIELDS)
+        if spec["effect"] not in (Rule.ALLOW, Rule.DENY):
             raise ValidationError({"effect": "must be allow or deny"})
-        check_texts("users", said["users"])
-        check_texts("groups", said["groups"])
-        if not -(2**31) <= said["position"] < 2**31:
+        check_texts("users", spec["users"])
+        check_texts("groups", spec["groups"])
+        if not -(2**31) <= spec["position"] < 2**31:
             raise ValidationError({"position": "must be between -2147483648 and 2147483647"})
-        if len(said["comment"]) > 1000:
+        if len(spec["comment"]) > 1000:
             raise ValidationError({"comment": "has more than 1,000 characters"})
         try:
-            parse(said["conditions"])
+            parse(spec["conditions"])
         except RuleError as error:
             raise ValidationError({"conditions": str(error)}) from error
 
-    def write(self, key: str, said: Said, secrets: Mapping[str, Any]) -> None:
-        Rule.objects.update_or_create(name=key, defaults=said)
+    def write(self, key: str, spec: Spec, secrets: Mapping[str, Any]) -> None:
+        Rule.objects.update_or_create(name=key, defaults=spec)
 
-    def wrong_together(self, changes: Sequence[tuple[Said | None, Said | None]]) -> str:
+    def combined_error(self, changes: Sequence[tuple[Spec | None, Spec | None]]) -> str:
         if any(before is None for before, _ in changes) and Rule.objects.count() > MOST:
             return f"there would be more than {MOST} rules"
         return ""
@@ -81,10 +81,10 @@ class Rules(Kind):
     def remove(self, key: str) -> None:
         Rule.objects.filter(name=key).delete()
 
-    def warnings(self, said: Said) -> Iterable[str]:
+    def warnings(self, spec: Spec) -> Iterable[str]:
         """Users and groups that do not exist. A provider or a certificate may bring them later."""
-        users = said["users"], User.objects.values_list("username", flat=True)
-        groups = said["groups"], Group.objects.values_list("name", flat=True)
+        users = spec["users"], User.objects.values_list("username", flat=True)
+        groups = spec["groups"], Group.objects.values_list("name", flat=True)
         for one, (named, there) in (("user", users), ("group", groups)):
             known = {*there, *(RESERVED if one == "user" else ())} if named else set()
             missing = [name for name in named if name not in known]

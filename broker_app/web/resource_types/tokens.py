@@ -14,7 +14,7 @@ from django.utils.dateparse import parse_datetime
 from broker_app.core.errors import Refused
 from broker_app.models import Token
 from broker_app.net.policy.destination_settings import check_address
-from broker_app.web.resource_types.resource_type import Kind, Said, check_fields, check_texts
+from broker_app.web.resource_types.resource_type import ResourceType, Spec, check_fields, check_texts
 
 #: the rights of a grant, in addition to those of rules
 RIGHTS = ("send", "receive", "browse", "read", "manage", "administer")
@@ -22,45 +22,45 @@ MOST_GRANTS = 100
 _FIELDS = {"grants": (list, type(None)), "expires": (str, type(None))}
 
 
-class Tokens(Kind):
-    """A token's secret is made before (`actions.create_token`); here are its digest and how it begins."""
+class Tokens(ResourceType):
+    """`actions.create_token` makes the secret of a token; its digest and its first characters are stored."""
 
     name = "tokens"
     one = "token"
     secrets = ("digest", "prefix")
 
-    def read(self, keys: Iterable[str] | None = None) -> dict[str, Said]:
+    def read(self, keys: Iterable[str] | None = None) -> dict[str, Spec]:
         rows = Token.objects.select_related("owner").order_by("owner__username", "name")
         if keys is not None:
             pairs = [key.partition("/") for key in keys]
             rows = rows.filter(
                 name__in={name for _, _, name in pairs}, owner__username__in={owner for owner, _, _ in pairs}
             )
-        found = {f"{row.owner.username}/{row.name}": _said(row) for row in rows}
+        found = {f"{row.owner.username}/{row.name}": _spec(row) for row in rows}
         return found if keys is None else {key: found[key] for key in keys if key in found}
 
-    def complete(self, key: str, said: Mapping[str, Any], before: Said | None) -> Said:
-        whole = {"grants": None, "expires": None, **said}
+    def complete(self, key: str, spec: Mapping[str, Any], before: Spec | None) -> Spec:
+        whole = {"grants": None, "expires": None, **spec}
         if isinstance(whole["expires"], str) and (time := _time(whole["expires"])) is not None:
             whole["expires"] = time.isoformat()
         return whole
 
-    def check(self, key: str, said: Said) -> None:
+    def check(self, key: str, spec: Spec) -> None:
         owner, slash, name = key.partition("/")
         if not (owner and slash and 1 <= len(name) <= 100):
             raise ValidationError({"name": "a token's name has 1 to 100 characters"})
-        check_fields(said, _FIELDS)
-        _check_grants(said["grants"])
-        if said["expires"] is not None and _time(said["expires"]) is None:
+        check_fields(spec, _FIELDS)
+        _check_grants(spec["grants"])
+        if spec["expires"] is not None and _time(spec["expires"]) is None:
             raise ValidationError({"expires": "must be a time with its zone, such as 2027-01-31T12:00:00Z"})
 
-    def check_secrets(self, key: str, said: Said, secrets: Mapping[str, Any]) -> None:
-        super().check_secrets(key, said, secrets)
-        expires = _time(said["expires"]) if said["expires"] is not None else None
+    def check_secrets(self, key: str, spec: Spec, secrets: Mapping[str, Any]) -> None:
+        super().check_secrets(key, spec, secrets)
+        expires = _time(spec["expires"]) if spec["expires"] is not None else None
         if secrets and expires is not None and expires <= timezone.now():
             raise ValidationError({"expires": "must be in the future"})
 
-    def write(self, key: str, said: Said, secrets: Mapping[str, Any]) -> None:
+    def write(self, key: str, spec: Spec, secrets: Mapping[str, Any]) -> None:
         owner, _, name = key.partition("/")
         user = User.objects.filter(username=owner).first()
         if user is None:
@@ -70,8 +70,8 @@ class Tokens(Kind):
             if not secrets:
                 raise ValidationError("a token cannot be made without its secret; create a new one")
             row = Token(owner=user, name=name, **secrets)
-        row.grants = said["grants"]
-        row.expires = _time(said["expires"]) if said["expires"] is not None else None
+        row.grants = spec["grants"]
+        row.expires = _time(spec["expires"]) if spec["expires"] is not None else None
         row.full_clean()
         row.save()
 
@@ -80,7 +80,7 @@ class Tokens(Kind):
         Token.objects.filter(owner__username=owner, name=name).delete()
 
 
-def _said(row: Token) -> Said:
+def _spec(row: Token) -> Spec:
     return {"grants": row.grants, "expires": row.expires.astimezone(UTC).isoformat() if row.expires else None}
 
 

@@ -11,7 +11,7 @@ from django.contrib.auth.models import Group, User
 from django.core.exceptions import ValidationError
 
 from broker_app.models import Token
-from broker_app.web.resource_types.resource_type import Kind, Said, check_fields, check_texts, no_such
+from broker_app.web.resource_types.resource_type import ResourceType, Spec, check_fields, check_texts, no_such
 
 #: logins that mean something else than a user of this name
 RESERVED = ("token", "anonymous", "system")
@@ -22,12 +22,12 @@ class ChosenByOwner(str):
     """A password that is not validated, because it is chosen by the operator who starts the broker."""
 
 
-class Users(Kind):
+class Users(ResourceType):
     name = "users"
     one = "user"
     secrets = ("password",)
 
-    def read(self, keys: Iterable[str] | None = None) -> dict[str, Said]:
+    def read(self, keys: Iterable[str] | None = None) -> dict[str, Spec]:
         rows = User.objects.order_by("username").prefetch_related("groups")
         if keys is not None:
             rows = rows.filter(username__in=list(keys))
@@ -41,22 +41,22 @@ class Users(Kind):
             for row in rows
         }
 
-    def complete(self, key: str, said: Mapping[str, Any], before: Said | None) -> Said:
-        whole = {"administrator": False, "active": True, "groups": [], "email": "", **said}
+    def complete(self, key: str, spec: Mapping[str, Any], before: Spec | None) -> Spec:
+        whole = {"administrator": False, "active": True, "groups": [], "email": "", **spec}
         if isinstance(whole["groups"], list) and all(isinstance(name, str) for name in whole["groups"]):
             whole["groups"] = sorted(whole["groups"])
         return whole
 
-    def check(self, key: str, said: Said) -> None:
+    def check(self, key: str, spec: Spec) -> None:
         if key in RESERVED:
             raise ValidationError(f"{key} is no name for a user: it means something else")
-        check_fields(said, _FIELDS)
-        check_texts("groups", said["groups"], longest=150)
+        check_fields(spec, _FIELDS)
+        check_texts("groups", spec["groups"], longest=150)
         # Uniqueness is not asked: the key is the name. A password is checked when one is given.
-        User(username=key, email=said["email"]).clean_fields(exclude=["password"])
+        User(username=key, email=spec["email"]).clean_fields(exclude=["password"])
 
-    def check_secrets(self, key: str, said: Said, secrets: Mapping[str, Any]) -> None:
-        super().check_secrets(key, said, secrets)
+    def check_secrets(self, key: str, spec: Spec, secrets: Mapping[str, Any]) -> None:
+        super().check_secrets(key, spec, secrets)
         if "password" in secrets:
             if isinstance(secrets["password"], ChosenByOwner):
                 return
@@ -64,7 +64,7 @@ class Users(Kind):
                 raise ValidationError({"password": "must be a text"})
             try:
                 password_validation.validate_password(
-                    secrets["password"], User(username=key, email=said["email"])
+                    secrets["password"], User(username=key, email=spec["email"])
                 )
             except ValidationError as error:
                 raise ValidationError({"password": error.messages}) from error
@@ -74,15 +74,15 @@ class Users(Kind):
         row = User.objects.filter(username=key).first() if isinstance(password, str) else None
         return {} if row is not None and check_password(password, row.password) else secrets
 
-    def write(self, key: str, said: Said, secrets: Mapping[str, Any]) -> None:
-        groups = list(Group.objects.filter(name__in=said["groups"]))
-        if missing := sorted(set(said["groups"]) - {group.name for group in groups}):
+    def write(self, key: str, spec: Spec, secrets: Mapping[str, Any]) -> None:
+        groups = list(Group.objects.filter(name__in=spec["groups"]))
+        if missing := sorted(set(spec["groups"]) - {group.name for group in groups}):
             known = Group.objects.values_list("name", flat=True)
             raise ValidationError({"groups": "; ".join(no_such("group", name, known) for name in missing)})
         row = User.objects.filter(username=key).first() or User(username=key)
-        row.is_superuser = row.is_staff = said["administrator"]
-        row.is_active = said["active"]
-        row.email = said["email"]
+        row.is_superuser = row.is_staff = spec["administrator"]
+        row.is_active = spec["active"]
+        row.email = spec["email"]
         if secrets:
             row.set_password(secrets["password"])
         elif not row.password:
@@ -93,34 +93,34 @@ class Users(Kind):
     def remove(self, key: str) -> None:
         User.objects.get(username=key).delete()
 
-    def wrong_together(self, changes: Sequence[tuple[Said | None, Said | None]]) -> str:
+    def combined_error(self, changes: Sequence[tuple[Spec | None, Spec | None]]) -> str:
         """Refuse to remove the last active administrator."""
         ended = any(_administers(before) and not _administers(after) for before, after in changes)
         if ended and not User.objects.filter(is_superuser=True, is_active=True).exists():
             return "no active administrator would be left"
         return ""
 
-    def hangs_on(self, key: str) -> Iterable[tuple[str, str]]:
+    def dependents(self, key: str) -> Iterable[tuple[str, str]]:
         for name in Token.objects.filter(owner__username=key).values_list("name", flat=True):
             yield "tokens", f"{key}/{name}"
 
 
-class Groups(Kind):
+class Groups(ResourceType):
     name = "groups"
     one = "group"
 
-    def read(self, keys: Iterable[str] | None = None) -> dict[str, Said]:
+    def read(self, keys: Iterable[str] | None = None) -> dict[str, Spec]:
         rows = Group.objects.order_by("name")
         if keys is not None:
             rows = rows.filter(name__in=list(keys))
         return {name: {} for name in rows.values_list("name", flat=True)}
 
-    def check(self, key: str, said: Said) -> None:
+    def check(self, key: str, spec: Spec) -> None:
         if not key or len(key) > 150 or key != key.strip() or "," in key:
             raise ValidationError("a group's name has 1 to 150 characters, none of them a comma")
-        check_fields(said, {})
+        check_fields(spec, {})
 
-    def write(self, key: str, said: Said, secrets: Mapping[str, Any]) -> None:
+    def write(self, key: str, spec: Spec, secrets: Mapping[str, Any]) -> None:
         Group.objects.get_or_create(name=key)
 
     def remove(self, key: str) -> None:
@@ -135,5 +135,5 @@ class Groups(Kind):
         group.delete()
 
 
-def _administers(said: Said | None) -> bool:
-    return said is not None and said["administrator"] and said["active"]
+def _administers(spec: Spec | None) -> bool:
+    return spec is not None and spec["administrator"] and spec["active"]

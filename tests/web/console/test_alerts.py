@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from django.test import Client
 
-from broker_app.web.resource_types import KINDS
+from broker_app.web.resource_types import RESOURCE_TYPES
 from broker_app.web.snapshot import read_policy
 from tests.web.console.forms import sent
 
@@ -30,7 +30,7 @@ def test_built_in_rules_are_listed_replaced_and_restored(inside: Client) -> None
     assert "This rule is built in" in page and "Remove…" not in page
     page = sent(inside, "/console/alerts/rules/edit?name=oldest", notify="queue:ops", **FIELDS)
     assert "Alert rule oldest was created." in page
-    assert KINDS["alerts"].read()["oldest"]["notify"] == ["queue:ops"]
+    assert RESOURCE_TYPES["alerts"].read()["oldest"]["notify"] == ["queue:ops"]
     assert in_force()["oldest"] == (60, True)
     sent(inside, "/console/alerts/rules/remove?name=oldest")
     assert in_force()["oldest"] == (300, True)

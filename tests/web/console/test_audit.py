@@ -19,7 +19,7 @@ def entries(client: Client, **filters: str) -> str:
 
 
 def test_the_audit_log_is_filtered_by_its_address(inside: Client, john: User) -> None:
-    apply(actions.By("mary", actions.CLI, "10.1.2.3", reason="in a hurry"), [Edit("rules", "first", {})])
+    apply(actions.Actor("mary", actions.CLI, "10.1.2.3", reason="in a hurry"), [Edit("rules", "first", {})])
     page = inside.get("/console/audit/").content.decode()
     assert "chain verified" in page and "mary" in page and "10.1.2.3" in page
     assert "rules/first" in entries(inside, author="mary") and "users/john" not in entries(

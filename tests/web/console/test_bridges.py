@@ -18,8 +18,8 @@ from broker_app.models import AuditEntry, Bridge
 from broker_app.net.rest.refusals import Refusal
 from broker_app.remote import Remote
 from broker_app.web.actions import SYSTEM, Edit, apply
-from broker_app.web.files import Watch
-from broker_app.web.resource_types import KINDS
+from broker_app.web.files import FileWatcher
+from broker_app.web.resource_types import RESOURCE_TYPES
 from broker_app.web.resource_types.bridges import remotes
 from broker_app.zero.writer import PASSWORD
 from tests.web.console.forms import sent
@@ -184,7 +184,7 @@ def test_inconsistent_counts_are_marked(inside: Client, node: AnsweringNode) -> 
 @pytest.mark.usefixtures("west", "node")
 def test_a_bridge_and_each_flow_are_paused_drained_and_resumed(inside: Client) -> None:
     def spec() -> dict[str, Any]:
-        return KINDS["bridges"].read()["west"]
+        return RESOURCE_TYPES["bridges"].read()["west"]
 
     page = sent(inside, "/console/bridges/control?name=west", "pause")
     assert "Bridge west was changed." in page and spec()["desired"] == "paused"
@@ -275,7 +275,7 @@ def test_an_invalid_file_is_reported_by_the_list_and_by_the_page_of_files(
     file = tmp_path / "zero.config"
     line = '/config/connection/messaging/b = {"hostname": "h", "bridgeCredentials": {"password": "s3cret"}'
     file.write_text("# nothing yet\n")
-    watch = Watch(file, Config(config_file=file))
+    watch = FileWatcher(file, Config(config_file=file))
     watch.start()
     monkeypatch.setattr(WSGIRequest, "scope", {"mom.files": watch}, raising=False)
     assert "cannot be used" not in page_of(inside, "/console/bridges/")
@@ -304,6 +304,6 @@ def test_a_new_bridge_is_shown_as_file_content_without_its_password(inside: Clie
     document = load(text.replace(PASSWORD, "s3cret")).documents["bridges"]["north"]
     reply = inside.post("/console/bridges/add", {**spec, "operation": "save"})
     assert (reply.status_code, reply.headers["location"]) == (302, "/console/bridges/one?name=north")
-    saved = KINDS["bridges"].read()["north"]
-    assert KINDS["bridges"].complete("north", document.spec, None) == saved
+    saved = RESOURCE_TYPES["bridges"].read()["north"]
+    assert RESOURCE_TYPES["bridges"].complete("north", document.spec, None) == saved
     assert document.secrets == {"password": "s3cret"}

@@ -8,7 +8,7 @@ from django.test import Client
 from broker_app.models import Rule
 from broker_app.web import actions, history
 from broker_app.web.actions import SYSTEM, Edit, apply
-from broker_app.web.resource_types import KINDS
+from broker_app.web.resource_types import RESOURCE_TYPES
 from tests.web.console.forms import a_rule, sent
 
 pytestmark = pytest.mark.django_db
@@ -37,7 +37,7 @@ def test_a_rollback_is_previewed_and_applied(inside: Client, john: User) -> None
     before = history.newest()
     apply(SYSTEM, [Edit("rules", "first", {"comment": "a comment"})])
     set_password = Edit(
-        "users", "john", KINDS["users"].read(["john"])["john"], secrets={"password": "another one!"}
+        "users", "john", RESOURCE_TYPES["users"].read(["john"])["john"], secrets={"password": "another one!"}
     )
     apply(SYSTEM, [set_password])
     page = inside.get(f"/console/configuration/rollback?to={before}").content.decode()
@@ -54,7 +54,9 @@ def test_a_rollback_is_previewed_and_applied(inside: Client, john: User) -> None
 
 def test_versions_are_listed_shown_and_compared(inside: Client) -> None:
     old = history.newest()
-    apply(actions.By("mary", actions.CLI, reason="for tests"), [Edit("rules", "first", {"comment": "one"})])
+    apply(
+        actions.Actor("mary", actions.CLI, reason="for tests"), [Edit("rules", "first", {"comment": "one"})]
+    )
     apply(SYSTEM, [Edit("rules", "first", {"comment": "two"})])
     page = inside.get("/console/configuration/versions/").content.decode()
     assert "mary" in page and "for tests" in page and "created rules/first" in page
@@ -97,7 +99,7 @@ def test_definitions_are_planned_before_they_are_applied(inside: Client, john: U
     assert "The configuration has changed in the meantime" in page and not Rule.objects.exists()
     page = sent(inside, "/console/configuration/definitions", "apply", **fields)
     assert "1 change" in page and "from the file" in page
-    assert KINDS["rules"].read()["first"]["comment"] == "of the file"
+    assert RESOURCE_TYPES["rules"].read()["first"]["comment"] == "of the file"
     assert "no changes were made" in sent(
         inside, "/console/configuration/definitions", "apply", **{**fields, "expected": str(history.newest())}
     )
@@ -115,7 +117,7 @@ def test_errors_in_definitions_are_shown_with_their_position(inside: Client) -> 
     document = '{"mom_definitions": 1, "rules": {"filed": {"comment": "otherwise"}}}'
     assert "rules/filed is set in zero.config:3" in uploaded(inside, document)
     page = sent(inside, "/console/configuration/definitions", "apply", document=document)
-    assert "zero.config:3" in page and KINDS["rules"].read()["filed"]["comment"] == ""
+    assert "zero.config:3" in page and RESOURCE_TYPES["rules"].read()["filed"]["comment"] == ""
 
 
 @pytest.mark.parametrize("form", ["json", "yaml"])

@@ -10,7 +10,7 @@ from django.test import Client
 
 from broker_app.models import ChangedObject
 from broker_app.web import actions
-from broker_app.web.actions import SYSTEM, Edit, apply, said_of
+from broker_app.web.actions import SYSTEM, Edit, apply, destination_spec
 from tests.web.console.forms import sent
 
 pytestmark = pytest.mark.django_db
@@ -34,11 +34,11 @@ def test_a_change_of_settings_is_shown_as_a_difference_before_it_is_saved(inside
     fields = {"max_messages": "500", "limit_behavior": "REMOVE_OLDEST", "version": version}
     page = sent(inside, SETTINGS, "preview", **fields)
     assert "<del>100</del>" in page and "<ins>500</ins>" in page and "<ins>REMOVE_OLDEST</ins>" in page
-    spec = said_of("/queue/orders.new")
+    spec = destination_spec("/queue/orders.new")
     assert spec is not None and spec.values == {"max_messages": 100}, "nothing is saved yet"
     page = sent(inside, SETTINGS, "save", reason="more is coming", **fields)
     assert "Configuration of orders.new was changed." in page
-    spec = said_of("/queue/orders.new")
+    spec = destination_spec("/queue/orders.new")
     assert spec is not None and spec.values == {"max_messages": 500, "limit_behavior": "REMOVE_OLDEST"}
     assert "“more is coming”" in shown(inside, SETTINGS)
 
@@ -48,7 +48,7 @@ def test_a_conflict_shows_the_current_values_next_to_the_submitted_ones(inside: 
     page = sent(inside, SETTINGS, "save", max_messages="7", version="0")
     assert "changed this while you were editing" in page
     assert "<td>100</td><td>7</td>" in page
-    spec = said_of("/queue/orders.new")
+    spec = destination_spec("/queue/orders.new")
     assert spec is not None and spec.values == {"max_messages": 100}
 
 
@@ -56,7 +56,7 @@ def test_emptied_fields_remove_settings(inside: Client) -> None:
     say("/queue/orders.new", max_messages=100)
     version = str(actions.version_of("destinations", "/queue/orders.new"))
     sent(inside, SETTINGS, "save", version=version)
-    assert said_of("/queue/orders.new") is None
+    assert destination_spec("/queue/orders.new") is None
 
 
 def test_each_value_is_shown_with_its_source(inside: Client) -> None:
@@ -85,7 +85,7 @@ def test_other_users_see_settings_read_only(client: Client, john: User) -> None:
     page = shown(client, SETTINGS)
     assert "Only administrators can change settings." in page and "Preview changes" not in page
     assert client.post(SETTINGS, {"operation": "save", "max_messages": "1"}).status_code == 403
-    assert said_of("/queue/orders.new") is None
+    assert destination_spec("/queue/orders.new") is None
 
 
 def test_routing_shows_permissions_with_rules_and_dead_letters(

@@ -8,7 +8,7 @@ from django.test import Client
 
 from broker_app.web import actions
 from broker_app.web.actions import SYSTEM, Edit, apply
-from broker_app.web.resource_types import KINDS
+from broker_app.web.resource_types import RESOURCE_TYPES
 from tests.web.console.forms import sent
 
 pytestmark = pytest.mark.django_db
@@ -29,7 +29,7 @@ def test_a_user_is_created_with_groups_and_a_password_that_is_never_shown(inside
     page = sent(inside, "/console/users/add", **fields)
     assert "User john was created." in page and password not in page
     assert User.objects.get(username="john").check_password(password)
-    assert KINDS["users"].read()["john"]["groups"] == ["ops"]
+    assert RESOURCE_TYPES["users"].read()["john"]["groups"] == ["ops"]
 
 
 def test_the_error_of_a_weak_password_is_shown_at_its_field(inside: Client) -> None:
@@ -53,10 +53,10 @@ def test_a_group_is_edited_by_its_members(inside: Client, john: User) -> None:
         inside, "/console/groups/add", name="ops", members="jon"
     )
     assert "Group ops was created." in sent(inside, "/console/groups/add", name="ops", members="john\nadmin")
-    assert KINDS["users"].read(["john"])["john"]["groups"] == ["ops"]
+    assert RESOURCE_TYPES["users"].read(["john"])["john"]["groups"] == ["ops"]
     version = str(actions.version_of("groups", "ops"))
     sent(inside, "/console/groups/edit?name=ops", members="admin", version=version)
-    assert KINDS["users"].read(["john"])["john"]["groups"] == []
+    assert RESOURCE_TYPES["users"].read(["john"])["john"]["groups"] == []
     assert "users are in this group: admin" in inside.get("/console/groups/remove?name=ops").content.decode()
 
 
@@ -88,7 +88,11 @@ def test_each_setting_of_a_broker_has_a_field(inside: Client) -> None:
     assert 'id="id_setting_max_attempts_error"' in page
     fields = {**fields, "setting_max_attempts": "3", "setting_revoked": "close"}
     sent(inside, "/console/brokers/add", **fields)
-    assert KINDS["brokers"].read()["mom"]["settings"] == {"max_attempts": 3, "credit": 50, "revoked": "close"}
+    assert RESOURCE_TYPES["brokers"].read()["mom"]["settings"] == {
+        "max_attempts": 3,
+        "credit": 50,
+        "revoked": "close",
+    }
 
 
 def test_the_password_of_a_bridge_is_stored_and_not_shown(inside: Client) -> None:
@@ -99,7 +103,7 @@ def test_the_password_of_a_bridge_is_stored_and_not_shown(inside: Client) -> Non
     }  # fmt: skip
     page = sent(inside, "/console/bridges/add", **fields, password="of the bridge")
     assert "Bridge plant was created." in page
-    assert KINDS["bridges"].read()["plant"]["paused_queues"] == ["orders", "bills"]
+    assert RESOURCE_TYPES["bridges"].read()["plant"]["paused_queues"] == ["orders", "bills"]
     page = inside.get("/console/bridges/edit?name=plant").content.decode()
     assert "of the bridge" not in page
     version = str(actions.version_of("bridges", "plant"))
@@ -114,5 +118,5 @@ def test_a_bridge_without_a_port_uses_that_of_its_protocol(inside: Client) -> No
         "window": "1000",
     }  # fmt: skip
     sent(inside, "/console/bridges/add", **fields)
-    spec = KINDS["bridges"].read()["plant"]
+    spec = RESOURCE_TYPES["bridges"].read()["plant"]
     assert (spec["port"], spec["desired"]) == (61614, "paused")

@@ -11,7 +11,7 @@ from broker_app.rules.ruleset import Rules
 from broker_app.web import actions
 from broker_app.web.actions import SYSTEM, Edit, apply
 from broker_app.web.console.conditions import conditions_of
-from broker_app.web.resource_types import KINDS
+from broker_app.web.resource_types import RESOURCE_TYPES
 from tests.web.console.forms import a_rule, sent
 
 pytestmark = pytest.mark.django_db
@@ -31,7 +31,7 @@ def test_a_rule_is_previewed_and_then_saved_with_its_reason(inside: Client) -> N
     assert not Rule.objects.exists()
     page = sent(inside, "/console/rules/add", **fields, reason="they pay")
     assert "Rule billing was created." in page
-    assert KINDS["rules"].read()["billing"]["users"] == ["john", "jane"]
+    assert RESOURCE_TYPES["rules"].read()["billing"]["users"] == ["john", "jane"]
     assert "they pay" in inside.get("/console/rules/edit?name=billing").content.decode()
 
 
@@ -56,16 +56,18 @@ def test_a_taken_name_is_reported_at_its_field(inside: Client) -> None:
 
 def test_a_conflict_shows_its_author_and_both_versions(inside: Client) -> None:
     version = apply(SYSTEM, [Edit("rules", "first", {"comment": "one"})]).version
-    apply(actions.By("mary", actions.API, reason="in a hurry"), [Edit("rules", "first", {"comment": "two"})])
+    apply(
+        actions.Actor("mary", actions.API, reason="in a hurry"), [Edit("rules", "first", {"comment": "two"})]
+    )
     fields = a_rule(comment="three", version=str(version))
     page = sent(inside, "/console/rules/edit?name=first", **fields)
     assert "mary changed this while you were editing" in page and "in a hurry" in page
     assert "two" in page and "three" in page
-    assert KINDS["rules"].read()["first"]["comment"] == "two"
+    assert RESOURCE_TYPES["rules"].read()["first"]["comment"] == "two"
     newest = actions.version_of("rules", "first")
     assert f'name="version" value="{newest}"' in page
     sent(inside, "/console/rules/edit?name=first", **{**fields, "version": str(newest)})
-    assert KINDS["rules"].read()["first"]["comment"] == "three"
+    assert RESOURCE_TYPES["rules"].read()["first"]["comment"] == "three"
 
 
 def test_a_rule_of_a_file_is_shown_with_its_position_and_read_only(inside: Client) -> None:
@@ -73,7 +75,7 @@ def test_a_rule_of_a_file_is_shown_with_its_position_and_read_only(inside: Clien
     page = inside.get("/console/rules/edit?name=filed").content.decode()
     assert "Managed by zero.config:31" in page and 'value="save"' not in page
     page = sent(inside, "/console/rules/edit?name=filed", **a_rule(version="1", comment="x"))
-    assert KINDS["rules"].read()["filed"]["comment"] == ""
+    assert RESOURCE_TYPES["rules"].read()["filed"]["comment"] == ""
     assert "zero.config:31" in inside.get("/console/rules/remove?name=filed").content.decode()
 
 
@@ -87,7 +89,7 @@ def test_a_rule_moves_past_its_neighbour_at_any_position(inside: Client) -> None
         ("a", "down", "cba"),
     ):
         sent(inside, f"/console/rules/move?name={name}", action)
-        assert "".join(KINDS["rules"].read()) == order
+        assert "".join(RESOURCE_TYPES["rules"].read()) == order
 
 
 def test_an_explanation_contains_the_deciding_rule_and_each_earlier_one(inside: Client, john: User) -> None:

@@ -6,7 +6,7 @@ from django.test import Client
 
 from broker_app.web import actions
 from broker_app.web.actions import SYSTEM
-from broker_app.web.resource_types import KINDS
+from broker_app.web.resource_types import RESOURCE_TYPES
 from tests.web.console.forms import sent
 
 pytestmark = pytest.mark.django_db
@@ -38,7 +38,7 @@ def test_the_environment_has_a_name_and_a_colour_on_every_page(inside: Client) -
         'data-environment="Test lab" data-colour="violet"' in inside.get("/console/rules/").content.decode()
     )
     sent(inside, "/console/settings/environment", environment="Test lab", colour="pink")
-    assert KINDS["brokers"].read()["mom"]["colour"] == "violet"
+    assert RESOURCE_TYPES["brokers"].read()["mom"]["colour"] == "violet"
 
 
 def test_only_administrators_name_the_environment(client: Client, john: User) -> None:

@@ -9,7 +9,7 @@ from django.test import Client
 
 from broker_app.web import actions
 from broker_app.web.actions import SYSTEM
-from broker_app.web.resource_types import KINDS
+from broker_app.web.resource_types import RESOURCE_TYPES
 from tests.web.console.forms import sent
 
 pytestmark = pytest.mark.django_db
@@ -59,7 +59,7 @@ def test_a_token_may_have_fewer_rights_than_its_owner(client: Client, john: User
     page = sent(client, "/console/tokens/add", **a_token(**limits))
     assert "/queues/orders.new/messages" in page
     grants = [{"rights": ["send", "browse"], "destinations": ["/queue/orders.new"]}]
-    assert KINDS["tokens"].read()["john/laptop"]["grants"] == grants
+    assert RESOURCE_TYPES["tokens"].read()["john/laptop"]["grants"] == grants
     assert "send, browse on /queue/orders.new" in client.get("/console/tokens/").content.decode()
     assert "1 to 100 grants" in sent(client, "/console/tokens/add", **a_token(name="none", limited="yes"))
 

@@ -8,7 +8,7 @@ from django.test import Client
 
 from broker_app.models import Token
 from broker_app.web import actions
-from broker_app.web.actions import SYSTEM, By, Edit, apply
+from broker_app.web.actions import SYSTEM, Actor, Edit, apply
 from tests.web.console.forms import sent
 
 pytestmark = pytest.mark.django_db
@@ -24,7 +24,7 @@ def test_the_one_time_link_of_a_new_broker_leads_to_the_first_run_and_later_to_t
 ) -> None:
     apply(SYSTEM, [Edit("groups", "office", {})])
     assert led_to(client, admin) == "/console/welcome/"
-    apply(By("admin", actions.CONSOLE), [Edit("groups", "shop", {})])
+    apply(Actor("admin", actions.CONSOLE), [Edit("groups", "shop", {})])
     assert led_to(client, admin) == "/console/"
 
 

@@ -1,4 +1,4 @@
-"""The author of an action: stored with every change and every entry of the audit log."""
+"""The actor of an action: stored with every change and every entry of the audit log."""
 
 from dataclasses import dataclass
 
@@ -7,8 +7,8 @@ CONSOLE, API, CLI, FILE, START, STOMP = "console", "api", "cli", "file", "start"
 
 
 @dataclass(frozen=True, slots=True)
-class By:
-    """`way` is one of those above; `address` is where the author is, as far as it is known; `token` is the
+class Actor:
+    """`way` is one of those above; `address` is the IP address, if known; `token` is the
     name of the token that was used, if one was."""
 
     user: str
@@ -20,4 +20,4 @@ class By:
 
 
 #: the broker itself, when it starts
-SYSTEM = By("system", START)
+SYSTEM = Actor("system", START)
