@@ -27,7 +27,7 @@ from benchmarks.child import ServerFailed
 from benchmarks.servers import Mom
 
 #: what a tab that shows a list of queues hears
-MOVED = "$mom.moved"
+MOVED = "$mom.destinations"
 HEARD = ("$mom.node", MOVED, "$mom.dest.created", "$mom.dest.deleted")
 KINDS, REGIONS = ("orders", "billing", "mail", "plant", "audit"), ("eu", "us", "asia", "latam")
 FLAGS = (
@@ -320,7 +320,7 @@ def _shares(
             f"a tab was told what moved {told:.2f} times a second: that measures less than 100 tabs"
         )
     more.append(
-        f"| `$mom.moved` at that of {tabs - 1} further tabs that heard least | {told:.2f} times a second |"
+        f"| `$mom.destinations` at the slowest of {tabs - 1} further tabs | {told:.2f} times a second |"
     )
     more.append(
         f"| broker without a tab, {rows:,} messages a second to {rows:,} queues | {alone:.1f} % of a core |"

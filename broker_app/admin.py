@@ -76,7 +76,7 @@ class EntryAdmin(ReadOnlyAdmin):
 
 @admin.register(Change)
 class ChangeAdmin(ReadOnlyAdmin):
-    list_display = ("number", "time", "author", "way", "reason")
+    list_display = ("number", "time", "author", "via", "reason")
 
 
 @admin.register(ChangedObject)
@@ -86,7 +86,7 @@ class ChangedObjectAdmin(ReadOnlyAdmin):
 
 @admin.register(AuditEntry)
 class AuditEntryAdmin(ReadOnlyAdmin):
-    list_display = ("number", "time", "author", "way", "act", "kind", "key")
+    list_display = ("number", "time", "author", "via", "action", "kind", "key")
 
 
 @admin.register(AuditChain)

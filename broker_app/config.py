@@ -203,7 +203,7 @@ class Config:
     full_wait: float = _setting(
         30, "time a message waits for room before it is refused", "s", least=0.1, reloadable=True
     )
-    waiting_bytes: int = _setting(
+    blocked_bytes: int = _setting(
         64 * MIB, "messages that wait for room, of all producers", "bytes", least=MIB
     )
     segment_bytes: int = _setting(16 * MIB, "length of one journal segment file", "bytes", least=MIB)

@@ -174,7 +174,7 @@ class Change(models.Model):
     number = models.PositiveBigIntegerField(primary_key=True)
     time = models.DateTimeField()
     author = models.CharField(max_length=150)
-    way = models.CharField(max_length=20, help_text="console, api, cli, file, start, …")
+    via = models.CharField(max_length=20, help_text="console, api, cli, file, start, …")
     address = models.CharField(max_length=200, blank=True, help_text="where the author was")
     reason = models.CharField(max_length=1000, blank=True)
 
@@ -230,10 +230,10 @@ class AuditEntry(models.Model):
     number = models.BigAutoField(primary_key=True)
     time = models.DateTimeField()
     author = models.CharField(max_length=150)
-    way = models.CharField(max_length=20)
+    via = models.CharField(max_length=20)
     address = models.CharField(max_length=200, blank=True)
     token = models.CharField(max_length=100, blank=True)
-    act = models.CharField(max_length=40, help_text="created, changed, removed, logged in, …")
+    action = models.CharField(max_length=40, help_text="created, changed, removed, logged in, …")
     kind = models.CharField(max_length=20, blank=True)
     key = models.CharField(max_length=300, blank=True)
     before = models.JSONField(null=True)
@@ -249,7 +249,7 @@ class AuditEntry(models.Model):
         verbose_name_plural = "audit entries"
 
     def __str__(self) -> str:
-        return f"{self.number}: {self.author} {self.act} {self.kind}/{self.key}"
+        return f"{self.number}: {self.author} {self.action} {self.kind}/{self.key}"
 
 
 class AuditChain(models.Model):

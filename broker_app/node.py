@@ -28,7 +28,7 @@ from broker_app.jobs.job_manager import Jobs
 from broker_app.journal.segments import SegmentJournal
 from broker_app.listeners import Listeners
 from broker_app.net.auth.login import Identity, Logins
-from broker_app.net.operator_audit import Acts
+from broker_app.net.operator_audit import OperatorActions
 from broker_app.net.policy.access import Access
 from broker_app.net.policy.active_use import ActiveUse, in_use
 from broker_app.net.policy.decisions import Decisions
@@ -102,7 +102,7 @@ class Node:
         #: what rules decided recently
         self.decisions = Decisions()
         #: operations of operators that are not in the audit log yet
-        self.acts = Acts()
+        self.actions = OperatorActions()
         #: what happened to bridges, files and alerts
         self.events = EventLog(time.time)
         self._journal = SegmentJournal(
@@ -184,7 +184,7 @@ class Node:
             config,
             jobs,
             access=access,
-            acts=self.acts,
+            actions=self.actions,
             statistics=statistics,
             connections=connections,
             forwarding=bridges,
@@ -345,7 +345,7 @@ async def run(
     *,
     site: Callable[[Node], App],
     follow: Callable[[Callable[[Policy], object]], Coroutine[Any, Any, Any]],
-    keep: Callable[[Acts], Coroutine[Any, Any, Any]],
+    keep: Callable[[OperatorActions], Coroutine[Any, Any, Any]],
     ready: Callable[[Ports], None],
     control_document: Mapping[str, Any] | None = None,
 ) -> None:
@@ -368,7 +368,7 @@ async def run(
     ports = Ports(listeners.web.getsockname()[1], node.stomp_port, node.stomp_tls_port)
     web = asyncio.create_task(serve(site(node), config, listeners.web, stop, node.rest.direct, certificates))
     following = asyncio.create_task(follow(node.reload))
-    keeping = asyncio.create_task(supervised("audit log", partial(keep, node.acts)))
+    keeping = asyncio.create_task(supervised("audit log", partial(keep, node.actions)))
     stopped = asyncio.create_task(stop.wait())
     ready(ports)
     endings: set[asyncio.Future[Any]] = {web, stopped, node.failed, following}

@@ -22,7 +22,7 @@ class Remote:
 
     `host` is the virtual host to log in to, `path` where a WebSocket is, `ca_file` whose certificates are
     trusted (empty: those of the system). `paused_queues` are flows that rest while others run, by the names
-    of the remote queues. A message that was refused `park_after` times goes to the dead letters (0: never).
+    of the remote queues. A message refused `dead_letter_after` times becomes a dead letter (0: never).
     At most `window` messages of a flow are on their way without an answer.
     """
 
@@ -41,7 +41,7 @@ class Remote:
     idle_s: float = 60.0
     scan_s: float = 30.0
     stalled_s: float = 30.0
-    park_after: int = 0
+    dead_letter_after: int = 0
     window: int = 2000
     #: the reason why the configuration is unusable; empty if it is usable
     unusable: str = ""

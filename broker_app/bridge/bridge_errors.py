@@ -19,8 +19,8 @@ AUTH_SYNC_QUEUE, AUTH_TARGET_QUEUE, TARGET_FULL, TARGET_PAUSED, TARGET_MISSING, 
     "AUTH_SYNC_QUEUE", "AUTH_TARGET_QUEUE", "TARGET_FULL", "TARGET_PAUSED", "TARGET_MISSING", "TOO_LARGE",
 )  # fmt: skip
 #: of a flow: others hold messages of the queue, nothing is answered, what was not sent is there already
-HELD, STALLED, MARK_AHEAD = (
-    "HELD", "STALLED", "MARK_AHEAD",
+HELD, STALLED, OFFSET_AHEAD = (
+    "HELD", "STALLED", "OFFSET_AHEAD",
 )  # fmt: skip
 #: of a flow whose remote broker gave another reason
 REFUSED_BY_TARGET: Final = "TARGET_REFUSED"

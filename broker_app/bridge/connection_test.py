@@ -92,7 +92,7 @@ class Trial:
         names = [DNS, TCP, *([TLS] if self._remote.with_tls else [])]
         names += [WEBSOCKET] if self._remote.protocol in ("ws", "wss") else []
         names += [LOGIN, SYNC, TARGET]
-        deeds: dict[str, Callable[[], Awaitable[str]]] = {
+        actions: dict[str, Callable[[], Awaitable[str]]] = {
             DNS: self._resolve,
             TCP: self._connect,
             TLS: self._trust,
@@ -102,9 +102,9 @@ class Trial:
         with contextlib.suppress(Failed, TimeoutError):
             async with asyncio.timeout(LONGEST_S):
                 try:
-                    for name, deed in deeds.items():
+                    for name, act in actions.items():
                         if name in names:
-                            await self._take(name, deed)
+                            await self._take(name, act)
                     await self._ask_for_rights()
                 finally:
                     await self._leave()
@@ -119,12 +119,12 @@ class Trial:
             "steps": [step._asdict() for step in self._steps],
         }
 
-    async def _take(self, name: str, deed: Callable[[], Awaitable[str]]) -> None:
+    async def _take(self, name: str, step: Callable[[], Awaitable[str]]) -> None:
         """One step. Raises Failed after it was noted."""
         began = time.monotonic()
         try:
             async with asyncio.timeout(STEP_S):
-                detail = await deed()
+                detail = await step()
         except Failed as failed:
             self._note(name, began, ok=False, detail=failed.trouble.detail, fix=failed.fix)
             raise

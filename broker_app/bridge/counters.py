@@ -22,7 +22,7 @@ class Counters:
     #: by how many the remote broker's own count is not what it has to be; 0, or something is wrong
     gap: int = 0
     #: given to the dead letters after too many refusals
-    parked: int = 0
+    dead_lettered: int = 0
     #: bytes of the bodies that were accepted
     bytes: int = 0
 

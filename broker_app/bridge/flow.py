@@ -61,7 +61,7 @@ _OVER_WHEN_RUNNING: Final = (
     errors.AUTH_SYNC_QUEUE,
     errors.AUTH_TARGET_QUEUE,
     errors.HELD,
-    errors.MARK_AHEAD,
+    errors.OFFSET_AHEAD,
 )
 
 
@@ -179,7 +179,7 @@ class Flow(InnerReceiver):
                 f"{self.remote.name} has message {accepted} of {self.source}, and not all up to it were "
                 "sent by this broker: is its journal an old copy? Start the broker under another name"
             )
-            self.back_off(BridgeError(errors.MARK_AHEAD, detail))
+            self.back_off(BridgeError(errors.OFFSET_AHEAD, detail))
             return
         gap, detail = self._offset.started(accepted, count)
         if gap:
@@ -431,14 +431,14 @@ class Flow(InnerReceiver):
     def _not_accepted(self, tag: int, why: BridgeError) -> None:
         """Try a refused message again later, or make it a dead letter, which lets the next ones pass."""
         times = self._refusals.times
-        if self.consumer.peer is None or not 0 < self.remote.park_after <= times:
+        if self.consumer.peer is None or not 0 < self.remote.dead_letter_after <= times:
             self.back_off(why)
             return
         detail = f"refused {times} times by {self.remote.name}: {why.detail}"
         self.consumer.dead_letter(tag, detail)
-        self.counters.parked += 1
+        self.counters.dead_lettered += 1
         self._refusals.times = 0
-        self.status.note("parked", why.code, detail)
+        self.status.note("dead_lettered", why.code, detail)
         self.back_off(why)
         self.retry()  # the next one may be accepted
 

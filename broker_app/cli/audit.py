@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True, help="Show, follow, export and verify the audit log.")
 
-_COLUMNS = ("number", "time", "author", "way", "act", "kind", "name", "reason")
+_COLUMNS = ("number", "time", "author", "via", "action", "kind", "name", "reason")
 
 _FILTERS = {
-    "who": Annotated[str | None, typer.Option("--who", help="only actions of this user")],
-    "act": Annotated[
-        str | None, typer.Option("--act", help="only this action: created, removed, purged, 'logged in'")
+    "author": Annotated[str | None, typer.Option("--author", help="only actions of this user")],
+    "action": Annotated[
+        str | None, typer.Option("--action", help="only this action: created, removed, purged, 'logged in'")
     ],
     "kind": Annotated[
         str | None, typer.Option("--kind", help="only resources of this kind: rules, queues, …")
@@ -103,7 +103,7 @@ def verify(ctx: typer.Context) -> None:
     given = invocation.of(ctx)
     found = given.rest().get("/audit/verify")
     given.output.facts(found)
-    if not found["whole"]:
+    if not found["valid"]:
         raise Failure(
             FAILED,
             f"entry {found['broken_at']} of the audit log is missing, or it was changed",

@@ -25,7 +25,7 @@ app = typer.Typer(no_args_is_help=True, help=BRIDGES.about)
 _FACTS = ("name", "address", "desired", "state", "error", "server", "delivery", "connected_at", "attempts")
 _FLOWS = (
     "queue", "state", "error", "depth", "oldest_s", "in_flight", "sent", "accepted", "refused", "unanswered",
-    "duplicate", "parked", "gap", "progress_at",
+    "duplicate", "dead_lettered", "gap", "progress_at",
 )  # fmt: skip
 _EVENTS = ("at", "queue", "event", "code", "detail", "times")
 _ORPHANS = ("bridge", "queue", "depth", "source")

@@ -25,7 +25,7 @@ app = typer.Typer(
 for command in (versions.history, versions.diff, versions.rollback):
     app.command(command.__name__)(command)
 
-_PLAN = ("act", "kind", "key", "source")
+_PLAN = ("action", "kind", "key", "source")
 
 
 @app.command()
@@ -152,7 +152,7 @@ def check(
     checked = _check_at_broker(given, file, loaded)
     if checked is None:
         return
-    if not checked["usable"]:
+    if not checked["valid"]:
         _report_errors(given, checked["errors"])
         raise Failure(
             FAILED,
@@ -160,11 +160,13 @@ def check(
             fix="correct them in the file",
         )
     plan = checked["plan"]
-    rows = [{"act": act, **row} for act in ("added", "changed", "removed", "kept") for row in plan[act]] + [
-        {"act": "restart", "kind": "settings", "key": name, "source": ""} for name in plan["restart"]
-    ]
+    rows = [
+        {"action": action, **row}
+        for action in ("added", "changed", "removed", "kept")
+        for row in plan[action]
+    ] + [{"action": "restart", "kind": "settings", "key": name, "source": ""} for name in plan["restart"]]
     given.output.rows(_PLAN, rows)
-    stay = plan["untouched"]
+    stay = plan["unchanged"]
     given.output.say(f"changes at the broker: {len(rows)}; unchanged: {stay}")
 
 

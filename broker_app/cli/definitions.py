@@ -99,7 +99,9 @@ def _query(prune: bool) -> dict[str, Any]:
 def _report_plan(given: Invocation, found: dict[str, Any]) -> None:
     """Print a plan: the changes as rows, the rest as sentences."""
     show_changes(given, found["changes"])
-    counts = ", ".join(f"{found[act]} {act}" for act in ("created", "changed", "removed", "unchanged"))
+    counts = ", ".join(
+        f"{found[action]} {action}" for action in ("created", "changed", "removed", "unchanged")
+    )
     given.output.say(f"{counts}, compared with version {found['version']} at {given.target().url}")
     for one in found["conflicts"]:
         given.output.say(

@@ -188,7 +188,7 @@ def shown(facts: dict[str, Any], form: str) -> dict[str, Any]:
     result = {name: value for name, value in facts.items() if not isinstance(value, dict | list)}
     if facts.get("fill") is not None:
         result["fill"] = f"{facts['fill']:.1%}"
-    result["may"] = ", ".join(facts.get("may", ()))
+    result["permissions"] = ", ".join(facts.get("permissions", ()))
     for name, setting in facts["settings"].items():
         if setting["source"] != "default":
             result[name] = f"{setting['value']} ({setting['source']})"

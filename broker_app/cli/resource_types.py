@@ -141,7 +141,7 @@ BRIDGES = ResourceType(
         "scan_s": Field("seconds between scans for missed messages", float),
         "stalled_s": Field("seconds without an answer, while messages wait, until it reconnects", float),
         "window": Field("maximum unanswered messages of a queue", int),
-        "park_after": Field("refusals after which a message becomes a dead letter; 0: never", int),
+        "dead_letter_after": Field("refusals after which a message becomes a dead letter; 0: never", int),
         "comment": Field("free text"),
     },
     "Configure, show and control bridges, which forward store-and-forward queues to other brokers.",

@@ -15,12 +15,12 @@ from broker_app.cli.failures import REFUSED, USAGE, Failure
 from broker_app.cli.invocation import Invocation
 from broker_app.cli.options import with_options
 
-_COLUMNS = ("number", "name", "effect", "matched", "why")
+_COLUMNS = ("number", "name", "effect", "matched", "reason")
 
 _QUESTION = {
-    "deed": Annotated[
+    "action": Annotated[
         str | None,
-        typer.Option("--deed", help="the action: POST, GET, BROWSE, READ, MANAGE, or send, receive, …"),
+        typer.Option("--action", help="the action: POST, GET, BROWSE, READ, MANAGE, or send, receive, …"),
     ],
     "user": Annotated[str | None, typer.Option("--user", help="name of the user; default: yourself")],
     "queue": Annotated[str | None, typer.Option("--queue", "-Q", help="name of the queue")],
@@ -87,8 +87,8 @@ def denials(
 
 def _explained(given: Invocation, question: dict[str, Any]) -> dict[str, Any]:
     """Return the broker's explanation. Raises Failure."""
-    if "deed" not in question:
-        raise Failure(USAGE, "no action is given", fix="add --deed, such as --deed POST")
+    if "action" not in question:
+        raise Failure(USAGE, "no action is given", fix="add --action, such as --action POST")
     if ("queue" in question) == ("topic" in question):
         raise Failure(USAGE, "exactly one destination is needed", fix="add either --queue or --topic")
     kind = "queue" if "queue" in question else "topic"

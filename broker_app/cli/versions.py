@@ -14,8 +14,8 @@ from broker_app.cli.prompts import confirm
 if TYPE_CHECKING:
     from broker_app.cli.invocation import Invocation
 
-_COLUMNS = ("version", "time", "author", "way", "changes", "reason")
-_CHANGES = ("act", "kind", "name")
+_COLUMNS = ("version", "time", "author", "via", "changes", "reason")
+_CHANGES = ("action", "kind", "name")
 #: changes that one line of the history names
 _NAMED = 3
 
@@ -103,6 +103,6 @@ def is_machine_format(given: Invocation) -> bool:
 
 def _named(changes: list[dict[str, Any]]) -> str:
     """The first few changes of a version."""
-    named = [f"{change['kind']}/{change['name']} {change['act']}" for change in changes[:_NAMED]]
+    named = [f"{change['kind']}/{change['name']} {change['action']}" for change in changes[:_NAMED]]
     more = len(changes) - len(named)
     return ", ".join(named) + (f" and {more} more" if more else "")

@@ -68,7 +68,7 @@ def _unsettled(broker: Broker, queue: Queue, message: Message, now_ms: int) -> I
         if until_ms:
             facts["lease_until_ms"] = until_ms
             sentence += f"; its lease ends in {_span(until_ms - now_ms)}"
-        yield Reason("handed-out", sentence, facts)
+        yield Reason("unsettled", sentence, facts)
 
 
 def _waiting(broker: Broker, queue: Queue, message: Message, now_ms: int) -> Iterator[Reason]:
@@ -144,7 +144,7 @@ def _of_consumer(broker: Broker, queue: Queue, subscription: Subscription, messa
     facts, who = _consumer(subscription), _name(subscription)
     if queue.active not in (None, subscription):
         active = _name(queue.active) if queue.active else ""
-        return Reason("stands-by", f"{who} is on standby while {active} is the exclusive consumer", facts)
+        return Reason("standby", f"{who} is on standby while {active} is the exclusive consumer", facts)
     selector = subscription.selector if queue.named is None else None
     if selector is not None and not selector.matches(message, broker.turn.ids):
         values = _named_in(selector.text, message)
@@ -166,7 +166,7 @@ def _of_consumer(broker: Broker, queue: Queue, subscription: Subscription, messa
             f"{who} has {subscription.unsettled} unsettled deliveries, its maximum",
             facts,
         )
-    return Reason("will-come", f"{who} can receive it when it is its turn", facts)
+    return Reason("ready", f"{who} can receive it when it is its turn", facts)
 
 
 def _named_in(selector: str, message: Message) -> dict[str, str]:
@@ -211,7 +211,7 @@ def _past(message: Message) -> Iterator[Reason]:
         )
     if message.attempts:
         sentence = f"it was delivered {_count(message.attempts, 'time')} before"
-        yield Reason("came-back", sentence, {"attempts": message.attempts})
+        yield Reason("redelivered", sentence, {"attempts": message.attempts})
 
 
 def _count(number: int, noun: str) -> str:

@@ -232,9 +232,9 @@ class Files:
             raise failed(error, "syncing", path, None) from error
 
 
-def failed(error: OSError, deed: str, path: Path, offset: int | None) -> JournalFailed:
+def failed(error: OSError, operation: str, path: Path, offset: int | None) -> JournalFailed:
     """The error with the file, the position, what happened and how to fix it."""
     place = "" if offset is None else f" at offset {offset}"
     remedy = _REMEDIES.get(error.errno or 0, "see to it, then start the broker again")
     kind = _KINDS.get(error.errno or 0, JournalFailed)
-    return kind(f"{path}: {deed}{place} failed: {error.strerror}; {remedy}")
+    return kind(f"{path}: {operation}{place} failed: {error.strerror}; {remedy}")

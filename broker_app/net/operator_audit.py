@@ -10,33 +10,33 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-PURGED, DELETED, READ, CLOSED, DRAINED, BEGUN, CANCELLED, UNDONE, RETRIED, TESTED, HANDED_OVER, LOST = (
-    "purged", "deleted", "read", "closed", "drained", "begun", "cancelled", "undone", "retried", "tested",
+PURGED, DELETED, READ, CLOSED, DRAINED, STARTED, CANCELLED, UNDONE, RETRIED, TESTED, HANDED_OVER, LOST = (
+    "purged", "deleted", "read", "closed", "drained", "started", "cancelled", "undone", "retried", "tested",
     "handed over", "not recorded",
 )  # fmt: skip
 #: of alerts
-ACKNOWLEDGED, SILENCED, WOKEN = "acknowledged", "silenced", "woken"
+ACKNOWLEDGED, SILENCED, UNSILENCED = "acknowledged", "silenced", "unsilenced"
 #: origins of REST requests: a browser session is the console
 CONSOLE, API = "console", "api"
 
 
-class Doer(NamedTuple):
+class Operator(NamedTuple):
     """The user and token of a request, its origin and address, and its reason and trace id."""
 
     user: str
     token: str | None
-    way: str
+    via: str
     address: str | None
     reason: str = ""
     trace_id: str = ""
 
 
-class Act(NamedTuple):
+class OperatorAction(NamedTuple):
     """One action at a time (seconds since the epoch) on a resource of a kind, with details."""
 
     time: float
-    doer: Doer
-    act: str
+    operator: Operator
+    action: str
     kind: str
     key: str
     facts: Mapping[str, Any]
@@ -53,7 +53,7 @@ class _Reading:
         self.since = since
 
 
-class Acts:
+class OperatorActions:
     """Actions that are not in the audit log yet. Belongs to the event loop."""
 
     #: limit of waiting actions, and of users with recent reads
@@ -63,34 +63,34 @@ class Acts:
 
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
-        self._waiting: list[Act] = []
+        self._waiting: list[OperatorAction] = []
         self._lost = 0
-        self._readings: dict[tuple[Doer, str, str], _Reading] = {}
+        self._readings: dict[tuple[Operator, str, str], _Reading] = {}
 
-    def note(self, doer: Doer, act: str, kind: str, key: str, **facts: Any) -> None:
+    def note(self, operator: Operator, action: str, kind: str, key: str, **facts: Any) -> None:
         """Record an action."""
         if len(self._waiting) < self.MOST:
-            self._waiting.append(Act(self._clock(), doer, act, kind, key, facts))
+            self._waiting.append(OperatorAction(self._clock(), operator, action, kind, key, facts))
         else:
             self._lost += 1
 
-    def note_reading(self, doer: Doer, kind: str, key: str, messages: int) -> None:
+    def note_reading(self, operator: Operator, kind: str, key: str, messages: int) -> None:
         """Record that message bodies were read. The first read is recorded at once, further ones once a
         minute."""
         if not messages:
             return
         # Requests of one reader differ in trace and reason.
-        reader = (doer._replace(reason="", trace_id=""), kind, key)
+        reader = (operator._replace(reason="", trace_id=""), kind, key)
         reading = self._readings.get(reader)
         if reading is not None:
             reading.messages += messages
         elif len(self._readings) < self.MOST:
             self._readings[reader] = _Reading(self._clock())
-            self.note(doer, READ, kind, key, messages=messages)
+            self.note(operator, READ, kind, key, messages=messages)
         else:
             self._lost += 1
 
-    def take(self, *, last: bool = False) -> list[Act]:
+    def take(self, *, last: bool = False) -> list[OperatorAction]:
         """Take all waiting actions; with `last`, combined reads too."""
         now = self._clock()
         for reader, reading in list(self._readings.items()):
@@ -98,12 +98,12 @@ class Acts:
                 self._record_reads(reader, reading, now)
         taken, self._waiting = self._waiting, []
         if self._lost:
-            doer = Doer("system", None, API, None)
-            taken.append(Act(now, doer, LOST, "audit", "", {"acts": self._lost}))
+            operator = Operator("system", None, API, None)
+            taken.append(OperatorAction(now, operator, LOST, "audit", "", {"actions": self._lost}))
             self._lost = 0
         return taken
 
-    def _record_reads(self, reader: tuple[Doer, str, str], reading: _Reading, now: float) -> None:
+    def _record_reads(self, reader: tuple[Operator, str, str], reading: _Reading, now: float) -> None:
         """Record the reads since the last record; forget a reader without new ones."""
         if reading.messages:
             self.note(reader[0], READ, reader[1], reader[2], messages=reading.messages)

@@ -52,12 +52,14 @@ def is_wild(topic: str) -> bool:
     return ("*" in topic or ">" in topic or "#" in topic) and has_wildcard(topic)
 
 
-def method_of(deed: str) -> str:
-    """The method that `deed` names: POST or send, GET or receive… Raises ValueError with a suggestion."""
-    if deed in RIGHTS:
-        return deed
-    if deed in METHODS:
-        return METHODS[deed]
-    near = difflib.get_close_matches(deed.upper(), RIGHTS, 1) or difflib.get_close_matches(deed, METHODS, 1)
+def method_of(action: str) -> str:
+    """The method that `action` names: POST or send, GET or receive… Raises ValueError with a suggestion."""
+    if action in RIGHTS:
+        return action
+    if action in METHODS:
+        return METHODS[action]
+    near = difflib.get_close_matches(action.upper(), RIGHTS, 1) or difflib.get_close_matches(
+        action, METHODS, 1
+    )
     meant = f"; did you mean {near[0]}?" if near else "."
-    raise ValueError(f"there is no action {deed[:40]!r}{meant} Known are {', '.join([*RIGHTS, *METHODS])}.")
+    raise ValueError(f"there is no action {action[:40]!r}{meant} Known are {', '.join([*RIGHTS, *METHODS])}.")

@@ -121,5 +121,5 @@ def limits_of(config: Config) -> Limits:
         max_bytes=config.max_bytes,
         transient_bytes=config.transient_bytes,
         patience_ms=round(config.full_wait * 1000),
-        blocked_bytes=config.waiting_bytes,
+        blocked_bytes=config.blocked_bytes,
     )

@@ -96,7 +96,7 @@ class SystemEvents:
         counts = ", ".join(f"{about[change]} {change}" for change in ("added", "changed", "removed"))
         detail = "; ".join(about["errors"]) if refused else counts
         code = "CONFIG" if refused else ""
-        self._events.note(FILES, about["occasion"], about["outcome"], code=code, detail=detail, **about)
+        self._events.note(FILES, about["trigger"], about["outcome"], code=code, detail=detail, **about)
 
     async def _deliver(self, target: Target, notification: Notification) -> None:
         await deliver(target, notification, self._publisher, self._mailer)

@@ -13,7 +13,7 @@ from broker_app.telemetry.statistics import Statistics, rfc3339
 Facts = dict[str, Any]
 
 EXACTLY_ONCE, AT_LEAST_ONCE = "exactly-once", "at-least-once"
-_COUNTERS = ("sent", "accepted", "refused", "unanswered", "duplicate", "gap", "parked", "bytes")
+_COUNTERS = ("sent", "accepted", "refused", "unanswered", "duplicate", "gap", "dead_lettered", "bytes")
 
 
 class Forwarding(Protocol):

@@ -11,7 +11,7 @@ from broker_app.telemetry.timeseries import History, Layout
 
 #: `wait_p95_s` is that of the destination where it is longest
 NODE_LAYOUT: Final = Layout(
-    counts=("in", "out", "died"),
+    counts=("in", "out", "dead_lettered"),
     gauges=("backlog", "unsettled", "dead", "connections"),
     ages=("oldest_s",),
     durations=("wait_p95_s",),

@@ -213,10 +213,10 @@ class Statistics:
             "dead": self._node_totals.sums.dead,
             "memory_bytes": resident_bytes(),
             "memory_level": self._broker.resource_alarms.memory_level,
-            "refuses": self._broker.resource_alarms.alarm.code
+            "resource_alarm": self._broker.resource_alarms.alarm.code
             if self._broker.resource_alarms.alarm
             else None,
-            "waiting_bytes": self._broker.admission.blocked.bytes,
+            "blocked_bytes": self._broker.admission.blocked.bytes,
             "journal_bytes": self._gauges.journal_bytes,
             "job_bytes": self._gauges.job_bytes,
             "destinations": len(self._broker.destinations.queues) + len(self._topics()),

@@ -35,7 +35,7 @@ from broker_app.telemetry.changes import DestinationChanges
 from broker_app.telemetry.statistics import Statistics, consumer, rfc3339
 
 STATS_TOPIC = f"{SYSTEM}.stats"
-NODE_TOPIC, MOVED_TOPIC = f"{SYSTEM}.node", f"{SYSTEM}.moved"
+NODE_TOPIC, CHANGES_TOPIC = f"{SYSTEM}.node", f"{SYSTEM}.destinations"
 MADE, GONE, FULL = f"{SYSTEM}.dest.created", f"{SYSTEM}.dest.deleted", f"{SYSTEM}.dest.full"
 OPENED, CLOSED, SLOW = f"{SYSTEM}.conn.opened", f"{SYSTEM}.conn.closed", f"{SYSTEM}.conn.slow"
 CONSUMER, DEAD = f"{SYSTEM}.consumer", f"{SYSTEM}.dead"
@@ -92,8 +92,8 @@ class SystemTopics:
         self._boot = boot
         self._connections = connections
         self._bridges = bridges
-        self._changes = BridgeChanges()
-        self._moved = DestinationChanges(statistics)
+        self._bridge_changes = BridgeChanges()
+        self._destination_changes = DestinationChanges(statistics)
         self._jobs = jobs
         self._alerts = alerts
         #: by id: the last report of each job
@@ -152,10 +152,10 @@ class SystemTopics:
     def files(self, about: Facts) -> None:
         """Files of the configuration were read again, or could not be used."""
         if self.has_subscribers:
-            self._note(FILES, "mom.config.files", about["occasion"], about)
+            self._note(FILES, "mom.config.files", about["trigger"], about)
 
     def alert(self, event: str, about: Facts) -> None:
-        """An alert `fired`, was `acknowledged` or `silenced`, was `woken` from that, or `ended`."""
+        """An alert `fired`, was `acknowledged` or `silenced`, was `unsilenced` from that, or `ended`."""
         if self.has_subscribers:
             self._note(ALERT, f"mom.alert.{event}", about["id"], about)
 
@@ -240,8 +240,8 @@ class SystemTopics:
         self._dead.clear()
         self._full.clear()
         self._slow.clear()
-        self._changes.forget()
-        self._moved.forget()
+        self._bridge_changes.forget()
+        self._destination_changes.forget()
         self._of_jobs.clear()
         self._missed = 0
 
@@ -251,10 +251,10 @@ class SystemTopics:
     def _numbers(self) -> Iterator[Entry]:
         if self._heard(NODE_TOPIC):
             yield _entry(NODE_TOPIC, self._of_node())
-        if not self._heard(MOVED_TOPIC):
-            self._moved.forget()
-        elif (moved := self._moved.tell()) is not None:
-            yield _entry(MOVED_TOPIC, moved)
+        if not self._heard(CHANGES_TOPIC):
+            self._destination_changes.forget()
+        elif (changed := self._destination_changes.tell()) is not None:
+            yield _entry(CHANGES_TOPIC, changed)
         if self._heard(STATS_TOPIC):
             yield _entry(STATS_TOPIC, self._statistics.latest())
         for address in self._statistics.moving():
@@ -295,9 +295,9 @@ class SystemTopics:
 
     def _see_bridges(self) -> None:
         if not self._broker.destinations.topics.reaches(*BRIDGE.split(".")):
-            self._changes.forget()
+            self._bridge_changes.forget()
             return
-        for bridge in self._changes.due(self._bridges(), self._clock()):
+        for bridge in self._bridge_changes.due(self._bridges(), self._clock()):
             self._note(_of_bridge(bridge), "mom.bridge", bridge["name"], bridge)
 
     def _see_jobs(self) -> None:

@@ -27,7 +27,7 @@ def actor_of(request: Request | HttpRequest, reason: str = "") -> Actor:
     token = getattr(request, "auth", None)
     return Actor(
         user=request.user.get_username(),
-        way=API if request.headers.get("Authorization") else CONSOLE,
+        via=API if request.headers.get("Authorization") else CONSOLE,
         address=request.META.get("REMOTE_ADDR", ""),
         token=token.name if isinstance(token, Token) else "",
         reason=(reason or unquote(request.headers.get(REASON, "")))[:1000],

@@ -19,7 +19,7 @@ from django.db import DatabaseError, connection
 from django.http import HttpRequest
 from django.utils import timezone
 
-from broker_app.net.operator_audit import Act, Acts
+from broker_app.net.operator_audit import OperatorAction, OperatorActions
 from broker_app.web.actions import API, CONSOLE, Actor, audit, trim_history
 from broker_app.web.actor import actor_of, trace_id
 from broker_app.web.backends import slowed
@@ -32,17 +32,19 @@ MOST_FAILED = 60
 _PRUNE_EVERY_S = 3600.0
 
 
-async def keep(acts: Acts, interval_s: float = 1.0) -> NoReturn:
-    """Writes down the acts of operators, and lets go of what is too old, until it is cancelled; then what is
-    left. A database that cannot be written makes them wait, and too many of them be lost, which is told."""
+async def keep(actions: OperatorActions, interval_s: float = 1.0) -> NoReturn:
+    """Write operators' actions to the audit log and delete old entries until cancelled; then write the rest.
+
+    While the database is not writable, actions wait; beyond a limit they are lost and counted.
+    """
     loop = asyncio.get_running_loop()
     thread = ThreadPoolExecutor(1, thread_name_prefix="audit")
-    waiting: list[Act] = []
+    waiting: list[OperatorAction] = []
     prune_at = loop.time()
     try:
         while True:
             await asyncio.sleep(interval_s)
-            waiting = waiting or acts.take()
+            waiting = waiting or actions.take()
             if waiting:
                 written = await loop.run_in_executor(thread, write, waiting)
                 waiting = [] if written else waiting
@@ -50,15 +52,15 @@ async def keep(acts: Acts, interval_s: float = 1.0) -> NoReturn:
                 prune_at = loop.time() + _PRUNE_EVERY_S
                 await loop.run_in_executor(thread, prune)
     finally:
-        await loop.run_in_executor(thread, write, [*waiting, *acts.take(last=True)])
+        await loop.run_in_executor(thread, write, [*waiting, *actions.take(last=True)])
         thread.submit(connection.close)
         thread.shutdown(wait=False)
 
 
-def write(acts: list[Act]) -> bool:
+def write(actions: list[OperatorAction]) -> bool:
     """Return True if the actions are in the audit log now. Blocks."""
     try:
-        audit.record_all((_author(act), _entry(act)) for act in acts)
+        audit.record_all((_author(action), _entry(action)) for action in actions)
     except DatabaseError as error:
         log.warning("the audit log cannot be written: %s", error)
         return False
@@ -75,14 +77,25 @@ def prune() -> None:
         log.warning("old entries of the audit log cannot be removed: %s", error)
 
 
-def _author(act: Act) -> Actor:
-    doer = act.doer
-    return Actor(doer.user, doer.way, doer.address or "", doer.token or "", doer.reason, doer.trace_id)
+def _author(action: OperatorAction) -> Actor:
+    operator = action.operator
+    return Actor(
+        operator.user,
+        operator.via,
+        operator.address or "",
+        operator.token or "",
+        operator.reason,
+        operator.trace_id,
+    )
 
 
-def _entry(act: Act) -> audit.Act:
-    return audit.Act(
-        act.act, act.kind, act.key, after=dict(act.facts) or None, time=datetime.fromtimestamp(act.time, UTC)
+def _entry(action: OperatorAction) -> audit.Action:
+    return audit.Action(
+        action.action,
+        action.kind,
+        action.key,
+        after=dict(action.facts) or None,
+        time=datetime.fromtimestamp(action.time, UTC),
     )
 
 
@@ -98,7 +111,7 @@ def watch_logins() -> None:
 def _logged_in(sender: Any, request: HttpRequest | None, user: Any, **_: Any) -> None:
     if request is not None:
         request.user = user  # Django does so where the middleware was before
-        audit.record(actor_of(request), audit.Act(LOGGED_IN, "users", user.get_username()))
+        audit.record(actor_of(request), audit.Action(LOGGED_IN, "users", user.get_username()))
 
 
 def _login_failed(
@@ -111,12 +124,12 @@ def _login_failed(
     cache.add(minute, 0, 120)
     count = cache.incr(minute)
     # Who asks is what is being found out: `by` would begin anew.
-    way = API if request.headers.get("Authorization") else CONSOLE
-    author = Actor("", way, request.META.get("REMOTE_ADDR", ""), trace_id=trace_id(request))
+    via = API if request.headers.get("Authorization") else CONSOLE
+    author = Actor("", via, request.META.get("REMOTE_ADDR", ""), trace_id=trace_id(request))
     if count <= MOST_FAILED:
         name = str(credentials.get("username", ""))[:150].encode(errors="replace").decode()
-        audit.record(author, audit.Act(LOGIN_FAILED, "users", name.replace("\0", "")))
+        audit.record(author, audit.Action(LOGIN_FAILED, "users", name.replace("\0", "")))
     elif count == MOST_FAILED + 1:
         audit.record(
-            author, audit.Act(LOGINS_FAIL, "users", "", after={"a_minute": f"more than {MOST_FAILED}"})
+            author, audit.Action(LOGINS_FAIL, "users", "", after={"a_minute": f"more than {MOST_FAILED}"})
         )

@@ -67,9 +67,9 @@ def node_of(request: Request | HttpRequest) -> Node | None:
     return cast("Node | None", getattr(getattr(request, "_request", request), "scope", {}).get("mom.node"))
 
 
-def ask(node: Node, deed: Coroutine[Any, Any, _T], within_s: float = _ANSWERS_S) -> _T:
+def ask(node: Node, question: Coroutine[Any, Any, _T], within_s: float = _ANSWERS_S) -> _T:
     """Run a coroutine of the node from another thread, and return its result. Raises Refusal."""
-    done = asyncio.run_coroutine_threadsafe(deed, node.loop)
+    done = asyncio.run_coroutine_threadsafe(question, node.loop)
     try:
         return done.result(within_s)
     except TimeoutError:

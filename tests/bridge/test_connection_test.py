@@ -74,7 +74,7 @@ class Scripted:
         return ""
 
     @property
-    def deeds(self) -> list[str]:
+    def actions(self) -> list[str]:
         return [frame.partition("\n")[0] for frame in self.heard]
 
 
@@ -120,7 +120,7 @@ async def test_a_connection_to_another_mom_with_all_rights() -> None:
         found = await tried(remote)
     assert outcome(found) == {"dns": True, "tcp": True, "login": True, "sync-queue": True, "target": True}
     assert (found["ok"], found["delivery"], found["server"]) == (True, "exactly-once", "mom/9")
-    assert broker.deeds == ["CONNECT", "SUBSCRIBE", "UNSUBSCRIBE", "DISCONNECT"], "and nothing is sent"
+    assert broker.actions == ["CONNECT", "SUBSCRIBE", "UNSUBSCRIBE", "DISCONNECT"], "and nothing is sent"
     assert "mom-target:/queue/orders" in broker.heard[1]
     assert "mom-bridge:home~trial" in broker.heard[0], "a flow of the broker itself goes on"
     assert all(step["seconds"] < 5 for step in found["steps"])
@@ -144,7 +144,7 @@ async def test_a_missing_right_names_who_needs_it_for_what(destination: str, ste
         found = await tried(remote)
     assert failed(found)["name"] == step
     assert "bridge" in failed(found)["fix"] and destination.partition(":")[2] in failed(found)["fix"]
-    assert broker.deeds[-1] == "DISCONNECT"
+    assert broker.actions[-1] == "DISCONNECT"
 
 
 async def test_a_foreign_broker_is_at_least_once_and_nothing_is_sent_to_it() -> None:
@@ -154,7 +154,7 @@ async def test_a_foreign_broker_is_at_least_once_and_nothing_is_sent_to_it() -> 
     assert (found["ok"], found["delivery"]) == (True, "at-least-once")
     assert "at least once" in found["steps"][2]["detail"]
     assert (outcome(found)["sync-queue"], outcome(found)["target"]) == (None, None)
-    assert broker.deeds == ["CONNECT", "DISCONNECT"]
+    assert broker.actions == ["CONNECT", "DISCONNECT"]
 
 
 async def test_a_wrong_password_fails_at_the_login() -> None:

@@ -120,10 +120,10 @@ async def test_what_a_stranger_refuses_too_often_is_parked_where_that_is_wanted(
     stranger = Stranger()
     async with (
         served(stranger) as port,
-        pair(tmp_path, port=port, park_after=2, retry_s=0.1) as both,
+        pair(tmp_path, port=port, dead_letter_after=2, retry_s=0.1) as both,
         both.home.stomp("john") as john,
     ):
         await both.send(john, "bad", b"1", b"2")
-        await until(lambda: both.flow("bad")["parked"] == 2)
+        await until(lambda: both.flow("bad")["dead_lettered"] == 2)
         assert both.flow("bad")["depth"] == 0
         assert both.flow("bad")["refused"] == 4

@@ -35,6 +35,6 @@ async def test_a_mark_that_another_bridge_of_the_user_set_too_far_stops_the_flow
         await both.send(john, "orders", *(str(number) for number in range(40)))
         await both.change()
         await until(lambda: both.flow("orders")["error"])
-        assert both.flow("orders")["error"]["code"] == "MARK_AHEAD"
+        assert both.flow("orders")["error"]["code"] == "OFFSET_AHEAD"
         assert both.flow("orders")["depth"] == 40
         assert both.flow("orders")["duplicate"] == 0

@@ -86,7 +86,7 @@ async def test_a_broker_with_an_old_copy_of_its_journal_does_not_take_new_messag
             await old.bridges(remote_of(away))
             await old.send(john, "orders", b"new")
             await until(lambda: old.flow("orders")["error"])
-            assert old.flow("orders")["error"]["code"] == "MARK_AHEAD"
+            assert old.flow("orders")["error"]["code"] == "OFFSET_AHEAD"
             assert old.flow("orders")["depth"] == 1
         assert away.depth("orders") == 10
         async with small_node(tmp_path / "copy", policy, name="other") as home:
@@ -111,7 +111,7 @@ async def test_an_old_copy_that_has_numbered_beyond_the_mark_loses_nothing_eithe
                 await copy.send(john, "orders", *(str(number) for number in range(30)))
                 await copy.bridges(remote_of(away))
                 await _is_refused(copy)
-                assert copy.flow("orders")["error"]["code"] == "MARK_AHEAD"
+                assert copy.flow("orders")["error"]["code"] == "OFFSET_AHEAD"
         async with small_node(tmp_path / "copy", policy, name="other") as home:
             both = Pair(home, away)
             await both.bridges(remote_of(away))

@@ -17,7 +17,7 @@ def remote_sessions(both: Pair) -> list[int]:
 
 def read(outcome: str = "unchanged", version: int | None = None) -> dict[str, Any]:
     nothing: dict[str, Any] = {"added": 0, "changed": 0, "removed": 0, "errors": [], "warnings": []}
-    return {"occasion": "brokers.config", "outcome": outcome, "version": version, **nothing}
+    return {"trigger": "brokers.config", "outcome": outcome, "version": version, **nothing}
 
 
 async def test_where_it_is_the_setting_all_bridges_begin_anew_when_files_were_read(tmp_path: Path) -> None:

@@ -183,13 +183,13 @@ async def test_a_full_target_holds_one_flow_up_until_it_has_room(tmp_path: Path)
 
 
 async def test_what_is_refused_too_often_is_parked_where_that_is_wanted(tmp_path: Path) -> None:
-    async with pair(tmp_path, park_after=3, retry_s=0.1) as both, both.home.stomp("john") as john:
+    async with pair(tmp_path, dead_letter_after=3, retry_s=0.1) as both, both.home.stomp("john") as john:
         await both.away.change(destinations=limits(max_message_bytes=10))
         await both.send(john, "orders", b"1", b"much too long", b"2")
         await until(lambda: both.flow("orders")["accepted"] == 2)
         flow = both.flow("orders")
-        assert (flow["accepted"], flow["refused"], flow["parked"]) == (2, 3, 1)
-        assert ("parked", "orders", "TOO_LARGE") in events(both)
+        assert (flow["accepted"], flow["refused"], flow["dead_lettered"]) == (2, 3, 1)
+        assert ("dead_lettered", "orders", "TOO_LARGE") in events(both)
         async with both.home.stomp("admin") as admin:
             dead = f"{both.source('orders')}.dead"
             async with admin.subscribe(dead) as messages:
@@ -212,26 +212,28 @@ async def test_what_is_refused_blocks_what_follows_where_nothing_is_said_of_park
         await until(lambda: both.away.depth("orders") == 2)
 
 
-@pytest.mark.parametrize("park_after", [0, 2])
-async def test_a_body_that_is_too_large_there_costs_no_connection(tmp_path: Path, park_after: int) -> None:
+@pytest.mark.parametrize("dead_letter_after", [0, 2])
+async def test_a_body_that_is_too_large_there_costs_no_connection(
+    tmp_path: Path, dead_letter_after: int
+) -> None:
     async with (
         small_node(tmp_path / "away", policy_of(users=USERS), name="away", max_body_bytes=10_000) as away,
         small_node(tmp_path / "home", policy_of(users=USERS), name="home") as home,
         home.stomp("john") as john,
     ):
         both = Pair(home, away)
-        await both.bridges(remote_of(away, park_after=park_after))
+        await both.bridges(remote_of(away, dead_letter_after=dead_letter_after))
         await both.send(john, "orders", b"0", b"1", b"x" * 10_001, b"2")
         await until(lambda: ("refused", "orders", "TOO_LARGE") in events(both))
         for number in range(3):
             await both.send(john, "other", str(number))
             async with away.stomp("john") as there:
                 assert await receive(there, "other", 1) == [str(number).encode()]
-        await until(lambda: away.depth("orders") == (3 if park_after else 2))
-        await until(lambda: both.flow("orders")["depth"] == (0 if park_after else 2))
+        await until(lambda: away.depth("orders") == (3 if dead_letter_after else 2))
+        await until(lambda: both.flow("orders")["depth"] == (0 if dead_letter_after else 2))
         flow = both.flow("orders")
-        assert flow["parked"] == (1 if park_after else 0)
-        if not park_after:
+        assert flow["dead_lettered"] == (1 if dead_letter_after else 0)
+        if not dead_letter_after:
             assert flow["error"]["code"] == "TOO_LARGE"
         connected = [e for e in home.node.bridges.events_of("oslo") or () if e["event"] == "connected"]
         assert [event["times"] for event in connected] == [1]
@@ -244,13 +246,13 @@ async def test_headers_that_are_too_many_there_are_the_trouble_of_their_flow(tmp
         home.stomp("john") as john,
     ):
         both = Pair(home, away)
-        await both.bridges(remote_of(away, park_after=2))
+        await both.bridges(remote_of(away, dead_letter_after=2))
         await both.send(john, "orders", b"0", headers={f"h{number}": "x" for number in range(20)})
         await both.send(john, "orders", b"1")
         await both.send(john, "other", b"0")
         await until(lambda: away.depth("orders") == 1 and away.depth("other") == 1)
-        await until(lambda: both.flow("orders")["parked"] == 1)
-        assert ("parked", "orders", "TARGET_REFUSED") in events(both)
+        await until(lambda: both.flow("orders")["dead_lettered"] == 1)
+        assert ("dead_lettered", "orders", "TARGET_REFUSED") in events(both)
 
 
 async def test_one_bridge_connects_anew_and_the_other_keeps_its_socket(tmp_path: Path) -> None:

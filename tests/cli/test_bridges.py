@@ -67,8 +67,8 @@ def test_a_bridge_is_listed_shown_paused_and_resumed(bridged: CommandLine) -> No
     assert dict(mom("bridge", "resume", "west", "-Q", "orders").rows)["paused_queues"] == "bills"
     assert "is not paused" in mom("bridge", "resume", "west", "-Q", "orders").err
     poll(lambda: listed(mom, "west")["backlog"] == "0", 30)
-    for deed, desired in (("drain", "draining"), ("pause", "paused"), ("resume", "running")):
-        assert dict(mom("bridge", deed, "west").rows)["desired"] == desired
+    for action, desired in (("drain", "draining"), ("pause", "paused"), ("resume", "running")):
+        assert dict(mom("bridge", action, "west").rows)["desired"] == desired
     assert mom("bridge", "retry", "west").code == OK
     events = mom("bridge", "logs", "west", "-n", "200").rows
     assert events[0] == ["at", "queue", "event", "code", "detail", "times"]

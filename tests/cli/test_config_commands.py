@@ -79,7 +79,7 @@ def test_a_broker_reports_changes_and_effective_settings(
     checked = command_line("config", "check", str(other / "zero.config"))
     assert checked.code == 0, checked.err
     assert [(row[0], row[1]) for row in checked.rows] == [
-        ("act", "kind"), ("added", "rules"), ("restart", "settings"),
+        ("action", "kind"), ("added", "rules"), ("restart", "settings"),
     ]  # fmt: skip
     assert "changes at the broker: 2; unchanged: 1" in checked.err
     assert len(broker.request("GET", "/api/v1/rules").json()["items"]) == 1

@@ -97,8 +97,8 @@ def test_wrong_arguments_change_nothing_and_name_the_fix(
 
 def test_help_lists_the_fields_and_an_example(command_line: CommandLine) -> None:
     for kind in (RULES, USERS, BROKERS, BRIDGES):
-        for deed in ("create", "set"):
-            shown = command_line(kind.noun, deed, "--help").out
+        for action in ("create", "set"):
+            shown = command_line(kind.noun, action, "--help").out
             for field in kind.fields:
                 assert f" {field} " in shown, (kind.noun, field)
             assert f"mom {kind.noun} create " in shown

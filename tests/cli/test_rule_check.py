@@ -26,18 +26,18 @@ def put(path: str, broker: BrokerProcess, said: dict[str, Any]) -> None:
 
 
 def test_a_permission_is_tested_with_the_exit_code(mom: CommandLine, tmp_path: Path) -> None:
-    allowed = mom("rule", "test", "--user", "john", "--deed", "POST", "--queue", "orders")
+    allowed = mom("rule", "test", "--user", "john", "--action", "POST", "--queue", "orders")
     assert allowed.code == OK
     assert "rule 2 (john)" in allowed.out
     rules = tmp_path / "rules.json"
     rules.write_text(json.dumps([{"name": "no", "effect": "deny"}]))
-    denied = mom("rule", "test", "--user", "john", "--deed", "send", "-Q", "orders", "--rules", str(rules))
+    denied = mom("rule", "test", "--user", "john", "--action", "send", "-Q", "orders", "--rules", str(rules))
     assert denied.code == REFUSED
     assert "rule 1 (no)" in denied.out
 
 
 def test_rules_are_explained_one_after_the_other(mom: CommandLine) -> None:
-    found = mom("rule", "explain", "--user", "john", "--deed", "POST", "--topic", "news")
+    found = mom("rule", "explain", "--user", "john", "--action", "POST", "--topic", "news")
     assert found.code == OK
     assert "allowed: rule 2 (john)" in found.err
     assert found.rows[1:] == [
@@ -48,12 +48,12 @@ def test_rules_are_explained_one_after_the_other(mom: CommandLine) -> None:
 
 
 def test_wrong_use(mom: CommandLine, tmp_path: Path) -> None:
-    assert mom("rule", "test", "--deed", "POST").code == USAGE
-    assert mom("rule", "test", "--deed", "POST", "-Q", "a", "-T", "a").code == USAGE
-    wrong = mom("rule", "test", "--deed", "sent", "-Q", "a")
+    assert mom("rule", "test", "--action", "POST").code == USAGE
+    assert mom("rule", "test", "--action", "POST", "-Q", "a", "-T", "a").code == USAGE
+    wrong = mom("rule", "test", "--action", "sent", "-Q", "a")
     assert (wrong.code, "did you mean send?" in wrong.err) == (USAGE, True)
-    assert mom("rule", "test", "--deed", "POST", "-Q", "a", "--user", "nobody").code == NOT_FOUND
-    assert mom("rule", "test", "--deed", "POST", "-Q", "a", "--rules", str(tmp_path / "none")).code == USAGE
+    assert mom("rule", "test", "--action", "POST", "-Q", "a", "--user", "nobody").code == NOT_FOUND
+    assert mom("rule", "test", "--action", "POST", "-Q", "a", "--rules", str(tmp_path / "none")).code == USAGE
 
 
 def test_a_dry_run_shows_decisions_that_would_change(mom: CommandLine, broker: BrokerProcess) -> None:

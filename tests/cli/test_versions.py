@@ -26,10 +26,10 @@ def group(mom: CommandLine, request: pytest.FixtureRequest) -> str:
 
 def test_versions_are_listed_with_what_they_changed(mom: CommandLine, group: str) -> None:
     listed = mom("config", "history", "-n", "1")
-    assert listed.rows[0] == ["version", "time", "author", "way", "changes", "reason"]
+    assert listed.rows[0] == ["version", "time", "author", "via", "changes", "reason"]
     assert listed.rows[1][2:] == ["admin", "api", f"groups/{group} created", "für einen Test"]
     (whole,) = mom("config", "history", "-n", "1", "-o", "json").json()
-    assert whole["changes"] == [{"kind": "groups", "name": group, "act": "created"}]
+    assert whole["changes"] == [{"kind": "groups", "name": group, "action": "created"}]
     assert len(mom("config", "history", "--kind", "groups", "--name", group).rows) == 2
     assert mom("config", "history", "--kind", "group").code == USAGE
 
@@ -41,7 +41,7 @@ def test_versions_are_compared(mom: CommandLine, group: str) -> None:
     )
     assert mom("config", "diff", str(version), str(version)).out == ""
     assert (
-        mom("config", "diff", str(version), str(version - 1), "-o", "json").json()["changes"][0]["act"]
+        mom("config", "diff", str(version), str(version - 1), "-o", "json").json()["changes"][0]["action"]
         == "removed"
     )
     assert mom("config", "diff", "0").code == USAGE
@@ -51,7 +51,7 @@ def test_versions_are_compared(mom: CommandLine, group: str) -> None:
 def test_a_rollback_is_previewed_confirmed_and_made(mom: CommandLine, group: str) -> None:
     version = newest(mom)
     dry = mom("config", "rollback", str(version - 1), "--dry-run")
-    assert (dry.code, dry.rows) == (OK, [["act", "kind", "name"], ["removed", "groups", group]])
+    assert (dry.code, dry.rows) == (OK, [["action", "kind", "name"], ["removed", "groups", group]])
     assert mom("config", "rollback", str(version - 1)).code == USAGE, "confirmation needs a terminal"
     assert newest(mom) == version
     done = mom("config", "rollback", str(version - 1), "--yes", "--reason", "oops")
@@ -81,7 +81,7 @@ def test_definitions_are_exported_planned_and_imported(mom: CommandLine, group: 
     file = tmp_path / "definitions.yaml"
     file.write_text(written.out)
     same = mom("definitions", "import", str(file), "--prune")
-    assert (same.code, same.rows) == (OK, [["act", "kind", "name"]])
+    assert (same.code, same.rows) == (OK, [["action", "kind", "name"]])
 
     del document["groups"][group]
     document["rules"][f"r-{group}"] = {"users": ["jane"], "comment": "Größe"}
@@ -110,12 +110,12 @@ def test_invalid_definitions_are_refused(mom: CommandLine, tmp_path: Path) -> No
 
 def test_the_audit_log_is_listed_and_verified(mom: CommandLine, group: str) -> None:
     listed = mom("audit", "ls", "--kind", "groups", "--name", group)
-    assert listed.rows[0] == ["number", "time", "author", "way", "act", "kind", "name", "reason"]
+    assert listed.rows[0] == ["number", "time", "author", "via", "action", "kind", "name", "reason"]
     assert [row[2:] for row in listed.rows[1:]] == [
         ["admin", "api", "created", "groups", group, "für einen Test"]
     ]
     verified = mom("audit", "verify", "-o", "json")
-    assert (verified.code, verified.json()["whole"]) == (OK, True)
+    assert (verified.code, verified.json()["valid"]) == (OK, True)
     assert mom("audit", "ls", "--from", "yesterday").code == USAGE
 
 
@@ -137,7 +137,7 @@ def test_the_audit_log_is_followed(mom: CommandLine, broker: BrokerProcess, grou
         seen = json.loads(following.stdout.readline())
         while seen["name"] != f"/queue/{group}":
             seen = json.loads(following.stdout.readline())
-        assert (seen["act"], seen["author"]) == ("purged", "admin")
+        assert (seen["action"], seen["author"]) == ("purged", "admin")
         broker.request("DELETE", f"/api/v1/queues/{group}/messages?all=true")
         assert json.loads(following.stdout.readline())["number"] > seen["number"]
         following.send_signal(signal.SIGINT)

@@ -333,8 +333,8 @@ class Flood:
         for queue in broker.destinations.queues.values():
             if queue.limit_usage is not None:
                 lines += queue.limit_usage.blocked
-        assert {parked.receipt for parked in lines} == self.open.keys(), "who has no answer is in line"
-        assert all(parked.until_ms > self.stage.now_ms - 1_000 for parked in lines)
+        assert {blocked.receipt for blocked in lines} == self.open.keys(), "who has no answer is in line"
+        assert all(blocked.until_ms > self.stage.now_ms - 1_000 for blocked in lines)
         for line in [
             broker.admission.blocked_by_alarm,
             *(
@@ -343,16 +343,16 @@ class Flood:
                 if queue.limit_usage
             ),
         ]:
-            arrivals = [parked.arrival for parked in line]
+            arrivals = [blocked.arrival for blocked in line]
             assert arrivals == sorted(arrivals), "a line is in the order of arrival"
         assert (
             broker.admission.blocked.bytes
-            == sum(parked.size for parked in lines)
+            == sum(blocked.size for blocked in lines)
             <= self.stage.limits.blocked_bytes
         )
         shares: Counter[Any] = Counter()
-        for parked in lines:
-            shares[parked.peer] += parked.size
+        for blocked in lines:
+            shares[blocked.peer] += blocked.size
         assert broker.admission.blocked.by_peer == shares
         for client in self.clients:
             settles = any(sub.ack != c.AUTO for sub in client.peer.subscriptions.values())

@@ -92,10 +92,10 @@ def dead_letters_of(address: str, filters: set[str]) -> set[str]:
     return {f"/queue/$topic-subscription/{topic.removeprefix('/topic/')}/{name}.dead" for topic in filters}
 
 
-def weight_of(deeds: Sequence[c.Command]) -> int:
-    """What deeds take until their transactions end."""
-    entries = [entry for deed in deeds for entry in getattr(deed, "entries", ())]
-    tags = [getattr(deed, "tags", ()) for deed in deeds if not isinstance(deed, c.Publish)]
+def weight_of(actions: Sequence[c.Command]) -> int:
+    """What actions take until their transactions end."""
+    entries = [entry for action in actions for entry in getattr(action, "entries", ())]
+    tags = [getattr(action, "tags", ()) for action in actions if not isinstance(action, c.Publish)]
     return sum(len(body) + len(envelope.block) + OVERHEAD_BYTES for envelope, body, _ in entries) + sum(
         OVERHEAD_BYTES + 8 * len(some) for some in tags
     )
@@ -232,7 +232,7 @@ class Ledger:
         self.deleted: set[int] = set()
         #: what was published anew: address and body
         self.placed: list[tuple[str, bytes]] = []
-        self.held_back = {session.peer for session in self.sessions if session.paused}
+        self.paused_peers = {session.peer for session in self.sessions if session.paused}
 
     # ------------------------------------------------------------------ one run
 
@@ -611,7 +611,7 @@ class Ledger:
             over = weight_of(own) > self.limits.bytes_per_transaction
             of_user = [s for s in self.sessions if s.peer.user == session.peer.user]
             for sessions, most in ((self.sessions, 2), (of_user, 1)):
-                all_ = [deed for s in sessions for held in s.transactions.values() for deed in held]
+                all_ = [action for s in sessions for held in s.transactions.values() for action in held]
                 over |= weight_of([*all_, command.command]) > self.limits.bytes_of_transactions * most // 2
             assert over or len(enlisted) >= self.limits.commands_per_transaction
             del session.transactions[command.transaction]
@@ -620,8 +620,8 @@ class Ledger:
         enlisted = session.transactions.pop(command.transaction, None)
         if self._accepted(session, command):
             assert enlisted is not None
-            for deed in enlisted:
-                self._follow(session, deed)
+            for action in enlisted:
+                self._follow(session, action)
 
     def _follow_abort(self, session: Session, command: c.Abort) -> None:
         known = session.transactions.pop(command.transaction, None) is not None
@@ -629,11 +629,11 @@ class Ledger:
 
     def _follow_pause(self, session: Session, command: c.Pause) -> None:
         session.paused = True
-        self.held_back.add(session.peer)
+        self.paused_peers.add(session.peer)
 
     def _follow_resume(self, session: Session, command: c.Resume) -> None:
         session.paused = False
-        self.held_back.discard(session.peer)
+        self.paused_peers.discard(session.peer)
 
     def _follow_answer(self, session: Session, command: c.Answer) -> None:
         assert self._accepted(session, command)
@@ -772,7 +772,9 @@ class Ledger:
     def _check_deliveries(self) -> None:
         last: dict[tuple[Subscription, int], int] = {}
         for session in self.sessions:
-            assert not session.client.got or session.peer not in self.held_back, "who is paused gets nothing"
+            assert not session.client.got or session.peer not in self.paused_peers, (
+                "who is paused gets nothing"
+            )
             for subscription, tag, message in session.client.got:
                 if subscription not in self.interests:
                     self.interests[subscription] = session.ended[subscription.id]

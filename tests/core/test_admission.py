@@ -559,12 +559,12 @@ def test_a_transaction_that_was_refused_for_lack_of_space_leaves_nothing_behind(
     stage = Stage()
     client = stage.client()
     stage.decide(c.StoreSpace(0))
-    deed = c.Enlist(client.peer, "t", client.sending(Q, b"1"))
-    stage.decide(c.Begin(client.peer, "t"), deed, c.Commit(client.peer, "t", 1))
+    action = c.Enlist(client.peer, "t", client.sending(Q, b"1"))
+    stage.decide(c.Begin(client.peer, "t"), action, c.Commit(client.peer, "t", 1))
     assert codes(client) == ["store-full"]
     client.disconnect()
     left = weakref.ref(client)
-    del client, deed
+    del client, action
     gc.collect()
     assert left() is None
 

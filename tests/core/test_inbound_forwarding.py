@@ -420,7 +420,7 @@ def test_no_other_client_uses_the_sync_queue(stage: Stage, bridge: Bridge) -> No
     bridge.forward(1)
     client = stage.client()
     position = client.publish("/queue/a").position
-    for deed in (
+    for action in (
         lambda: client.publish(SYNC_ADDRESS),
         lambda: client.subscribe(SYNC_ADDRESS),
         lambda: client.purge(SYNC_ADDRESS),
@@ -428,7 +428,7 @@ def test_no_other_client_uses_the_sync_queue(stage: Stage, bridge: Bridge) -> No
         lambda: client.do(c.Transfer(client.peer, "/queue/a", [c.Chosen(position)], SYNC_ADDRESS)),
     ):
         with pytest.raises(Refused, match=r"replication offsets.*/forwarding") as refused:
-            deed()
+            action()
         assert refused.value.code == "unsupported"
     declared = {SYNC_ADDRESS: DestinationPolicy()}
     stage.decide(c.Reconfigure(Policies(exact=declared)))

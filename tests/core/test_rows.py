@@ -20,12 +20,12 @@ def test_rows_stay_in_order_whatever_is_added_and_taken(seed: int) -> None:
     random, rows = Random(seed), Rows(2)
     twin: list[tuple[int, ...]] = []
     for number in range(400):
-        deed = random.random()
-        if deed < 0.6:
+        action = random.random()
+        if action < 0.6:
             row = (random.randrange(40), number)
             rows.add(*row)
             twin = sorted([*twin, row], key=lambda row: row[0])
-        elif deed < 0.8:
+        elif action < 0.8:
             up_to, count = random.randrange(20), random.randrange(4)
             wanted = [row for row in twin if row[0] <= up_to][:count]
             assert rows.take(up_to, count) == wanted

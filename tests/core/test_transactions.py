@@ -77,7 +77,7 @@ def test_disconnecting_aborts(client: Client) -> None:
 
 
 @pytest.mark.parametrize(
-    "deeds",
+    "actions",
     [
         [c.Settle(None, [9])],  # type: ignore[arg-type]
         [c.Settle(None, [1]), c.Settle(None, [1])],  # type: ignore[arg-type]
@@ -87,11 +87,13 @@ def test_disconnecting_aborts(client: Client) -> None:
         [c.Settle(None, [2], cumulative=True), c.Return(None, [1], cumulative=True)],  # type: ignore[arg-type]
     ],
 )
-def test_one_deed_that_cannot_be_done_undoes_all(client: Client, deeds: list[c.Settle | c.Return]) -> None:
+def test_one_action_that_cannot_be_done_undoes_all(
+    client: Client, actions: list[c.Settle | c.Return]
+) -> None:
     enlist(client, out(client, b"a"))
-    for deed in deeds:
-        deed.peer = client.peer
-        enlist(client, deed)
+    for action in actions:
+        action.peer = client.peer
+        enlist(client, action)
     with pytest.raises(Refused, match="transaction 't' was rolled back") as refused:
         commit(client)
     assert refused.value.code == "unknown-delivery"

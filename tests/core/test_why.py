@@ -88,7 +88,7 @@ def test_consumers_behind_an_exclusive_one() -> None:
     stage.client("bert").subscribe(A)
     publish(stage)
     reasons = ask(stage, publish(stage))
-    assert codes(reasons) == ["no-credit", "stands-by"]
+    assert codes(reasons) == ["no-credit", "standby"]
     assert reasons[1].sentence == (
         "subscription '1' of bert is on standby while subscription '1' of anna is the exclusive consumer"
     )
@@ -98,7 +98,7 @@ def test_a_queue_that_is_paused() -> None:
     stage = Stage()
     stage.client("anna").subscribe(A)
     stage.decide(c.Reconfigure(Policies(exact={A: DestinationPolicy(paused=CONSUMERS)})))
-    assert codes(ask(stage, publish(stage))) == ["paused", "will-come"]
+    assert codes(ask(stage, publish(stage))) == ["paused", "ready"]
 
 
 def test_a_message_that_is_delivered() -> None:
@@ -108,7 +108,7 @@ def test_a_message_that_is_delivered() -> None:
     client.subscribe(A, lease_ms=30_000)
     stage.now_us += 10_000_000
     (reason,) = ask(stage, message)
-    assert reason.code == "handed-out"
+    assert reason.code == "unsettled"
     assert reason.sentence.endswith("of anna has received it and has not settled it; its lease ends in 20 s")
     assert reason.facts["lease_until_ms"] == stage.now_ms + 20_000
 
@@ -122,7 +122,7 @@ def test_a_message_that_waits_before_another_attempt() -> None:
     client.give_back(1)
     stage.now_us += 2_000_000
     reasons = ask(stage, message)
-    assert codes(reasons) == ["retry-later", "came-back"]
+    assert codes(reasons) == ["retry-later", "redelivered"]
     assert reasons[0].sentence == "it was returned and waits another 3 s for the next attempt"
     assert reasons[0].facts == {"attempt": 2, "until_ms": stage.now_ms + 3_000}
 
@@ -154,7 +154,7 @@ def test_a_message_that_came_back() -> None:
     client = stage.client()
     client.subscribe(A)
     client.disconnect()
-    assert ask(stage, message)[-1] == Reason("came-back", "it was delivered 1 time before", {"attempts": 1})
+    assert ask(stage, message)[-1] == Reason("redelivered", "it was delivered 1 time before", {"attempts": 1})
 
 
 def test_a_message_that_expires() -> None:

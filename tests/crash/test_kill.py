@@ -148,7 +148,7 @@ async def live_until_killed(broker: NodeProcess, ledger: Ledger, life_s: float) 
         await connection.open()
     work = [produce(number, connections[number], ledger) for number in range(CLIENTS)]
     work += [consume(number, connections[CLIENTS + number], ledger) for number in range(CLIENTS)]
-    tasks = [asyncio.ensure_future(deed) for deed in work]
+    tasks = [asyncio.ensure_future(action) for action in work]
     done, _ = await asyncio.wait(tasks, timeout=life_s, return_when=asyncio.FIRST_COMPLETED)
     assert not done, [task.exception() for task in done]
     broker.kill()

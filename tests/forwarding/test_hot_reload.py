@@ -156,7 +156,7 @@ async def test_one_of_fifty_bridges_changes_and_the_connections_of_the_others_ar
         lines[17] = connection("b17", port, host="127.0.0.1")
         reload = await asyncio.to_thread(home.change, "".join(lines))
         assert [thing["key"] for thing in reload["changed"]] == ["b17"]
-        assert reload["untouched"] == 49
+        assert reload["unchanged"] == 49
         await app.send(source("b17", "fifty"), "50")
         await asyncio.to_thread(poll, lambda: depth(broker, "fifty") == 51)
         # The old connection of b17 may have carried the message before it was closed.

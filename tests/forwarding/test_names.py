@@ -47,7 +47,13 @@ def added(console: httpx.Client, name: str) -> str:
     """What the page says when a bridge of this name is to be added."""
     page = console.get("/console/bridges/add").text
     form = dict(re.findall(r'<input[^>]* name="(\w+)"[^>]* value="([^"]*)"', page))
-    form |= {"name": name, "hostname": "127.0.0.1", "protocol": "stomp", "desired": "paused", "deed": "save"}
+    form |= {
+        "name": name,
+        "hostname": "127.0.0.1",
+        "protocol": "stomp",
+        "desired": "paused",
+        "action": "save",
+    }
     return html.unescape(console.post("/console/bridges/add", data=form).text)
 
 

@@ -74,8 +74,8 @@ async def test_no_frames_and_no_actions_of_operators_stop_the_broker(start_broke
     running = [
         sending,
         *(
-            asyncio.create_task(act)
-            for act in (
+            asyncio.create_task(action)
+            for action in (
                 watch.look(),
                 ledger.consume(),
                 *(each.run() for each in operators),
@@ -100,10 +100,12 @@ async def test_no_frames_and_no_actions_of_operators_stop_the_broker(start_broke
     assert [error for error in ended if error is not None] == []
     assert broker.terminate(60) == 0
     frames, deliveries = sum(f.frames_sent for f in fuzzers), sum(f.frames_got for f in fuzzers)
-    acts, confirmed = sum(operator.acts for operator in operators), len(ledger.confirmed)
-    print(f"{frames} frames, {deliveries} deliveries, {acts} acts, {confirmed} confirmed; {watch.worst}")
+    actions, confirmed = sum(operator.actions for operator in operators), len(ledger.confirmed)
+    print(
+        f"{frames} frames, {deliveries} deliveries, {actions} actions, {confirmed} confirmed; {watch.worst}"
+    )
     assert ledger.confirmed
-    assert all(operator.acts for operator in operators)
+    assert all(operator.actions for operator in operators)
     assert all(fuzzer.frames_sent for fuzzer in fuzzers)
 
 
@@ -124,7 +126,7 @@ class Operator:
         self._broker = broker
         self._random = random
         self.broken: list[str] = []
-        self.acts = 0
+        self.actions = 0
 
     async def run(self) -> None:
         async with admin(self._broker) as rest:
@@ -145,7 +147,7 @@ class Operator:
             "limit_behavior": random.choice(list(LIMIT_BEHAVIORS)),
         }
         job = {"op": random.choice(["move", "purge", "retry"]), "source": queue, "target": "open.c"}
-        act: list[tuple[str, str, object]] = [
+        action: list[tuple[str, str, object]] = [
             ("DELETE", f"/queues/{queue}?force=true", None),
             ("DELETE", f"/queues/{queue}/messages?all=true", None),
             ("PUT", f"/queues/{queue}", settings),
@@ -159,11 +161,11 @@ class Operator:
             ("DELETE", f"/subscriptions/{random.choice(['d', 'e'])}", None),
             ("GET", "/stats", None),
         ]
-        method, path, body = random.choice(act)
+        method, path, body = random.choice(action)
         # What is there already is replaced whatever its version; PUT makes what is not there.
         version = {"if-match": "*"} if method in ("DELETE", "PATCH") else {}
         reply = await rest.request(method, path, json=body, headers=version)
-        self.acts += 1
+        self.actions += 1
         if reply.status_code >= 500 and reply.status_code != 503:
             self.broken.append(f"{method} {path}: {reply.status_code} {reply.text[:2000]}")
         if random.random() < 0.1:

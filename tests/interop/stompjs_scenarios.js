@@ -54,10 +54,10 @@ globalThis.scenarios = (() => {
     return client;
   }
 
-  function confirmed(client, deed) {
+  function confirmed(client, action) {
     const receipt = `r${++count}`;
     const done = within(new Promise((yes) => client.watchForReceipt(receipt, yes)), 'a receipt');
-    deed(receipt);
+    action(receipt);
     return done;
   }
 

@@ -65,10 +65,10 @@ class Client:
         self.connection.connect(broker.user, broker.password, wait=True)
         self._receipts = itertools.count(1)
 
-    def confirmed(self, deed: str, *args: Any, **kwargs: Any) -> None:
+    def confirmed(self, action: str, *args: Any, **kwargs: Any) -> None:
         """Do something with a receipt and wait for it."""
         receipt = f"r{next(self._receipts)}"
-        getattr(self.connection, deed)(*args, receipt=receipt, **kwargs)
+        getattr(self.connection, action)(*args, receipt=receipt, **kwargs)
         assert self.inbox.receipts.get(timeout=WAIT_S) == receipt
 
     def subscribe(self, destination: str, ack: str = "auto", id: str = "1", **headers: str) -> None:
@@ -81,14 +81,16 @@ class Client:
     def message(self) -> Any:
         return self.inbox.messages.get(timeout=WAIT_S)
 
-    def ack(self, frame: Any, deed: str = "ack", **more: Any) -> None:
+    def ack(self, frame: Any, action: str = "ack", **more: Any) -> None:
         """ACK or NACK in the form of the version."""
         if self.name == "1.0":
-            getattr(self.connection, deed)(frame.headers["message-id"], **more)
+            getattr(self.connection, action)(frame.headers["message-id"], **more)
         elif self.name == "1.1":
-            getattr(self.connection, deed)(frame.headers["message-id"], frame.headers["subscription"], **more)
+            getattr(self.connection, action)(
+                frame.headers["message-id"], frame.headers["subscription"], **more
+            )
         else:
-            getattr(self.connection, deed)(frame.headers["ack"], **more)
+            getattr(self.connection, action)(frame.headers["ack"], **more)
 
     def close(self) -> None:
         if self.connection.is_connected():

@@ -88,10 +88,10 @@ async def test_the_target_brokers_rules_are_for_the_bridge_alone(node: SmallNode
     await node.rule(*TARGET)
     async with node.stomp("broker1") as mom, node.stomp("john") as john:
         await mom.send("/queue/queue1", "1")
-        for deed in (mom.send, john.send):  # the rule lets it through, to where only flows are begun
-            why = "replication offsets of brokers" if deed == mom.send else "john may not send"
+        for action in (mom.send, john.send):  # the rule lets it through, to where only flows are begun
+            why = "replication offsets of brokers" if action == mom.send else "john may not send"
             with pytest.raises(Refused, match=why):
-                await deed("/queue/storeAndForwardSyncQueue", "1")
+                await action("/queue/storeAndForwardSyncQueue", "1")
         for address in ("/queue/queue2", "/queue/queue1.dead", "/topic/queue1"):
             with pytest.raises(Refused):
                 await mom.send(address, "1")
@@ -114,7 +114,7 @@ async def test_a_refusal_has_right_destination_rule_and_a_link_to_its_explanatio
         "right": "send",
         "destination": "queue:orders new",
         "decided_by": "rule 2 (messaging_rule.config:31)",
-        "explain": "/api/v1/explain?user=mary&deed=POST&destination=queue:orders%20new",
+        "explain": "/api/v1/explain?user=mary&action=POST&destination=queue:orders%20new",
     }
     assert replied == expected
     assert dict(refused.value.problem) == expected

@@ -19,8 +19,8 @@ def flow(queue: str, **facts: Any) -> dict[str, Any]:
     return {
         "queue": queue, "source": f"/queue/storeAndForward:west/queue/{queue}", "state": "running",
         "paused": False, "error": None, "progress_ms": 1_750_000_000_500, "depth": 3, "in_flight": 1,
-        "sent": 10, "accepted": 8, "refused": 1, "unanswered": 0, "duplicate": 0, "gap": 0, "parked": 0,
-        "bytes": 80, **facts,
+        "sent": 10, "accepted": 8, "refused": 1, "unanswered": 0, "duplicate": 0, "gap": 0,
+        "dead_lettered": 0, "bytes": 80, **facts,
     }  # fmt: skip
 
 

@@ -20,7 +20,7 @@ from broker_app.engine import Engine
 from broker_app.jobs.job_manager import Jobs
 from broker_app.journal.memory import MemoryJournal, MemoryStorage
 from broker_app.net.auth.login import Logins
-from broker_app.net.operator_audit import Acts
+from broker_app.net.operator_audit import OperatorActions
 from broker_app.net.policy.access import Access
 from broker_app.net.policy.policy import Policy, TokenFacts, UserFacts
 from broker_app.net.rest import RestLimits, RestPlane
@@ -114,7 +114,7 @@ class Rest:
         self.jobs.start()
         self.statistics = Statistics(self.engine.broker, "mom", "0")
         self.access = Access(self.logins)
-        self.acts = Acts()
+        self.actions = OperatorActions()
         self.registry = SessionRegistry(
             self.engine, self.logins, self.access, Config(), ids=self.engine.broker.turn.ids
         )
@@ -134,7 +134,7 @@ class Rest:
             Config(),
             self.jobs,
             access=self.access,
-            acts=self.acts,
+            actions=self.actions,
             limits=limits,
             statistics=self.statistics,
             control_document=control_document,

@@ -31,11 +31,11 @@ async def test_alerts_are_listed_acknowledged_and_silenced_for_a_while(rest: Res
     assert (await rest.alice.get("/alerts?state=firing,ended")).json()["items"] == []
     reply = await rest.alice.post(f"/alerts/{alert.id}/silence", json={"for_s": 0})
     assert reply.json()["state"] == "firing"
-    done = [(act.act, act.key, act.facts["told"]) for act in rest.acts.take()]
+    done = [(action.action, action.key, action.facts["told"]) for action in rest.actions.take()]
     assert done == [
         ("acknowledged", "configuration/files", "on it"),
         ("silenced", "configuration/files", "later"),
-        ("woken", "configuration/files", ""),
+        ("unsilenced", "configuration/files", ""),
     ]
 
 

@@ -13,7 +13,7 @@ from broker_app.net.policy.policy import UserFacts
 from broker_app.rules.ruleset import Rules
 from tests.rest.bridging import BOBS, ORDERS
 from tests.rest.conftest import Rest
-from tests.rest.test_acts import told
+from tests.rest.test_operator_actions import told
 
 
 async def test_how_all_bridges_stand(bridged: Rest) -> None:
@@ -160,13 +160,13 @@ async def test_a_connection_is_tested_as_it_is_configured(bridged: Rest) -> None
     assert (await bridged.alice.post("/bridges/none/test")).status_code == 404
 
 
-@pytest.mark.parametrize("deed", ["retry", "test"])
-async def test_others_try_and_test_the_queues_that_they_manage(bridged: Rest, deed: str) -> None:
-    whole = await bridged.bob.post(f"/bridges/west/{deed}")
+@pytest.mark.parametrize("action", ["retry", "test"])
+async def test_others_try_and_test_the_queues_that_they_manage(bridged: Rest, action: str) -> None:
+    whole = await bridged.bob.post(f"/bridges/west/{action}")
     assert (whole.status_code, whole.json()["right"]) == (403, "administer")
-    others = await bridged.bob.post(f"/bridges/west/{deed}", json={"queue": "orders"})
+    others = await bridged.bob.post(f"/bridges/west/{action}", json={"queue": "orders"})
     assert (others.status_code, others.json()["right"]) == (403, "manage")
-    assert (await bridged.bob.post(f"/bridges/west/{deed}", json={"queue": "bills"})).status_code == 200
+    assert (await bridged.bob.post(f"/bridges/west/{action}", json={"queue": "bills"})).status_code == 200
 
 
 # ---------------------------------------------------------------------- queues

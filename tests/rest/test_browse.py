@@ -223,7 +223,7 @@ async def test_a_message_says_why_it_is_there(rest: Rest) -> None:
     assert [reason["code"] for reason in (await why(rest, second))["reasons"]] == ["no-consumer", "behind"]
     await rest.receive("a", lease_s=60)
     held = await why(rest, first)
-    assert (held["state"], held["reasons"][0]["code"]) == ("unsettled", "handed-out")
+    assert (held["state"], held["reasons"][0]["code"]) == ("unsettled", "unsettled")
     assert held["reasons"][0]["facts"]["lease_until"].endswith("Z")
     assert (await rest.alice.get("/messages/x/why?queue=a")).status_code == 404
 

@@ -50,7 +50,7 @@ async def test_a_queue_shows_its_numbers_consumers_and_settings(rest: Rest) -> N
     assert settings["max_attempts"] == {"value": 16, "source": "node"}
     assert settings["retry_factor"] == {"value": 2.0, "source": "default"}
     assert facts["usage"] == {"messages": 3, "bytes": None, "producers": None, "consumers": 1}
-    assert facts["may"] == ["send", "receive", "browse", "read", "manage"], "bob is no administrator"
+    assert facts["permissions"] == ["send", "receive", "browse", "read", "manage"], "bob is no administrator"
 
 
 async def test_the_window_of_dedup_ids_is_shown_and_may_be_shorter_than_its_setting(rest: Rest) -> None:

@@ -22,7 +22,7 @@ async def test_a_level_of_a_few_names_lies_flat(rest: Rest) -> None:
     rest.statistics.sample(1e9)
     found = await level(rest)
     assert keys(found) == ["mail", "orders.new", "orders.old"]
-    assert found["items"][0] == {"name": "mail", "depth": 1, "state": "no-consumer", "trouble": True}
+    assert found["items"][0] == {"name": "mail", "depth": 1, "state": "no-consumer", "needs_attention": True}
     assert (found["count"], found["next"]) == (3, None)
 
 
@@ -36,7 +36,7 @@ async def test_a_level_of_many_names_folds_at_dots_and_shows_the_worst_below(res
         "deep.down.(2)", "lonely.one", *sorted(names[9:]), "orders", "orders-x", "orders.eu.(9)",
     ]  # fmt: skip
     assert found["items"][-1] == {
-        "prefix": "orders.eu.", "count": 9, "depth": 2, "state": "no-consumer", "trouble": True,
+        "prefix": "orders.eu.", "count": 9, "depth": 2, "state": "no-consumer", "needs_attention": True,
     }  # fmt: skip
     assert keys(await level(rest, prefix="orders.eu.")) == sorted(names[:9])
     assert keys(await level(rest, kind="topic")) == []

@@ -106,9 +106,9 @@ def test_a_subscription_with_wildcards_needs_a_certain_rule_and_is_denied_by_a_p
     assert (not Rules([Rule("d", "deny", conditions), Rule("a")]).decide(event).allowed) is denied
 
 
-@pytest.mark.parametrize("deed", ["POST", "send"])
-def test_a_deed_is_a_method_or_a_right(deed: str) -> None:
-    assert method_of(deed) == "POST"
+@pytest.mark.parametrize("action", ["POST", "send"])
+def test_an_action_is_a_method_or_a_right(action: str) -> None:
+    assert method_of(action) == "POST"
 
 
 def test_what_is_no_deed_is_refused_with_a_suggestion() -> None:

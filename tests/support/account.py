@@ -136,10 +136,10 @@ async def check_counters(home: NodeProcess, bridge: str) -> None:
 
 
 @contextlib.asynccontextmanager
-async def working(*deeds: Any) -> AsyncIterator[None]:
+async def working(*actions: Any) -> AsyncIterator[None]:
     """Coroutines that run for the length of a `with` block and are cancelled at its end. Raises what one of
     them raised."""
-    tasks = [asyncio.ensure_future(deed) for deed in deeds]
+    tasks = [asyncio.ensure_future(action) for action in actions]
     try:
         yield
     finally:

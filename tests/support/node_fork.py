@@ -23,7 +23,7 @@ from broker_app import node
 from broker_app.config import Config
 from broker_app.listeners import bound
 from broker_app.net.auth.login import Logins
-from broker_app.net.operator_audit import Acts
+from broker_app.net.operator_audit import OperatorActions
 from broker_app.net.policy.policy import Policy
 
 _log = logging.getLogger(__name__)
@@ -78,8 +78,8 @@ async def _serve(order: Order, lifeline: int, answers: int) -> None:
     async def never(_: object) -> None:
         await asyncio.Event().wait()
 
-    async def keep(acts: Acts) -> None:
-        await never(acts)
+    async def keep(actions: OperatorActions) -> None:
+        await never(actions)
 
     config = Config(**order.settings)
     with bound(config) as listeners:

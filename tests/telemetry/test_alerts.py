@@ -110,7 +110,7 @@ def test_a_silence_is_taken_back() -> None:
     turned.after(0, a=1)
     alert = turned.watch.open()[0]
     turned.watch.silence(alert, turned.now + 100, "ann", "")
-    assert turned.watch.wake(alert) == AlertEvent("woken", alert)
+    assert turned.watch.wake(alert) == AlertEvent("unsilenced", alert)
     assert alert.state == "firing"
     turned.after(CALM_S)
     assert turned.after(1, a=1) == [("fired", "a")]

@@ -423,7 +423,7 @@ def test_what_is_written_into_the_event_log_is_told() -> None:
 
 def test_what_moved_is_told_in_rows_and_what_rests_is_not_told_again() -> None:
     stage = Heard()
-    listener = stage.listener("$mom.moved", "$mom.node")
+    listener = stage.listener("$mom.destinations", "$mom.node")
     for _ in range(3):
         stage.client().publish("/queue/a")
     stage.client().publish("/temp-queue/mine")
@@ -442,7 +442,7 @@ def test_what_moved_is_told_in_rows_and_what_rests_is_not_told_again() -> None:
 def test_more_rows_than_a_message_holds_come_in_the_next_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(moved, "MAX_ROWS", 2)
     stage = Heard()
-    listener = stage.listener("$mom.moved")
+    listener = stage.listener("$mom.destinations")
     for name in "abcde":
         stage.client().publish(f"/queue/{name}")
     told = []
@@ -456,7 +456,7 @@ def test_more_rows_than_a_message_holds_come_in_the_next_ones(monkeypatch: pytes
 
 def test_that_a_queue_grows_no_more_is_told_although_it_rests() -> None:
     stage = Heard()
-    listener = stage.listener("$mom.moved")
+    listener = stage.listener("$mom.destinations")
     taker = stage.client()
     taker.subscribe("/queue/a", credit=1)
     for _ in range(150):

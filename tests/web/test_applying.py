@@ -1,4 +1,4 @@
-"""The laws of the one way to change the configuration."""
+"""The laws of the one via to change the configuration."""
 
 import threading
 from collections.abc import Callable
@@ -170,13 +170,13 @@ def test_tokens_go_with_their_owner_and_are_recorded() -> None:
     secret = actions.create_token(ANN, User.objects.get(), "laptop", grants=None).secret
     outcome = apply(ANN, [Edit("users", "john", None)])
     assert not Token.objects.exists()
-    assert {(one.kind, one.key, one.act) for one in outcome.changed} == {
+    assert {(one.kind, one.key, one.action) for one in outcome.changed} == {
         ("users", "john", "removed"),
         ("tokens", "john/laptop", "removed"),
     }
     recorded = ChangedObject.objects.get(kind="tokens", after__isnull=True)
     assert recorded.before == {"grants": None, "expires": None}
-    assert AuditEntry.objects.filter(kind="tokens", key="john/laptop", act="removed").exists()
+    assert AuditEntry.objects.filter(kind="tokens", key="john/laptop", action="removed").exists()
     assert secret not in str(rows())
 
 
@@ -237,7 +237,7 @@ def test_each_change_is_kept_with_its_author_and_both_sides() -> None:
     apply(ANN, [Edit("destinations", QUEUE, {"max_messages": 6})])
     apply(ANN, [Edit("destinations", QUEUE, None)])
     change = Change.objects.get(number=2)
-    assert (change.author, change.way, change.address, change.reason) == (
+    assert (change.author, change.via, change.address, change.reason) == (
         "ann", "api", "192.0.2.7", "spring cleaning",
     )  # fmt: skip
     assert list(ChangedObject.objects.order_by("change_id").values_list("before", "after")) == [
@@ -246,7 +246,7 @@ def test_each_change_is_kept_with_its_author_and_both_sides() -> None:
         ({"max_messages": 6}, None),
     ]
     entries = list(AuditEntry.objects.order_by("number"))
-    assert [(entry.act, entry.change) for entry in entries] == [
+    assert [(entry.action, entry.change) for entry in entries] == [
         ("created", 1),
         ("changed", 2),
         ("removed", 3),
@@ -261,7 +261,7 @@ def test_a_replaced_password_is_named_in_history_and_audit() -> None:
     actions.set_password(ANN, User.objects.get(), "another horse battery")
     assert ChangedObject.objects.get(change=2).secrets == ["password"]
     entry = AuditEntry.objects.get(change=2)
-    assert (entry.act, entry.before == entry.after, entry.secrets) == ("changed", True, ["password"])
+    assert (entry.action, entry.before == entry.after, entry.secrets) == ("changed", True, ["password"])
 
 
 def some_entries() -> None:
@@ -276,7 +276,7 @@ def test_the_chain_of_the_audit_log_is_whole() -> None:
 
 
 @pytest.mark.parametrize(
-    ("deed", "broken_at"),
+    ("action", "broken_at"),
     [
         (lambda log: log.filter(number=4).update(author="somebody else"), 4),
         (lambda log: log.filter(number=4).update(after={"comment": "another"}), 4),
@@ -288,9 +288,9 @@ def test_the_chain_of_the_audit_log_is_whole() -> None:
         (lambda log: log.all().delete(), 1),
     ],
 )
-def test_what_was_altered_or_removed_shows(deed: Callable[[Any], object], broken_at: int) -> None:
+def test_what_was_altered_or_removed_shows(action: Callable[[Any], object], broken_at: int) -> None:
     some_entries()
-    deed(AuditEntry.objects)
+    action(AuditEntry.objects)
     assert audit.verify().broken_at == broken_at
 
 

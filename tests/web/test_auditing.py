@@ -16,13 +16,13 @@ from django.test import Client
 from django.utils import timezone
 
 from broker_app.models import AuditEntry, Change
-from broker_app.net.operator_audit import PURGED, Act, Acts, Doer
+from broker_app.net.operator_audit import PURGED, Operator, OperatorAction, OperatorActions
 from broker_app.web import actions, audit_sources
 from broker_app.web.actions import audit
 
 pytestmark = pytest.mark.django_db
 
-ANN = Doer("ann", "laptop", "console", "192.0.2.7", "too many", "4b" * 16)
+ANN = Operator("ann", "laptop", "console", "192.0.2.7", "too many", "4b" * 16)
 NOON = datetime(2027, 1, 31, 12, tzinfo=UTC)
 PASSWORD = "correct horse battery"
 
@@ -40,18 +40,18 @@ def john() -> User:
 
 
 def test_acts_of_the_data_plane_are_entries_with_their_author_and_time() -> None:
-    act = Act(NOON.timestamp(), ANN, PURGED, "queues", "/queue/orders", {"messages": 3})
-    assert audit_sources.write([act, act])
+    action = OperatorAction(NOON.timestamp(), ANN, PURGED, "queues", "/queue/orders", {"messages": 3})
+    assert audit_sources.write([action, action])
     first, _ = entries()
-    assert (first.author, first.token, first.way, first.address) == ("ann", "laptop", "console", "192.0.2.7")
+    assert (first.author, first.token, first.via, first.address) == ("ann", "laptop", "console", "192.0.2.7")
     assert (first.reason, first.trace_id, first.time) == ("too many", "4b" * 16, NOON)
-    assert (first.act, first.kind, first.key) == ("purged", "queues", "/queue/orders")
+    assert (first.action, first.kind, first.key) == ("purged", "queues", "/queue/orders")
     assert (first.before, first.after, first.change) == (None, {"messages": 3}, None)
     assert audit.verify().broken_at is None
 
 
 def test_a_database_that_cannot_be_written_makes_acts_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fails(acts: Any) -> None:
+    def fails(actions: Any) -> None:
         raise DatabaseError("disk I/O error")
 
     monkeypatch.setattr(audit, "record_all", fails)
@@ -60,13 +60,13 @@ def test_a_database_that_cannot_be_written_makes_acts_wait(monkeypatch: pytest.M
 
 @pytest.mark.django_db(transaction=True)
 async def test_the_keeper_writes_what_comes_and_what_is_left_at_its_end() -> None:
-    acts = Acts()
-    keeping = asyncio.create_task(audit_sources.keep(acts, interval_s=0.01))
-    acts.note(ANN, PURGED, "queues", "/queue/first")
+    actions = OperatorActions()
+    keeping = asyncio.create_task(audit_sources.keep(actions, interval_s=0.01))
+    actions.note(ANN, PURGED, "queues", "/queue/first")
     async with asyncio.timeout(10):
         while not await AuditEntry.objects.filter(key="/queue/first").aexists():
             await asyncio.sleep(0.01)
-    acts.note(ANN, PURGED, "queues", "/queue/last")
+    actions.note(ANN, PURGED, "queues", "/queue/last")
     keeping.cancel()
     with contextlib.suppress(asyncio.CancelledError):
         await keeping
@@ -77,26 +77,26 @@ async def test_the_keeper_writes_what_comes_and_what_is_left_at_its_end() -> Non
 def test_who_logs_in_to_the_console_is_recorded(john: User, client: Client) -> None:
     client.post("/login/", {"username": "john", "password": PASSWORD})
     (entry,) = entries()
-    assert (entry.author, entry.act, entry.kind, entry.key) == ("john", "logged in", "users", "john")
-    assert (entry.way, entry.address) == ("console", "127.0.0.1")
+    assert (entry.author, entry.action, entry.kind, entry.key) == ("john", "logged in", "users", "john")
+    assert (entry.via, entry.address) == ("console", "127.0.0.1")
 
 
 def test_a_one_time_link_is_a_login_too(john: User, client: Client) -> None:
     client.get(f"/login/once/{actions.create_login_link(john)}")
-    assert [entry.act for entry in entries()] == ["logged in"]
+    assert [entry.action for entry in entries()] == ["logged in"]
 
 
 def test_who_fails_to_log_in_is_recorded_without_what_was_tried(john: User, client: Client) -> None:
     client.post("/login/", {"username": "john", "password": "marker of a wrong password"})
     (entry,) = entries()
-    assert (entry.author, entry.act, entry.key, entry.way) == ("", "login failed", "john", "console")
+    assert (entry.author, entry.action, entry.key, entry.via) == ("", "login failed", "john", "console")
     assert "marker" not in str(vars(entry))
 
 
 def test_a_wrong_password_of_the_api_is_recorded_as_that(john: User, client: Client) -> None:
     credentials = base64.b64encode(b"john:wrong").decode()
     assert client.get("/api/v1/users", headers={"authorization": f"Basic {credentials}"}).status_code == 401
-    assert [(entry.act, entry.key, entry.way) for entry in entries()] == [("login failed", "john", "api")]
+    assert [(entry.action, entry.key, entry.via) for entry in entries()] == [("login failed", "john", "api")]
 
 
 def test_requests_of_who_is_logged_in_are_no_logins(john: User, client: Client) -> None:
@@ -104,7 +104,7 @@ def test_requests_of_who_is_logged_in_are_no_logins(john: User, client: Client) 
     client.get("/api/v1/tokens", headers={"authorization": f"Basic {credentials}"})
     secret = actions.create_token(actions.SYSTEM, john, "laptop").secret
     client.get("/api/v1/tokens", headers={"authorization": f"Bearer {secret}"})
-    assert [entry.act for entry in entries()] == ["created"]
+    assert [entry.action for entry in entries()] == ["created"]
 
 
 def test_a_flood_of_wrong_passwords_does_not_fill_the_log(
@@ -114,7 +114,7 @@ def test_a_flood_of_wrong_passwords_does_not_fill_the_log(
     monkeypatch.setattr("broker_app.web.audit_sources.time.time", lambda: 1_000_000.0)
     for number in range(6):
         client.post("/login/", {"username": f"nobody{number}", "password": "x"})
-    assert [entry.act for entry in entries()] == ["login failed"] * 3 + ["logins fail"]
+    assert [entry.action for entry in entries()] == ["login failed"] * 3 + ["logins fail"]
 
 
 @pytest.mark.parametrize("name", ["", "x" * 10_000, "\ud800", "a\0b", "<script>"])
@@ -129,10 +129,10 @@ def test_what_is_too_old_goes_and_what_is_left_verifies(john: User, monkeypatch:
     for number in range(20):
         actions.apply(actions.SYSTEM, [actions.Edit("groups", f"g{number}", {})])
     old = timezone.now() - timedelta(days=settings.MOM.audit_days + 1)
-    audit_sources.write([Act(old.timestamp(), ANN, PURGED, "queues", "/queue/old", {})])
+    audit_sources.write([OperatorAction(old.timestamp(), ANN, PURGED, "queues", "/queue/old", {})])
     audit.prune(timezone.now() + timedelta(days=1))
-    audit_sources.write([Act(old.timestamp(), ANN, PURGED, "queues", "/queue/older", {})] * 3)
-    audit_sources.write([Act(timezone.now().timestamp(), ANN, PURGED, "queues", "/queue/new", {})])
+    audit_sources.write([OperatorAction(old.timestamp(), ANN, PURGED, "queues", "/queue/older", {})] * 3)
+    audit_sources.write([OperatorAction(timezone.now().timestamp(), ANN, PURGED, "queues", "/queue/new", {})])
     monkeypatch.setattr(settings, "MOM", replace(settings.MOM, history_versions=10))
     audit_sources.prune()
     assert [entry.key for entry in entries()] == ["/queue/new"]

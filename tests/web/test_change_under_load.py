@@ -227,8 +227,8 @@ async def test_no_client_is_disturbed_by_a_change_and_each_has_the_rights_of_its
             if attempt.accepted not in load.may_have_been(producer.user, attempt)
         ]
         assert not wrong, (producer.user, wrong[:3], load.changes)
-        held_back = producer.user in ("u0", "u1", "u2")
-        assert runs(producer.attempts) == ([True, False, True] if held_back else [True]), producer.user
+        throttled = producer.user in ("u0", "u1", "u2")
+        assert runs(producer.attempts) == ([True, False, True] if throttled else [True]), producer.user
     for consumer in load.consumers:
         assert bool(consumer.refusals) == (consumer.user == "u2")
 

@@ -78,7 +78,7 @@ def test_only_administrators_see_the_configuration(path: str) -> None:
 
 def test_a_text_is_tried_and_its_differences_are_told(client: Client) -> None:
     answer = check(client, text="/config/mom/credit = 7\n" + RULE % "orders")
-    assert (answer["usable"], answer["errors"]) == (True, [])
+    assert (answer["valid"], answer["errors"]) == (True, [])
     (added,) = answer["plan"]["added"]
     assert (added["kind"], added["source"]) == ("rules", "zero.config:2")
     assert answer["plan"]["restart"] == ["credit"]
@@ -87,7 +87,7 @@ def test_a_text_is_tried_and_its_differences_are_told(client: Client) -> None:
 
 def test_each_error_of_a_text_is_told_with_its_place(client: Client) -> None:
     answer = check(client, text='/config/mom/credits = 7\n/config/connection/messaging/b = {"port": 1}\n')
-    assert (answer["usable"], answer["plan"]) == (False, None)
+    assert (answer["valid"], answer["plan"]) == (False, None)
     (error,) = answer["errors"]
     assert (error["file"], error["line"], error["column"]) == ("zero.config", 1, 1)
     assert error["marker"] == "/config/mom/credits = 7\n^"
@@ -99,12 +99,12 @@ def test_included_files_come_with_the_text_or_from_the_folder_of_the_nodes_file(
     client: Client, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     text = '@include "rules.config"'
-    assert not check(client, text=text)["usable"]
-    assert check(client, text=text, files={"rules.config": RULE % "a"})["usable"]
+    assert not check(client, text=text)["valid"]
+    assert check(client, text=text, files={"rules.config": RULE % "a"})["valid"]
     (tmp_path / "rules.config").write_text(RULE % "a")
     runs(monkeypatch, Config(config_file=tmp_path / "zero.config"))
-    assert check(client, text=text)["usable"]
-    assert not check(client, text=text, files={})["usable"], "all files came with the request"
+    assert check(client, text=text)["valid"]
+    assert not check(client, text=text, files={})["valid"], "all files came with the request"
 
 
 @pytest.mark.parametrize("path", ["/etc/passwd", "../secret", "link"])

@@ -54,7 +54,7 @@ def test_a_denial_is_listed_and_its_problem_leads_to_its_explanation(broker: Bro
     address = refused.json()["explain"].removeprefix("/api/v1")
     explained = ask(broker, "GET", address, user="mary").json()
     assert (explained["allowed"], explained["decided_by"]) == (False, "no rule allows it")
-    assert explained["steps"][0]["why"] == "the queue differs: it is bills, the rule wants orders"
+    assert explained["steps"][0]["reason"] == "the queue differs: it is bills, the rule wants orders"
 
 
 def test_what_administrators_do_is_not_decided_by_rules(broker: BrokerProcess) -> None:

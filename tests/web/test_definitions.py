@@ -46,8 +46,8 @@ def apply(document: definitions.Document, *, prune: bool = False) -> definitions
     return definitions.apply(ANN, document, prune=prune, expected=None)
 
 
-def acts(plan: definitions.Plan) -> dict[str, str]:
-    return {f"{change.kind}/{change.key}": change.act for change in plan.changes}
+def by_action(plan: definitions.Plan) -> dict[str, str]:
+    return {f"{change.kind}/{change.key}": change.action for change in plan.changes}
 
 
 # ---------------------------------------------------------------------- plan, then apply
@@ -56,7 +56,7 @@ def acts(plan: definitions.Plan) -> dict[str, str]:
 def test_a_document_is_planned_applied_and_then_changes_nothing_more() -> None:
     document = from_yaml(WHOLE.encode())
     planned = definitions.plan(ANN, document, prune=False)
-    assert acts(planned) == dict.fromkeys(
+    assert by_action(planned) == dict.fromkeys(
         ("groups/staff", "users/john", "rules/first", "rules/second", "destinations//queue/orders",
          "brokers/here", "bridges/far"),
         "created",
@@ -86,9 +86,9 @@ def test_what_was_exported_and_imported_says_the_same() -> None:
 def test_what_is_not_in_the_document_stays_unless_it_is_pruned() -> None:
     apply(read({"groups": {"a": {}, "b": {}}, "brokers": {"here": {}}}))
     partly = read({"groups": {"b": {}, "c": {}}})
-    assert acts(definitions.plan(ANN, partly, prune=False)) == {"groups/c": "created"}
+    assert by_action(definitions.plan(ANN, partly, prune=False)) == {"groups/c": "created"}
     pruned = apply(partly, prune=True)
-    assert acts(pruned) == {"groups/a": "removed", "groups/c": "created"}
+    assert by_action(pruned) == {"groups/a": "removed", "groups/c": "created"}
     assert list(RESOURCE_TYPES["groups"].read()) == ["b", "c"]
     assert list(RESOURCE_TYPES["brokers"].read()) == ["here"], (
         "a kind that the document does not have is let alone"
@@ -98,7 +98,7 @@ def test_what_is_not_in_the_document_stays_unless_it_is_pruned() -> None:
 def test_users_who_are_pruned_take_their_tokens_along() -> None:
     user = actions.create_user(ANN, "john", "correct horse battery")
     actions.create_token(ANN, user, "laptop")
-    assert acts(definitions.plan(ANN, read({"users": {}}), prune=True)) == {
+    assert by_action(definitions.plan(ANN, read({"users": {}}), prune=True)) == {
         "users/john": "removed",
         "tokens/john/laptop": "removed",
     }
@@ -140,7 +140,7 @@ def test_what_contradicts_a_file_is_a_conflict_and_what_agrees_is_not() -> None:
     )
     agrees = read({"rules": {"r": {"comment": "a"}}, "groups": {}})
     planned = definitions.plan(ANN, agrees, prune=True)
-    assert (acts(planned), planned.conflicts, planned.unchanged) == ({"groups/a": "removed"}, (), 1)
+    assert (by_action(planned), planned.conflicts, planned.unchanged) == ({"groups/a": "removed"}, (), 1)
     differs = read({"rules": {"r": {"comment": "b"}}, "groups": {"new": {}}})
     planned = definitions.plan(ANN, differs, prune=False)
     assert planned.conflicts == (("rules", "r", "zero.config:3"),)

@@ -231,12 +231,16 @@ def test_other_methods_are_not_possible(broker: BrokerProcess, path: str) -> Non
 @pytest.mark.parametrize("path", ["/queues/tried", "/topics/tried", "/destinations/settings/queue/tried.%3E"])
 def test_a_write_can_be_tried_before(broker: BrokerProcess, path: str) -> None:
     [change] = ask(broker, "PUT", f"{path}?dry_run=true", {"max_bytes": 5}).json()["changes"]
-    assert (change["kind"], change["act"], change["after"]) == ("destinations", "created", {"max_bytes": 5})
+    assert (change["kind"], change["action"], change["after"]) == (
+        "destinations",
+        "created",
+        {"max_bytes": 5},
+    )
     assert ask(broker, "PUT", path, {"max_bytes": 5}).status == 201
     tried = ask(broker, "PATCH", f"{path}?dry_run=true", {"max_bytes": None}, if_match="*").json()
     assert tried["changes"][0]["diff"] == [{"pointer": "/max_bytes", "before": 5}]
     tried = ask(broker, "DELETE", f"{path}?dry_run=true", if_match="*").json()
-    assert tried["changes"][0]["act"] == "removed"
+    assert tried["changes"][0]["action"] == "removed"
     assert ask(broker, "PATCH", path, {}, if_match="*").json()["settings"] == {"max_bytes": 5}
 
 

@@ -80,12 +80,12 @@ def ask() -> Ask:
 
 def test_the_rule_that_decides_is_told_and_why_each_one_before_it_does_not(ask: Ask) -> None:
     status, found = ask(
-        user="john", deed="receive", destination="queue:orders", address="10.1.2.3", protocol="stomp"
+        user="john", action="receive", destination="queue:orders", address="10.1.2.3", protocol="stomp"
     )
     assert status == 200
     assert (found["allowed"], found["decided_by"]) == (True, "rule 3 (day)")
     assert found["rule"] == {"number": 3, "name": "day", "effect": "allow", "source": ""}
-    assert [(step["number"], step["name"], step["matched"], step["why"]) for step in found["steps"]] == [
+    assert [(step["number"], step["name"], step["matched"], step["reason"]) for step in found["steps"]] == [
         (1, "invoices", False, "the queue differs: it is orders, the rule wants invoices"),
         (2, "mary", False, "it is about mary, and john is none of them"),
         (3, "day", True, "it matches: allow"),
@@ -97,37 +97,40 @@ def test_the_rule_that_decides_is_told_and_why_each_one_before_it_does_not(ask: 
     }  # fmt: skip
 
 
-def test_a_deed_is_a_right_or_a_method_and_a_destination_may_be_an_address(ask: Ask) -> None:
-    for deed, destination in (("POST", "queue:bills"), ("send", "/queue/bills")):
-        found = ask(user="john", deed=deed, destination=destination).body
+def test_an_action_is_a_right_or_a_method_and_a_destination_may_be_an_address(ask: Ask) -> None:
+    for action, destination in (("POST", "queue:bills"), ("send", "/queue/bills")):
+        found = ask(user="john", action=action, destination=destination).body
         assert (found["allowed"], found["decided_by"]) == (False, "rule 4 (no-sending)")
 
 
 def test_what_is_left_out_is_not_known(ask: Ask) -> None:
-    found = ask(user="john", deed="GET", destination="queue:orders").body
-    assert found["steps"][2]["why"] == "there is no address"
+    found = ask(user="john", action="GET", destination="queue:orders").body
+    assert found["steps"][2]["reason"] == "there is no address"
     assert found["decided_by"] == "rule 5 (rest)"
 
 
 def test_an_administrator_may_do_all_but_what_is_the_brokers_own(ask: Ask) -> None:
-    found = ask(user="admin", deed="POST", destination="queue:orders").body
+    found = ask(user="admin", action="POST", destination="queue:orders").body
     assert (found["allowed"], found["decided_by"]) == (
         True,
         "admin is an administrator, who may do everything",
     )
     assert (found["steps"], found["rule"], found["not_reached"]) == ([], None, 5)
-    found = ask(user="admin", deed="POST", destination="topic:$mom.events").body
+    found = ask(user="admin", action="POST", destination="topic:$mom.events").body
     assert (found["allowed"], found["decided_by"]) == (False, "the broker")
 
 
 def test_a_token_that_lends_less_decides_first(ask: Ask) -> None:
     grants = [{"rights": ["receive"], "destinations": ["/queue/invoices"]}]
     actions.create_token(actions.SYSTEM, User.objects.get(username="john"), "ci", grants=grants)
-    found = ask(user="john", token="ci", deed="GET", destination="queue:orders").body
+    found = ask(user="john", token="ci", action="GET", destination="queue:orders").body
     assert (found["allowed"], found["decided_by"], found["steps"]) == (False, "token ci", [])
-    found = ask(user="john", token="ci", deed="GET", destination="queue:invoices").body
+    found = ask(user="john", token="ci", action="GET", destination="queue:invoices").body
     assert found["decided_by"] == "rule 1 (invoices)"
-    assert ask(user="john", token="cd", deed="GET", destination="queue:orders").problem == (404, "not-found")
+    assert ask(user="john", token="cd", action="GET", destination="queue:orders").problem == (
+        404,
+        "not-found",
+    )
 
 
 @pytest.mark.parametrize("right", [SEND, RECEIVE, BROWSE, READ, MANAGE])
@@ -151,7 +154,7 @@ def test_the_explanation_is_what_the_broker_decides(ask: Ask, destination: str, 
     access = Access(make_logins(anonymous=False))
     for user, token in (("john", None), ("mary", None), ("admin", None), ("john", "ci")):
         refusal = access.refusal(access_client(Identity(user, token), Way("rest")), right, parse(destination))
-        asked = {"user": user, "deed": right, "destination": destination, "protocol": "rest"}
+        asked = {"user": user, "action": right, "destination": destination, "protocol": "rest"}
         found = ask(**asked, **({"token": token} if token else {})).body
         assert found["allowed"] == (refusal is None), (user, token)
         if refusal is not None:
@@ -159,7 +162,7 @@ def test_the_explanation_is_what_the_broker_decides(ask: Ask, destination: str, 
 
 
 def test_everybody_may_ask_for_himself_and_learns_nothing_of_rules_about_others() -> None:
-    found = asking("john")(deed="GET", destination="queue:orders").body
+    found = asking("john")(action="GET", destination="queue:orders").body
     assert found["event"]["user"] == "john"
     assert [step["name"] for step in found["steps"]] == ["invoices", "day", "no-sending", "rest"]
     assert found["steps_left_out"] == 1
@@ -168,12 +171,12 @@ def test_everybody_may_ask_for_himself_and_learns_nothing_of_rules_about_others(
 
 def test_what_others_may_do_is_for_administrators() -> None:
     john = asking("john")
-    assert john(user="mary", deed="GET", destination="queue:orders").problem == (403, "not-allowed")
-    assert john({"rules": [], "deed": "GET", "destination": "queue:a"}).problem == (403, "not-allowed")
+    assert john(user="mary", action="GET", destination="queue:orders").problem == (403, "not-allowed")
+    assert john({"rules": [], "action": "GET", "destination": "queue:a"}).problem == (403, "not-allowed")
 
 
 def test_nobody_may_ask_without_login() -> None:
-    assert Client().get("/api/v1/explain?deed=GET&destination=queue:a").status_code == 401
+    assert Client().get("/api/v1/explain?action=GET&destination=queue:a").status_code == 401
 
 
 def test_rules_that_are_not_saved_are_asked_in_their_order(ask: Ask) -> None:
@@ -181,17 +184,17 @@ def test_rules_that_are_not_saved_are_asked_in_their_order(ask: Ask) -> None:
         {"name": "new", "effect": "deny", "users": ["someone"]},
         {"conditions": "/event/queue == orders"},
     ]
-    found = ask({"user": "someone", "deed": "GET", "destination": "queue:orders", "rules": rules}).body
+    found = ask({"user": "someone", "action": "GET", "destination": "queue:orders", "rules": rules}).body
     assert (found["allowed"], found["decided_by"]) == (False, "rule 1 (new)")
-    found = ask({"user": "else", "deed": "GET", "destination": "queue:orders", "rules": rules}).body
+    found = ask({"user": "else", "action": "GET", "destination": "queue:orders", "rules": rules}).body
     assert (found["allowed"], found["decided_by"]) == (True, "rule 2 (rule-2)")
-    found = ask({"user": "john", "deed": "GET", "destination": "queue:orders", "rules": []}).body
+    found = ask({"user": "john", "action": "GET", "destination": "queue:orders", "rules": []}).body
     assert (found["allowed"], found["decided_by"]) == (True, "there are no rules")
 
 
 def test_a_post_without_rules_asks_those_that_are_saved(ask: Ask) -> None:
     found = ask(
-        {"user": "john", "deed": "POST", "destination": "queue:a", "tls": True, "client": "till"}
+        {"user": "john", "action": "POST", "destination": "queue:a", "tls": True, "client": "till"}
     ).body
     assert (found["decided_by"], found["event"]["tls"], found["event"]["client"]) == (
         "rule 4 (no-sending)",
@@ -203,14 +206,14 @@ def test_a_post_without_rules_asks_those_that_are_saved(ask: Ask) -> None:
 @pytest.mark.parametrize(
     ("query", "pointer"),
     [
-        ({"destination": "queue:a"}, "query/deed"),
-        ({"deed": "GET"}, "query/destination"),
-        ({"deed": "get", "destination": "queue:a"}, "query/deed"),
-        ({"deed": "GET", "destination": "queue:a", "protocol": "amqp"}, "query/protocol"),
-        ({"deed": "GET", "destination": "queue:a", "address": "here"}, "query/address"),
-        ({"deed": "GET", "destination": "queue:a", "tls": "yes"}, "query/tls"),
-        ({"deed": "GET", "destination": "queue:a", "user": ""}, "query/user"),
-        ({"deed": "GET", "destination": "queue:a", "usr": "john"}, "query/usr"),
+        ({"destination": "queue:a"}, "query/action"),
+        ({"action": "GET"}, "query/destination"),
+        ({"action": "get", "destination": "queue:a"}, "query/action"),
+        ({"action": "GET", "destination": "queue:a", "protocol": "amqp"}, "query/protocol"),
+        ({"action": "GET", "destination": "queue:a", "address": "here"}, "query/address"),
+        ({"action": "GET", "destination": "queue:a", "tls": "yes"}, "query/tls"),
+        ({"action": "GET", "destination": "queue:a", "user": ""}, "query/user"),
+        ({"action": "GET", "destination": "queue:a", "usr": "john"}, "query/usr"),
     ],
 )
 def test_a_query_that_is_wrong_is_told_where(ask: Ask, query: dict[str, str], pointer: str) -> None:
@@ -218,10 +221,10 @@ def test_a_query_that_is_wrong_is_told_where(ask: Ask, query: dict[str, str], po
 
 
 def test_a_deed_and_a_destination_and_a_user_that_there_are_not_are_refused(ask: Ask) -> None:
-    wrong = ask(deed="recieve", destination="queue:a")
+    wrong = ask(action="recieve", destination="queue:a")
     assert "did you mean receive?" in wrong.body["detail"]
-    assert ask(deed="GET", destination="orders").problem == (400, "bad-destination")
-    assert ask(user="nobody", deed="GET", destination="queue:a").problem == (404, "not-found")
+    assert ask(action="GET", destination="orders").problem == (400, "bad-destination")
+    assert ask(user="nobody", action="GET", destination="queue:a").problem == (404, "not-found")
 
 
 @pytest.mark.parametrize(
@@ -238,13 +241,13 @@ def test_a_deed_and_a_destination_and_a_user_that_there_are_not_are_refused(ask:
     ],
 )
 def test_rules_that_are_wrong_are_told_where(ask: Ask, rules: Any, pointer: str) -> None:
-    assert ask({"deed": "GET", "destination": "queue:a", "rules": rules}).pointer == pointer
+    assert ask({"action": "GET", "destination": "queue:a", "rules": rules}).pointer == pointer
 
 
-@pytest.mark.parametrize("name", ["user", "destination", "client", "token", "deed"])
+@pytest.mark.parametrize("name", ["user", "destination", "client", "token", "action"])
 @pytest.mark.parametrize("value", [1, None, [], "\ud800", "a\0b", "x" * 2_000])
 def test_texts_that_are_none_are_refused(ask: Ask, name: str, value: Any) -> None:
-    assert ask({"deed": "GET", "destination": "queue:a", name: value}).status in (400, 404)
+    assert ask({"action": "GET", "destination": "queue:a", name: value}).status in (400, 404)
 
 
 def test_edits_of_rules_that_are_tried_tell_their_impact(ask: Ask) -> None:

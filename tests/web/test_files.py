@@ -63,12 +63,12 @@ def follower(tmp_path: Path) -> Follower:
     return Follower(tmp_path)
 
 
-def acts(reload: Reload | None) -> dict[str, list[str]]:
-    """What a reload did, by act."""
+def by_action(reload: Reload | None) -> dict[str, list[str]]:
+    """What a reload did, by action."""
     assert reload is not None and reload.plan is not None
     found: dict[str, list[str]] = {}
     for one in reload.plan.differences:
-        found.setdefault(one.act, []).append(f"{one.kind}/{one.key}")
+        found.setdefault(one.action, []).append(f"{one.kind}/{one.key}")
     return found
 
 
@@ -97,7 +97,7 @@ def test_what_a_file_says_is_there_after_the_start_and_remembers_its_place(follo
         "bridges/plant7": "zero.config:5", f"rules/{rule[0]}": "zero.config:6",
     }  # fmt: skip
     change = Change.objects.get()
-    assert (change.author, change.way) == ("file zero.config", "file")
+    assert (change.author, change.via) == ("file zero.config", "file")
 
 
 def test_loading_the_same_again_changes_nothing(follower: Follower) -> None:
@@ -115,8 +115,12 @@ def test_only_the_difference_is_carried_out(follower: Follower) -> None:
     follower.write(bridge % ("b1", "one") + bridge % ("b2", "two") + bridge % ("b3", "three"))
     follower.watch.start()
     reload = follower.change(bridge % ("b1", "one") + bridge % ("b2", "other") + bridge % ("b4", "four"))
-    assert acts(reload) == {"changed": ["bridges/b2"], "added": ["bridges/b4"], "removed": ["bridges/b3"]}
-    assert reload is not None and reload.plan is not None and reload.plan.untouched == 1
+    assert by_action(reload) == {
+        "changed": ["bridges/b2"],
+        "added": ["bridges/b4"],
+        "removed": ["bridges/b3"],
+    }
+    assert reload is not None and reload.plan is not None and reload.plan.unchanged == 1
     assert {name: bridge["hostname"] for name, bridge in said("bridges").items()} == {
         "b1": "one", "b2": "other", "b4": "four",
     }  # fmt: skip
@@ -129,7 +133,7 @@ def test_a_password_that_changed_is_written_and_shown_nowhere(
     follower.write(bridge % "hunter2")
     follower.watch.start()
     with caplog.at_level(logging.DEBUG):
-        assert acts(follower.change(bridge % "hunter3")) == {"changed": ["bridges/b"]}
+        assert by_action(follower.change(bridge % "hunter3")) == {"changed": ["bridges/b"]}
     assert remotes()["b"].password == "hunter3"
     told = f"{follower.watch.shown()} {caplog.text} {list(Change.objects.values())} {said('bridges')}"
     assert "hunter" not in told
@@ -140,7 +144,7 @@ def test_lines_that_moved_are_noted_without_any_thing_being_changed(follower: Fo
     follower.watch.start()
     (before,) = Entry.objects.values_list("version", flat=True)
     reload = follower.change("# a comment more\n" + RULE % "a")
-    assert acts(reload) == {}
+    assert by_action(reload) == {}
     entry = Entry.objects.get()
     assert (entry.origin, entry.version) == ("zero.config:2", before)
     assert reload is not None and reload.version == before + 1, "nodes read the policy again, for its places"
@@ -149,7 +153,7 @@ def test_lines_that_moved_are_noted_without_any_thing_being_changed(follower: Fo
 def test_a_rule_more_at_the_top_leaves_the_others_as_they_are(follower: Follower) -> None:
     follower.write("".join(RULE % name for name in "bcd"))
     follower.watch.start()
-    assert len(acts(follower.change("".join(RULE % name for name in "abcd")))["added"]) == 1
+    assert len(by_action(follower.change("".join(RULE % name for name in "abcd")))["added"]) == 1
     assert [rule["conditions"][-1] for rule in said("rules").values()] == ["a", "b", "c", "d"]
 
 
@@ -196,7 +200,7 @@ def test_a_bridge_of_a_file_is_paused_by_people_and_stays_so_while_the_file_is_s
     paused = {**said("bridges")["b"], "desired": "paused", "paused_queues": ["q"]}
     assert apply(ANN, [Edit("bridges", "b", paused)]).version is not None
     assert Entry.objects.get(kind="bridges", key="b").origin == entry.origin
-    assert acts(follower.change(line % ("two", ""))) == {"changed": ["bridges/b"]}
+    assert by_action(follower.change(line % ("two", ""))) == {"changed": ["bridges/b"]}
     now = said("bridges")["b"]
     assert (now["hostname"], now["desired"], now["paused_queues"]) == ("two", "paused", ["q"])
     FileWatcher(follower.folder / "zero.config", Config()).start()
@@ -207,7 +211,7 @@ def test_a_bridge_of_a_file_is_paused_by_people_and_stays_so_while_the_file_is_s
         apply(ANN, [Edit("bridges", "b", {**now, "desired": "running"}, secrets={"password": "x"})])
     with pytest.raises(actions.Conflict, match="change it there"):
         apply(ANN, [Edit("bridges", "b", None)])
-    assert acts(follower.change(line % ("two", ', "desired": "running"'))) == {"changed": ["bridges/b"]}
+    assert by_action(follower.change(line % ("two", ', "desired": "running"'))) == {"changed": ["bridges/b"]}
     assert said("bridges")["b"]["desired"] == "running"
 
 
@@ -331,7 +335,7 @@ def test_a_file_put_in_the_place_of_another_is_noticed_although_its_time_is_olde
     other.write_text(RULE % "b")
     os.utime(other, ns=(1, 1))
     other.replace(follower.folder / "zero.config")
-    assert set(acts(follower.look())) == {"added", "removed"}
+    assert set(by_action(follower.look())) == {"added", "removed"}
 
 
 def test_included_files_are_followed_those_that_are_new_too(follower: Follower) -> None:
@@ -339,10 +343,12 @@ def test_included_files_are_followed_those_that_are_new_too(follower: Follower) 
     follower.write("", "brokers.config")
     follower.watch.start()
     follower.write('/config/connection/messaging/b = {"hostname": "h"}', "more/b.config")
-    assert acts(follower.change('@include "more/b.config"', "brokers.config")) == {"added": ["bridges/b"]}
+    assert by_action(follower.change('@include "more/b.config"', "brokers.config")) == {
+        "added": ["bridges/b"]
+    }
     changed = follower.change('/config/connection/messaging/b = {"hostname": "other"}', "more/b.config")
-    assert acts(changed) == {"changed": ["bridges/b"]}
-    assert changed is not None and changed.occasion == "more/b.config"
+    assert by_action(changed) == {"changed": ["bridges/b"]}
+    assert changed is not None and changed.trigger == "more/b.config"
 
 
 def test_a_bad_file_changes_nothing_is_told_once_and_its_next_correct_form_is_taken(
@@ -403,7 +409,7 @@ def test_the_file_of_connections_may_be_the_only_one_that_is_followed(tmp_path: 
         "the others are read with it, or at the start"
     )
     reload = follower.change('@include "inner.config"\n' + BRIDGE % ("b1", "changed"), "brokers.config")
-    assert acts(reload) == {"changed": ["bridges/b2", "bridges/b1"]}
+    assert by_action(reload) == {"changed": ["bridges/b2", "bridges/b1"]}
     assert hosts() == {"b0": "zero", "b1": "changed", "b2": "other"}
     assert next(iter(said("rules").values()))["conditions"] == "/event/queue == a"
     shown = follower.watch.shown()
@@ -415,7 +421,7 @@ def test_the_file_of_connections_may_be_the_only_one_that_is_followed(tmp_path: 
     gone = follower.look()
     assert gone is not None and gone.outcome == "refused"
     assert follower.watch.look() is None and len(hosts()) == 3
-    assert acts(follower.change(BRIDGE % ("b1", "back"), "brokers.config")) == {
+    assert by_action(follower.change(BRIDGE % ("b1", "back"), "brokers.config")) == {
         "changed": ["bridges/b1"],
         "removed": ["bridges/b2"],
     }
@@ -448,7 +454,7 @@ def test_a_connection_of_both_files_is_warned_of_and_taken_over_when_the_first_h
     assert "b is already set at zero.config:1, which takes precedence" in caplog.text
     (warning,) = follower.watch.shown()["warnings"]
     assert (warning["file"], warning["line"]) == ("brokers.config", 1)
-    assert acts(follower.change(BOTH_LINES)) == {"changed": ["bridges/b"]}
+    assert by_action(follower.change(BOTH_LINES)) == {"changed": ["bridges/b"]}
     assert hosts() == {"b": "brokers"} and follower.watch.shown()["warnings"] == []
 
 
@@ -471,13 +477,13 @@ def test_a_rename_as_editors_do_it_is_one_reload(follower: Follower) -> None:
     file = follower.folder / "brokers.config"
     file.rename(follower.folder / "brokers.config~")  # as vim does it: a copy aside, then the new one
     assert follower.watch.look() is None
-    assert acts(follower.change(BRIDGE % ("b", "two"), "brokers.config")) == {"changed": ["bridges/b"]}
+    assert by_action(follower.change(BRIDGE % ("b", "two"), "brokers.config")) == {"changed": ["bridges/b"]}
     new = follower.folder / "brokers.new"
     new.write_text(BRIDGE % ("b", "six"))
     stamp = file.stat().st_mtime_ns
     os.utime(new, ns=(stamp, stamp))
     new.replace(file)  # the same time and size: another inode
-    assert acts(follower.look()) == {"changed": ["bridges/b"]}
+    assert by_action(follower.look()) == {"changed": ["bridges/b"]}
     assert [reload["outcome"] for reload in follower.watch.shown()["reloads"]] == ["applied"] * 3
 
 
@@ -499,7 +505,7 @@ def test_a_missing_include_is_looked_for_until_it_is_there(follower: Follower) -
     refused = follower.change('@include "b.config"')
     assert refused is not None and "there is no file b.config" in refused.errors[0].detail
     applied = follower.change(RULE % "c", "b.config")
-    assert set(acts(applied)) == {"added", "removed"}
+    assert set(by_action(applied)) == {"added", "removed"}
 
 
 def test_settings_of_the_node_need_a_restart_unless_a_variable_says_them(tmp_path: Path) -> None:
@@ -535,7 +541,7 @@ def test_a_database_that_cannot_be_written_is_tried_again(
         with pytest.raises(DatabaseError):
             follower.look()
     follower.watch.again()
-    assert "added" in acts(follower.look())
+    assert "added" in by_action(follower.look())
 
 
 def _fails(*_: Any, **__: Any) -> Any:

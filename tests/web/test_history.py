@@ -38,7 +38,7 @@ def test_versions_are_told_with_what_they_changed_the_newest_first() -> None:
     page = history.versions(before=4, limit=2)
     assert [change.number for change in page] == [3, 2]
     (changed,) = history.changes_of(page[0])
-    assert (changed.kind, changed.key, changed.act) == ("destinations", QUEUE, "changed")
+    assert (changed.kind, changed.key, changed.action) == ("destinations", QUEUE, "changed")
     assert (changed.before, changed.after) == ({"max_messages": 2}, {"max_messages": 3})
 
 

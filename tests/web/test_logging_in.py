@@ -123,4 +123,4 @@ def test_a_token_is_not_slowed_by_wrong_passwords(client: Client, admin: User) -
 def test_what_is_not_looked_at_fills_no_audit_log(client: Client) -> None:
     for number in range(50):
         client.post("/login/", wrong(number))
-    assert AuditEntry.objects.filter(act="login failed").count() == 5
+    assert AuditEntry.objects.filter(action="login failed").count() == 5

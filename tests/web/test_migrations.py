@@ -11,7 +11,7 @@ from broker_app.web.resource_types import RESOURCE_TYPES
 
 OLD = {
     "hostname": "far", "port": 61613, "protocol": "stomp", "user": "", "retry_s": 5.0, "idle_s": 60.0,
-    "scan_s": 30.0, "park_after": 0, "comment": "",
+    "scan_s": 30.0, "dead_letter_after": 0, "comment": "",
 }  # fmt: skip
 
 

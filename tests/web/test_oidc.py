@@ -85,7 +85,7 @@ def test_a_login_and_the_user_it_made_are_audited(
 ) -> None:
     provider.claims = {"sub": "audited", "preferred_username": "audited"}
     browser.get("/login/oidc/")
-    asked = "SELECT act, author, reason FROM broker_app_auditentry WHERE key = 'audited' ORDER BY number"
+    asked = "SELECT action, author, reason FROM broker_app_auditentry WHERE key = 'audited' ORDER BY number"
     with contextlib.closing(sqlite3.connect(broker.data / "config.sqlite3")) as database:
         entries = database.execute(asked).fetchall()
     assert entries == [("created", "audited", "login by Acme login"), ("logged in", "audited", "")]

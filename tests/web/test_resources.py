@@ -275,7 +275,12 @@ def test_a_dry_run_tells_what_would_change_and_changes_nothing(ask: Ask, place: 
     assert tried.status == 200, tried.body
     [change] = tried.body["changes"]
     kind, _, name = place.partition("/")
-    assert (change["kind"], change["name"], change["act"], change["before"]) == (kind, name, "created", None)
+    assert (change["kind"], change["name"], change["action"], change["before"]) == (
+        kind,
+        name,
+        "created",
+        None,
+    )
     assert "password" not in json.dumps(change["after"])
     assert ask("GET", place).status == 404
     assert not Change.objects.filter(author="admin").exists()
@@ -290,7 +295,7 @@ def test_a_dry_run_shows_the_difference(ask: Ask) -> None:
     assert changed["secrets"] == ["password"]
     assert "s3cret" not in json.dumps(tried)
     gone = ask("DELETE", "bridges/far?dry_run=true", if_match=tag)
-    assert (gone.status, gone.body["changes"][0]["act"]) == (200, "removed")
+    assert (gone.status, gone.body["changes"][0]["action"]) == (200, "removed")
     assert ask("GET", "bridges/far").headers["ETag"] == tag
     same = ask("PATCH", "bridges/far?dry_run=true", {}, if_match=tag).body
     assert (same["version"], same["changes"]) == (None, [])
@@ -429,7 +434,7 @@ def test_a_tokens_rights_are_narrowed_and_its_end_is_set(ask: Ask) -> None:
 
 def test_a_tried_token_has_no_secret(ask: Ask) -> None:
     tried = ask("POST", "tokens?dry_run=true", {"name": "ci"})
-    assert (tried.status, tried.body["changes"][0]["act"]) == (200, "created")
+    assert (tried.status, tried.body["changes"][0]["action"]) == (200, "created")
     assert "mom_" not in json.dumps(tried.body)
     assert ask("GET", "tokens").body["items"] == []
 

@@ -29,7 +29,7 @@ def test_settings_are_tested_and_nothing_is_saved(broker: BrokerProcess, setting
     ws = {**settings, "protocol": "ws", "port": broker.port, "password": broker.password}
     assert tried(broker, ws)["websocket"] is True
     assert broker.request("GET", "/api/v1/bridges/west").status == 404
-    entries = broker.request("GET", "/api/v1/audit?act=tested").json()["items"]
+    entries = broker.request("GET", "/api/v1/audit?action=tested").json()["items"]
     assert [entry["after"]["ok"] for entry in entries] == [True, False, True]
 
 

@@ -85,10 +85,10 @@ def test_versions_are_listed_page_by_page_and_filtered(ask: Ask) -> None:
         "version": newest + 1,
         "time": first.body["items"][0]["time"],
         "author": "admin",
-        "way": "console",
+        "via": "console",
         "address": "127.0.0.1",
         "reason": "spring cleaning",
-        "changes": [{"kind": "rules", "name": "r", "act": "created"}],
+        "changes": [{"kind": "rules", "name": "r", "action": "created"}],
     }
     seen = [item["version"] for item in first.body["items"]]
     assert 'rel="next"' in first.headers["Link"]
@@ -110,7 +110,7 @@ def test_one_version_tells_both_sides(ask: Ask) -> None:
         {
             "kind": "groups",
             "name": "g",
-            "act": "created",
+            "action": "created",
             "before": None,
             "after": {},
             "diff": [],
@@ -127,10 +127,10 @@ def test_two_versions_are_compared(ask: Ask) -> None:
     second = group("g", gone=True)
     group("h")
     seen = ask("GET", f"config/versions/{first}/diff/{second}").body
-    assert [(change["name"], change["act"]) for change in seen["changes"]] == [("g", "removed")]
+    assert [(change["name"], change["action"]) for change in seen["changes"]] == [("g", "removed")]
     assert "--- groups/g" in seen["text"]
     back = ask("GET", f"config/versions/{second}/diff/{first}").body
-    assert [(change["name"], change["act"]) for change in back["changes"]] == [("g", "created")]
+    assert [(change["name"], change["action"]) for change in back["changes"]] == [("g", "created")]
 
 
 def test_the_way_back_is_tried_and_then_gone(ask: Ask) -> None:
@@ -138,7 +138,9 @@ def test_the_way_back_is_tried_and_then_gone(ask: Ask) -> None:
     newest = group("mistake")
     tried = ask("POST", "config/rollback", {"to": to, "dry_run": True})
     assert (tried.status, tried.body["dry_run"], tried.body["version"]) == (200, True, newest + 1)
-    assert [(change["name"], change["act"]) for change in tried.body["changes"]] == [("mistake", "removed")]
+    assert [(change["name"], change["action"]) for change in tried.body["changes"]] == [
+        ("mistake", "removed")
+    ]
     assert tried.headers["ETag"] == f'"{newest}"'
     done = ask("POST", "config/rollback", {"to": to, "reason": "oops"}, if_match=tried.headers["ETag"])
     assert (done.status, done.body["version"], done.body["kept"]) == (200, newest + 1, [])
@@ -203,7 +205,12 @@ def test_the_audit_log_is_listed_page_by_page_and_filtered(ask: Ask) -> None:
     ask("PUT", "rules/r", {"comment": "x"}, traceparent=f"00-{'4b' * 16}-{'a1' * 8}-01")
     newest = ask("GET", "audit?limit=1").body
     (entry,) = newest["items"]
-    assert (entry["author"], entry["act"], entry["kind"], entry["name"]) == ("admin", "created", "rules", "r")
+    assert (entry["author"], entry["action"], entry["kind"], entry["name"]) == (
+        "admin",
+        "created",
+        "rules",
+        "r",
+    )
     assert (entry["before"], entry["after"]["comment"], entry["trace_id"]) == (None, "x", "4b" * 16)
     older = ask("GET", f"audit?limit=1&after={newest['next']}").body["items"]
     assert [item["number"] for item in older] == [entry["number"] - 1]
@@ -212,7 +219,7 @@ def test_the_audit_log_is_listed_page_by_page_and_filtered(ask: Ask) -> None:
         return {item["name"] for item in ask("GET", f"audit?{query}").body["items"]}
 
     assert found("kind=groups") == {"a"}
-    assert found("kind=rules&name=r&act=created&who=admin&way=console") == {"r"}
+    assert found("kind=rules&name=r&action=created&author=admin&via=console") == {"r"}
     assert found(f"from={entry['time']}") == {"r"}
     assert found(f"to={entry['time']}&kind=rules") == set()
     for time in ("yesterday", "2026-02-30T00:00:00Z", "0001-01-01T00:00:00%2B23:59", "2026-11-21T12:00:00"):
@@ -223,7 +230,7 @@ def test_the_audit_log_is_listed_page_by_page_and_filtered(ask: Ask) -> None:
 def test_the_audit_log_says_whether_it_is_whole(ask: Ask) -> None:
     group("a")
     whole = ask("GET", "audit/verify").body
-    assert (whole["whole"], whole["broken_at"], whole["entries"]) == (True, None, AuditEntry.objects.count())
+    assert (whole["valid"], whole["broken_at"], whole["entries"]) == (True, None, AuditEntry.objects.count())
     AuditEntry.objects.filter(number=1).update(author="nobody")
     assert ask("GET", "audit/verify").body["broken_at"] == 1
 

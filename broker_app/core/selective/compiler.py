@@ -322,9 +322,9 @@ class _Compiler:
 
         return _Part(_negated_if(tree, null), part.at, _CONDITION)
 
-    def _header(self, tree: Tree[Token], deed: str, depth: int) -> _Part:
+    def _header(self, tree: Tree[Token], operation: str, depth: int) -> _Part:
         if tree.data != "name":
-            raise self._refused(tree.meta.start_pos, f"{deed} needs the name of a header before it")
+            raise self._refused(tree.meta.start_pos, f"{operation} needs the name of a header before it")
         return self.part(tree, depth)
 
     # ------------------------------------------------------------------ arithmetic
@@ -342,12 +342,12 @@ class _Compiler:
 
         def calculated(headers: Mapping[str, str], message: Message, ids: MessageIds) -> Value:
             result = _numeric(start(headers, message, ids))
-            for deed, operand in steps:
+            for operation, operand in steps:
                 number = _numeric(operand(headers, message, ids))
                 if result is None or number is None:
                     return None
                 try:
-                    result = deed(result, number)
+                    result = operation(result, number)
                 except (ZeroDivisionError, OverflowError):
                     return None
             return result

@@ -330,7 +330,7 @@ def _refusal(client: Client, right: str, destination: Destination, decided_by: s
         return _gone(client)
     asked_right, asked_of = governing(right, destination)
     what = f"{asked_of.kind}:{asked_of.name}"
-    asked = f"user={quote(user, safe='')}&deed={METHODS[asked_right]}&destination={quote(what, safe=':')}"
+    asked = f"user={quote(user, safe='')}&action={METHODS[asked_right]}&destination={quote(what, safe=':')}"
     sentence = f"{user} may not {_VERBS[right]} {destination.kind} {destination.name}"
     if decided_by == _BROKER:
         sentence += ": names that begin with $ are the broker's own"

@@ -84,7 +84,7 @@ class AlertDesk:
             self._tell(request, operator_audit.SILENCED, alert, wanted.reason, for_s=wanted.for_s)
         else:
             self._alerts.wake(alert)
-            self._tell(request, operator_audit.WOKEN, alert, wanted.reason)
+            self._tell(request, operator_audit.UNSILENCED, alert, wanted.reason)
         return json_reply(shown(alert))
 
     def _open(self, request: Request) -> Alert:
@@ -96,8 +96,8 @@ class AlertDesk:
             raise Refusal("conflict", f"the alert has ended: {alert.rule} of {alert.subject}")
         return alert
 
-    def _tell(self, request: Request, act: str, alert: Alert, reason: str, **facts: float) -> None:
-        request.tell(act, "alerts", f"{alert.rule}/{alert.subject}", told=reason, **facts)
+    def _tell(self, request: Request, action: str, alert: Alert, reason: str, **facts: float) -> None:
+        request.tell(action, "alerts", f"{alert.rule}/{alert.subject}", told=reason, **facts)
 
 
 def _check_administers(request: Request) -> None:

@@ -32,7 +32,7 @@ class DrainRequest(CloseRequest, forbid_unknown_fields=True):
 OPEN, CLOSED = STATES = ("open", "closed")
 _SORTABLE = (
     "number", "user", "client", "transport", "protocol", "since", "bytes_in", "bytes_out", "frames_in",
-    "frames_out", "in_rate", "out_rate", "subscriptions", "unsettled", "silent_s", "slow",
+    "frames_out", "in_rate", "out_rate", "subscriptions", "unsettled", "idle_s", "slow",
 )  # fmt: skip
 MAX_FLAPPING = 100
 

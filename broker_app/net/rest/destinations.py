@@ -99,7 +99,7 @@ class QueueFacts:
         """The facts of a queue. Raises Refusal when there is none."""
         said = self._said()
         facts = await self._engine_client.inspect(lambda: self._facts(address, declared=address in said.rows))
-        return _with_settings(facts | {"may": _rights(request, address)}, said, address)
+        return _with_settings(facts | {"permissions": _rights(request, address)}, said, address)
 
     def names(self) -> list[str]:
         """Of all queues but temporary ones."""
@@ -186,7 +186,7 @@ class TopicFacts:
         name = request.permitted(BROWSE, f"/{TOPIC}/{request.name}").name
         facts = await self._engine_client.inspect(lambda: self._facts(name))
         address = f"/{TOPIC}/{name}"
-        return _with_settings(facts | {"may": _rights(request, address)}, self._said(), address)
+        return _with_settings(facts | {"permissions": _rights(request, address)}, self._said(), address)
 
     def _facts(self, name: str) -> dict[str, Any]:
         facts = self._listing.row(name)

@@ -185,7 +185,7 @@ class JobDesk:
 
 def _begun(request: Request, job: Job) -> Reply:
     request.tell(
-        operator_audit.BEGUN, "jobs", job.id, op=job.op, source=job.source, target=job.target,
+        operator_audit.STARTED, "jobs", job.id, op=job.op, source=job.source, target=job.target,
         filter=job.filter, messages=job.total,
     )  # fmt: skip
     return _accepted(job)

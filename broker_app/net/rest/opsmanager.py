@@ -98,7 +98,7 @@ class MonitoredStats:
             "numberOfQueuedMessages": sum(waiting.values()),
             "numberOfSubscriptions": facts["subscriptions"],
             "connectionTime": round(datetime.fromisoformat(facts["since"]).timestamp() * 1000),
-            "lastActivityTime": round((time.time() - facts["silent_s"]) * 1000),
+            "lastActivityTime": round((time.time() - facts["idle_s"]) * 1000),
         }
 
     def _traffic(self) -> dict[str, Any]:

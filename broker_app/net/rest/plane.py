@@ -18,7 +18,7 @@ from broker_app.jobs.job_manager import Jobs
 from broker_app.net.auth.login import Identity, Logins
 from broker_app.net.http.origin_check import Origins
 from broker_app.net.http.tracing import trace_of
-from broker_app.net.operator_audit import Acts
+from broker_app.net.operator_audit import OperatorActions
 from broker_app.net.policy.access import Access, Client, Way
 from broker_app.net.policy.destination_settings import Destinations
 from broker_app.net.policy.policy import Policy
@@ -73,8 +73,8 @@ class RestPlane:
     """All of `/api/v1` that moves or shows messages.
 
     `journal_read` is `Engine.read`, `jobs` are the node's; `limits` replace those that follow from `config`;
-    `statistics` has what `/stats` shows, `connections` are those of the lobby, `acts` hears of what operators
-    do, `forwarding` knows how bridges stand and `trial` tests their connections, `sizes` is
+    `statistics` has what `/stats` shows, `connections` the registry of connections, `actions` records what
+    operators do, `forwarding` has the state of the bridges and `trial` tests their connections, `sizes` is
     `Journal.statistics`, `events` the event log, `alerts` the node's; `control_document` is an OpenAPI
     document whose paths are added to ours.
     Made within the running loop. The node calls `policy_changed` after a new policy, `engine_ended`
@@ -90,7 +90,7 @@ class RestPlane:
         jobs: Jobs,
         *,
         access: Access,
-        acts: Acts,
+        actions: OperatorActions,
         limits: RestLimits | None = None,
         statistics: Statistics,
         connections: Connections,
@@ -104,7 +104,7 @@ class RestPlane:
         self._limits = limits or RestLimits.of(config)
         self._logins = logins
         self._access = access
-        self._acts = acts
+        self._actions = actions
         self._credentials = Credentials(logins, Origins(config.known_hosts, config.allowed_origins))
         self._behind_tls = config.behind_tls
         self._uploads = Uploads()
@@ -342,7 +342,7 @@ class RestPlane:
     # ------------------------------------------------------------------ one request
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        request = Request(scope, receive, send, self._access, self._limits, self._uploads, self._acts)
+        request = Request(scope, receive, send, self._access, self._limits, self._uploads, self._actions)
         own = [self._engine_client.request_id(next(self._numbers))]
         trace_id = None
         if trace := trace_of(request.headers):

@@ -12,7 +12,7 @@ import msgspec
 from broker_app.core.destination import Destination, parse
 from broker_app.net import operator_audit
 from broker_app.net.http.tracing import trace_of
-from broker_app.net.operator_audit import Acts, Doer
+from broker_app.net.operator_audit import Operator, OperatorActions
 from broker_app.net.policy.access import Access, Client
 from broker_app.net.rest.limits import RestLimits
 from broker_app.net.rest.refusals import Refusal, busy, invalid, too_large, unknown
@@ -51,10 +51,10 @@ class Departed(Exception):
 class Request:
     """One request. `name` is the destination's name, the receipt or the id that the address holds, decoded,
     `owner` what that belongs to, such as a queue's bridge; they, `client` and `reply_headers` are set by the
-    plane. Whoever does something for it asks `access`, and tells of it where it is an operator's act."""
+    plane. Whoever does something for it asks `access`, and tells of it where it is an operator's action."""
 
     __slots__ = (
-        "_acts",
+        "_actions",
         "_limits",
         "_receive",
         "_uploads",
@@ -81,7 +81,7 @@ class Request:
         access: Access,
         limits: RestLimits,
         uploads: Uploads,
-        acts: Acts,
+        actions: OperatorActions,
     ) -> None:
         self.method: str = scope["method"]
         self.headers: list[Header] = scope["headers"]
@@ -91,7 +91,7 @@ class Request:
         self.access = access
         self._limits = limits
         self._uploads = uploads
-        self._acts = acts
+        self._actions = actions
         self.name = self.owner = ""
         self.client: Client
         #: headers that every reply to this request has
@@ -132,21 +132,23 @@ class Request:
 
     # ------------------------------------------------------------------ the audit log
 
-    def tell(self, act: str, kind: str, key: str, **facts: Any) -> None:
+    def tell(self, action: str, kind: str, key: str, **facts: Any) -> None:
         """Add an operation to the audit log."""
-        self._acts.note(self._doer(), act, kind, key, **facts)
+        self._actions.note(self._operator(), action, kind, key, **facts)
 
     def tell_reading(self, kind: str, key: str, messages: int = 1) -> None:
         """Bodies of messages of a destination were shown, for the audit log."""
-        self._acts.note_reading(self._doer(), kind, key, messages)
+        self._actions.note_reading(self._operator(), kind, key, messages)
 
-    def _doer(self) -> Doer:
+    def _operator(self) -> Operator:
         by_session = self.header(b"authorization") is None and self.header(b"cookie") is not None
         identity, way = self.client
         reason = unquote((self.header(b"mom-reason") or b"").decode("latin-1"))
         trace = trace_of(self.headers)
         by = operator_audit.CONSOLE if by_session else operator_audit.API
-        return Doer(identity.user, identity.token, by, way.address, reason[:1000], trace[1] if trace else "")
+        return Operator(
+            identity.user, identity.token, by, way.address, reason[:1000], trace[1] if trace else ""
+        )
 
     # ------------------------------------------------------------------ query
 

@@ -57,7 +57,7 @@ class _Started(NamedTuple):
 
 
 #: makes the command that settles deliveries, given their tags and who waits for the answer
-_Deed = Callable[[Sequence[int], PendingReply], c.Command]
+_MakeCommand = Callable[[Sequence[int], PendingReply], c.Command]
 
 
 class Settler:
@@ -100,7 +100,9 @@ class Settler:
             (extension.receipt, self._extend(extension.extend_s, f"/extend/{i}/extend_s"))
             for i, extension in enumerate(wanted.extend)
         ]
-        started = [self._start(request, receipt, deed) for receipt, deed in (*nacks, *extensions)]
+        started = [
+            self._start(request, receipt, make_command) for receipt, make_command in (*nacks, *extensions)
+        ]
         acked = await self._together(request, wanted.ack)
         results = [await self._result(one) for one in started]
         return json_reply({"ack": acked, "nack": results[: len(nacks)], "extend": results[len(nacks) :]})
@@ -110,11 +112,11 @@ class Settler:
     def _ack(self, tags: Sequence[int], pending_reply: PendingReply) -> c.Command:
         return c.Settle(self._engine_client.peer, tags, receipt=pending_reply)
 
-    def _extend(self, seconds: float, pointer: str) -> _Deed:
+    def _extend(self, seconds: float, pointer: str) -> _MakeCommand:
         lease_ms = round(within(pointer, seconds, 1, self._limits.max_lease_s) * 1000)
         return lambda tags, pending_reply: c.Extend(self._engine_client.peer, tags, lease_ms, pending_reply)
 
-    def _nack(self, wanted: NackRequest, pointer: str) -> _Deed:
+    def _nack(self, wanted: NackRequest, pointer: str) -> _MakeCommand:
         delay_s = within(f"{pointer}/delay_s", wanted.delay_s, 0, scheduling_headers.MAX_DELAY_S)
         if len(wanted.reason) > _MAX_REASON:
             raise invalid(
@@ -134,8 +136,8 @@ class Settler:
 
     # ------------------------------------------------------------------ carrying out
 
-    async def _one(self, request: Request, receipt: str, deed: _Deed) -> None:
-        await self._carry_out([self._tag(request, receipt)], deed)
+    async def _one(self, request: Request, receipt: str, make_command: _MakeCommand) -> None:
+        await self._carry_out([self._tag(request, receipt)], make_command)
 
     def _tag(self, request: Request, receipt: str) -> int:
         """The delivery behind a receipt, if the client may still receive from there. Raises Refusal."""
@@ -146,12 +148,12 @@ class Settler:
             raise of_core(refused) from None
         return tag
 
-    async def _carry_out(self, tags: list[int], deed: _Deed) -> None:
-        await self._finish(self._submit(tags, deed))
+    async def _carry_out(self, tags: list[int], make_command: _MakeCommand) -> None:
+        await self._finish(self._submit(tags, make_command))
 
-    def _submit(self, tags: list[int], deed: _Deed) -> _Started:
+    def _submit(self, tags: list[int], make_command: _MakeCommand) -> _Started:
         pending_reply = self._engine_client.pending_reply()
-        command = deed(tags, pending_reply)
+        command = make_command(tags, pending_reply)
         self._engine_client.submit(command, 100 * len(tags))
         return _Started(pending_reply, tags, ends=not isinstance(command, c.Extend))
 
@@ -167,9 +169,11 @@ class Settler:
 
     # ------------------------------------------------------------------ many
 
-    def _start(self, request: Request, receipt: str, deed: _Deed) -> tuple[str, _Started | Refusal]:
+    def _start(
+        self, request: Request, receipt: str, make_command: _MakeCommand
+    ) -> tuple[str, _Started | Refusal]:
         try:
-            return receipt, self._submit([self._tag(request, receipt)], deed)
+            return receipt, self._submit([self._tag(request, receipt)], make_command)
         except Refusal as refusal:
             return receipt, refusal
 

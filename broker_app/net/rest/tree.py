@@ -93,7 +93,7 @@ class Tree:
                 if RANK[state] < RANK[worst]:
                     worst = state
             await asyncio.sleep(0)
-        about = {"depth": depth, "state": worst, "trouble": worst in NEEDS_ATTENTION}
+        about = {"depth": depth, "state": worst, "needs_attention": worst in NEEDS_ATTENTION}
         if branch.folded:
             return {"prefix": branch.key, "count": branch.end - branch.start, **about}
         return {"name": branch.key, **about}

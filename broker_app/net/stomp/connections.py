@@ -56,9 +56,9 @@ class Connections:
             "unsettled": lambda session: len(session.peer.unsettled),
             "heart_beat_in_s": lambda session: session.heart_beats[0],
             "heart_beat_out_s": lambda session: session.heart_beats[1],
-            "silent_s": lambda session: round(session.silent_s, 3),
+            "idle_s": lambda session: round(session.idle_s, 3),
             "congested": lambda session: session.peer.paused and not session.is_draining,
-            "held_back": lambda session: session.is_throttled,
+            "throttled": lambda session: session.is_throttled,
             "draining": lambda session: session.is_draining,
             "slow": self._is_slow,
         }

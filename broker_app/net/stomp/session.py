@@ -156,7 +156,7 @@ class StompSession:
         return self._handshake.beat_in_s, self._handshake.beat_out_s
 
     @property
-    def silent_s(self) -> float:
+    def idle_s(self) -> float:
         """Seconds since something was received from the client."""
         return self.conversation.sessions.environment.monotonic() - self.conversation.last_received_s
 

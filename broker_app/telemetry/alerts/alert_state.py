@@ -163,7 +163,7 @@ class AlertState:
         self._silences.pop(alert.key, None)
         alert.state, alert.by, alert.reason, alert.until = FIRING, "", "", None
         self.changed = True
-        return AlertEvent("woken", alert)
+        return AlertEvent("unsilenced", alert)
 
     # ------------------------------------------------------------------ over a restart
 

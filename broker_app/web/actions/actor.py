@@ -8,11 +8,11 @@ CONSOLE, API, CLI, FILE, START, STOMP = "console", "api", "cli", "file", "start"
 
 @dataclass(frozen=True, slots=True)
 class Actor:
-    """`way` is one of those above; `address` is the IP address, if known; `token` is the
+    """`via` is one of those above; `address` is the IP address, if known; `token` is the
     name of the token that was used, if one was."""
 
     user: str
-    way: str
+    via: str
     address: str = ""
     token: str = ""
     reason: str = ""

@@ -16,16 +16,16 @@ from broker_app.models import AuditChain, AuditEntry
 from broker_app.web.actions.actor import Actor
 
 _COVERED = (
-    "number", "time", "author", "way", "address", "token", "act", "kind", "key", "before", "after", "secrets",
-    "reason", "trace_id", "change",
+    "number", "time", "author", "via", "address", "token", "action", "kind", "key", "before", "after",
+    "secrets", "reason", "trace_id", "change",
 )  # fmt: skip
 
 
-class Act(NamedTuple):
+class Action(NamedTuple):
     """Something that was done: `before` and `after` are JSON without secrets, `secrets` names those that were
     replaced, `change` is the version that it led to; `time` is when, if not now."""
 
-    act: str
+    action: str
     kind: str = ""
     key: str = ""
     before: Any = None
@@ -35,35 +35,35 @@ class Act(NamedTuple):
     time: datetime | None = None
 
 
-def record(actor: Actor, *acts: Act) -> None:
-    """Adds an entry for each act of one actor, in their order."""
-    record_all((actor, act) for act in acts)
+def record(actor: Actor, *actions: Action) -> None:
+    """Adds an entry for each action of one actor, in their order."""
+    record_all((actor, action) for action in actions)
 
 
 @transaction.atomic
-def record_all(acts: Iterable[tuple[Actor, Act]]) -> None:
-    """Adds an entry for each act, in their order."""
+def record_all(actions: Iterable[tuple[Actor, Action]]) -> None:
+    """Adds an entry for each action, in their order."""
     # One writer at a time: each digest covers the one before.
     chain, _ = AuditChain.objects.select_for_update().get_or_create(pk=AuditChain.ONLY)
     now = timezone.now()
     entries = []
-    for actor, act in acts:
+    for actor, action in actions:
         entry = AuditEntry(
             number=chain.last + 1,
-            time=act.time or now,
+            time=action.time or now,
             author=actor.user[:150],
-            way=actor.way,
+            via=actor.via,
             address=actor.address[:200],
             token=actor.token[:100],
-            act=act.act,
-            kind=act.kind,
-            key=act.key[:300],
-            before=act.before,
-            after=act.after,
-            secrets=list(act.secrets),
+            action=action.action,
+            kind=action.kind,
+            key=action.key[:300],
+            before=action.before,
+            after=action.after,
+            secrets=list(action.secrets),
             reason=actor.reason[:1000],
             trace_id=actor.trace_id[:32],
-            change=act.change,
+            change=action.change,
         )
         entry.digest = digest_of(entry, chain.last_digest)
         chain.last, chain.last_digest = entry.number, entry.digest

@@ -1,4 +1,4 @@
-"""The only way to change the configuration: edits are checked, written, versioned, audited; all or none."""
+"""The only via to change the configuration: edits are checked, written, versioned, audited; all or none."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class Changed(NamedTuple):
     origin: str
 
     @property
-    def act(self) -> str:
+    def action(self) -> str:
         return "created" if self.before is None else "removed" if self.after is None else "changed"
 
 
@@ -284,7 +284,7 @@ def _raise(faults: Sequence[tuple[Edit, ValidationError]], edits: Sequence[Edit]
 def _record(actor: Actor, number: int, changed: Sequence[Changed]) -> None:
     now = timezone.now()
     change = Change.objects.create(
-        number=number, time=now, author=actor.user, way=actor.way, address=actor.address, reason=actor.reason
+        number=number, time=now, author=actor.user, via=actor.via, address=actor.address, reason=actor.reason
     )
     ChangedObject.objects.bulk_create(ChangedObject(change=change, **_columns(one)) for one in changed)
     for kind, keys in _by_kind(one for one in changed if one.after is None).items():
@@ -302,7 +302,7 @@ def _record(actor: Actor, number: int, changed: Sequence[Changed]) -> None:
     audit.record(
         actor,
         *(
-            audit.Act(one.act, one.kind, one.key, one.before, one.after, one.secrets, number)
+            audit.Action(one.action, one.kind, one.key, one.before, one.after, one.secrets, number)
             for one in changed
         ),
     )

@@ -30,7 +30,14 @@ from broker_app.web.api.permissions import MayAdminister
 NDJSON = "application/x-ndjson"
 _RUN = 500
 #: parameter → the column that it is about
-_EQUAL = {"who": "author", "act": "act", "kind": "kind", "name": "key", "way": "way", "token": "token"}
+_EQUAL = {
+    "author": "author",
+    "action": "action",
+    "kind": "kind",
+    "name": "key",
+    "via": "via",
+    "token": "token",
+}
 _TIMES = {"from": "time__gte", "to": "time__lt"}
 _FILTERS = (*_EQUAL, *_TIMES)
 
@@ -39,10 +46,10 @@ _ENTRY = object_of(
         "number": {"type": "integer", "minimum": 1},
         "time": TIME,
         "author": {**TEXT, "description": "empty for who failed to log in"},
-        "way": {**TEXT, "description": "console, api, cli, file, start, stomp"},
+        "via": {**TEXT, "description": "console, api, cli, file, start, stomp"},
         "address": TEXT,
         "token": TEXT,
-        "act": TEXT,
+        "action": TEXT,
         "kind": TEXT,
         "name": TEXT,
         "before": {"description": "the former spec; null: none"},
@@ -109,7 +116,7 @@ class Verification(APIView):
         responses={
             200: object_of(
                 {
-                    "whole": {"type": "boolean"},
+                    "valid": {"type": "boolean"},
                     "entries": {"type": "integer", "description": "that fit one another"},
                     "first": {"type": "integer", "description": "number of the first that is kept"},
                     "last": {"type": "integer", "description": "number of the newest"},
@@ -126,7 +133,7 @@ class Verification(APIView):
         """Verify the hash chain of the audit log"""
         request_params.query(request, ())
         verdict = audit.verify()
-        return Response({"whole": verdict.broken_at is None, **verdict._asdict()})
+        return Response({"valid": verdict.broken_at is None, **verdict._asdict()})
 
 
 def _filtered(asks: dict[str, str]) -> QuerySet[AuditEntry]:
@@ -168,10 +175,10 @@ def _shown(entry: AuditEntry) -> dict[str, Any]:
         "number": entry.number,
         "time": entry.time,
         "author": entry.author,
-        "way": entry.way,
+        "via": entry.via,
         "address": entry.address,
         "token": entry.token,
-        "act": entry.act,
+        "action": entry.action,
         "kind": entry.kind,
         "name": entry.key,
         "before": entry.before,

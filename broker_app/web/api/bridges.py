@@ -110,7 +110,7 @@ class TryBridge(APIView):
             raise Refusal("not-active", "no broker runs in this process; ask one that does")
         found = ask(node, node.test_remote(remote, queue), within_s=LONGEST_S + 5)
         about = {"address": remote.address, "queue": queue, "ok": found["ok"]}
-        audit.record(actor_of(request), audit.Act(TESTED, _KIND, remote.name, after=about))
+        audit.record(actor_of(request), audit.Action(TESTED, _KIND, remote.name, after=about))
         return Response(found)
 
 

@@ -56,13 +56,13 @@ _PLAN = {
     "changed": array_of(_THING),
     "removed": array_of(_THING),
     "kept": {**array_of(_THING), "description": "contained in the file, but existing already from elsewhere"},
-    "untouched": COUNT,
+    "unchanged": COUNT,
     "restart": {**array_of(TEXT), "description": "settings that hold from the next start of the node on"},
 }
 _RELOAD = object_of(
     {
         "time": TIME,
-        "occasion": {**TEXT, "description": "start, or the files that changed"},
+        "trigger": {**TEXT, "description": "start, or the files that changed"},
         "outcome": {"enum": ["applied", "unchanged", "refused"]},
         "version": or_null(COUNT),
         **_PLAN,
@@ -127,7 +127,7 @@ _CHECK = object_of(
 )
 _CHECKED = object_of(
     {
-        "usable": TRUTH,
+        "valid": TRUTH,
         "errors": array_of(_ERROR),
         "warnings": _WARNINGS,
         "plan": or_null(object_of(_PLAN)),
@@ -188,10 +188,10 @@ class Check(APIView):
             plan, _ = carry_out(actor_of(request), loaded, owner_of(_running()), dry_run=True)
         except zero.InvalidFiles as bad:
             errors = [shown_error(error) for error in bad.errors]
-            return Response({"usable": False, "errors": errors, "warnings": [], "plan": None})
+            return Response({"valid": False, "errors": errors, "warnings": [], "plan": None})
         warnings = [shown_error(warning) for warning in loaded.warnings]
         planned = {**shown_plan(plan), "restart": list(needing_restart(_running(), loaded))}
-        return Response({"usable": True, "errors": [], "warnings": warnings, "plan": planned})
+        return Response({"valid": True, "errors": [], "warnings": warnings, "plan": planned})
 
 
 def _running() -> Config:

@@ -197,13 +197,13 @@ def _refusal(wrong: definitions.InvalidDocument) -> Refusal:
 def _reply(
     plan: definitions.Plan, *, prune: bool, applied: bool, more: dict[str, Any] | None = None
 ) -> Response:
-    acts = [changed.act for changed in plan.changes]
+    actions = [changed.action for changed in plan.changes]
     version = history.newest() if applied else plan.version
     body = {
         "version": version,
         "applied": applied,
         "prune": prune,
-        **{act: acts.count(act) for act in ("created", "changed", "removed")},
+        **{action: actions.count(action) for action in ("created", "changed", "removed")},
         "unchanged": plan.unchanged,
         "changes": [dry_run.change(changed) for changed in plan.changes],
         "conflicts": [_in_file(one) for one in plan.conflicts],

@@ -206,7 +206,7 @@ class QueueSettings(SettingsView):
             if refusal.name != "not-found" or not had:
                 raise
         else:
-            audit.record(actor_of(request), audit.Act("removed", "queues", address))
+            audit.record(actor_of(request), audit.Action("removed", "queues", address))
 
 
 class TopicSettings(SettingsView):

@@ -28,7 +28,7 @@ def change(changed: actions.Changed) -> dict[str, Any]:
     return {
         "kind": changed.kind,
         "name": changed.key,
-        "act": changed.act,
+        "action": changed.action,
         "before": changed.before,
         "after": changed.after,
         "diff": list(_differences(changed.before or {}, changed.after or {})),

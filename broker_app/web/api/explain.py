@@ -40,10 +40,10 @@ from broker_app.web.snapshot import read_rules
 MOST_STEPS = 1_000
 
 _FACTS = ("address", "protocol", "tls", "client")
-_ASKED = ("user", "deed", "destination", "token", *_FACTS)
+_ASKED = ("user", "action", "destination", "token", *_FACTS)
 _ABOUT = {
     "user": "whose right it is; oneself",
-    "deed": f"a right ({', '.join(METHODS)}) or a method ({', '.join(RIGHTS)})",
+    "action": f"a right ({', '.join(METHODS)}) or a method ({', '.join(RIGHTS)})",
     "destination": "queue:orders or topic:news, or an address such as /queue/orders",
     "token": "the user's token that stands in for the password",
     "address": "the client's IP address; what is left out is not known",
@@ -53,7 +53,7 @@ _ABOUT = {
 }
 _SHAPES: dict[str, Any] = {
     "user": {**TEXT, "minLength": 1, "maxLength": 150},
-    "deed": {"enum": [*METHODS, *RIGHTS]},
+    "action": {"enum": [*METHODS, *RIGHTS]},
     "destination": {**TEXT, "minLength": 1, "maxLength": 300},
     "token": {**TEXT, "minLength": 1, "maxLength": 100},
     "address": {**TEXT, "maxLength": 60},
@@ -61,7 +61,7 @@ _SHAPES: dict[str, Any] = {
     "tls": TRUTH,
     "client": {**TEXT, "maxLength": MAX_CLIENT_ID},
 }
-_NEEDED = ("deed", "destination")
+_NEEDED = ("action", "destination")
 
 EVENT_SHAPE = object_of(
     {
@@ -88,7 +88,7 @@ _ANSWER = object_of(
         "allowed": TRUTH,
         "decided_by": TEXT,
         "rule": or_null(object_of(_RULE)),
-        "steps": array_of(object_of({**_RULE, "matched": TRUTH, "why": TEXT}), MOST_STEPS),
+        "steps": array_of(object_of({**_RULE, "matched": TRUTH, "reason": TEXT}), MOST_STEPS),
         "steps_left_out": {**_COUNT, "description": "rules before the deciding one that are not listed"},
         "not_reached": {**_COUNT, "description": "rules behind the one that decides"},
     }
@@ -172,9 +172,9 @@ def _question(request: Request, said: Mapping[str, Any], where: str) -> _Asked:
     if known is None and user != request.user.get_username() and "rules" not in said:
         raise Refusal("not-found", f"there is no user {user}"[:200])
     try:
-        method = method_of(said["deed"])
+        method = method_of(said["action"])
     except ValueError as error:
-        raise invalid(f"{where}deed", str(error)) from None
+        raise invalid(f"{where}action", str(error)) from None
     try:
         destination = destination_of(said["destination"])
     except Refused as refused:
@@ -269,7 +269,7 @@ def _answer(request: Request, question: _Asked, rules: Rules) -> Response:
             "decided_by": decision.reason,
             "rule": None if decision.rule is None else _shown_rule(decision.number, decision.rule),
             "steps": [
-                {**_shown_rule(step.number, step.rule), "matched": step.matched, "why": step.why}
+                {**_shown_rule(step.number, step.rule), "matched": step.matched, "reason": step.why}
                 for step in told
             ],
             "steps_left_out": len(tried) - len(told),

@@ -110,8 +110,8 @@ SPEC_FIELDS: Final[dict[str, _Json]] = {
             "description": "seconds without an answer while messages wait, before it reconnects",
         },
         "window": {**whole(*NUMBERS["window"], 2_000), "description": "unanswered messages of one flow"},
-        "park_after": {
-            **whole(*NUMBERS["park_after"], 0),
+        "dead_letter_after": {
+            **whole(*NUMBERS["dead_letter_after"], 0),
             "description": "refusals of a message after which it becomes a dead letter; 0: never",
         },
         "comment": _COMMENT,
@@ -215,7 +215,7 @@ CHANGE: Final[_Json] = object_of(
     {
         "kind": _TEXT,
         "name": _TEXT,
-        "act": {"enum": ["created", "changed", "removed"]},
+        "action": {"enum": ["created", "changed", "removed"]},
         "before": {"type": ["object", "null"]},
         "after": {"type": ["object", "null"]},
         "diff": array_of(

@@ -1,4 +1,4 @@
-"""Versions of the configuration over HTTP: what each changed, how two differ, and the way back."""
+"""Versions of the configuration over HTTP: what each changed, how two differ, and the via back."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ _ABOUT: dict[str, Any] = {
     "version": {"type": "integer", "minimum": 1},
     "time": TIME,
     "author": TEXT,
-    "way": {**TEXT, "description": "console, api, cli, file, start"},
+    "via": {**TEXT, "description": "console, api, cli, file, start"},
     "address": TEXT,
     "reason": TEXT,
 }
-_NAMED = object_of({name: CHANGE["properties"][name] for name in ("kind", "name", "act")})
+_NAMED = object_of({name: CHANGE["properties"][name] for name in ("kind", "name", "action")})
 _NUMBER = {"type": "integer", "minimum": 0}
-_KEPT = object_of({"kind": TEXT, "name": TEXT, "why": TEXT})
+_KEPT = object_of({"kind": TEXT, "name": TEXT, "reason": TEXT})
 _ALWAYS = (400, 401, 403, 405, 406)
 _WISH = {
     "to": {**_NUMBER, "description": "the version that is to be again"},
@@ -139,7 +139,7 @@ class Difference(APIView):
 
 
 class Rollback(APIView):
-    """The way back."""
+    """The via back."""
 
     permission_classes = (MayAdminister,)
 
@@ -182,7 +182,7 @@ class Rollback(APIView):
         body = {
             **dry_run.reply(back.outcome, node_of(request) if wish["dry_run"] else None),
             "dry_run": wish["dry_run"],
-            "kept": [{"kind": one.kind, "name": one.key, "why": one.why} for one in back.kept],
+            "kept": [{"kind": one.kind, "name": one.key, "reason": one.why} for one in back.kept],
         }
         return Response(body, headers={"ETag": etag(history.newest())})
 
@@ -221,12 +221,12 @@ def _about(change: Change) -> dict[str, Any]:
         "version": change.number,
         "time": change.time,
         "author": change.author,
-        "way": change.way,
+        "via": change.via,
         "address": change.address,
         "reason": change.reason,
     }
 
 
 def _named(row: Any) -> dict[str, Any]:
-    act = "created" if row.before is None else "removed" if row.after is None else "changed"
-    return {"kind": row.kind, "name": row.key, "act": act}
+    action = "created" if row.before is None else "removed" if row.after is None else "changed"
+    return {"kind": row.kind, "name": row.key, "action": action}

@@ -30,12 +30,12 @@ class Filter(forms.Form):
     """The filter of the audit log. Empty fields match everything."""
 
     author = forms.CharField(required=False, max_length=150, label=gettext_lazy("User"))
-    way = forms.ChoiceField(
+    via = forms.ChoiceField(
         required=False,
         label=gettext_lazy("Via"),
-        choices=[("", gettext_lazy("any")), *((way, way) for way in (CONSOLE, API, CLI, FILE, START, STOMP))],
+        choices=[("", gettext_lazy("any")), *((via, via) for via in (CONSOLE, API, CLI, FILE, START, STOMP))],
     )
-    act = forms.CharField(
+    action = forms.CharField(
         required=False,
         max_length=40,
         label=gettext_lazy("Action"),
@@ -75,8 +75,8 @@ class Filter(forms.Form):
         given = self.cleaned_data
         lookups = {
             "author": "author",
-            "way": "way",
-            "act": "act__icontains",
+            "via": "via",
+            "action": "act__icontains",
             "kind": "kind",
             "key": "key__icontains",
             "words": "reason__icontains",

@@ -74,7 +74,7 @@ class TestPage(BridgePage):
         except Refusal as refusal:
             return self.show(request, fault=refusal.detail)
         about = {"address": remote.address, "queue": queue or None, "ok": trial["ok"]}
-        audit.record(actor_of(request), audit.Act(TESTED, self.subject.kind, key, after=about))
+        audit.record(actor_of(request), audit.Action(TESTED, self.subject.kind, key, after=about))
         return self.show(request, trial=trial, tested_queue=queue)
 
 
@@ -111,7 +111,7 @@ class ControlPage(ResourceView):
             messages.error(request, refusal.detail)
             return
         audit.record(
-            actor_of(request), audit.Act(RETRIED, self.subject.kind, key, after={"queue": queue or None})
+            actor_of(request), audit.Action(RETRIED, self.subject.kind, key, after={"queue": queue or None})
         )
         messages.success(request, _("The bridge is retrying now."))
 
@@ -158,7 +158,7 @@ class RemoveOrphanPage(AdministratorsPage):
         except Refusal as refusal:
             return self.show(request, refusal.detail)
         reason = request.POST.get("reason", "")
-        audit.record(actor_of(request, reason), audit.Act("removed", "queues", orphan["source"]))
+        audit.record(actor_of(request, reason), audit.Action("removed", "queues", orphan["source"]))
         messages.success(request, _("The queue %s was removed.") % orphan["source"])
         return redirect(BRIDGES.address)
 

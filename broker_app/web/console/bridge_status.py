@@ -40,7 +40,7 @@ EVENT_LABELS: Final = {
     "reconfigured": _("reconfigured"), "restarted": _("restarted"), "paused": _("paused"),
     "resumed": _("resumed"), "draining": _("draining"), "started": _("started"),
     "suspended": _("suspended"), "refused": _("refused"), "stalled": _("stalled"),
-    "parked": _("dead-lettered"),
+    "dead_lettered": _("dead-lettered"),
     "gap": _("gap"), "recovered": _("recovered"), "fired": _("fired"), "ended": _("ended"),
     "acknowledged": _("acknowledged"), "silenced": _("silenced"),
 }  # fmt: skip

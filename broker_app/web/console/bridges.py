@@ -93,7 +93,7 @@ class BridgeForm(ResourceForm):
     window = forms.IntegerField(
         label=_("Window"), help_text=_("messages of one queue that may be in flight without a confirmation")
     )
-    park_after = forms.IntegerField(
+    dead_letter_after = forms.IntegerField(
         label=_("Dead-letter after"),
         help_text=_("refusals of a message after which it is dead-lettered; 0: never"),
     )
@@ -191,7 +191,8 @@ STEPS = (
     Step(
         "save", _("Preview"), _("The effect of saving, and the same bridge as text "
                                 "for a configuration file."), (),
-        ("desired", "paused_queues", "retry_s", "idle_s", "scan_s", "stalled_s", "window", "park_after"),
+        ("desired", "paused_queues", "retry_s", "idle_s", "scan_s", "stalled_s", "window",
+         "dead_letter_after"),
     ),
 )  # fmt: skip
 

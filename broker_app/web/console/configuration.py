@@ -66,7 +66,9 @@ class FilesPage(AdministratorsPage):
         watch = watch_of(request)
         shown: dict[str, Any] = watch.shown() if watch is not None else {"main": None}
         for reload in shown.get("reloads", ()):
-            reload["acts"] = [(act, reload[act]) for act in ("added", "changed", "removed", "kept")]
+            reload["actions"] = [
+                (action, reload[action]) for action in ("added", "changed", "removed", "kept")
+            ]
         return render(request, "console/files.html", {"shown": shown})
 
 

@@ -74,8 +74,8 @@ class DefinitionsPage(AdministratorsPage):
         self, request: HttpRequest, content: bytes, plan: definitions.Plan, prune: bool, **more: Any
     ) -> HttpResponse:
         counts = [
-            (done_in_words(act), sum(one.act == act for one in plan.changes))
-            for act in ("created", "changed", "removed")
+            (done_in_words(action), sum(one.action == action for one in plan.changes))
+            for action in ("created", "changed", "removed")
         ]
         return self.show(
             request,

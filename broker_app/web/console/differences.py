@@ -24,7 +24,7 @@ class Line(NamedTuple):
 class Difference(NamedTuple):
     """An actual or planned change of one resource."""
 
-    act: str
+    action: str
     kind: str
     one: str
     key: str
@@ -36,7 +36,7 @@ def difference(changed: Changed) -> Difference:
     """The difference that a change makes to one resource."""
     lines = between(changed.before, changed.after)
     one = one_of(changed.kind)
-    return Difference(done(changed.act), changed.kind, one, changed.key, lines, tuple(changed.secrets))
+    return Difference(done(changed.action), changed.kind, one, changed.key, lines, tuple(changed.secrets))
 
 
 def between(before: Spec | None, after: Spec | None) -> list[Line]:

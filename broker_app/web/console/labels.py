@@ -31,16 +31,16 @@ def title_of(kind: str, key: str) -> str:
     return f"{capfirst(one_of(kind))} {key}"
 
 
-def done(act: str) -> str:
+def done(action: str) -> str:
     """The label of a change: "created"."""
-    return {"created": _("created"), "changed": _("changed"), "removed": _("removed")}.get(act, act)
+    return {"created": _("created"), "changed": _("changed"), "removed": _("removed")}.get(action, action)
 
 
-def was_done(what: str, act: str) -> str:
+def was_done(what: str, action: str) -> str:
     """The sentence that reports a change: "Rule billing was created"."""
     sentence = {
         "created": _("%(what)s was created."),
         "changed": _("%(what)s was changed."),
         "removed": _("%(what)s was removed."),
     }
-    return sentence[act] % {"what": what}
+    return sentence[action] % {"what": what}

@@ -82,7 +82,7 @@ def report(request: HttpRequest, outcome: Outcome, what: str) -> None:
     if outcome.version is None:
         messages.info(request, _("%(what)s already has these values: no changes were made.") % {"what": what})
     else:
-        messages.success(request, was_done(what, outcome.changed[0].act), extra_tags=str(outcome.version))
+        messages.success(request, was_done(what, outcome.changed[0].action), extra_tags=str(outcome.version))
         for warning in outcome.warnings():
             messages.warning(request, warning)
 

@@ -166,10 +166,10 @@ class _Named(NamedTuple):
 
 
 def _named(change: Change) -> _Named:
-    """(act, kind, key) of the first resources that a version changed, and the number of further ones."""
+    """(action, kind, key) of the first resources that a version changed, and the number of further ones."""
     changes = history.changes_of(change)
     return _Named(
-        [(done_in_words(one.act), one.kind, one.key) for one in changes[:_NAMED]],
+        [(done_in_words(one.action), one.kind, one.key) for one in changes[:_NAMED]],
         max(0, len(changes) - _NAMED),
     )
 

@@ -43,7 +43,7 @@ _PATIENCE_S, _AGAIN_S = 2.0, 0.1
 
 def is_first_run() -> bool:
     """Return whether nothing is configured except for built-in resources and those of files."""
-    return not Change.objects.exclude(way__in=(START, FILE)).exists()
+    return not Change.objects.exclude(via__in=(START, FILE)).exists()
 
 
 class PasswordForm(forms.Form):

@@ -100,7 +100,7 @@ def _carry_out(actor: Actor, document: Document, *, prune: bool, expected: int |
         tuple(
             (one.kind, one.key)
             for one in changed
-            if one.act == "created" and RESOURCE_TYPES[one.kind].secrets
+            if one.action == "created" and RESOURCE_TYPES[one.kind].secrets
         ),
     )
 

@@ -113,35 +113,33 @@ class FileWatcher:
         if now != self._moving:
             self._moving = now
             return None
-        occasion = ", ".join(sorted(name for name in now if now[name] != self._seen.get(name)))
+        trigger = ", ".join(sorted(name for name in now if now[name] != self._seen.get(name)))
         self._seen, self._moving = now, None
-        return self._reload(occasion)
+        return self._reload(trigger)
 
     def again(self) -> None:
         """The next looks read the files, changed or not."""
         self._seen = dict.fromkeys(self._seen)
 
-    def _reload(self, occasion: str) -> Reload | None:
+    def _reload(self, trigger: str) -> Reload | None:
         try:
             loaded = self._load()
             if not self._errors and _digests(loaded.files) == _digests(self._read):
-                log.info("%s was touched and has the same content", occasion)
+                log.info("%s was touched and has the same content", trigger)
                 self._totals[TOUCHED] += 1
                 self._read, self._read_at = loaded.files, datetime.now(UTC)
                 return None
-            return self._take(loaded, occasion)
+            return self._take(loaded, trigger)
         except zero.InvalidFiles as bad:
-            return self._refuse(bad, occasion)
+            return self._refuse(bad, trigger)
 
     def _load(self) -> zero.Loaded:
         self._files.begin()
         return zero.load(self._path.name, self._files, self._words)
 
-    def _take(self, loaded: zero.Loaded, occasion: str) -> Reload:
+    def _take(self, loaded: zero.Loaded, trigger: str) -> Reload:
         """Carries out what files say. Raises zero.Bad, and then nothing of it holds."""
-        plan, version = carry_out(
-            Actor(f"file {self._path.name}", FILE, reason=occasion), loaded, self._owner
-        )
+        plan, version = carry_out(Actor(f"file {self._path.name}", FILE, reason=trigger), loaded, self._owner)
         self._read, self._read_at, self._errors = loaded.files, datetime.now(UTC), ()
         self._config_file = loaded.config_file
         self._warnings = (*loaded.warnings, *self._hold(loaded))
@@ -149,10 +147,10 @@ class FileWatcher:
         self._restart = needing_restart(self._running, loaded)
         outcome = APPLIED if plan.differences else UNCHANGED
         reload = Reload(
-            datetime.now(UTC), occasion, outcome, plan, version, self._restart, warnings=self._warnings
+            datetime.now(UTC), trigger, outcome, plan, version, self._restart, warnings=self._warnings
         )
         self._note(reload)
-        log.info("%s (%s): %s", self._path.name, occasion, reload)
+        log.info("%s (%s): %s", self._path.name, trigger, reload)
         for warning in self._warnings:
             log.warning("%s", warning)
         for one in plan.kept:
@@ -161,13 +159,13 @@ class FileWatcher:
             log.warning("%s: the node has to be restarted for %s", self._path.name, ", ".join(self._restart))
         return reload
 
-    def _refuse(self, bad: zero.InvalidFiles, occasion: str) -> Reload | None:
+    def _refuse(self, bad: zero.InvalidFiles, trigger: str) -> Reload | None:
         """Report errors once. The former content stays in effect."""
         self._follow(bad.looked_for)
         if [str(error) for error in bad.errors] == [str(error) for error in self._errors]:
             return None
         self._errors = tuple(bad.errors)
-        reload = Reload(datetime.now(UTC), occasion, REFUSED, errors=self._errors)
+        reload = Reload(datetime.now(UTC), trigger, REFUSED, errors=self._errors)
         self._note(reload)
         log.error("%s cannot be used; its former content stays in effect:\n%s", self._path.name, bad)
         return reload

@@ -31,7 +31,7 @@ class Planned(NamedTuple):
     source: str
 
     @property
-    def act(self) -> str:
+    def action(self) -> str:
         return "added" if self.before is None else "removed" if self.after is None else "changed"
 
 
@@ -51,7 +51,7 @@ class Plan:
     edits: tuple[Edit, ...]
     moved: Mapping[Name, str]
     kept: tuple[Kept, ...]
-    untouched: int
+    unchanged: int
 
 
 def owner_of(running: Config) -> str:
@@ -69,7 +69,7 @@ def plan(loaded: Loaded, owner: str) -> Plan:
     edits: list[Edit] = []
     kept: list[Kept] = []
     moved: dict[Name, str] = {}
-    untouched = 0
+    unchanged = 0
     for name, document in documents.items():
         before = current.get(name)
         try:
@@ -82,7 +82,7 @@ def plan(loaded: Loaded, owner: str) -> Plan:
             continue
         secrets = _new_secrets(document)
         if before == after and not secrets:
-            untouched += 1
+            unchanged += 1
             if origins[name] != owner + document.source:
                 moved[name] = owner + document.source
             continue
@@ -95,7 +95,7 @@ def plan(loaded: Loaded, owner: str) -> Plan:
             edits.append(Edit(*name, None, origin=origin))
     if errors:
         raise InvalidFiles(errors, loaded.looked_for)
-    return Plan(tuple(differences), tuple(edits), moved, tuple(kept), untouched)
+    return Plan(tuple(differences), tuple(edits), moved, tuple(kept), unchanged)
 
 
 @transaction.atomic

@@ -18,12 +18,12 @@ APPLIED, UNCHANGED, REFUSED = "applied", "unchanged", "refused"
 class Reload:
     """One reading.
 
-    `occasion` is "start" or the files that changed; `outcome` is one of those above; `version` is what it led
+    `trigger` is "start" or the files that changed; `outcome` is one of those above; `version` is what it led
     to, and `restart` names settings of the node that hold from the next start on.
     """
 
     time: datetime
-    occasion: str
+    trigger: str
     outcome: str
     plan: Plan | None = None
     version: int | None = None
@@ -35,7 +35,7 @@ class Reload:
         """The reload as the API shows it."""
         return {
             "time": self.time,
-            "occasion": self.occasion,
+            "trigger": self.trigger,
             "outcome": self.outcome,
             "version": self.version,
             "restart": list(self.restart),
@@ -47,7 +47,7 @@ class Reload:
     def told(self) -> dict[str, Any]:
         """In short, for those who listen: what it came to, and the first of the errors."""
         return {
-            "occasion": self.occasion,
+            "trigger": self.trigger,
             "outcome": self.outcome,
             "version": self.version,
             **self._counts(),
@@ -58,7 +58,7 @@ class Reload:
     def _counts(self) -> dict[str, int]:
         counts = dict.fromkeys(("added", "changed", "removed"), 0)
         for one in self.plan.differences if self.plan is not None else ():
-            counts[one.act] += 1
+            counts[one.action] += 1
         return counts
 
     def __str__(self) -> str:
@@ -66,20 +66,20 @@ class Reload:
             return self.outcome
         counts = self._counts()
         return (
-            ", ".join(f"{count} {act}" for act, count in counts.items())
-            + f", {self.plan.untouched} untouched"
+            ", ".join(f"{count} {action}" for action, count in counts.items())
+            + f", {self.plan.unchanged} unchanged"
         )
 
 
-_NOTHING: dict[str, Any] = {"added": [], "changed": [], "removed": [], "kept": [], "untouched": 0}
+_NOTHING: dict[str, Any] = {"added": [], "changed": [], "removed": [], "kept": [], "unchanged": 0}
 
 
 def shown_plan(plan: Plan) -> dict[str, Any]:
     """The differences, by what is done; and what is kept because it exists from elsewhere."""
-    acts: dict[str, list[dict[str, str]]] = {"added": [], "changed": [], "removed": []}
+    actions: dict[str, list[dict[str, str]]] = {"added": [], "changed": [], "removed": []}
     for one in plan.differences:
-        acts[one.act].append({"kind": one.kind, "key": one.key, "source": one.source})
-    return {**acts, "kept": [one._asdict() for one in plan.kept], "untouched": plan.untouched}
+        actions[one.action].append({"kind": one.kind, "key": one.key, "source": one.source})
+    return {**actions, "kept": [one._asdict() for one in plan.kept], "unchanged": plan.unchanged}
 
 
 def shown_error(error: ZeroError) -> dict[str, Any]:

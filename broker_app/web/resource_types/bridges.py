@@ -28,7 +28,7 @@ TIMES: Final = {
     "stalled_s": (0.1, 86_400.0),
 }
 #: whole numbers: (least, most)
-NUMBERS: Final = {"port": (1, 65_535), "window": (1, 10_000), "park_after": (0, 1_000_000)}
+NUMBERS: Final = {"port": (1, 65_535), "window": (1, 10_000), "dead_letter_after": (0, 1_000_000)}
 #: characters of texts at most
 _LENGTHS: Final = {"user": 150, "host": 255, "path": 1000, "ca_file": 1000, "comment": 1000}
 #: members of a Remote that are no fields with a default

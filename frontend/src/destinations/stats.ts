@@ -30,7 +30,7 @@ export interface Page {
   approx_total: number;
 }
 
-/** A row of `$mom.moved`: the address, then values in a fixed order. */
+/** A row of `$mom.destinations`: the address, then values in a fixed order. */
 type StatsRow = [string, number, number, number, number, number, number, State, number | null, number | null];
 
 /** Changed statistics by address. */
@@ -38,7 +38,7 @@ export type ChangedStats = Map<string, Partial<DestinationStats>>;
 
 /** Subscribe to changes, at most once a second. Returns the function that ends it. */
 export function onStatsChanged(receive: (moves: ChangedStats) => void): () => void {
-  return session.subscribe("/topic/$mom.moved", (body) => {
+  return session.subscribe("/topic/$mom.destinations", (body) => {
     const { rows } = JSON.parse(body) as { rows: StatsRow[] };
     receive(new Map(rows.map((row) => [row[0], statsOf(row)])));
   });

@@ -18,7 +18,7 @@ interface Worst extends Sign {
   page: string;
 }
 
-/** Banners of every page: no connection, signed out, a node that refuses messages, the most severe alert. */
+/** Banners of every page: no connection, signed out, a resource alarm, the most severe alert. */
 export class Banners extends Island {
   static override properties = { alerts: {} };
   /** The address of the page of alerts, for users who may see it. */
@@ -69,8 +69,8 @@ export class Banners extends Island {
   }
 
   #refusing(): TemplateResult | typeof nothing {
-    const refuses = nodeStatus.node?.refuses;
-    return refuses ? line("bad", "■", html`${gettext("The broker does not accept messages: {why}.", { why: refuses })}`) : nothing;
+    const alarm = nodeStatus.node?.resource_alarm;
+    return alarm ? line("bad", "■", html`${gettext("The broker does not accept messages: {why}.", { why: alarm })}`) : nothing;
   }
 
   #attention(): TemplateResult | typeof nothing {

@@ -64,7 +64,7 @@ export class Branch extends Island {
     super.connectedCallback();
     this.#open = new Set(JSON.parse(sessionStorage.getItem(this.#key) ?? (this.kind === "queue" ? '[""]' : "[]")) as string[]);
     this.#leave = [
-      session.subscribe("/topic/$mom.moved", (body) => this.#moved((JSON.parse(body) as Moved).rows)),
+      session.subscribe("/topic/$mom.destinations", (body) => this.#moved((JSON.parse(body) as Moved).rows)),
       session.watch(() => session.status.kind === "live" && this.#soon(0)),
       explorerFilter.watch(() => this.#seek(explorerFilter.text)),
     ];

@@ -4,7 +4,7 @@ import { morph } from "../morph.ts";
 import { gettext } from "../gettext.ts";
 import { reveal, stepsBy, connectionTestView, type Step, type ConnectionTest } from "../view/connection-test.ts";
 
-const NUMBERS = ["port", "window", "park_after"];
+const NUMBERS = ["port", "window", "dead_letter_after"];
 const DECIMALS = ["retry_s", "idle_s", "scan_s", "stalled_s"];
 
 /**

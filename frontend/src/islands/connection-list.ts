@@ -52,7 +52,7 @@ const OPEN: Column[] = [
   { key: "out", label: gettext("out/s"), sort: "out_rate", numeric: true, hint: gettext("frames per second"), cell: (row) => rate(row.out_rate) },
   { key: "subscriptions", label: gettext("subscriptions"), sort: "subscriptions", numeric: true, cell: (row) => count(row.subscriptions) },
   { key: "unsettled", label: gettext("unsettled"), sort: "unsettled", numeric: true, cell: (row) => count(row.unsettled) },
-  { key: "silent", label: gettext("last received"), sort: "silent_s", numeric: true, cell: beat },
+  { key: "silent", label: gettext("last received"), sort: "idle_s", numeric: true, cell: beat },
 ];
 const GONE: Column[] = [
   { key: "user", label: gettext("user"), sort: "user", cell: ({ user }) => user },
@@ -63,10 +63,10 @@ const GONE: Column[] = [
 ];
 
 /** The time since the last frame and the heart-beat interval; late heart-beats are marked. */
-function beat({ silent_s, heart_beat_in_s }: Connection): TemplateResult {
-  const late = heart_beat_in_s > 0 && silent_s > 1.5 * heart_beat_in_s;
+function beat({ idle_s, heart_beat_in_s }: Connection): TemplateResult {
+  const late = heart_beat_in_s > 0 && idle_s > 1.5 * heart_beat_in_s;
   const title = heart_beat_in_s > 0 ? gettext("heart-beat interval: {span}", { span: duration(heart_beat_in_s) }) : gettext("no heart-beats");
-  return html`<span title=${title}>${late ? html`<span class="late" role="img" aria-label=${gettext("late")}>▲</span> ` : nothing}${duration(silent_s)}</span>`;
+  return html`<span title=${title}>${late ? html`<span class="late" role="img" aria-label=${gettext("late")}>▲</span> ` : nothing}${duration(idle_s)}</span>`;
 }
 
 /** Current clients, or those of the last 24 hours. Filter, order and page are in the address and evaluated by the broker. */

@@ -105,7 +105,7 @@ export class ConnectionPage extends Island {
       [gettext("transactions"), count(connection.transactions)],
       [gettext("received"), bytes(connection.bytes_in)],
       [gettext("sent"), bytes(connection.bytes_out)],
-      [gettext("last received"), connection.closed_at === null ? duration(connection.silent_s) : NONE],
+      [gettext("last received"), connection.closed_at === null ? duration(connection.idle_s) : NONE],
     ];
   }
 

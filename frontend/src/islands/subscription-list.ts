@@ -165,7 +165,7 @@ export class SubscriptionList extends Island {
       <h2>${gettext("Replay")}</h2>
       ${retains
         ? html`<p>${gettext("Published messages are retained for a time. They can be replayed into a queue.")}
-            <button type="button" ?disabled=${!facts.may.includes("read")} @click=${() => void openBulkDialog("replay", `topic:${this.name}`, {})}>${gettext("Replay into a queue…")}</button></p>`
+            <button type="button" ?disabled=${!facts.permissions.includes("read")} @click=${() => void openBulkDialog("replay", `topic:${this.name}`, {})}>${gettext("Replay into a queue…")}</button></p>`
         : html`<p class="quiet">${gettext("No messages are retained for replay: the settings retention and retention bytes are 0.")}
             <a href=${`?${new URLSearchParams({ name: this.name, tab: "settings" })}`}>${gettext("Settings")}</a></p>`}
     </section>`;

@@ -22,7 +22,7 @@ export interface Facts {
   state: string;
   declared: boolean;
   settings: Record<string, { value: unknown; source: string }>;
-  may: Right[];
+  permissions: Right[];
   usage?: Record<"messages" | "bytes" | "producers" | "consumers", number | null>;
 }
 
@@ -90,7 +90,7 @@ export class LiveDestination extends Source {
 
   may(right: Right): boolean {
     if (this.isSystem) return right === "receive";
-    return this.facts?.may.includes(right) ?? false;
+    return this.facts?.permissions.includes(right) ?? false;
   }
 
   override watch(listener: () => void): () => void {

@@ -21,8 +21,8 @@ export interface Node {
   journal_bytes: number;
   jobs?: number;
   alerts?: number;
-  /** Why it refuses messages, or null. */
-  refuses: string | null;
+  /** Why it takes no messages, or null. */
+  resource_alarm: string | null;
 }
 
 export type Freshness = "none" | "fresh" | "stale" | "old";

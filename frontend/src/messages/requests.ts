@@ -189,6 +189,6 @@ export async function tail(queue: string, id: string, size: number): Promise<Uin
 
 /** The rights of the current user on a queue: `send`, `browse`, `read`, `manage`, … */
 export async function rightsTo(queue: string): Promise<string[]> {
-  const { may } = await read<{ may: string[] }>(`queues?${new URLSearchParams({ queue })}`);
-  return may;
+  const { permissions } = await read<{ permissions: string[] }>(`queues?${new URLSearchParams({ queue })}`);
+  return permissions;
 }

@@ -26,9 +26,9 @@ export interface Connection {
   unsettled: number;
   heart_beat_in_s: number;
   heart_beat_out_s: number;
-  silent_s: number;
+  idle_s: number;
   congested: boolean;
-  held_back: boolean;
+  throttled: boolean;
   draining: boolean;
   slow: boolean;
 }
@@ -71,7 +71,7 @@ function standing(connection: Connection): [tone: string, shape: string, word: s
   if (connection.draining) return ["warn", "◐", gettext("draining")];
   if (connection.slow) return ["warn", "▲", gettext("slow")];
   if (connection.congested) return ["warn", "▲", gettext("not reading")];
-  if (connection.held_back) return ["warn", "‖", gettext("throttled")];
+  if (connection.throttled) return ["warn", "‖", gettext("throttled")];
   return ["good", "●", gettext("connected")];
 }
 

@@ -48,6 +48,6 @@ async def test_the_audit_log_is_downloaded_with_its_filter() -> None:
     reply = await client.get("/console/audit/export?kind=rules")
     assert reply["Content-Type"] == "application/x-ndjson" and ".ndjson" in reply["Content-Disposition"]
     [line] = [json.loads(part) async for part in reply.streaming_content]  # type: ignore[attr-defined]
-    assert (line["kind"], line["name"], line["act"]) == ("rules", "first", "created")
+    assert (line["kind"], line["name"], line["action"]) == ("rules", "first", "created")
     reply = await client.get("/console/audit/export?kind=nothing")
     assert reply["Location"] == "/console/audit/?kind=nothing"

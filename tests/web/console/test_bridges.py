@@ -34,8 +34,8 @@ ORPHAN: dict[str, Any] = {
 }  # fmt: skip
 COUNTS = {
     "in_flight": 1, "sent": 10, "accepted": 7, "refused": 2, "unanswered": 0, "duplicate": 3, "gap": 0,
-    "parked": 0, "bytes": 100, "arrived_rate": 0.0, "sent_rate": 8.5, "accepted_rate": 8.0, "oldest_s": 660.0,
-    "progress_at": "2026-01-31T12:00:00.000Z",
+    "dead_lettered": 0, "bytes": 100, "arrived_rate": 0.0, "sent_rate": 8.5, "accepted_rate": 8.0,
+    "oldest_s": 660.0, "progress_at": "2026-01-31T12:00:00.000Z",
 }  # fmt: skip
 
 
@@ -163,7 +163,10 @@ def test_a_bridge_is_shown_with_its_flows_and_events(inside: Client, node: Answe
         "queue": "orders", "code": "AUTH_SYNC_QUEUE", "detail": "east may not", "times": 4,
     }  # fmt: skip
     trouble = {"code": "AUTH_SYNC_QUEUE", "detail": "east may not <b>", "at": "2026-01-31T12:00:00Z"}
-    flows = (a_flow(), a_flow(queue="bills", state="suspended", paused=True, parked=2, gap=3, error=trouble))
+    flows = (
+        a_flow(),
+        a_flow(queue="bills", state="suspended", paused=True, dead_lettered=2, gap=3, error=trouble),
+    )
     node.known["west"] = a_bridge(*flows, events=[event])
     page = page_of(inside, "/console/bridges/one?name=west")
     assert "storeAndForward:west/queue/orders</a> → orders" in page
@@ -208,7 +211,7 @@ def test_a_retry_is_immediate_and_audited(inside: Client, node: AnsweringNode) -
     assert "The bridge is retrying now." in sent(inside, "/console/bridges/control?name=west", "retry")
     sent(inside, "/console/bridges/control?name=west", "retry", queue="orders")
     assert node.retried == [("west", None), ("west", "orders")]
-    assert AuditEntry.objects.filter(kind="bridges", key="west", act="retried").count() == 2
+    assert AuditEntry.objects.filter(kind="bridges", key="west", action="retried").count() == 2
 
 
 @pytest.mark.usefixtures("west")
@@ -237,7 +240,7 @@ def test_a_connection_is_tested_step_by_step(inside: Client, node: AnsweringNode
     [(remote, queue)] = node.tried
     assert (remote.password, queue) == ("of the bridge", "orders")
     assert "of the bridge" not in page
-    assert AuditEntry.objects.filter(kind="bridges", key="west", act="tested").count() == 1
+    assert AuditEntry.objects.filter(kind="bridges", key="west", action="tested").count() == 1
     node.trial = {}
     assert "being tested already" in sent(inside, "/console/bridges/test?name=west")
     assert inside.get("/console/bridges/test?name=west").status_code == 302
@@ -265,7 +268,7 @@ def test_a_queue_without_a_bridge_is_removed_after_its_loss_is_shown(
     assert "type the name" in sent(inside, address) and not node.removed
     sent(inside, address, typed="bills", reason="gone for good")
     assert node.removed == [ORPHAN["source"]]
-    assert AuditEntry.objects.get(act="removed", kind="queues").reason == "gone for good"
+    assert AuditEntry.objects.get(action="removed", kind="queues").reason == "gone for good"
     assert inside.get("/console/bridges/orphan/remove?source=/queue/orders").status_code == 404
 
 
@@ -296,7 +299,7 @@ def test_a_new_bridge_is_shown_as_file_content_without_its_password(inside: Clie
     spec = {
         "name": "north", "hostname": "n", "protocol": "stomps", "host": "/", "path": "/ws", "user": "east",
         "password": "s3cret", "desired": "running", "retry_s": "7", "idle_s": "60", "scan_s": "1",
-        "stalled_s": "60", "window": "500", "park_after": "0",
+        "stalled_s": "60", "window": "500", "dead_letter_after": "0",
     }  # fmt: skip
     page = inside.post("/console/bridges/add", {**spec, "operation": "preview"}).content.decode()
     text = unescape(page.partition('id="file-text" tabindex="0">')[2].partition("</pre>")[0])

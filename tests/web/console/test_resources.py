@@ -98,8 +98,8 @@ def test_each_setting_of_a_broker_has_a_field(inside: Client) -> None:
 def test_the_password_of_a_bridge_is_stored_and_not_shown(inside: Client) -> None:
     fields = {
         "name": "plant", "hostname": "p7", "port": "61613", "protocol": "stomp", "user": "b1", "retry_s": "5",
-        "idle_s": "60", "scan_s": "30", "park_after": "0", "path": "/ws", "host": "/", "desired": "running",
-        "stalled_s": "60", "window": "1000", "paused_queues": "orders\nbills",
+        "idle_s": "60", "scan_s": "30", "dead_letter_after": "0", "path": "/ws", "host": "/",
+        "desired": "running", "stalled_s": "60", "window": "1000", "paused_queues": "orders\nbills",
     }  # fmt: skip
     page = sent(inside, "/console/bridges/add", **fields, password="of the bridge")
     assert "Bridge plant was created." in page
@@ -114,8 +114,8 @@ def test_the_password_of_a_bridge_is_stored_and_not_shown(inside: Client) -> Non
 def test_a_bridge_without_a_port_uses_that_of_its_protocol(inside: Client) -> None:
     fields = {
         "name": "plant", "hostname": "p7", "port": "", "protocol": "stomps", "retry_s": "5", "idle_s": "60",
-        "scan_s": "30", "park_after": "0", "path": "/ws", "host": "/", "desired": "paused", "stalled_s": "60",
-        "window": "1000",
+        "scan_s": "30", "dead_letter_after": "0", "path": "/ws", "host": "/", "desired": "paused",
+        "stalled_s": "60", "window": "1000",
     }  # fmt: skip
     sent(inside, "/console/bridges/add", **fields)
     spec = RESOURCE_TYPES["bridges"].read()["plant"]

@@ -54,7 +54,7 @@ _SUMS: Json = {
     "unanswered": {**COUNT, "description": "the connection was lost before an answer"},
     "duplicate": {**COUNT, "description": "of the unanswered, those that had arrived"},
     "gap": {**COUNT, "description": "what the remote broker counts otherwise; 0, or something is wrong"},
-    "parked": {**COUNT, "description": "made dead letters after too many refusals"},
+    "dead_lettered": {**COUNT, "description": "made dead letters after too many refusals"},
     "bytes": {**COUNT, "description": "of bodies that were accepted"},
     "arrived_rate": RATE,
     "sent_rate": RATE,

@@ -93,9 +93,9 @@ _CONNECTION: Json = {
     "unsettled": COUNT,
     "heart_beat_in_s": {"type": "number", "minimum": 0, "description": "agreed with the client; 0 is none"},
     "heart_beat_out_s": {"type": "number", "minimum": 0},
-    "silent_s": {"type": "number", "minimum": 0, "description": "since something came from the client"},
+    "idle_s": {"type": "number", "minimum": 0, "description": "since something came from the client"},
     "congested": {**TRUTH, "description": "the client does not take what was sent"},
-    "held_back": {**TRUTH, "description": "the broker reads no more of it for the moment"},
+    "throttled": {**TRUTH, "description": "the broker reads no more of it for the moment"},
     "draining": {**TRUTH, "description": "it gets nothing new, and ends when it holds nothing any more"},
     "slow": {**TRUTH, "description": "one of its subscriptions is"},
 }

@@ -93,7 +93,7 @@ _OF_ONE: Json = {
         }
     ),
     "subscriptions": array_of(ref("Consumer"), MAX_SUBSCRIPTIONS),
-    "may": {
+    "permissions": {
         **array_of({"enum": [*METHODS, ADMINISTER]}),
         "description": "what who asks may do with it",
     },
@@ -117,7 +117,7 @@ _USAGE: Json = {
 _BRANCH: Json = {
     "depth": {**COUNT, "description": "messages that wait there, or below it together"},
     "state": {"enum": list(STATES), "description": "its own, or the worst below it"},
-    "trouble": {**TRUTH, "description": "whether it needs attention"},
+    "needs_attention": {**TRUTH, "description": "whether it needs attention"},
 }
 _SUBSCRIPTION = in_path("name", "name of the subscription", {"type": "string", "minLength": 1})
 _LISTING = [

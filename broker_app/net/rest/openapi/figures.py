@@ -42,11 +42,11 @@ _NODE_FIGURES = object_of(
             "enum": ["green", "yellow", "orange", "red"],
             "description": "how full the room is for messages that live in memory only",
         },
-        "refuses": {
+        "resource_alarm": {
             "type": ["string", "null"],
-            "description": "with which problem the node refuses messages now: store-full, queue-full, busy",
+            "description": "why the node takes no messages now: store-full, queue-full, busy",
         },
-        "waiting_bytes": {**COUNT, "description": "messages that wait for room in full queues"},
+        "blocked_bytes": {**COUNT, "description": "messages that wait for room in full queues"},
         "journal_bytes": COUNT,
         "job_bytes": {**COUNT, "description": "files of finished jobs, in addition to the journal"},
         "destinations": COUNT,

@@ -7,73 +7,82 @@ import pytest
 from tests.rest.conftest import Rest
 from tests.rest.test_connections import Client
 
-QUEUE = "/queue/acts"
+QUEUE = "/queue/actions"
 
 
 def told(rest: Rest) -> list[tuple[str, str, str, dict[str, Any]]]:
-    taken = rest.acts.take(last=True)
-    assert all(act.doer.user == "alice" for act in taken)
-    return [(act.act, act.kind, act.key, dict(act.facts)) for act in taken]
+    taken = rest.actions.take(last=True)
+    assert all(action.operator.user == "alice" for action in taken)
+    return [(action.action, action.kind, action.key, dict(action.facts)) for action in taken]
 
 
 async def test_programs_that_send_receive_and_settle_are_not_told_of(rest: Rest) -> None:
-    await rest.publish("acts", "1", "2")
-    for item in await rest.receive("acts", max=2):
+    await rest.publish("actions", "1", "2")
+    for item in await rest.receive("actions", max=2):
         await rest.alice.delete(f"/leases/{item['receipt']}")
     await rest.alice.get("/queues")
-    await rest.alice.get("/queues/acts")
+    await rest.alice.get("/queues/actions")
     assert told(rest) == []
 
 
 async def test_a_purge_is_told_with_how_many_messages_waited(rest: Rest) -> None:
-    await rest.publish("acts", "1", "2")
+    await rest.publish("actions", "1", "2")
     reply = await rest.alice.delete(
-        "/queues/acts/messages?all=true",
+        "/queues/actions/messages?all=true",
         headers={"mom-reason": "it%20was%20a%20test", "traceparent": f"00-{'4b' * 16}-{'a1' * 8}-01"},
     )
     assert reply.status_code == 204
-    (act,) = rest.acts.take()
-    assert (act.act, act.kind, act.key, act.facts) == ("purged", "queues", QUEUE, {"messages": 2})
-    assert (act.doer.user, act.doer.token, act.doer.way) == ("alice", "test", "api")
-    assert (act.doer.address, act.doer.reason, act.doer.trace_id) == ("127.0.0.1", "it was a test", "4b" * 16)
+    (action,) = rest.actions.take()
+    assert (action.action, action.kind, action.key, action.facts) == (
+        "purged",
+        "queues",
+        QUEUE,
+        {"messages": 2},
+    )
+    assert (action.operator.user, action.operator.token, action.operator.via) == ("alice", "test", "api")
+    assert (action.operator.address, action.operator.reason, action.operator.trace_id) == (
+        "127.0.0.1",
+        "it was a test",
+        "4b" * 16,
+    )
 
 
 async def test_a_browsers_session_is_the_console(rest: Rest) -> None:
-    await rest.publish("acts", "1")
+    await rest.publish("actions", "1")
     browser = rest.client(cookie="sessionid=cookie-of-alice")
-    await browser.delete("/queues/acts/messages?all=true", headers={"origin": "http://localhost"})
+    await browser.delete("/queues/actions/messages?all=true", headers={"origin": "http://localhost"})
     await browser.aclose()
-    (act,) = rest.acts.take()
-    assert (act.doer.user, act.doer.token, act.doer.way) == ("alice", None, "console")
+    (action,) = rest.actions.take()
+    assert (action.operator.user, action.operator.token, action.operator.via) == ("alice", None, "console")
 
 
 async def test_what_is_refused_is_not_told_as_done(rest: Rest) -> None:
-    assert (await rest.alice.delete("/queues/acts/messages")).status_code == 400
-    assert (await rest.alice.delete("/messages/x?queue=acts")).status_code == 404
-    assert (await rest.nobody.delete("/queues/acts/messages?all=true")).status_code == 401
+    assert (await rest.alice.delete("/queues/actions/messages")).status_code == 400
+    assert (await rest.alice.delete("/messages/x?queue=actions")).status_code == 404
+    assert (await rest.nobody.delete("/queues/actions/messages?all=true")).status_code == 401
     assert told(rest) == []
 
 
 async def test_a_message_that_is_deleted_is_told_of(rest: Rest) -> None:
-    (message_id,) = await rest.publish("acts", "1")
-    assert (await rest.alice.delete(f"/messages/{message_id}?queue=acts")).status_code == 204
+    (message_id,) = await rest.publish("actions", "1")
+    assert (await rest.alice.delete(f"/messages/{message_id}?queue=actions")).status_code == 204
     assert told(rest) == [("deleted", "messages", message_id, {"destination": QUEUE})]
 
 
 @pytest.mark.parametrize(
     ("path", "messages"),
     [
-        ("/queues/acts/messages", 3),
-        ("/queues/acts/messages?fields=id,body", 3),
-        ("/queues/acts/messages?q=1", 1),
-        ("/queues/acts/messages?fields=id,headers", 0),
-        ("/messages/{id}?queue=acts", 1),
-        ("/messages/{id}/body?queue=acts", 1),
-        ("/messages/{id}/why?queue=acts", 0),
+        ("/queues/actions/messages", 3),
+        ("/queues/actions/messages?fields=id,body", 3),
+        ("/queues/actions/messages?q=1", 1),
+        ("/queues/actions/messages?fields=id,headers", 0),
+        ("/messages/{id}?queue=actions", 1),
+        ("/messages/{id}/body?queue=actions", 1),
+        ("/messages/{id}/why?queue=actions", 0),
     ],
 )
 async def test_bodies_that_are_looked_at_are_told_of(rest: Rest, path: str, messages: int) -> None:
-    message_id = (await rest.publish("acts", "1", "2", "3"))[0]
+    message_id = (await rest.publish("actions", "1", "2", "3"))[0]
     assert (await rest.alice.get(path.format(id=message_id))).status_code == 200
     assert told(rest) == ([("read", "queues", QUEUE, {"messages": messages})] if messages else [])
 
@@ -87,31 +96,31 @@ async def test_a_connection_that_is_ended_is_told_of(rest: Rest) -> None:
 
 
 async def test_jobs_are_told_of_from_their_beginning_to_their_undoing(rest: Rest) -> None:
-    await rest.publish("acts", "1", "2")
-    wish = {"op": "move", "source": "acts", "target": "elsewhere"}
+    await rest.publish("actions", "1", "2")
+    wish = {"op": "move", "source": "actions", "target": "elsewhere"}
     planned = (await rest.alice.post("/jobs", json={**wish, "dry_run": True})).json()
     assert told(rest) == [("read", "queues", QUEUE, {"messages": 2})]
     job = (await rest.alice.post("/jobs", json={"plan": planned["plan"]})).json()
     facts = {"op": "move", "source": QUEUE, "target": "/queue/elsewhere", "filter": None, "messages": 2}
-    assert told(rest) == [("begun", "jobs", job["id"], facts)]
+    assert told(rest) == [("started", "jobs", job["id"], facts)]
     await rest.until_later(lambda: not rest.jobs.get(job["id"]).open)
     undone = (await rest.alice.post(f"/jobs/{job['id']}/undo")).json()
     assert told(rest) == [("undone", "jobs", job["id"], {"by": undone["id"]})]
 
 
 async def test_a_job_that_is_cancelled_is_told_of(rest: Rest) -> None:
-    await rest.publish("acts", *map(str, range(100)))
-    wish = {"op": "delete", "source": "acts", "rate_per_s": 1}
+    await rest.publish("actions", *map(str, range(100)))
+    wish = {"op": "delete", "source": "actions", "rate_per_s": 1}
     job = (await rest.alice.post("/jobs", json=wish)).json()
     told(rest)
     assert (await rest.alice.post(f"/jobs/{job['id']}/cancel")).status_code == 200
-    ((act, kind, key, facts),) = told(rest)
-    assert (act, kind, key, facts["op"]) == ("cancelled", "jobs", job["id"], "delete")
+    ((action, kind, key, facts),) = told(rest)
+    assert (action, kind, key, facts["op"]) == ("cancelled", "jobs", job["id"], "delete")
 
 
 async def test_exports_are_told_of_when_they_are_taken(rest: Rest) -> None:
-    await rest.publish("acts", "1", "2")
-    job = (await rest.alice.post("/jobs", json={"op": "export", "source": "acts"})).json()
+    await rest.publish("actions", "1", "2")
+    job = (await rest.alice.post("/jobs", json={"op": "export", "source": "actions"})).json()
     await rest.until_later(lambda: not rest.jobs.get(job["id"]).open)
     told(rest)
     assert (await rest.alice.get(f"/jobs/{job['id']}/export")).status_code == 200
