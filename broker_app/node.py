@@ -21,7 +21,7 @@ from broker_app.bridge.connection_test import try_connection
 from broker_app.bridge.supervisor import Supervisor
 from broker_app.config import ALL_BRIDGES, Config, overridden
 from broker_app.core.broker import Broker
-from broker_app.core.selective import compiler
+from broker_app.core.selectors import compiler
 from broker_app.engine import Engine
 from broker_app.internal_errors import internal_errors
 from broker_app.jobs.job_manager import Jobs

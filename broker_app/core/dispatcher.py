@@ -8,11 +8,11 @@ from broker_app.core import commands as c
 from broker_app.core import records
 from broker_app.core.dead_letters import DeadLetters
 from broker_app.core.destinations import Destinations
+from broker_app.core.dispatch_round import DispatchRound
 from broker_app.core.message import Message
 from broker_app.core.message_store import MessageStore
 from broker_app.core.model import Queue
 from broker_app.core.selective.delivery import SelectiveDelivery
-from broker_app.core.selective.dispatch_round import DispatchRound
 from broker_app.core.timers import Leases
 from broker_app.core.turn import Turn
 

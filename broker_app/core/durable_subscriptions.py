@@ -22,7 +22,7 @@ from broker_app.core.message_store import MessageStore
 from broker_app.core.model import NamedSubscription, Queue, Subscription
 from broker_app.core.outcome import DestinationDeleted
 from broker_app.core.records import Record, Terms
-from broker_app.core.selective import compiler
+from broker_app.core.selectors import compiler
 from broker_app.core.turn import Turn
 from broker_app.core.unsettled import UnsettledDeliveries
 

@@ -16,7 +16,7 @@ from broker_app.core.offset import Flow
 from broker_app.core.policy import REMOVE_LOW_PRIORITY, REMOVE_OLDEST, DestinationPolicy
 from broker_app.core.records import Reader, Terms
 from broker_app.core.replay import Replay
-from broker_app.core.selective.selector import Selector
+from broker_app.core.selectors.selector import Selector
 from broker_app.core.transaction import Transaction
 
 # (subscription, tag, message); tag 0 needs no acknowledgement

@@ -33,8 +33,8 @@ from broker_app.core.outcome import (
 )
 from broker_app.core.policy import DestinationPolicy
 from broker_app.core.replay import NOW, parse_start
-from broker_app.core.selective import compiler
-from broker_app.core.selective.selector import Selector
+from broker_app.core.selectors import compiler
+from broker_app.core.selectors.selector import Selector
 from broker_app.core.sync_queue import check_is_no_sync_queue
 from broker_app.core.topic_delivery import TopicDelivery, is_fanned_out
 from broker_app.core.turn import Turn

@@ -13,7 +13,7 @@ import re2
 from broker_app.core import block, dead_letter_headers
 from broker_app.core.errors import Refused
 from broker_app.core.message import Message, MessageIds
-from broker_app.core.selective import compiler
+from broker_app.core.selectors import compiler
 from broker_app.jobs import filter_text
 
 Fits = Callable[[Message, bytes], bool]

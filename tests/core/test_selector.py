@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from broker_app.core.errors import Refused
 from broker_app.core.message import Envelope, Message, MessageIds, Special
-from broker_app.core.selective import compiler
+from broker_app.core.selectors import compiler
 from mom_client.stomp.encode import encode_headers
 
 IDS = MessageIds(7)

@@ -1,1 +1,1 @@
-"""Selective delivery: selectors, message groups, and queues whose consumers do not all take every message."""
+"""Selective delivery: message groups, and queues whose consumers do not all take every message."""

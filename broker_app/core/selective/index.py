@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from broker_app.core import block
 from broker_app.core.message import Envelope, Message, MessageIds
 from broker_app.core.model import Subscription
-from broker_app.core.selective.selector import Selector, as_number
+from broker_app.core.selectors.selector import Selector, as_number
 
 
 class SelectorGroup:

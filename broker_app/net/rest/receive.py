@@ -11,7 +11,7 @@ import msgspec
 from broker_app.core import commands as c
 from broker_app.core.destination import Destination
 from broker_app.core.message import Message
-from broker_app.core.selective import compiler
+from broker_app.core.selectors import compiler
 from broker_app.net.rest import items
 from broker_app.net.rest.engine_client import EngineClient
 from broker_app.net.rest.limits import RestLimits

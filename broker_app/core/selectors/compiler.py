@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from broker_app.core.errors import Refused
 from broker_app.core.message import Envelope, Message, MessageIds
-from broker_app.core.selective.grammar import parse, refused
-from broker_app.core.selective.selector import LONG, Anchors, Expression, Selector, Value, as_number
+from broker_app.core.selectors.grammar import parse, refused
+from broker_app.core.selectors.selector import LONG, Anchors, Expression, Selector, Value, as_number
 
 if TYPE_CHECKING:
     from lark import Token, Tree

@@ -1,0 +1,1 @@
+"""The language of selectors: grammar, compiler, and compiled conditions."""
