@@ -89,8 +89,8 @@ class Client:
     def subscribe(self, destination: str, **options: Any) -> "Messages":
         return Messages(self, self._client.subscribe(destination, **options))
 
-    def transaction(self) -> "Acts":
-        return Acts(self, self._client.transaction())
+    def transaction(self) -> "BlockingTransaction":
+        return BlockingTransaction(self, self._client.transaction())
 
 
 class Messages(Iterator[Message]):
@@ -117,7 +117,7 @@ class Messages(Iterator[Message]):
         return self._client._wait(self._subscription.get(timeout_s))
 
 
-class Acts:
+class BlockingTransaction:
     """Enter it to begin a transaction, leave it to commit; an exception aborts."""
 
     def __init__(self, client: Client, transaction: Transaction) -> None:

@@ -68,7 +68,7 @@ def write(actions: list[OperatorAction]) -> bool:
 
 
 def prune() -> None:
-    """Lets go of audit entries and versions that are too old. Blocks."""
+    """Delete audit entries and versions that are too old. Blocks."""
     try:
         while audit.prune(timezone.now() - timedelta(days=settings.MOM.audit_days)):
             pass
@@ -103,7 +103,7 @@ def _entry(action: OperatorAction) -> audit.Action:
 
 
 def watch_logins() -> None:
-    """Records from now on who logs in to the console, and who fails to."""
+    """Record logins to the console from now on, also failed ones."""
     user_logged_in.connect(_logged_in, dispatch_uid="audit")
     user_login_failed.connect(_login_failed, dispatch_uid="audit")
 
@@ -117,7 +117,8 @@ def _logged_in(sender: Any, request: HttpRequest | None, user: Any, **_: Any) ->
 def _login_failed(
     sender: Any, credentials: dict[str, Any], request: HttpRequest | None = None, **_: Any
 ) -> None:
-    """So many a minute have an entry; that there are more has one. What was not looked at has none."""
+    """The first failed logins of a minute have an entry each, all further ones one together. Those that the
+    login throttle refused have none."""
     if request is None or slowed(request) is not None:
         return
     minute = f"failed-logins/{int(time.time() // 60)}"

@@ -15,7 +15,7 @@ import pytest
 import mom_client
 from broker_app.core.destination import parse
 from broker_app.net.auth.login import Identity, Logins
-from broker_app.net.policy.access import Access, Client, Way
+from broker_app.net.policy.access import Access, Client, ConnectionInfo
 from broker_app.net.policy.policy import ADMINISTER, Grant
 from broker_app.net.stomp import local
 from broker_app.rules.event import BROWSE, MANAGE, READ, RECEIVE, SEND
@@ -318,7 +318,7 @@ def test_a_view_without_single_checks_equals_what_may_be_browsed() -> None:
     logins = Logins(policy_of(users=USERS, admins=("root",)), lambda given, expected: given == expected)
     access = Access(logins)
     for user in ("john", "root"):
-        client = Client(Identity(user), Way("rest"))
+        client = Client(Identity(user), ConnectionInfo("rest"))
         view = access.view(client)
         assert view is not None
         for address in (f"/queue/{FORWARDED}", "/queue/storeAndForward", "/queue/a", f"/topic/{FORWARDED}"):

@@ -8,7 +8,7 @@ import pytest
 
 from broker_app.config import Config
 from broker_app.core.message import MessageIds
-from broker_app.net.policy.access import Way
+from broker_app.net.policy.access import ConnectionInfo
 from broker_app.net.stomp.conversation import ACCEPTS, AUTHENTICATING, CLOSED, NEXT, Environment
 from broker_app.net.stomp.session import StompSession
 from broker_app.rules.event import STOMP
@@ -18,7 +18,7 @@ from broker_app.telemetry.client_events import ClientEvents
 class Wire:
     """A transport that keeps what was written."""
 
-    peer_name, way = "tcp 192.0.2.1:1", Way(STOMP)
+    peer_name, connection_info = "tcp 192.0.2.1:1", ConnectionInfo(STOMP)
 
     def __init__(self) -> None:
         self.written, self.closed, self.reading = b"", False, True

@@ -124,7 +124,7 @@ async def test_the_stream_of_a_revoked_token_ends(rest: Rest) -> None:
 async def test_a_silent_stream_is_kept_alive(rest: Rest) -> None:
     engine_client, plane = rest.plane._engine_client, rest.plane
     quick = Events(engine_client, plane._waiting, plane._blocks, plane._limits, ping_s=0.001)
-    for place, methods in rest.plane._router._places.items():
+    for place, methods in rest.plane._router._routes.items():
         if place.behind == (b"events",):
             methods["GET"] = quick.stream
     stream = Stream(rest, "/api/v1/queues/a/events")

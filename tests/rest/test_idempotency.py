@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from broker_app.journal.memory import MemoryStorage
-from broker_app.net.rest.idempotency import Repeats
+from broker_app.net.rest.idempotency import IdempotencyStore
 from tests.rest.conftest import MakeRest, Rest
 
 QUEUE = "/queues/a/messages"
@@ -133,15 +133,15 @@ async def test_a_repeated_batch_is_known_after_a_restart(make_rest: MakeRest, pa
 
 
 async def test_the_oldest_answers_go_first(rest: Rest, monkeypatch: pytest.MonkeyPatch) -> None:
-    repeats = Repeats(lambda: 0.0)
+    repeats = IdempotencyStore(lambda: 0.0)
     monkeypatch.setattr(rest.plane, "_repeats", repeats)
-    monkeypatch.setattr(Repeats, "MOST", 2)
+    monkeypatch.setattr(IdempotencyStore, "MOST", 2)
     for key in ("1", "2", "3"):
         await post(rest.alice, "/topics/t/messages", "x", key)
     assert [key for _, key in repeats._kept] == [b"2", b"3"]
-    monkeypatch.setattr(Repeats, "MOST_BYTES", 1)
+    monkeypatch.setattr(IdempotencyStore, "MOST_BYTES", 1)
     await post(rest.alice, "/topics/t/messages", "x", "4")
     assert [key for _, key in repeats._kept] == [b"4"]
-    monkeypatch.setattr(repeats, "_clock", lambda: Repeats.KEPT_S)
+    monkeypatch.setattr(repeats, "_clock", lambda: IdempotencyStore.KEPT_S)
     assert "idempotency-replayed" not in (await post(rest.alice, "/topics/t/messages", "y", "4")).headers
     assert repeats._bytes == sum(repeats._size(kept) for kept in repeats._kept.values())

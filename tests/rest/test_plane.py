@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from broker_app.net.rest import RestLimits, openapi
-from broker_app.net.rest.routing import Place
+from broker_app.net.rest.routing import Route
 from tests.rest.conftest import MakeRest, Rest
 
 
@@ -195,11 +195,11 @@ async def test_limits_and_statistics(make_rest: MakeRest) -> None:
     assert (await rest.alice.get("/stats?x=1")).status_code == 400
 
 
-def address_of(place: Place) -> str:
+def address_of(route: Route) -> str:
     """An address of the router as the description writes it, with {} for every name."""
-    owner = [b"{}", place.within] if place.within else []
-    named = [b"{}"] if place.named else []
-    return b"/".join([b"/api/v1", *place.before, *owner, *named, *place.behind]).decode()
+    owner = [b"{}", route.within] if route.within else []
+    named = [b"{}"] if route.named else []
+    return b"/".join([b"/api/v1", *route.before, *owner, *named, *route.behind]).decode()
 
 
 async def test_the_description_lists_what_there_is(rest: Rest) -> None:
@@ -211,9 +211,9 @@ async def test_the_description_lists_what_there_is(rest: Rest) -> None:
     served = {
         (
             method,
-            address_of(place),
+            address_of(route),
         )
-        for place, methods in rest.plane._router._places.items()
+        for route, methods in rest.plane._router._routes.items()
         for method in methods
     }
     assert {(method, re.sub(r"\{\w+\}", "{}", path)) for method, path in described} == served

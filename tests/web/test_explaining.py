@@ -12,7 +12,7 @@ from django.test import Client
 
 from broker_app.core.destination import parse
 from broker_app.net.auth.login import Identity
-from broker_app.net.policy.access import Access, Way
+from broker_app.net.policy.access import Access, ConnectionInfo
 from broker_app.net.policy.access import Client as access_client
 from broker_app.rules.event import BROWSE, MANAGE, READ, RECEIVE, SEND
 from broker_app.web import actions
@@ -153,7 +153,9 @@ def test_the_explanation_is_what_the_broker_decides(ask: Ask, destination: str, 
     actions.create_token(actions.SYSTEM, User.objects.get(username="john"), "ci", grants=grants)
     access = Access(make_logins(anonymous=False))
     for user, token in (("john", None), ("mary", None), ("admin", None), ("john", "ci")):
-        refusal = access.refusal(access_client(Identity(user, token), Way("rest")), right, parse(destination))
+        refusal = access.refusal(
+            access_client(Identity(user, token), ConnectionInfo("rest")), right, parse(destination)
+        )
         asked = {"user": user, "action": right, "destination": destination, "protocol": "rest"}
         found = ask(**asked, **({"token": token} if token else {})).body
         assert found["allowed"] == (refusal is None), (user, token)

@@ -47,7 +47,7 @@ _TEMPORARY = (TEMP_QUEUE, TEMP_TOPIC)
 _RUN = 500
 
 
-class Way(NamedTuple):
+class ConnectionInfo(NamedTuple):
     """A connection as rules see it: protocol, IP address if it is known, whether TLS protects it, and STOMP's
     client-id."""
 
@@ -57,7 +57,7 @@ class Way(NamedTuple):
     client: str | None = None
 
     @classmethod
-    def of_scope(cls, protocol: str, scope: MutableMapping[str, Any], *, behind_tls: bool) -> Way:
+    def of_scope(cls, protocol: str, scope: MutableMapping[str, Any], *, behind_tls: bool) -> ConnectionInfo:
         """Return that of an ASGI connection; `behind_tls` is set if a proxy terminates TLS."""
         peer = scope.get("client")
         tls = behind_tls or scope.get("scheme") in ("https", "wss")
@@ -68,7 +68,7 @@ class Client(NamedTuple):
     """An authenticated client and its connection."""
 
     identity: Identity
-    way: Way
+    connection_info: ConnectionInfo
 
 
 class _Verdict(NamedTuple):
@@ -233,16 +233,16 @@ class Access:
         return _Verdict(decision.allowed, decision.reason, event, decision)
 
     def _event(self, client: Client, right: str, destination: Destination) -> Event:
-        identity, way = client
+        identity, connection_info = client
         facts = self._policy.users.get(identity.user)
         return Event(
             user=identity.user,
             groups=facts.groups if facts is not None else frozenset(),
             **asked_of_rules(right, destination),
-            address=way.address,
-            protocol=way.protocol,
-            tls=way.tls,
-            client=way.client,
+            address=connection_info.address,
+            protocol=connection_info.protocol,
+            tls=connection_info.tls,
+            client=connection_info.client,
         )
 
     def _is_owner_admin(self, identity: Identity) -> bool:

@@ -33,9 +33,13 @@ async def in_use(registry: SessionRegistry) -> list[ActiveUse]:
                 registry.access.event_of(client, RECEIVE, parse(subscription.address))
                 for subscription in session.peer.subscriptions.values()
             )
-            identity, way = client
+            identity, info = client
             who = Event(
-                identity.user, address=way.address, protocol=way.protocol, tls=way.tls, client=way.client
+                identity.user,
+                address=info.address,
+                protocol=info.protocol,
+                tls=info.tls,
+                client=info.client,
             )
             receives = tuple(event for event in events if event is not None)
             found.append(ActiveUse(session.peer.connection, who, session.since_s, receives))

@@ -19,7 +19,7 @@ MOST_SILENT_S = 30 * 86_400
 MAX_REASON = 500
 
 
-class Alerts(Protocol):
+class AlertOperations(Protocol):
     """The operations on the node's alerts."""
 
     def all(self) -> list[Alert]: ...
@@ -40,10 +40,10 @@ class Silence(msgspec.Struct, forbid_unknown_fields=True):
     reason: str = ""
 
 
-class AlertDesk:
+class AlertEndpoints:
     """Endpoints `alerts…`."""
 
-    def __init__(self, alerts: Alerts, limits: RestLimits) -> None:
+    def __init__(self, alerts: AlertOperations, limits: RestLimits) -> None:
         self._alerts = alerts
         self._limits = limits
 
@@ -63,28 +63,28 @@ class AlertDesk:
         """POST alerts/{id}/acknowledge: an operator works on it"""
         request.query()
         _check_administers(request)
-        wanted = await request.json(Acknowledgement, required=False)
-        _check_reason(wanted.reason)
+        body = await request.json(Acknowledgement, required=False)
+        _check_reason(body.reason)
         alert = self._open(request)
-        self._alerts.acknowledge(alert, request.user, wanted.reason)
-        self._tell(request, operator_audit.ACKNOWLEDGED, alert, wanted.reason)
+        self._alerts.acknowledge(alert, request.user, body.reason)
+        self._audit(request, operator_audit.ACKNOWLEDGED, alert, body.reason)
         return json_reply(shown(alert))
 
     async def silence(self, request: Request) -> Reply:
         """POST alerts/{id}/silence: no notifications for a while, of it and of later ones"""
         request.query()
         _check_administers(request)
-        wanted = await request.json(Silence)
-        _check_reason(wanted.reason)
-        if not 0 <= wanted.for_s <= MOST_SILENT_S:
-            raise invalid("/for_s", f"must be between 0 and {MOST_SILENT_S}", wanted.for_s)
+        body = await request.json(Silence)
+        _check_reason(body.reason)
+        if not 0 <= body.for_s <= MOST_SILENT_S:
+            raise invalid("/for_s", f"must be between 0 and {MOST_SILENT_S}", body.for_s)
         alert = self._open(request)
-        if wanted.for_s:
-            self._alerts.silence(alert, wanted.for_s, request.user, wanted.reason)
-            self._tell(request, operator_audit.SILENCED, alert, wanted.reason, for_s=wanted.for_s)
+        if body.for_s:
+            self._alerts.silence(alert, body.for_s, request.user, body.reason)
+            self._audit(request, operator_audit.SILENCED, alert, body.reason, for_s=body.for_s)
         else:
             self._alerts.wake(alert)
-            self._tell(request, operator_audit.UNSILENCED, alert, wanted.reason)
+            self._audit(request, operator_audit.UNSILENCED, alert, body.reason)
         return json_reply(shown(alert))
 
     def _open(self, request: Request) -> Alert:
@@ -96,8 +96,8 @@ class AlertDesk:
             raise Refusal("conflict", f"the alert has ended: {alert.rule} of {alert.subject}")
         return alert
 
-    def _tell(self, request: Request, action: str, alert: Alert, reason: str, **facts: float) -> None:
-        request.tell(action, "alerts", f"{alert.rule}/{alert.subject}", told=reason, **facts)
+    def _audit(self, request: Request, action: str, alert: Alert, reason: str, **facts: float) -> None:
+        request.audit(action, "alerts", f"{alert.rule}/{alert.subject}", told=reason, **facts)
 
 
 def _check_administers(request: Request) -> None:

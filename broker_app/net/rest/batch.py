@@ -18,7 +18,7 @@ from broker_app.net.rest.limits import RestLimits
 from broker_app.net.rest.publish import COMMAND_BYTES, Publisher
 from broker_app.net.rest.refusals import Refusal, invalid, of_core, too_large
 from broker_app.net.rest.replies import JSON, NDJSON, Reply, encode
-from broker_app.net.rest.requests import Departed, Once, Request, decode, elements, truth
+from broker_app.net.rest.requests import Departed, Idempotency, Request, decode, elements, truth
 from broker_app.rules.event import SEND
 
 #: submitted lines whose answers are awaited together
@@ -67,7 +67,7 @@ class BatchPublisher:
         body = await request.body(self._limits.max_batch_bytes)
         read = cloudevents.items_of if request.media_type == cloudevents.BATCH else _items
         outcomes = [
-            self._outcome(destination, item, request.once, number)
+            self._outcome(destination, item, request.idempotency, number)
             for number, item in enumerate(read(body, self._limits.max_batch_items))
         ]
         request.access.recheck(request.client, SEND, destination)
@@ -86,17 +86,17 @@ class BatchPublisher:
         if not good:
             return None
         engine_client = self._engine_client
-        tally = engine_client.tally(len(good))
-        entries = [(envelope, body, tally.place(i)) for i, (envelope, body) in enumerate(good)]
+        batch_reply = engine_client.batch_reply(len(good))
+        entries = [(envelope, body, batch_reply.item(i)) for i, (envelope, body) in enumerate(good)]
         engine_client.submit(c.Publish(engine_client.peer, entries), _size(good))
-        return tally
+        return batch_reply
 
-    async def _answers(self, tally: BatchReply | None) -> Sequence[_Answer]:
+    async def _answers(self, batch_reply: BatchReply | None) -> Sequence[_Answer]:
         """The result of each message, in order."""
-        if tally is None:
+        if batch_reply is None:
             return ()
-        await self._engine_client.answer(tally)
-        return tally.answers
+        await self._engine_client.answer(batch_reply)
+        return batch_reply.answers
 
     def _enlist(self, peer: Peer, outcomes: Sequence[_Outcome], transaction: str) -> PendingReply | None:
         good = [outcome for outcome in outcomes if not isinstance(outcome, Refusal)]
@@ -189,8 +189,8 @@ class BatchPublisher:
         self, runs: list[tuple[list[_Outcome], BatchReply | None]], results: list[bytes]
     ) -> None:
         """Wait for the answers to all runs, and add their results."""
-        for outcomes, tally in runs:
-            results += self._results(outcomes, await self._answers(tally), len(results))
+        for outcomes, batch_reply in runs:
+            results += self._results(outcomes, await self._answers(batch_reply), len(results))
         runs.clear()
 
     # ------------------------------------------------------------------ items
@@ -199,7 +199,7 @@ class BatchPublisher:
         self,
         destination: Destination,
         item: Item | Refusal | bytes | msgspec.Raw,
-        once: Once | None = None,
+        idempotency: Idempotency | None = None,
         number: int = 0,
     ) -> _Outcome:
         """Envelope and body of an item, or why there are none."""
@@ -208,8 +208,8 @@ class BatchPublisher:
         try:
             if not isinstance(item, Item):
                 item = decode(bytes(item), Item)
-            if once is not None and item.dedup_id is None:
-                item.dedup_id = once.dedup_id(number)
+            if idempotency is not None and item.dedup_id is None:
+                item.dedup_id = idempotency.dedup_id(number)
             return self._envelopes.of_item(destination.address, item), item.content()
         except Refusal as refusal:
             return refusal

@@ -12,7 +12,7 @@ from broker_app.core.destination import parse
 from broker_app.net.policy.policy import Policy
 from broker_app.net.rest.bridges import no_such
 from broker_app.net.rest.browse import Browser
-from broker_app.net.rest.destinations import QueueFacts
+from broker_app.net.rest.destinations import QueueEndpoints
 from broker_app.net.rest.engine_client import EngineClient
 from broker_app.net.rest.publish import Publisher
 from broker_app.net.rest.refusals import invalid
@@ -35,7 +35,7 @@ class BridgeQueues:
         policy: Callable[[], Policy],
         publisher: Publisher,
         browser: Browser,
-        facts: QueueFacts,
+        facts: QueueEndpoints,
     ) -> None:
         self._engine_client = engine_client
         self._policy = policy

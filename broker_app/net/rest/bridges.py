@@ -54,7 +54,7 @@ class Owner(msgspec.Struct, forbid_unknown_fields=True):
     owner: Annotated[str, msgspec.Meta(min_length=1, max_length=150)]
 
 
-class BridgeDesk:
+class BridgeEndpoints:
     """Endpoints `forwarding`, `forwarding/incoming` and `bridges/{name}/status|events|retry|test`. `policy`
     is that of the moment."""
 
@@ -175,7 +175,7 @@ class BridgeDesk:
         if chosen.queue is not None and chosen.queue not in (known := _queues(report["flows"])):
             raise no_such(f"flow of bridge {request.name} to the queue", chosen.queue, known)
         self._forwarding.retry(request.name, chosen.queue)
-        request.tell(operator_audit.RETRIED, "bridges", request.name, **_of_queue(chosen))
+        request.audit(operator_audit.RETRIED, "bridges", request.name, **_of_queue(chosen))
         return json_reply(self._status(request))
 
     async def test(self, request: Request) -> Reply:
@@ -187,7 +187,7 @@ class BridgeDesk:
         if remote is None:
             raise self._unseen(request)
         found = await self.try_remote(remote, chosen.queue)
-        request.tell(operator_audit.TESTED, "bridges", request.name, **_of_queue(chosen), ok=found["ok"])
+        request.audit(operator_audit.TESTED, "bridges", request.name, **_of_queue(chosen), ok=found["ok"])
         return json_reply(found)
 
     async def try_remote(self, remote: Remote, queue: str | None) -> Facts:
@@ -211,7 +211,7 @@ class BridgeDesk:
         pending_reply = self._engine_client.pending_reply()
         self._engine_client.submit(c.DeleteOffset(self._engine_client.peer, sender, source, pending_reply))
         await self._engine_client.answer(pending_reply)
-        request.tell(operator_audit.DELETED, "marks", f"{sender}/{source}")
+        request.audit(operator_audit.DELETED, "marks", f"{sender}/{source}")
         return NO_CONTENT
 
     async def hand_over(self, request: Request) -> Reply:
@@ -227,7 +227,7 @@ class BridgeDesk:
             c.ReassignOffset(self._engine_client.peer, sender, source, owner, pending_reply)
         )
         await self._engine_client.answer(pending_reply)
-        request.tell(operator_audit.HANDED_OVER, "marks", f"{sender}/{source}", owner=owner)
+        request.audit(operator_audit.HANDED_OVER, "marks", f"{sender}/{source}", owner=owner)
         return NO_CONTENT
 
     def _asked_of_mark(self, request: Request) -> Mapping[str, str]:

@@ -120,7 +120,7 @@ class Browser:
         if fields:
             rows = [items.only(row, fields) for row in rows]
         if not fields or not items.BODY_FIELDS.isdisjoint(fields):
-            request.tell_reading("queues", address, len(rows))
+            request.audit_read("queues", address, len(rows))
         following = encode(_cursor_text(page.next) if page.next else None)
         tail = b'],"next":%b,"approx_total":%d,"scanned":%d,"stopped":%b}' % (
             following, page.approx_total, page.scanned, b"true" if stopped else b"false"
@@ -138,7 +138,7 @@ class Browser:
         waiting = queue.depth if queue is not None else 0
         self._engine_client.submit(c.Purge(self._engine_client.peer, address, pending_reply))
         await self._engine_client.answer(pending_reply)
-        request.tell(operator_audit.PURGED, "queues", address, messages=waiting)
+        request.audit(operator_audit.PURGED, "queues", address, messages=waiting)
         return NO_CONTENT
 
     # ------------------------------------------------------------------ looking (between two batches)

@@ -37,7 +37,7 @@ _SORTABLE = (
 MAX_FLAPPING = 100
 
 
-class ConnectionDesk:
+class ConnectionEndpoints:
     """Endpoints `connections…`. Where there are rules, those who are no
     administrators see their own connections alone."""
 
@@ -115,7 +115,7 @@ class ConnectionDesk:
         wanted = await request.json(CloseRequest, required=False)
         session = self._to_end(request, wanted)
         self._connections.close(session, wanted.reason, request.user)
-        request.tell(
+        request.audit(
             operator_audit.CLOSED, "connections", request.name, user=session.user, told=wanted.reason
         )
         return NO_CONTENT
@@ -129,7 +129,7 @@ class ConnectionDesk:
             raise invalid("/within_s", f"must be from 0 to {MAX_DRAIN_S:g} seconds", wanted.within_s)
         self._connections.drain(session, wanted.reason, wanted.within_s, request.user)
         told = {"user": session.user, "told": wanted.reason, "within_s": wanted.within_s}
-        request.tell(operator_audit.DRAINED, "connections", request.name, **told)
+        request.audit(operator_audit.DRAINED, "connections", request.name, **told)
         return json_reply(self._connections.facts(session), status=202)
 
     def _to_end(self, request: Request, wanted: CloseRequest) -> StompSession:
@@ -177,7 +177,7 @@ class Texts(NamedTuple):
 
 def _texts_of_open(session: StompSession) -> Texts:
     transport, _, address = session.peer_name.partition(" ")
-    client = session.client.way.client or "" if session.client is not None else ""
+    client = session.client.connection_info.client or "" if session.client is not None else ""
     protocol = f"STOMP {session.conversation.version} {transport}"
     return _texts(session.user, client, address, session.peer.connection, protocol)
 

@@ -21,7 +21,7 @@ from broker_app.telemetry.statistics import consumer, hold_s
 CAME_BY = ("client", "address", "protocol", "transport")
 
 
-class ConsumerDesk:
+class ConsumerEndpoints:
     """Endpoints `queues/{name}/consumers` and `topics/{name}/consumers`: in the order in which they came."""
 
     def __init__(self, engine_client: EngineClient, connections: Connections) -> None:

@@ -31,7 +31,7 @@ from broker_app.telemetry.statistics import consumer
 MAX_SUBSCRIPTIONS = 100
 
 
-class QueueFacts:
+class QueueEndpoints:
     """Endpoints below `queues`. `said` returns the present settings of destinations."""
 
     def __init__(
@@ -43,7 +43,7 @@ class QueueFacts:
     ) -> None:
         self._engine_client = engine_client
         self._said = said
-        of = _Figures(statistics)
+        of = _States(statistics)
         delayed = engine_client.engine.broker.scheduler.delayed
         facts: Mapping[str, Callable[[Queue], Any]] = {
             "name": lambda queue: queue.address.removeprefix("/queue/"),
@@ -124,7 +124,7 @@ class QueueFacts:
         }
 
 
-class TopicFacts:
+class TopicEndpoints:
     """Endpoints below `topics`. A topic is there when it was published or subscribed to, or when something
     is said about it."""
 
@@ -137,7 +137,7 @@ class TopicFacts:
     ) -> None:
         self._engine_client = engine_client
         self._said = said
-        of = _Figures(statistics)
+        of = _States(statistics)
         broker = engine_client.engine.broker
         facts: Mapping[str, Callable[[str], Any]] = {
             "name": lambda name: name,
@@ -209,7 +209,7 @@ class TopicFacts:
         return receivers(self._engine_client.engine.broker.destinations.topics.match(name))
 
 
-class _Figures:
+class _States:
     """The statistics of a destination, by its address. It may be deleted by now."""
 
     def __init__(self, statistics: Statistics) -> None:

@@ -16,7 +16,7 @@ from broker_app.core import commands as c
 from broker_app.core.errors import Refused
 from broker_app.core.message import Message
 from broker_app.net.auth.login import Logins
-from broker_app.net.policy.access import Access, Client, Way
+from broker_app.net.policy.access import Access, Client, ConnectionInfo
 from broker_app.net.policy.policy import Policy
 from broker_app.net.rest import refusals
 from broker_app.net.rest.credentials import Credentials
@@ -209,6 +209,6 @@ class Direct:
         if identity is None:
             return None
         address = connection.client[0] if connection.client else None
-        way = Way(REST, address, self._behind_tls or connection.scheme == "https")
-        connection.caller = Caller(authorization, Client(identity, way), policy, now + self.BELIEVED_S)
+        info = ConnectionInfo(REST, address, self._behind_tls or connection.scheme == "https")
+        connection.caller = Caller(authorization, Client(identity, info), policy, now + self.BELIEVED_S)
         return connection.caller

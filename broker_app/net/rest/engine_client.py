@@ -1,7 +1,7 @@
-"""The desk: where the REST plane stands as one client of the engine.
+"""The client of the engine for the REST plane.
 
-One peer holds all deliveries that REST clients have leased, because leases outlive requests. Answers
-of the engine come to tickets, deliveries to the collector of their subscription.
+One peer holds all unsettled deliveries of REST clients, because leases outlive requests. Replies of the
+engine go to a `PendingReply`, deliveries to the `DeliverySink` of their subscription.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _SEPARATOR = "\0"
 
 
 class PendingReply:
-    """Waits for the answers to one or more commands: `messages` in the order of submission, or a refusal."""
+    """Waits for the replies to one or more commands: `messages` in the order of submission, or a refusal."""
 
     __slots__ = ("_awaited", "_future", "messages", "refusal")
 
@@ -47,7 +47,7 @@ class PendingReply:
         self._count()
 
     def failed(self, error: Exception) -> None:
-        """The engine has ended; no answer will come."""
+        """The engine has ended; no reply will come."""
         if not self._future.done():
             self._future.set_exception(error)
 
@@ -57,7 +57,7 @@ class PendingReply:
             self._future.set_result(None)
 
     async def wait(self) -> list[Message | None]:
-        """The messages once all answers are there. Raises Refusal when one was a refusal."""
+        """The messages, once all replies have arrived. Raises Refusal if one was a refusal."""
         await self._future
         if self.refusal is not None:
             raise refusals.of_core(self.refusal)
@@ -65,7 +65,7 @@ class PendingReply:
 
 
 class BatchReply(PendingReply):
-    """Waits for the answers to many messages, and keeps each by itself: the message, or why there is none."""
+    """Waits for the replies to many messages, and keeps each separately: the message, or the refusal."""
 
     __slots__ = ("answers",)
 
@@ -73,59 +73,59 @@ class BatchReply(PendingReply):
         super().__init__(awaited)
         self.answers: list[Message | Refusal | None] = [None] * awaited
 
-    def place(self, index: int) -> Place:
-        """The receipt of one of them."""
-        return Place(self, index)
+    def item(self, index: int) -> BatchReplyItem:
+        """The receipt of one message."""
+        return BatchReplyItem(self, index)
 
     def put(self, index: int, answer: Message | Refusal | None) -> None:
         self.answers[index] = answer
         self._count()
 
 
-class Place:
-    """One message of a tally."""
+class BatchReplyItem:
+    """The reply to one message of a batch."""
 
-    __slots__ = ("_index", "_tally")
+    __slots__ = ("_index", "_reply")
 
-    def __init__(self, tally: BatchReply, index: int) -> None:
-        self._tally = tally
+    def __init__(self, batch_reply: BatchReply, index: int) -> None:
+        self._reply = batch_reply
         self._index = index
 
     def accepted(self, message: Message | None) -> None:
-        self._tally.put(self._index, message)
+        self._reply.put(self._index, message)
 
     def refused(self, refusal: Refused) -> None:
-        self._tally.put(self._index, refusals.of_core(refusal))
+        self._reply.put(self._index, refusals.of_core(refusal))
 
     def failed(self, error: Exception) -> None:
-        self._tally.failed(error)
+        self._reply.failed(error)
 
 
-class ReadRequest(PendingReply):
-    """Looks at the broker between two batches, when all it holds is in the journal."""
+class InspectRequest(PendingReply):
+    """Reads the state of the broker between two batches, when all of it is in the journal."""
 
-    __slots__ = ("_error", "_look", "_seen")
+    __slots__ = ("_error", "_read", "_result")
 
-    def __init__(self, look: Callable[[], object]) -> None:
+    def __init__(self, read: Callable[[], object]) -> None:
         super().__init__()
-        self._look = look
-        self._seen: object = None
+        self._read = read
+        self._result: object = None
 
     def accepted(self, message: Message | None) -> None:
         try:
-            self._seen = self._look()
+            self._result = self._read()
         except Exception as error:  # it is this request's failure, not the engine's
             self.failed(error)
         else:
             super().accepted(message)
 
-    async def seen(self) -> object:
+    async def result(self) -> object:
         await self.wait()
-        return self._seen
+        return self._result
 
 
-class Awaiting(Protocol):
-    """A request that waits for an answer of the engine."""
+class ReplyReceiver(Protocol):
+    """A request that waits for a reply of the engine."""
 
     def accepted(self, message: Message | None) -> None: ...
 
@@ -141,8 +141,8 @@ class DeliverySink(Protocol):
 
 
 class EngineClient(InnerReceiver):
-    """The receiver of the plane's peers. `boot` tells receipts of this process from those of former ones;
-    `patience_ms` is how long a message waits for room in a full queue."""
+    """The receiver of the plane's peer. `boot` distinguishes receipts of this process from those of former
+    ones; `patience_ms` is how long a message waits for room in a full queue."""
 
     #: settled deliveries that are remembered, to distinguish "settled twice" from "settled too late"
     REMEMBERED = 10_000
@@ -153,8 +153,8 @@ class EngineClient(InnerReceiver):
         self._boot = self.boot.encode()
         self.peer = Peer(self, user="rest", detailed=True, patience_ms=patience_ms)
         self._numbers = itertools.count(1)
-        self._collectors: dict[str, DeliverySink] = {}
-        self._open: set[Awaiting] = set()
+        self._sinks: dict[str, DeliverySink] = {}
+        self._open: set[ReplyReceiver] = set()
         self.backpressure = Backpressure(engine)
         self._settled: OrderedDict[int, None] = OrderedDict()
 
@@ -165,59 +165,59 @@ class EngineClient(InnerReceiver):
     # ------------------------------------------------------------------ commands
 
     def pending_reply(self, awaited: int = 1) -> PendingReply:
-        """A ticket for `awaited` answers; hand it to commands as their receipt."""
+        """A PendingReply for `awaited` replies; pass it to commands as their receipt."""
         self.check_alive()
         pending_reply = PendingReply(awaited)
         self.watch(pending_reply)
         return pending_reply
 
-    def watch(self, waiting: Awaiting) -> None:
+    def watch(self, waiting: ReplyReceiver) -> None:
         """Notify `waiting` when the engine fails, until it is forgotten."""
         self._open.add(waiting)
 
     def submit(self, command: Command, size: int = 0) -> None:
         self.engine.submit(command, size)
 
-    def tally(self, awaited: int) -> BatchReply:
-        """A ticket for so many messages, each of which is answered by itself."""
+    def batch_reply(self, awaited: int) -> BatchReply:
+        """A BatchReply for `awaited` messages."""
         self.check_alive()
-        tally = BatchReply(awaited)
-        self.watch(tally)
-        return tally
+        batch_reply = BatchReply(awaited)
+        self.watch(batch_reply)
+        return batch_reply
 
     async def answer(self, pending_reply: PendingReply) -> list[Message | None]:
-        """The answer of the engine to commands, after their commit. Raises Refusal."""
+        """The reply of the engine to commands, after their commit. Raises Refusal."""
         try:
             return await pending_reply.wait()
         finally:
             self._open.discard(pending_reply)
 
-    def forget(self, waiting: Awaiting) -> None:
-        """It was answered, or its request has ended."""
+    def forget(self, waiting: ReplyReceiver) -> None:
+        """Stop watching: it was answered, or its request has ended."""
         self._open.discard(waiting)
 
-    async def inspect(self, look: Callable[[], _Value]) -> _Value:
-        """Return what `look` returns between two batches."""
+    async def inspect(self, read: Callable[[], _Value]) -> _Value:
+        """Return the result of `read`, called between two batches."""
         self.check_alive()
-        inspect = ReadRequest(look)
+        inspect = InspectRequest(read)
         self._open.add(inspect)
         self.submit(Answer(self.peer, inspect))
         try:
-            return await inspect.seen()  # type: ignore[return-value]
+            return await inspect.result()  # type: ignore[return-value]
         finally:
             self._open.discard(inspect)
 
     async def turn(self) -> None:
-        """Wait until what was submitted before is decided and let out."""
+        """Wait until all commands submitted before are carried out."""
         await self.inspect(lambda: None)
 
     def check_alive(self) -> None:
-        """Refusal when the engine carries out nothing any more."""
+        """Raises Refusal if the engine has ended."""
         if self.engine.ended is not None:
             raise Refusal("not-active", f"the node stopped: {self.engine.ended}")
 
     def engine_ended(self, error: BaseException) -> None:
-        """Fail everything that waits for an answer that cannot come any more."""
+        """Fail all requests that wait for a reply."""
         for pending_reply in list(self._open):
             pending_reply.failed(
                 Refusal("store-unavailable", f"the node stopped before it was done: {error}")
@@ -226,14 +226,14 @@ class EngineClient(InnerReceiver):
 
     # ------------------------------------------------------------------ leases
 
-    def open_collection(self, collector: DeliverySink, user: str) -> str:
-        """A subscription id for `collector`, whose leases will belong to `user`."""
+    def open_collection(self, sink: DeliverySink, user: str) -> str:
+        """A subscription id for `sink`, whose leases will belong to `user`."""
         subscription_id = f"{next(self._numbers)}{_SEPARATOR}{user}"
-        self._collectors[subscription_id] = collector
+        self._sinks[subscription_id] = sink
         return subscription_id
 
     def close_collection(self, subscription_id: str) -> None:
-        self._collectors.pop(subscription_id, None)
+        self._sinks.pop(subscription_id, None)
 
     def receipt(self, tag: int) -> str:
         return f"r1.{self.boot}.{tag:x}"
@@ -243,7 +243,7 @@ class EngineClient(InnerReceiver):
         return self.engine.broker.unsettled.leases.until_ms(self.peer, tag)
 
     def tag_of(self, receipt: str, user: str) -> int:
-        """The delivery behind a receipt. Raises Refusal when it is no receipt, not the user's, or lost."""
+        """The delivery behind a receipt. Raises Refusal if it is no receipt, another user's, or lost."""
         parts = receipt.split(".")
         if (
             len(parts) != 3
@@ -254,7 +254,7 @@ class EngineClient(InnerReceiver):
         ):
             raise Refusal("not-found", f"{receipt[:80]!r} is no receipt of a received message")
         if parts[1] != self.boot:
-            raise Refusal("lease-lost", "the node was restarted since; the message is given out again")
+            raise Refusal("lease-lost", "the node was restarted since; the message is delivered again")
         tag = int(parts[2], 16)
         held = self.peer.unsettled.get(tag)
         if held is None:
@@ -271,7 +271,7 @@ class EngineClient(InnerReceiver):
         """The reason why a delivery cannot be settled any more."""
         if tag in self._settled:
             return Refusal("lease-lost", "the message was settled before", now_held_by="gone")
-        return Refusal("lease-lost", "the lease ended before the message was settled; it is given out again")
+        return Refusal("lease-lost", "the lease ended before the message was settled; it is delivered again")
 
     def remember_settled(self, tags: list[int]) -> None:
         settled = self._settled
@@ -280,7 +280,7 @@ class EngineClient(InnerReceiver):
         while len(settled) > self.REMEMBERED:
             settled.popitem(last=False)
 
-    # ------------------------------------------------------------------ what the engine calls
+    # ------------------------------------------------------------------ called by the engine
 
     def flush(self, peer: Peer) -> None:
         if peer.deliveries:
@@ -304,9 +304,9 @@ class EngineClient(InnerReceiver):
     def _hand_over(self, deliveries: list[Delivery]) -> None:
         unwanted: list[int] = []
         for subscription, tag, message in deliveries:
-            collector = self._collectors.get(subscription.id)
-            if collector is not None:
-                collector.collect(tag, message)
+            sink = self._sinks.get(subscription.id)
+            if sink is not None:
+                sink.collect(tag, message)
             elif tag in self.peer.unsettled:
                 unwanted.append(tag)
         if unwanted:

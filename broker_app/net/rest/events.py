@@ -13,7 +13,7 @@ from broker_app.core.selectors import compiler
 from broker_app.net.rest import items
 from broker_app.net.rest.engine_client import EngineClient
 from broker_app.net.rest.limits import RestLimits
-from broker_app.net.rest.long_poll import Waiting
+from broker_app.net.rest.long_poll import WaitingRequests
 from broker_app.net.rest.replies import Reply
 from broker_app.net.rest.requests import Request, whole_number
 from broker_app.net.rest.streams import MEDIA_TYPE, PING_S, stream
@@ -39,7 +39,7 @@ class Events:
     def __init__(
         self,
         engine_client: EngineClient,
-        waiting: Waiting,
+        waiting: WaitingRequests,
         blocks: items.Blocks,
         limits: RestLimits,
         *,

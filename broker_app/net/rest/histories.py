@@ -45,7 +45,7 @@ class Histories:
         )
         ids, preview = self._engine_client.engine.broker.turn.ids, self._limits.max_preview_bytes
         rows = [items.browsed(message, ids.of(message), READY, preview, self._blocks, 0) for message in found]
-        request.tell_reading("topics", destination.address, len(rows))
+        request.audit_read("topics", destination.address, len(rows))
         tail = b'],"next":%b,"approx_total":%d}' % (encode(following), total)
         return Reply(200, JSON, b'{"items":[' + b",".join(rows) + tail)
 

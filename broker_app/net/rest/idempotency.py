@@ -1,6 +1,6 @@
-"""Repeats of requests with an Idempotency-Key: done once, answered alike, for a day and while the node runs.
+"""Requests with an Idempotency-Key: carried out once, and answered the same for a day or until a restart.
 
-A repeat over a restart is known by the dedup-ids of destinations, which messages with a key get as well.
+After a restart, destinations recognize repeated messages by the dedup-ids that are derived from the key.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ class _Kept(NamedTuple):
 
 
 class Replayed(Exception):
-    """The request was answered before, by this reply."""
+    """The request was answered before, with this reply."""
 
     def __init__(self, reply: Reply) -> None:
         super().__init__("answered before")
         self.reply = reply
 
 
-class Repeats:
+class IdempotencyStore:
     """The replies of this process by user and key; the oldest go first. `clock` is in seconds."""
 
     KEPT_S = 86_400.0
@@ -53,11 +53,11 @@ class Repeats:
     async def answer(
         self, request: Request, key: bytes, endpoint: Callable[[Request], Awaitable[Reply | None]]
     ) -> Reply | None:
-        """What `endpoint` answers, or answered to this request before. Raises Refusal for a key that was
-        used with another request, or whose request is under way."""
+        """The reply of `endpoint`, or its former reply to this request. Raises Refusal for a key of another
+        request, or of one that is in progress."""
         if not _KEY.fullmatch(key):
             raise invalid("header/idempotency-key", "must have 1 to 255 printable characters of ASCII")
-        once = request.once = Once(self, request, key.strip(b'"'))
+        once = request.idempotency = IdempotentRequest(self, request, key.strip(b'"'))
         try:
             reply = await endpoint(request)
         except Replayed as replayed:
@@ -72,7 +72,7 @@ class Repeats:
         return reply
 
     def begin(self, name: tuple[str, bytes], digest: bytes) -> None:
-        """Notes that the request of a key is under way. Raises Replayed, Refusal."""
+        """Record that the request of a key is in progress. Raises Replayed, Refusal."""
         self._forget()
         kept = self._kept.get(name)
         if kept is None:
@@ -81,18 +81,18 @@ class Repeats:
             raise Refusal("idempotency-mismatch", "this Idempotency-Key was used with another request")
         elif kept.reply is None:
             again = [(b"retry-after", b"1")]
-            raise Refusal("conflict", "the first request of this key is still under way", headers=again)
+            raise Refusal("conflict", "the first request with this key is still in progress", headers=again)
         else:
             raise Replayed(kept.reply)
 
     def keep(self, name: tuple[str, bytes], reply: Reply) -> None:
-        """Keeps the reply to a request that is under way."""
+        """Store the reply to a request that is in progress."""
         kept = self._drop(name)
         if kept is not None:
             self._put(name, kept._replace(reply=reply))
 
     def release(self, name: tuple[str, bytes]) -> None:
-        """Forgets a request that came to nothing."""
+        """Forget a request that failed."""
         self._drop(name)
 
     def _put(self, name: tuple[str, bytes], kept: _Kept) -> None:
@@ -106,7 +106,7 @@ class Repeats:
         return kept
 
     def _forget(self) -> None:
-        """Drops what is too old and, from the oldest on, what is too much."""
+        """Drop entries that are too old and, from the oldest on, those over the limits."""
         now = self._clock()
         while self._kept:
             name, kept = next(iter(self._kept.items()))
@@ -118,35 +118,35 @@ class Repeats:
         return self.ENTRY_BYTES + (len(kept.reply.body) if kept.reply is not None else 0)
 
 
-class Once:
-    """One request with a key. It is known whether it is a repeat as soon as its body was read."""
+class IdempotentRequest:
+    """One request with a key. Once its body was read, it is known whether it is a repeat."""
 
-    def __init__(self, repeats: Repeats, request: Request, key: bytes) -> None:
-        self._repeats = repeats
+    def __init__(self, store: IdempotencyStore, request: Request, key: bytes) -> None:
+        self._store = store
         self._name = (request.user, key)
         self._request = request
         self._begun = False
         self.digest = b""
 
     def check(self, body: bytes) -> None:
-        """Raises Replayed, Refusal; otherwise the request may be carried out, this once."""
+        """Raises Replayed, Refusal; otherwise the request may be carried out."""
         request = self._request
-        said = [request.method.encode(), request.name.encode(), request.query_string, request.content_type]
-        said += [b"%b: %b" % header for header in request.headers if header[0].startswith((b"mom-", b"ce-"))]
-        self.digest = blake2b(b"\n".join([*said, b"", body]), digest_size=32).digest()
-        self._repeats.begin(self._name, self.digest)
+        parts = [request.method.encode(), request.name.encode(), request.query_string, request.content_type]
+        parts += [b"%b: %b" % header for header in request.headers if header[0].startswith((b"mom-", b"ce-"))]
+        self.digest = blake2b(b"\n".join([*parts, b"", body]), digest_size=32).digest()
+        self._store.begin(self._name, self.digest)
         self._begun = True
 
     def keep(self, reply: Reply) -> None:
         if self._begun:
-            self._repeats.keep(self._name, reply)
+            self._store.keep(self._name, reply)
 
     def release(self) -> None:
         if self._begun:
-            self._repeats.release(self._name)
+            self._store.release(self._name)
 
     def with_dedup_id(self, headers: list[Header]) -> list[Header]:
-        """Headers of a message by which its destination knows a repeat, if none of them does so already."""
+        """The headers with a dedup-id, unless they have one."""
         if any(name == _DEDUP_ID for name, _ in headers):
             return headers
         return [*headers, (_DEDUP_ID, self.dedup_id().encode())]
@@ -154,5 +154,5 @@ class Once:
     def dedup_id(self, number: int | None = None) -> str:
         """The dedup-id of a repeatable message, or of the one with this number in a batch."""
         user, key = self._name
-        said = blake2b(b"%b\n%b\n%b" % (user.encode(), key, self.digest), digest_size=16).hexdigest()
-        return f"idempotency-key:{said}" + ("" if number is None else f":{number}")
+        digest = blake2b(b"%b\n%b\n%b" % (user.encode(), key, self.digest), digest_size=16).hexdigest()
+        return f"idempotency-key:{digest}" + ("" if number is None else f":{number}")

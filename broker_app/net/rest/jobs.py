@@ -42,7 +42,7 @@ class JobRequest(msgspec.Struct, forbid_unknown_fields=True):
     dry_run: bool = False
 
 
-class JobDesk:
+class JobEndpoints:
     """Endpoints below `/jobs`, and the upload of an import."""
 
     def __init__(self, jobs: Jobs, broker: Broker, blocks: items.Blocks, limits: RestLimits) -> None:
@@ -116,7 +116,7 @@ class JobDesk:
         request.query()
         self._rights.permit_cancel(request, self._jobs.get(request.name))
         job = await self._jobs.cancel(request.name)
-        request.tell(operator_audit.CANCELLED, "jobs", job.id, op=job.op, processed=job.processed)
+        request.audit(operator_audit.CANCELLED, "jobs", job.id, op=job.op, processed=job.processed)
         return json_reply(_shown(job))
 
     async def undo(self, request: Request) -> Reply:
@@ -125,7 +125,7 @@ class JobDesk:
         self._rights.permit_undo(request, self._jobs.get(request.name))
         admin = request.access.is_admin(request.client.identity)
         undoing = await self._jobs.undo(request.name, request.user, admin=admin)
-        request.tell(operator_audit.UNDONE, "jobs", request.name, by=undoing.id)
+        request.audit(operator_audit.UNDONE, "jobs", request.name, by=undoing.id)
         return _accepted(undoing)
 
     async def results(self, request: Request) -> Reply | None:
@@ -138,7 +138,7 @@ class JobDesk:
         request.query()
         job = self._jobs.get(request.name)
         self._rights.permit_export(request, job)
-        request.tell(operator_audit.READ, "jobs", job.id, source=job.source, messages=job.processed)
+        request.audit(operator_audit.READ, "jobs", job.id, source=job.source, messages=job.processed)
         return await _stream(request, self._jobs.export_file(request.name), *items.UNTRUSTED)
 
     async def _permitted(
@@ -161,7 +161,7 @@ class JobDesk:
             for message in plan.sample
         ]
         if self._rights.may_read(request, plan):
-            request.tell_reading("queues", plan.source, len(rows))
+            request.audit_read("queues", plan.source, len(rows))
         else:
             rows = [items.only(row, items.BROWSED_FIELDS - items.BODY_FIELDS) for row in rows]
         return {
@@ -184,7 +184,7 @@ class JobDesk:
 
 
 def _begun(request: Request, job: Job) -> Reply:
-    request.tell(
+    request.audit(
         operator_audit.STARTED, "jobs", job.id, op=job.op, source=job.source, target=job.target,
         filter=job.filter, messages=job.total,
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Requests that wait for messages: how many there may be, and what ends them early."""
+"""Requests that wait for messages: their limit, and what ends them early."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from broker_app.net.rest.refusals import busy
 from broker_app.rules.event import RECEIVE
 
 
-class Wait:
-    """One waiting request, for what comes to `source` if to anything, which needs `right` there. `woken` is
-    set when something arrived, and when it was `ended`; `refusal` is why, where its client lost the right."""
+class WaitingRequest:
+    """One waiting request; if it waits at `source`, its client needs `right` there. `woken` is set when
+    something arrived, and when it was `ended`; `refusal` is the reason, if its client lost the right."""
 
     __slots__ = ("client", "ended", "refusal", "right", "source", "woken")
 
@@ -29,30 +29,32 @@ class Wait:
         self.refusal: Refused | None = None
 
     def end(self) -> None:
-        """It waits no longer, whatever has arrived."""
+        """End the wait."""
         self.ended = True
         self.woken.set()
 
 
-class Waiting:
+class WaitingRequests:
     """All waiting requests of a plane, as many as its limits allow."""
 
     def __init__(self, limits: RestLimits) -> None:
         self._limits = limits
-        self._waits: set[Wait] = set()
+        self._waits: set[WaitingRequest] = set()
         self.stopped = False
 
-    def enter(self, client: Client, source: Destination | None = None, right: str = RECEIVE) -> Wait:
+    def enter(
+        self, client: Client, source: Destination | None = None, right: str = RECEIVE
+    ) -> WaitingRequest:
         """Raises Refusal when too many wait. Each `enter` needs a `leave`."""
         if len(self._waits) >= self._limits.max_waiting:
             raise busy(f"{self._limits.max_waiting} requests wait for messages already")
-        wait = Wait(client, source, right)
+        wait = WaitingRequest(client, source, right)
         if self.stopped:
             wait.end()
         self._waits.add(wait)
         return wait
 
-    def leave(self, wait: Wait) -> None:
+    def leave(self, wait: WaitingRequest) -> None:
         self._waits.discard(wait)
 
     def stop(self) -> None:
@@ -66,8 +68,8 @@ class Waiting:
         """The identities of waiting requests."""
         return (wait.client.identity for wait in self._waits)
 
-    def look_again(self, access: Access) -> None:
-        """End the waits of those who may not log in any more, or not look or receive there."""
+    def recheck_permissions(self, access: Access) -> None:
+        """End the waits of clients that may not log in or not receive there any more."""
         for wait in self._waits:
             wait.refusal = access.login_refusal(wait.client)
             if wait.refusal is None and wait.source is not None:

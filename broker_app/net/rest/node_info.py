@@ -8,19 +8,19 @@ from typing import Any
 
 from broker_app.net.rest.engine_client import EngineClient
 from broker_app.net.rest.limits import RestLimits
-from broker_app.net.rest.long_poll import Waiting
+from broker_app.net.rest.long_poll import WaitingRequests
 from broker_app.net.rest.refusals import Refusal
 from broker_app.net.rest.replies import JSON, Reply, encode, json_reply
 from broker_app.net.rest.requests import Request
 
 
-class NodeFacts:
+class NodeEndpoints:
     """Endpoints without a destination."""
 
     def __init__(
         self,
         engine_client: EngineClient,
-        waiting: Waiting,
+        waiting: WaitingRequests,
         limits: RestLimits,
         document: Mapping[str, Any],
     ) -> None:

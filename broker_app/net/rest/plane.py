@@ -19,42 +19,42 @@ from broker_app.net.auth.login import Identity, Logins
 from broker_app.net.http.origin_check import Origins
 from broker_app.net.http.tracing import trace_of
 from broker_app.net.operator_audit import OperatorActions
-from broker_app.net.policy.access import Access, Client, Way
+from broker_app.net.policy.access import Access, Client, ConnectionInfo
 from broker_app.net.policy.destination_settings import Destinations
 from broker_app.net.policy.policy import Policy
 from broker_app.net.rest import items, openapi, opsmanager, refusals
-from broker_app.net.rest.alerts import AlertDesk, Alerts
+from broker_app.net.rest.alerts import AlertEndpoints, AlertOperations
 from broker_app.net.rest.batch import BatchPublisher
 from broker_app.net.rest.bridge_queues import BridgeQueues
-from broker_app.net.rest.bridges import BridgeDesk, Trial
+from broker_app.net.rest.bridges import BridgeEndpoints, Trial
 from broker_app.net.rest.browse import Browser
-from broker_app.net.rest.connections import ConnectionDesk
-from broker_app.net.rest.consumers import ConsumerDesk
+from broker_app.net.rest.connections import ConnectionEndpoints
+from broker_app.net.rest.consumers import ConsumerEndpoints
 from broker_app.net.rest.credentials import Credentials
-from broker_app.net.rest.destinations import QueueFacts, TopicFacts
+from broker_app.net.rest.destinations import QueueEndpoints, TopicEndpoints
 from broker_app.net.rest.direct import Direct
 from broker_app.net.rest.engine_client import EngineClient
 from broker_app.net.rest.envelopes import Envelopes
 from broker_app.net.rest.event_log import EventLogEndpoint
 from broker_app.net.rest.events import Events
 from broker_app.net.rest.histories import Histories
-from broker_app.net.rest.idempotency import Repeats
-from broker_app.net.rest.jobs import JobDesk
+from broker_app.net.rest.idempotency import IdempotencyStore
+from broker_app.net.rest.jobs import JobEndpoints
 from broker_app.net.rest.limits import RestLimits
-from broker_app.net.rest.long_poll import Waiting
-from broker_app.net.rest.node_info import NodeFacts
+from broker_app.net.rest.long_poll import WaitingRequests
+from broker_app.net.rest.node_info import NodeEndpoints
 from broker_app.net.rest.publish import Publisher
 from broker_app.net.rest.receive import Receiver
 from broker_app.net.rest.refusals import Refusal
 from broker_app.net.rest.replies import NO_CONTENT, Header, Reply, problem_reply
 from broker_app.net.rest.requests import Departed, Receive, Request, Scope, Send, Uploads
-from broker_app.net.rest.routing import Endpoint, Place, Router, raw_path_of
+from broker_app.net.rest.routing import Endpoint, Route, Router, raw_path_of
 from broker_app.net.rest.settle import Settler
-from broker_app.net.rest.single_message import OneMessage
-from broker_app.net.rest.stats import Figures
+from broker_app.net.rest.single_message import MessageEndpoints
+from broker_app.net.rest.stats import StatsEndpoints
 from broker_app.net.rest.subscriptions import Subscriptions
-from broker_app.net.rest.summary import Digests
-from broker_app.net.rest.tail import Tails
+from broker_app.net.rest.summary import SummaryEndpoint
+from broker_app.net.rest.tail import TailEndpoints
 from broker_app.net.rest.tree import Tree
 from broker_app.net.stomp.connections import Connections
 from broker_app.remote import Remote
@@ -65,19 +65,21 @@ from broker_app.telemetry.event_log import EventLog
 
 _log = logging.getLogger(__name__)
 #: settings of patterns
-_SETTINGS = Place((b"destinations", b"settings"))
+_SETTINGS = Route((b"destinations", b"settings"))
 _NO_STORE: Header = (b"cache-control", b"no-store")
 
 
 class RestPlane:
-    """All of `/api/v1` that moves or shows messages.
+    """The endpoints of `/api/v1` that move or show messages.
 
-    `journal_read` is `Engine.read`, `jobs` are the node's; `limits` replace those that follow from `config`;
-    `statistics` has what `/stats` shows, `connections` the registry of connections, `actions` records what
-    operators do, `forwarding` has the state of the bridges and `trial` tests their connections, `sizes` is
-    `Journal.statistics`, `events` the event log, `alerts` the node's; `control_document` is an OpenAPI
-    document whose paths are added to ours.
-    Made within the running loop. The node calls `policy_changed` after a new policy, `engine_ended`
+    - `journal_read` is `Engine.read`, `sizes` is `Journal.statistics`;
+    - `jobs`, `alerts`, `events` (the event log) and `connections` are those of the node;
+    - `limits` replace those that follow from `config`; `statistics` are shown by `/stats`;
+    - `actions` records operators' actions;
+    - `forwarding` has the status of bridges, and `trial` tests their connections;
+    - `control_document` is an OpenAPI document whose paths are added to this one's.
+
+    Created within the running loop. The node calls `policy_changed` after a new policy, `engine_ended`
     when the engine fails, and `stop` before it closes the listeners.
     """
 
@@ -98,7 +100,7 @@ class RestPlane:
         trial: Trial,
         sizes: Callable[[], Mapping[str, int]],
         events: EventLog,
-        alerts: Alerts,
+        alerts: AlertOperations,
         control_document: Mapping[str, Any] | None = None,
     ) -> None:
         self._limits = limits or RestLimits.of(config)
@@ -108,22 +110,22 @@ class RestPlane:
         self._credentials = Credentials(logins, Origins(config.known_hosts, config.allowed_origins))
         self._behind_tls = config.behind_tls
         self._uploads = Uploads()
-        self._waiting = Waiting(self._limits)
+        self._waiting = WaitingRequests(self._limits)
         self._engine_client = EngineClient(engine, round(self._limits.max_queue_wait_s * 1000))
         self._numbers = itertools.count(1)
         self._blocks = items.Blocks()
-        self._repeats = Repeats(asyncio.get_running_loop().time)
+        self._idempotency = IdempotencyStore(asyncio.get_running_loop().time)
         self._router = Router()
         monitored = opsmanager.MonitoredStats(
             engine.broker, config, statistics, connections, forwarding, sizes, time.time()
         )
         self._smash = Router(opsmanager.PREFIX)
-        self._smash.add("GET", Place((b"application", b"_self")), monitored.stats)
-        self._bridges = BridgeDesk(
+        self._smash.add("GET", Route((b"application", b"_self")), monitored.stats)
+        self._bridges = BridgeEndpoints(
             self._engine_client, statistics, forwarding, trial, self._policy, self._limits
         )
-        self._router.add("GET", Place((b"events",)), EventLogEndpoint(events, self._limits).page)
-        self._add_alerts(AlertDesk(alerts, self._limits), control=control_document is not None)
+        self._router.add("GET", Route((b"events",)), EventLogEndpoint(events, self._limits).page)
+        self._add_alerts(AlertEndpoints(alerts, self._limits), control=control_document is not None)
         self._add_endpoints(journal_read, jobs, statistics, connections, forwarding, control_document)
 
     def owns(self, scope: Scope) -> bool:
@@ -134,21 +136,21 @@ class RestPlane:
         return self._smash if raw_path.startswith(opsmanager.PREFIX.encode()) else self._router
 
     def stop(self) -> None:
-        """Let every waiting receive and event stream end now, and further ones at once."""
+        """End all waiting receives and event streams, and later ones at once."""
         self._waiting.stop()
 
     def configure(self, config: Config) -> None:
-        """Go on with other settings."""
+        """Apply other settings."""
         self._limits.follow(config)
         self._engine_client.peer.patience_ms = round(self._limits.max_queue_wait_s * 1000)
 
     async def turn(self) -> None:
-        """Wait until what was submitted before is decided and let out. Raises Refusal where none will be."""
+        """Wait until all commands submitted before are carried out. Raises Refusal."""
         await self._engine_client.turn()
 
     def policy_changed(self) -> None:
-        """End what waits for users and tokens that are gone, or have lost the right to it."""
-        self._waiting.look_again(self._access)
+        """End the waiting requests of users and tokens that were deleted or have lost the right."""
+        self._waiting.recheck_permissions(self._access)
 
     def waiting(self) -> Iterator[Identity]:
         """The identities of requests that wait for messages."""
@@ -188,128 +190,128 @@ class RestPlane:
         receiver = Receiver(engine_client, self._waiting, blocks, limits)
         settler = Settler(engine_client, limits)
         browser = Browser(engine_client, journal_read, blocks, limits)
-        facts = NodeFacts(engine_client, self._waiting, limits, openapi.document(control_document))
-        figures = Figures(engine_client.engine.broker, statistics, self._waiting, self._bridges.seen)
-        people = ConnectionDesk(engine_client, connections, limits)
+        node = NodeEndpoints(engine_client, self._waiting, limits, openapi.document(control_document))
+        stats = StatsEndpoints(engine_client.engine.broker, statistics, self._waiting, self._bridges.seen)
+        connections_api = ConnectionEndpoints(engine_client, connections, limits)
 
         queue_batch = _queue(b"messages", b"batch")
-        topic_batch = Place((b"topics",), (b"messages", b"batch"), True, "topic")
+        topic_batch = Route((b"topics",), (b"messages", b"batch"), True, "topic")
         add("POST", queue_batch, batches.to_queue)
         add("POST", topic_batch, batches.to_topic)
         add("POST", _queue(b"messages"), publisher.to_queue)
         add("GET", _queue(b"messages"), browser.messages)
         add("DELETE", _queue(b"messages"), browser.purge)
-        add("GET", _queue(b"digest"), Digests(browser).digest)
-        add("POST", Place((b"topics",), (b"messages",), True, "topic"), publisher.to_topic)
+        add("GET", _queue(b"digest"), SummaryEndpoint(browser).digest)
+        add("POST", Route((b"topics",), (b"messages",), True, "topic"), publisher.to_topic)
         add("POST", _queue(b"receive"), receiver.receive)
         histories = Histories(engine_client, journal_read, blocks, limits)
-        add("GET", Place((b"topics",), (b"messages",), True, "topic"), histories.messages)
+        add("GET", Route((b"topics",), (b"messages",), True, "topic"), histories.messages)
         subscriptions = Subscriptions(engine_client, journal_read, limits)
-        add("GET", Place((b"topics",), (b"subscriptions",), True, "topic"), subscriptions.of_topic)
-        add("GET", Place((b"subscriptions",)), subscriptions.all)
-        add("GET", Place((b"subscriptions",), (), True), subscriptions.one)
-        add("DELETE", Place((b"subscriptions",), (), True), subscriptions.delete)
+        add("GET", Route((b"topics",), (b"subscriptions",), True, "topic"), subscriptions.of_topic)
+        add("GET", Route((b"subscriptions",)), subscriptions.all)
+        add("GET", Route((b"subscriptions",), (), True), subscriptions.one)
+        add("DELETE", Route((b"subscriptions",), (), True), subscriptions.delete)
         add("GET", _queue(b"events"), Events(engine_client, self._waiting, blocks, limits).stream)
-        tails = Tails(engine_client, self._waiting, blocks)
+        tails = TailEndpoints(engine_client, self._waiting, blocks)
         add("GET", _queue(b"tail"), tails.of_queue)
-        add("GET", Place((b"topics",), (b"tail",), True, "topic"), tails.of_topic)
-        job_desk = JobDesk(jobs, engine_client.engine.broker, blocks, limits)
-        add("POST", _queue(b"import"), job_desk.upload)
-        add("GET", Place((b"jobs",)), job_desk.all)
-        add("POST", Place((b"jobs",)), job_desk.begin)
-        add("POST", Place((b"jobs",), (b"cancel",), True), job_desk.cancel)
-        add("POST", Place((b"jobs",), (b"undo",), True), job_desk.undo)
-        add("GET", Place((b"jobs",), (b"results",), True), job_desk.results)
-        add("GET", Place((b"jobs",), (b"export",), True), job_desk.exported)
-        add("GET", Place((b"jobs",), (), True), job_desk.one)
-        #: what makes something, and may be repeated with an Idempotency-Key
-        self._once: set[Endpoint] = {
+        add("GET", Route((b"topics",), (b"tail",), True, "topic"), tails.of_topic)
+        job_endpoints = JobEndpoints(jobs, engine_client.engine.broker, blocks, limits)
+        add("POST", _queue(b"import"), job_endpoints.upload)
+        add("GET", Route((b"jobs",)), job_endpoints.all)
+        add("POST", Route((b"jobs",)), job_endpoints.begin)
+        add("POST", Route((b"jobs",), (b"cancel",), True), job_endpoints.cancel)
+        add("POST", Route((b"jobs",), (b"undo",), True), job_endpoints.undo)
+        add("GET", Route((b"jobs",), (b"results",), True), job_endpoints.results)
+        add("GET", Route((b"jobs",), (b"export",), True), job_endpoints.exported)
+        add("GET", Route((b"jobs",), (), True), job_endpoints.one)
+        #: endpoints that create something and accept an Idempotency-Key
+        self._idempotent: set[Endpoint] = {
             publisher.to_queue,
             publisher.to_topic,
             batches.to_queue,
             batches.to_topic,
-            job_desk.begin,
-            job_desk.upload,
+            job_endpoints.begin,
+            job_endpoints.upload,
         }
-        one = OneMessage(engine_client, journal_read, blocks, limits, forwarding)
-        add("GET", Place((b"messages",), (b"body",), True), one.body)
-        add("GET", Place((b"messages",), (b"why",), True), one.why)
-        add("GET", Place((b"messages",), (), True), one.one)
-        add("DELETE", Place((b"messages",), (), True), one.delete)
-        add("POST", Place((b"leases", b"settle")), settler.settle)
-        add("POST", Place((b"leases",), (b"nack",), True), settler.nack)
-        add("DELETE", Place((b"leases",), (), True), settler.acknowledge)
-        add("PATCH", Place((b"leases",), (), True), settler.extend)
-        add("GET", _queue(b"stats"), figures.of_queue)
-        add("GET", Place((b"topics",), (b"stats",), True, "topic"), figures.of_topic)
-        add("GET", Place((b"stats",)), figures.node)
-        add("GET", Place((b"node", b"stats")), figures.past_of_node)
-        add("GET", Place((b"stats", b"stream")), figures.stream)
-        consumers = ConsumerDesk(engine_client, connections)
+        message = MessageEndpoints(engine_client, journal_read, blocks, limits, forwarding)
+        add("GET", Route((b"messages",), (b"body",), True), message.body)
+        add("GET", Route((b"messages",), (b"why",), True), message.why)
+        add("GET", Route((b"messages",), (), True), message.one)
+        add("DELETE", Route((b"messages",), (), True), message.delete)
+        add("POST", Route((b"leases", b"settle")), settler.settle)
+        add("POST", Route((b"leases",), (b"nack",), True), settler.nack)
+        add("DELETE", Route((b"leases",), (), True), settler.acknowledge)
+        add("PATCH", Route((b"leases",), (), True), settler.extend)
+        add("GET", _queue(b"stats"), stats.of_queue)
+        add("GET", Route((b"topics",), (b"stats",), True, "topic"), stats.of_topic)
+        add("GET", Route((b"stats",)), stats.node)
+        add("GET", Route((b"node", b"stats")), stats.past_of_node)
+        add("GET", Route((b"stats", b"stream")), stats.stream)
+        consumers = ConsumerEndpoints(engine_client, connections)
         add("GET", _queue(b"consumers"), consumers.of_queue)
-        add("GET", Place((b"topics",), (b"consumers",), True, "topic"), consumers.of_topic)
-        add("GET", Place((b"connections",)), people.page)
-        add("GET", Place((b"connections",), (b"events",), True), people.events)
-        add("POST", Place((b"connections",), (b"drain",), True), people.drain)
-        add("GET", Place((b"connections",), (), True), people.one)
-        add("DELETE", Place((b"connections",), (), True), people.close)
-        queues = QueueFacts(engine_client, self._said, statistics, limits)
-        topics = TopicFacts(engine_client, self._said, statistics, limits)
+        add("GET", Route((b"topics",), (b"consumers",), True, "topic"), consumers.of_topic)
+        add("GET", Route((b"connections",)), connections_api.page)
+        add("GET", Route((b"connections",), (b"events",), True), connections_api.events)
+        add("POST", Route((b"connections",), (b"drain",), True), connections_api.drain)
+        add("GET", Route((b"connections",), (), True), connections_api.one)
+        add("DELETE", Route((b"connections",), (), True), connections_api.close)
+        queues = QueueEndpoints(engine_client, self._destinations, statistics, limits)
+        topics = TopicEndpoints(engine_client, self._destinations, statistics, limits)
         self._add_bridges(publisher, browser, queues, control=control_document is not None)
         tree = Tree(engine_client, statistics, {QUEUE: queues.names, TOPIC: topics.names}, limits)
-        add("GET", Place((b"destinations", b"tree")), tree.level)
+        add("GET", Route((b"destinations", b"tree")), tree.level)
         if control_document is not None:
-            for place in (_SETTINGS, _SETTINGS._replace(named=True)):
-                self._router.leave(("GET", "PUT", "PATCH", "DELETE"), place)
-        add("GET", Place((b"limits",)), facts.limits)
-        add("GET", Place((b"openapi.json",), open=True), facts.openapi)
-        add("GET", Place((b"health", b"live"), open=True), facts.live)
-        add("GET", Place((b"health", b"ready"), open=True), facts.ready)
-        # These last: every other address below `queues` and `topics` would fit as well.
-        for facts_of, word, parameter in ((queues, b"queues", "queue"), (topics, b"topics", "topic")):
-            for place, endpoint in (
-                (Place((word,)), facts_of.all),
-                (Place((word,), (), True, parameter), facts_of.one),
+            for route in (_SETTINGS, _SETTINGS._replace(named=True)):
+                self._router.delegate(("GET", "PUT", "PATCH", "DELETE"), route)
+        add("GET", Route((b"limits",)), node.limits)
+        add("GET", Route((b"openapi.json",), open=True), node.openapi)
+        add("GET", Route((b"health", b"live"), open=True), node.live)
+        add("GET", Route((b"health", b"ready"), open=True), node.ready)
+        # These last: they match every other path below `queues` and `topics`, too.
+        for endpoints, word, parameter in ((queues, b"queues", "queue"), (topics, b"topics", "topic")):
+            for route, endpoint in (
+                (Route((word,)), endpoints.all),
+                (Route((word,), (), True, parameter), endpoints.one),
             ):
-                add("GET", place, endpoint)
+                add("GET", route, endpoint)
                 if control_document is not None:
-                    self._router.leave(("PUT", "PATCH", "DELETE"), place)
+                    self._router.delegate(("PUT", "PATCH", "DELETE"), route)
 
-    def _add_alerts(self, engine_client: AlertDesk, *, control: bool) -> None:
+    def _add_alerts(self, alerts: AlertEndpoints, *, control: bool) -> None:
         add, word = self._router.add, (b"alerts",)
-        add("GET", Place(word), engine_client.page)
-        add("POST", Place(word, (b"acknowledge",), True), engine_client.acknowledge)
-        add("POST", Place(word, (b"silence",), True), engine_client.silence)
+        add("GET", Route(word), alerts.page)
+        add("POST", Route(word, (b"acknowledge",), True), alerts.acknowledge)
+        add("POST", Route(word, (b"silence",), True), alerts.silence)
         if control:
-            for place in (Place((b"alerts", b"rules")), Place((b"alerts", b"rules"), (), True)):
-                self._router.leave(("GET", "PUT", "PATCH", "DELETE"), place)
+            for route in (Route((b"alerts", b"rules")), Route((b"alerts", b"rules"), (), True)):
+                self._router.delegate(("GET", "PUT", "PATCH", "DELETE"), route)
 
     def _add_bridges(
-        self, publisher: Publisher, browser: Browser, queues: QueueFacts, *, control: bool
+        self, publisher: Publisher, browser: Browser, queues: QueueEndpoints, *, control: bool
     ) -> None:
-        add, engine_client = self._router.add, self._bridges
+        add, bridges = self._router.add, self._bridges
         of_bridges = BridgeQueues(self._engine_client, self._policy, publisher, browser, queues)
-        self._once |= {of_bridges.publish, of_bridges.make}
+        self._idempotent |= {of_bridges.publish, of_bridges.make}
         messages, queue = _of_bridge(b"messages"), _of_bridge()
         add("GET", messages, of_bridges.browse)
         add("POST", messages, of_bridges.publish)
         add("GET", queue, of_bridges.one)
         add("POST", queue, of_bridges.make)
-        add("GET", Place((b"forwarding",)), engine_client.all)
-        add("DELETE", Place((b"forwarding", b"incoming")), engine_client.forget)
-        add("PATCH", Place((b"forwarding", b"incoming")), engine_client.hand_over)
+        add("GET", Route((b"forwarding",)), bridges.all)
+        add("DELETE", Route((b"forwarding", b"incoming")), bridges.forget)
+        add("PATCH", Route((b"forwarding", b"incoming")), bridges.hand_over)
         for method, word, endpoint in (
-            ("GET", b"status", engine_client.status),
-            ("GET", b"events", engine_client.events),
-            ("POST", b"retry", engine_client.retry),
-            ("POST", b"test", engine_client.test),
+            ("GET", b"status", bridges.status),
+            ("GET", b"events", bridges.events),
+            ("POST", b"retry", bridges.retry),
+            ("POST", b"test", bridges.test),
         ):
-            add(method, Place((b"bridges",), (word,), True), endpoint)
+            add(method, Route((b"bridges",), (word,), True), endpoint)
         if control:
-            self._router.leave(("POST",), Place((b"bridges",), (b"clone",), True))
-            self._router.leave(("POST",), Place((b"forwarding", b"test")))
-            for place in (Place((b"bridges",)), Place((b"bridges",), (), True)):
-                self._router.leave(("GET", "PUT", "PATCH", "DELETE"), place)
+            self._router.delegate(("POST",), Route((b"bridges",), (b"clone",), True))
+            self._router.delegate(("POST",), Route((b"forwarding", b"test")))
+            for route in (Route((b"bridges",)), Route((b"bridges",), (), True)):
+                self._router.delegate(("GET", "PUT", "PATCH", "DELETE"), route)
 
     def _policy(self) -> Policy:
         return self._logins.policy
@@ -323,14 +325,14 @@ class RestPlane:
         return self._bridges.one(name)
 
     async def retry_bridge(self, name: str, queue: str | None) -> bool:
-        """Has a bridge, or one of its flows, try again now."""
+        """Let a bridge, or one of its flows, retry now."""
         return self._bridges.try_again(name, queue)
 
     async def try_remote(self, remote: Remote, queue: str | None) -> Facts:
         """Test a connection that need not be configured yet. Raises Refusal."""
         return await self._bridges.try_remote(remote, queue)
 
-    def _said(self) -> Destinations:
+    def _destinations(self) -> Destinations:
         return self._logins.policy.destinations
 
     async def remove_queue(self, address: str, *, force: bool) -> None:
@@ -370,28 +372,28 @@ class RestPlane:
             allowed = ", ".join(router.methods(raw_path))
             return Reply(204, headers=((b"allow", allowed.encode()),))
         match = router.find(request.method, raw_path)
-        if not match.place.open:
-            way = Way.of_scope(REST, scope, behind_tls=self._behind_tls)
+        if not match.route.open:
+            connection_info = ConnectionInfo.of_scope(REST, scope, behind_tls=self._behind_tls)
             certified = scope.get("mom.certified", ())
-            identity = await self._credentials.identify(request, way.address or "", certified)
-            request.client = Client(identity, way)
-        request.name, request.owner = request.choose_name(match.name, match.place.parameter), match.owner
-        if request.idempotency_key is not None and match.endpoint in self._once:
-            return await self._repeats.answer(request, request.idempotency_key, match.endpoint)
+            identity = await self._credentials.identify(request, connection_info.address or "", certified)
+            request.client = Client(identity, connection_info)
+        request.name, request.owner = request.choose_name(match.name, match.route.parameter), match.owner
+        if request.idempotency_key is not None and match.endpoint in self._idempotent:
+            return await self._idempotency.answer(request, request.idempotency_key, match.endpoint)
         return await match.endpoint(request)
 
 
-def _queue(*behind: bytes) -> Place:
-    return Place((b"queues",), behind, True, "queue")
+def _queue(*behind: bytes) -> Route:
+    return Route((b"queues",), behind, True, "queue")
 
 
-def _of_bridge(*behind: bytes) -> Place:
-    return Place((b"bridges",), behind, True, "queue", within=b"queues")
+def _of_bridge(*behind: bytes) -> Route:
+    return Route((b"bridges",), behind, True, "queue", within=b"queues")
 
 
 async def _send(request: Request, reply: Reply) -> None:
     headers = [*request.reply_headers, *reply.headers]
-    if request.method != "POST":  # what answers a POST is not cached anyway
+    if request.method != "POST":  # replies to POST are not cached anyway
         headers.append(_NO_STORE)
     if reply.content_type:
         headers.append((b"content-type", reply.content_type))

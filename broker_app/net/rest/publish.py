@@ -109,11 +109,11 @@ class Publisher:
         if engine_client.engine.full:
             await engine_client.backpressure.wait()
         body = await request.body(self._limits.max_body_bytes)
-        if request.once is not None:
-            headers = request.once.with_dedup_id(headers)
+        if request.idempotency is not None:
+            headers = request.idempotency.with_dedup_id(headers)
         if is_event:
             headers, body = cloudevents.headers_and_body(headers, body)
-        if is_event or request.once is not None:
+        if is_event or request.idempotency is not None:
             envelope = self._envelopes.of_request(address, headers)
         request.access.recheck(request.client, SEND, target.destination)
         pending_reply = engine_client.pending_reply()

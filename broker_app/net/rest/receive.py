@@ -15,7 +15,7 @@ from broker_app.core.selectors import compiler
 from broker_app.net.rest import items
 from broker_app.net.rest.engine_client import EngineClient
 from broker_app.net.rest.limits import RestLimits
-from broker_app.net.rest.long_poll import Waiting
+from broker_app.net.rest.long_poll import WaitingRequests
 from broker_app.net.rest.refusals import invalid
 from broker_app.net.rest.replies import JSON, Header, Reply
 from broker_app.net.rest.requests import Departed, Request, truth, whole_number, within
@@ -53,7 +53,7 @@ class Receiver:
     MAX_ROUNDS = 200
 
     def __init__(
-        self, engine_client: EngineClient, waiting: Waiting, blocks: items.Blocks, limits: RestLimits
+        self, engine_client: EngineClient, waiting: WaitingRequests, blocks: items.Blocks, limits: RestLimits
     ) -> None:
         self._engine_client = engine_client
         self._waiting = waiting

@@ -34,8 +34,8 @@ class Uploads:
         self.bytes = 0
 
 
-class Once(Protocol):
-    """Knows whether a request repeats another, see `repeats`."""
+class Idempotency(Protocol):
+    """Recognizes a request that repeats another, see `idempotency`."""
 
     def check(self, body: bytes) -> None: ...
 
@@ -45,13 +45,13 @@ class Once(Protocol):
 
 
 class Departed(Exception):
-    """The client went away before its request was whole."""
+    """The client disconnected before its request was complete."""
 
 
 class Request:
-    """One request. `name` is the destination's name, the receipt or the id that the address holds, decoded,
-    `owner` what that belongs to, such as a queue's bridge; they, `client` and `reply_headers` are set by the
-    plane. Whoever does something for it asks `access`, and tells of it where it is an operator's action."""
+    """One request. `name` is the name of the destination, the receipt or the id in the path, decoded; `owner`
+    is the resource that it belongs to, such as a queue's bridge. The plane sets them, `client` and
+    `reply_headers`. Endpoints check permissions with `access`, and record operators' actions with `audit`."""
 
     __slots__ = (
         "_actions",
@@ -63,10 +63,10 @@ class Request:
         "content_length",
         "content_type",
         "headers",
+        "idempotency",
         "idempotency_key",
         "method",
         "name",
-        "once",
         "owner",
         "query_string",
         "reply_headers",
@@ -99,8 +99,8 @@ class Request:
         self.content_length = b""
         self.content_type = b""
         self.idempotency_key: bytes | None = None
-        #: set where the request is to be carried out once for its key
-        self.once: Once | None = None
+        #: set if the request has a key and its endpoint accepts one
+        self.idempotency: Idempotency | None = None
         for name, value in self.headers:
             if name == b"content-length":
                 self.content_length = value
@@ -132,22 +132,27 @@ class Request:
 
     # ------------------------------------------------------------------ the audit log
 
-    def tell(self, action: str, kind: str, key: str, **facts: Any) -> None:
+    def audit(self, action: str, kind: str, key: str, **facts: Any) -> None:
         """Add an operation to the audit log."""
         self._actions.note(self._operator(), action, kind, key, **facts)
 
-    def tell_reading(self, kind: str, key: str, messages: int = 1) -> None:
-        """Bodies of messages of a destination were shown, for the audit log."""
+    def audit_read(self, kind: str, key: str, messages: int = 1) -> None:
+        """Record in the audit log that bodies of messages of a destination were shown."""
         self._actions.note_reading(self._operator(), kind, key, messages)
 
     def _operator(self) -> Operator:
         by_session = self.header(b"authorization") is None and self.header(b"cookie") is not None
-        identity, way = self.client
+        identity, connection_info = self.client
         reason = unquote((self.header(b"mom-reason") or b"").decode("latin-1"))
         trace = trace_of(self.headers)
         by = operator_audit.CONSOLE if by_session else operator_audit.API
         return Operator(
-            identity.user, identity.token, by, way.address, reason[:1000], trace[1] if trace else ""
+            identity.user,
+            identity.token,
+            by,
+            connection_info.address,
+            reason[:1000],
+            trace[1] if trace else "",
         )
 
     # ------------------------------------------------------------------ query
@@ -189,8 +194,8 @@ class Request:
         """The whole body. Refusal(too-large) as soon as more than `limit` bytes are announced or seen, and
         the end of a request that was answered before."""
         body = await self._whole_body(limit)
-        if self.once is not None:
-            self.once.check(body)
+        if self.idempotency is not None:
+            self.idempotency.check(body)
         return body
 
     async def _whole_body(self, limit: int) -> bytes:
@@ -239,7 +244,7 @@ class Request:
 
     async def lines(self, limit: int) -> AsyncIterator[list[bytes]]:
         """The lines of the body, in runs as they arrive. Refusal when one is longer than `limit`."""
-        if self.once is not None:
+        if self.idempotency is not None:
             detail = "a stream of lines takes no Idempotency-Key; give its lines dedup-ids, or send an array"
             raise Refusal("unsupported", detail)
         rest = b""
@@ -298,7 +303,7 @@ class Request:
     # ------------------------------------------------------------------ the client's end
 
     async def wait_departed(self) -> None:
-        """Wait until the client has gone. Only after the body was read."""
+        """Wait until the client disconnects. Only after the body was read."""
         while (await self._receive())["type"] != "http.disconnect":
             pass
 

@@ -1,8 +1,8 @@
-"""Routing: from method and raw path to an endpoint and the name in the address.
+"""The router: from method and raw path to an endpoint and the name in the path.
 
 Names may hold `/`: the first and the last segments are fixed words, everything between them is the name.
 It is split before percent-decoding, so a name that looks like an address is sent with `%2F`. A path
-without a name takes it from the query (`/queues/messages?queue=a`). What is within something else has two
+without a name takes it from the query (`/queues/messages?queue=a`). A resource of another resource has two
 names: `/bridges/OWNER/queues/NAME/messages`.
 """
 
@@ -20,9 +20,9 @@ PREFIX = "/api/v1/"
 Endpoint = Callable[[Request], Awaitable[Reply | None]]
 
 
-class Place(NamedTuple):
-    """One address: the segments before and behind the name, and the query parameter that may hold the
-    name instead. `named` is False for addresses without a name. `within` is a word between the name of an
+class Route(NamedTuple):
+    """One path: the segments before and behind the name, and the query parameter that may hold the name
+    instead. `named` is False for paths without a name. `within` is a word between the name of an
     owner, which is one segment, and the name."""
 
     before: tuple[bytes, ...]
@@ -34,42 +34,42 @@ class Place(NamedTuple):
 
 
 class Match(NamedTuple):
-    place: Place
+    route: Route
     endpoint: Endpoint
     name: str
     owner: str = ""
 
 
 class Router:
-    """All addresses of the plane and what can be done with them."""
+    """All routes of the plane and their methods."""
 
     MAX_CACHED = 4_096
     MAX_CACHED_BYTES = 1_024
 
     def __init__(self, prefix: str = PREFIX) -> None:
         self._prefix = prefix.encode()
-        self._places: dict[Place, dict[str, Endpoint]] = {}
+        self._routes: dict[Route, dict[str, Endpoint]] = {}
         self._words: set[bytes] = set()
         self._cache: dict[tuple[str, bytes], Match] = {}
 
-    def add(self, method: str, place: Place, endpoint: Endpoint) -> None:
-        """`endpoint` answers `method` (a GET also HEAD) at `place`. The first place that fits wins."""
-        methods = self._places.setdefault(place, {})
+    def add(self, method: str, route: Route, endpoint: Endpoint) -> None:
+        """`endpoint` answers `method` (a GET also HEAD) at `route`. The first route that matches wins."""
+        methods = self._routes.setdefault(route, {})
         methods[method] = endpoint
-        self._words.add(place.before[0])
+        self._words.add(route.before[0])
 
-    def leave(self, methods: Iterable[str], place: Place) -> None:
-        """The control plane answers these methods at `place`, which has others here."""
+    def delegate(self, methods: Iterable[str], route: Route) -> None:
+        """Leave these methods of `route`, which has others here, to the control plane."""
         for method in methods:
-            self.add(method, place, left)
+            self.add(method, route, delegated)
 
     def owns(self, method: str, raw_path: bytes) -> bool:
-        """True if the data plane answers a request, be it with a refusal."""
+        """True if the data plane answers a request, if only with a refusal."""
         before, _, path = raw_path.partition(self._prefix)
         if before or path.partition(b"/")[0] not in self._words:
             return False
         try:
-            return self.find(method, raw_path).endpoint is not left
+            return self.find(method, raw_path).endpoint is not delegated
         except Refusal:
             return True
 
@@ -85,54 +85,54 @@ class Router:
         return match
 
     def methods(self, raw_path: bytes) -> list[str]:
-        """The methods of an address, for OPTIONS."""
-        place, _ = self._place(raw_path)
-        return _allowed(self._places[place])
+        """The methods of a path, for OPTIONS."""
+        route, _ = self._route(raw_path)
+        return _allowed(self._routes[route])
 
     def _find(self, method: str, raw_path: bytes) -> Match:
-        place, segments = self._place(raw_path)
-        methods = self._places[place]
+        route, segments = self._route(raw_path)
+        methods = self._routes[route]
         endpoint = methods.get("GET" if method == "HEAD" else method)
         if endpoint is None:
             allowed = ", ".join(_allowed(methods))
             raise Refusal(
                 "method-not-allowed",
-                f"{method} is not possible here; what is: {allowed}",
+                f"{method} is not allowed here; allowed: {allowed}",
                 headers=[(b"allow", allowed.encode())],
             )
         try:
-            owner = unquote_to_bytes(segments.pop(0)).decode() if place.within else ""
+            owner = unquote_to_bytes(segments.pop(0)).decode() if route.within else ""
             name = unquote_to_bytes(b"/".join(segments)).decode()
         except UnicodeDecodeError as error:
             raise invalid("path", "the name is not UTF-8 in percent encoding") from error
-        return Match(place, endpoint, name, owner)
+        return Match(route, endpoint, name, owner)
 
-    def _place(self, raw_path: bytes) -> tuple[Place, list[bytes]]:
-        """The place of an address, and the undecoded segments of its name; before them, that of its owner."""
+    def _route(self, raw_path: bytes) -> tuple[Route, list[bytes]]:
+        """The route of a path, and the undecoded segments of its name; before them, that of its owner."""
         segments = raw_path[len(self._prefix) :].split(b"/")
-        for place in self._places:
-            before, behind = len(place.before), len(place.behind)
+        for route in self._routes:
+            before, behind = len(route.before), len(route.behind)
             middle = segments[before : len(segments) - behind]
             owner: list[bytes] = []
-            if place.within:
-                if len(middle) < 2 or not middle[0] or middle[1] != place.within:
+            if route.within:
+                if len(middle) < 2 or not middle[0] or middle[1] != route.within:
                     continue
                 owner, middle = middle[:1], middle[2:]
             if (
-                tuple(segments[:before]) == place.before
-                and (not behind or tuple(segments[-behind:]) == place.behind)
+                tuple(segments[:before]) == route.before
+                and (not behind or tuple(segments[-behind:]) == route.behind)
                 and len(segments) >= before + behind
-                and (bool(middle) == place.named or (place.parameter is not None and not middle))
+                and (bool(middle) == route.named or (route.parameter is not None and not middle))
                 and middle != [b""]
             ):
-                return place, owner + middle
+                return route, owner + middle
         raise Refusal(
             "not-found", f"there is nothing at {raw_path[:200].decode('latin-1')}; see {PREFIX}openapi.json"
         )
 
 
-async def left(request: Request) -> Reply:
-    """Stands for what the control plane answers."""
+async def delegated(request: Request) -> Reply:
+    """The endpoint of methods that the control plane answers; it is never called."""
     raise AssertionError("the site asks `owns` first")
 
 

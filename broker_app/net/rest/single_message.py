@@ -36,7 +36,7 @@ _RANGE = re.compile(rb"bytes=([0-9]{0,12})-([0-9]{0,12})")
 _MAX_SCANNED = 100_000
 
 
-class OneMessage:
+class MessageEndpoints:
     """Endpoints below `/messages/{id}`."""
 
     def __init__(
@@ -65,7 +65,7 @@ class OneMessage:
         preview = self._limits.max_preview_bytes
         shown = items.browsed(row.message, message_id, row.state, preview, self._blocks, row.attempts)
         if may_read(request, address):
-            request.tell_reading("queues", address)
+            request.audit_read("queues", address)
         else:
             shown = items.only(shown, items.BROWSED_FIELDS - items.BODY_FIELDS)
         return Reply(200, JSON, shown)
@@ -86,7 +86,7 @@ class OneMessage:
     async def body(self, request: Request) -> Reply:
         """GET messages/{id}/body: the exact bytes."""
         address, row = await self._find(request, READ, _pair)
-        request.tell_reading("queues", address)
+        request.audit_read("queues", address)
         content_type = items.http_content_type(self._blocks.facts(row.message.envelope.block))
         whole = row.message.body
         part = _part(request.header(b"range"), len(whole))
@@ -116,7 +116,7 @@ class OneMessage:
             raise Refusal("conflict", "the message is handed out; who holds it settles it")
         if status == GONE:
             raise Refusal("not-found", "the message has just gone")
-        request.tell(operator_audit.DELETED, "messages", request.name, destination=address)
+        request.audit(operator_audit.DELETED, "messages", request.name, destination=address)
         return NO_CONTENT
 
     # ------------------------------------------------------------------ finding it (between two batches)

@@ -8,7 +8,7 @@ from typing import Any
 
 from broker_app.core.broker import Broker
 from broker_app.core.destination import QUEUE, TOPIC, parse
-from broker_app.net.rest.long_poll import Waiting
+from broker_app.net.rest.long_poll import WaitingRequests
 from broker_app.net.rest.refusals import Refusal, invalid
 from broker_app.net.rest.replies import Reply, encode, json_reply
 from broker_app.net.rest.requests import Request, whole_number
@@ -24,14 +24,14 @@ MAX_STEPS = 1_440
 MAX_STREAMED = 50
 
 
-class Figures:
+class StatsEndpoints:
     """Endpoints `stats` and `…/stats`. `bridges` is how those stand that a client may see."""
 
     def __init__(
         self,
         broker: Broker,
         statistics: Statistics,
-        waiting: Waiting,
+        waiting: WaitingRequests,
         bridges: Callable[[Request], list[dict[str, Any]]],
     ) -> None:
         self._broker = broker

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator
 
-from broker_app.net.rest.long_poll import Wait
+from broker_app.net.rest.long_poll import WaitingRequest
 from broker_app.net.rest.refusals import of_core
 from broker_app.net.rest.replies import encode
 from broker_app.net.rest.requests import Request
@@ -15,7 +15,7 @@ PING_S = 15.0
 
 
 async def stream(
-    request: Request, wait: Wait, events: Callable[[], Iterator[bytes]], ping_s: float = PING_S
+    request: Request, wait: WaitingRequest, events: Callable[[], Iterator[bytes]], ping_s: float = PING_S
 ) -> None:
     """Write what `events` yields each time that `wait` is woken, until the client goes or the wait is ended;
     when that is because it lost its right, the last event is the problem. While there is nothing to write, a

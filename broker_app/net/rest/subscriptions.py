@@ -75,7 +75,7 @@ class Subscriptions:
             c.DeleteSubscription(self._engine_client.peer, request.name, owner, pending_reply)
         )
         await self._engine_client.answer(pending_reply)
-        request.tell(operator_audit.DELETED, "subscriptions", request.name, destination=terms.filter)
+        request.audit(operator_audit.DELETED, "subscriptions", request.name, destination=terms.filter)
         return NO_CONTENT
 
     async def _page(self, request: Request, query: dict[str, str], fits: Callable[[str], bool]) -> Reply:

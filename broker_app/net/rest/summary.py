@@ -46,7 +46,7 @@ class Digest:
         return False
 
 
-class Digests:
+class SummaryEndpoint:
     """Endpoint `queues/{name}/digest`."""
 
     def __init__(self, browser: Browser) -> None:

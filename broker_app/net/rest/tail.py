@@ -15,7 +15,7 @@ from broker_app.core.tap import Tap
 from broker_app.net.rest import items
 from broker_app.net.rest.browse import READY
 from broker_app.net.rest.engine_client import EngineClient
-from broker_app.net.rest.long_poll import Waiting
+from broker_app.net.rest.long_poll import WaitingRequests
 from broker_app.net.rest.replies import Reply
 from broker_app.net.rest.requests import Request, whole_number
 from broker_app.net.rest.streams import MEDIA_TYPE, stream
@@ -27,10 +27,10 @@ MAX_CREDIT = 500
 _PREVIEW_BYTES = 8 * 1024
 
 
-class Tails:
+class TailEndpoints:
     """Endpoints `queues/{name}/tail` and `topics/{name}/tail`."""
 
-    def __init__(self, engine_client: EngineClient, waiting: Waiting, blocks: items.Blocks) -> None:
+    def __init__(self, engine_client: EngineClient, waiting: WaitingRequests, blocks: items.Blocks) -> None:
         self._broker = engine_client.engine.broker
         self._waiting = waiting
         self._blocks = blocks
@@ -63,7 +63,7 @@ class Tails:
 
     def _seen(self, request: Request, destination: Destination, tap: Tap) -> Iterator[bytes]:
         messages, skipped = tap.take()
-        request.tell_reading(f"{destination.kind}s", destination.address, len(messages))
+        request.audit_read(f"{destination.kind}s", destination.address, len(messages))
         for message in messages:
             message_id = self._broker.turn.ids.of(message)
             row = items.browsed(

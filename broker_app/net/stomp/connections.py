@@ -41,7 +41,7 @@ class Connections:
             "transport": lambda session: session.peer_name.partition(" ")[0],
             "address": lambda session: session.peer_name.partition(" ")[2] or None,
             "protocol": lambda session: f"STOMP {session.conversation.version}",
-            "tls": lambda session: session.conversation.transport.way.tls,
+            "tls": lambda session: session.conversation.transport.connection_info.tls,
             "since": lambda session: rfc3339(session.since_s),
             "closed_at": lambda _: None,
             "reason": lambda _: None,
@@ -168,12 +168,12 @@ def _is_browser(session: StompSession) -> bool:
 
 def _client_id(session: StompSession) -> str:
     """The `client-id` of CONNECT; empty without one."""
-    return session.client.way.client or "" if session.client is not None else ""
+    return session.client.connection_info.client or "" if session.client is not None else ""
 
 
 def _machine(session: StompSession) -> str:
     """The address of the client's machine; empty if it is not known."""
-    return session.client.way.address or "" if session.client is not None else ""
+    return session.client.connection_info.address or "" if session.client is not None else ""
 
 
 def _frames_out(session: StompSession) -> int:

@@ -20,7 +20,7 @@ from broker_app.core.model import Peer
 from broker_app.engine import Engine
 from broker_app.net.auth.login import Identity, Logins
 from broker_app.net.auth.login_throttle import Slowed
-from broker_app.net.policy.access import Access, Client, Way
+from broker_app.net.policy.access import Access, Client, ConnectionInfo
 from broker_app.net.stomp.bridge_flows import Bridged
 from broker_app.net.stomp.headers import PrivateNames
 from broker_app.net.stomp.rendering import Renderer
@@ -60,7 +60,7 @@ class Transport(Protocol):
     #: the address of the client, to be shown: "tcp 127.0.0.1:50000"
     peer_name: str
     #: the connection as rules see it; known when the session is `admitted`
-    way: Way
+    connection_info: ConnectionInfo
 
     def write(self, data: bytes) -> None: ...
     def close(self) -> None:

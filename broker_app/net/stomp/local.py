@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from broker_app.net.auth.login import Identity
-from broker_app.net.policy.access import Way
+from broker_app.net.policy.access import ConnectionInfo
 from broker_app.net.stomp.session import StompSession
 from broker_app.net.stomp.session_registry import SessionRegistry
 from broker_app.rules.event import LOCAL
@@ -20,7 +20,7 @@ class LocalConnection:
     """The broker's end of a pipe; the `Transport` of its session."""
 
     peer_name = "local"
-    way = Way(LOCAL)
+    connection_info = ConnectionInfo(LOCAL)
 
     def __init__(self, registry: SessionRegistry, identity: Identity | None) -> None:
         self._high_water = registry.config.outbox_bytes

@@ -299,7 +299,7 @@ class StompSession:
         def checked(identity: Identity | None, slowed: Slowed | None) -> None:
             self._authenticated(credentials.login, identity, slowed)
 
-        address = conversation.transport.way.address or ""
+        address = conversation.transport.connection_info.address or ""
         conversation.sessions.authenticate(credentials.login, credentials.passcode, address, checked)
 
     def _authenticated(self, login: str, identity: Identity | None, slowed: Slowed | None) -> None:
@@ -317,8 +317,10 @@ class StompSession:
         conversation, peer = self.conversation, self.conversation.peer
         sessions, new_name = conversation.sessions, conversation.sessions.environment.new_name
         self._handshake.identity = identity
-        way = conversation.transport.way._replace(client=conversation.client_id or None)
-        conversation.client = Client(identity, way)
+        connection_info = conversation.transport.connection_info._replace(
+            client=conversation.client_id or None
+        )
+        conversation.client = Client(identity, connection_info)
         peer.user = identity.user
         peer.strict = not conversation.soft_errors
         conversation.names = PrivateNames(new_name())

@@ -9,7 +9,7 @@ from typing import cast
 from broker_app.core.errors import Refused
 from broker_app.net.descriptors import has_room
 from broker_app.net.http.client_hangup import hung_up
-from broker_app.net.policy.access import Way
+from broker_app.net.policy.access import ConnectionInfo
 from broker_app.net.stomp.rendering import Renderer
 from broker_app.net.stomp.session import StompSession
 from broker_app.net.stomp.session_registry import SessionRegistry
@@ -23,11 +23,11 @@ _PLAIN = Refused("tls-required", "this port accepts only STOMP over TLS: connect
 class TcpConnection(asyncio.Protocol):
     """One accepted connection; the `Transport` of its session."""
 
-    __slots__ = ("_certificates", "_registry", "_session", "_transport", "peer_name", "way")
+    __slots__ = ("_certificates", "_registry", "_session", "_transport", "connection_info", "peer_name")
 
     def __init__(self, registry: SessionRegistry, certificates: Certificates | None = None) -> None:
         self.peer_name = "tcp"
-        self.way = Way(STOMP)
+        self.connection_info = ConnectionInfo(STOMP)
         self._registry = registry
         self._certificates = certificates
         self._transport: asyncio.Transport
@@ -42,7 +42,7 @@ class TcpConnection(asyncio.Protocol):
         if address:
             self.peer_name = f"tcp {address[0]}:{address[1]}"
         encrypted = transport.get_extra_info("ssl_object") is not None
-        self.way = Way(STOMP, address[0] if address else None, encrypted)
+        self.connection_info = ConnectionInfo(STOMP, address[0] if address else None, encrypted)
         connection: socket.socket = transport.get_extra_info("socket")
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         self._transport.set_write_buffer_limits(high=self._registry.config.outbox_bytes)

@@ -12,7 +12,7 @@ from typing import Any
 
 from broker_app.core.errors import Refused
 from broker_app.net.auth.login import Identity
-from broker_app.net.policy.access import Way
+from broker_app.net.policy.access import ConnectionInfo
 from broker_app.net.stomp.rendering import Renderer
 from broker_app.net.stomp.session import StompSession
 from broker_app.net.stomp.session_registry import SessionRegistry
@@ -44,8 +44,8 @@ class WebSocketConnection:
         "_session",
         "_text",
         "_wake",
+        "connection_info",
         "peer_name",
-        "way",
     )
 
     def __init__(
@@ -57,7 +57,9 @@ class WebSocketConnection:
     ) -> None:
         client = scope.get("client") or ("?", 0)
         self.peer_name = f"websocket {client[0]}:{client[1]}"
-        self.way = Way.of_scope(WEBSOCKET, scope, behind_tls=registry.config.behind_tls)
+        self.connection_info = ConnectionInfo.of_scope(
+            WEBSOCKET, scope, behind_tls=registry.config.behind_tls
+        )
         self._certified: tuple[str, ...] = scope.get("mom.certified", ())
         self._send = send
         #: notifies the web server, if it supports that, that the client is authenticated

@@ -1,6 +1,6 @@
-"""Repeats of requests that create something: the same Idempotency-Key gets the same answer.
+"""Requests that create something: the same Idempotency-Key gets the same reply.
 
-The answer is kept in the transaction of what was done, so that neither is there without the other.
+The reply is stored in the transaction of the change, so that neither exists without the other.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ _KEPT_HEADERS = ("ETag", "Location")
 
 
 def once(request: Request, act: Callable[[], Response], *, secret: bool = False) -> Response:
-    """What `act` answers, in one transaction with what it does; or what it answered to this request before.
+    """The reply of `act`, in one transaction with its changes; or its former reply to this request.
 
-    No other change happens meanwhile. Of an answer with a `secret` it is only kept that it was given. Raises
-    Refusal for a key that was used with another request, and while the request is under way.
+    No other change happens meanwhile. The content of a reply with a `secret` is not stored. Raises Refusal
+    for a key that was used with another request, and while the first request is in progress.
     """
     key = _key_of(request)
     if key is None or request.query_params.get("dry_run") == "true":
@@ -61,8 +61,8 @@ def _key_of(request: Request) -> str | None:
 
 
 def _fingerprint(request: Request) -> str:
-    said = f"{request.method} {request.get_full_path()}\n".encode()
-    return hashlib.sha256(said + request._request.body).hexdigest()
+    line = f"{request.method} {request.get_full_path()}\n".encode()
+    return hashlib.sha256(line + request._request.body).hexdigest()
 
 
 def _replayed(known: KeptAnswer, fingerprint: str) -> Response:
@@ -70,7 +70,7 @@ def _replayed(known: KeptAnswer, fingerprint: str) -> Response:
         raise Refusal("idempotency-mismatch", f"{HEADER} {known.key} was used with another request")
     if known.status is None:
         again = [(b"retry-after", b"1")]
-        raise Refusal("conflict", "the first request of this key is still under way", headers=again)
+        raise Refusal("conflict", "the first request with this key is still in progress", headers=again)
     if known.withheld:
         detail = (
             f"this request has been answered: {known.headers['Location']} was made. Its secret was shown "
