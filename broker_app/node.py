@@ -24,7 +24,7 @@ from broker_app.core.broker import Broker
 from broker_app.core.selectors import compiler
 from broker_app.engine import Engine
 from broker_app.internal_errors import internal_errors
-from broker_app.jobs.job_manager import Jobs
+from broker_app.jobs.job_manager import JobManager
 from broker_app.journal.segments import SegmentJournal
 from broker_app.listeners import Listeners
 from broker_app.net.auth.login import Identity, Logins
@@ -118,7 +118,7 @@ class Node:
         self.stomp_tls_port: int | None = None
         self.registry: SessionRegistry
         self.bridges: Supervisor
-        self.jobs: Jobs
+        self.jobs: JobManager
         self.rest: RestPlane
         self._services: Services
         self._started = AsyncExitStack()
@@ -169,7 +169,7 @@ class Node:
         # A broker with a new journal is another sender: it numbers its messages from the beginning.
         self.bridges = bridges = Supervisor(engine, f"{config.name}~{self._journal.tag:x}")
         lines = MessageLines(RestLimits.of(config))
-        self.jobs = jobs = Jobs(engine, engine.read, config.data / "jobs", lines)
+        self.jobs = jobs = JobManager(engine, engine.read, config.data / "jobs", lines)
         housekeeping = Housekeeping(config, engine, self._journal, statistics, registry, jobs)
         alerts = self._alerts(config, statistics, connections, housekeeping)
         topics, publisher = self._system_topics(config, statistics, connections, alerts)

@@ -14,7 +14,7 @@ from broker_app.engine import Backpressure, Engine
 _Value = TypeVar("_Value")
 
 
-class _Errand:
+class _Request:
     __slots__ = ("future", "then")
 
     def __init__(self, then: Callable[[Any], Any]) -> None:
@@ -28,58 +28,58 @@ class EngineRequests(InnerReceiver):
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
         self.peer = Peer(self, user="jobs", detailed=True)
-        self._open: set[_Errand] = set()
+        self._open: set[_Request] = set()
         self.backpressure = Backpressure(engine)
 
     async def ask(self, command: c.Transfer | c.Insert | c.Answer, then: Callable[[Any], _Value]) -> _Value:
-        """Return what `then` makes of the answer. It is called once the command is committed, before anything
-        that follows from it can be decided, also if the caller was cancelled. Raises Refused."""
+        """Return the result of `then(answer)`. It is called after the commit of the command and before any
+        later command is carried out, also if the caller was cancelled. Raises Refused."""
         if self.engine.ended is not None:
             raise Refused("not-active", f"the node stopped: {self.engine.ended}")
-        errand = _Errand(then)
-        command.receipt = errand
-        self._open.add(errand)
+        request = _Request(then)
+        command.receipt = request
+        self._open.add(request)
         self.engine.submit(command, _size(command))
-        answer: _Value = await errand.future
+        answer: _Value = await request.future
         return answer
 
-    async def look(self, look: Callable[[], _Value]) -> _Value:
-        """Return what `look` returns between two batches, when everything in the broker is in the journal."""
-        return await self.ask(c.Answer(self.peer, None), lambda _: look())
+    async def inspect(self, read: Callable[[], _Value]) -> _Value:
+        """Return the result of `read`, called between two batches, when all state is in the journal."""
+        return await self.ask(c.Answer(self.peer, None), lambda _: read())
 
     def engine_ended(self, error: BaseException) -> None:
-        """Fail everything that waits for an answer that cannot come any more."""
-        for errand in self._open:
-            if not errand.future.done():
-                errand.future.set_exception(Refused("store-unavailable", f"the node stopped: {error}"))
+        """Fail all open requests."""
+        for request in self._open:
+            if not request.future.done():
+                request.future.set_exception(Refused("store-unavailable", f"the node stopped: {error}"))
         self._open.clear()
         self.backpressure.writable()
 
-    # ------------------------------------------------------------------ what the engine calls
+    # ------------------------------------------------------------------ called by the engine
 
     def flush(self, peer: Peer) -> None:
         receipts, peer.receipts = peer.receipts, []
         refusals, peer.refusals = peer.refusals, []
-        for errand, answer in receipts:
-            self._open.discard(errand)
+        for request, answer in receipts:
+            self._open.discard(request)
             try:
-                value = errand.then(answer)
+                value = request.then(answer)
             except Exception as error:  # it is the job's failure, not the engine's
-                _settle(errand, error=error)
+                _settle(request, error=error)
             else:
-                _settle(errand, value)
-        for errand, refusal in refusals:
-            self._open.discard(errand)
-            _settle(errand, error=refusal)
+                _settle(request, value)
+        for request, refusal in refusals:
+            self._open.discard(request)
+            _settle(request, error=refusal)
 
 
-def _settle(errand: _Errand, value: object = None, *, error: Exception | None = None) -> None:
-    if errand.future.done():
+def _settle(request: _Request, value: object = None, *, error: Exception | None = None) -> None:
+    if request.future.done():
         return
     if error is None:
-        errand.future.set_result(value)
+        request.future.set_result(value)
     else:
-        errand.future.set_exception(error)
+        request.future.set_exception(error)
 
 
 def _size(command: c.Transfer | c.Insert | c.Answer) -> int:

@@ -23,20 +23,20 @@ _LITERAL.literal = True
 _LITERAL.case_sensitive = False
 
 MAX_IDS = 10_000
-#: headers that are asked for, and characters of a text and of a whole line of conditions
+#: limits: headers of a filter, characters of a text, and of a whole line of conditions
 MAX_HEADERS, MAX_TEXT, MAX_LINE = 32, 1_024, 20_000
-#: bytes of a body that are searched for a text; more would hold up other clients
+#: bytes of a body that are searched for a text; more would delay other clients
 MAX_SEARCHED = 4 * 1024 * 1024
-#: reasons and origins that are counted apart, and characters of each
+#: reasons and origins that are counted separately, and characters of each
 _MOST_COUNTED, _LONGEST_COUNTED = 10_000, 256
 OTHERS = "(others)"
 
 
 class Filter(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True, frozen=True):
-    """`reason` is a dead letter's reason, or a part of its detail; `origin` where it died, with or without
-    "/queue/". Ages count from the time the message came into its queue. `q` is looked for in bodies and
-    header values, in any case of letters. `state` "delayed" means those that are not due; without, they are
-    left alone."""
+    """`reason` is a dead letter's reason, or a part of its detail; `origin` its origin, with or without
+    "/queue/". Ages count from the time when the message was added to its queue. `q` is searched for in bodies
+    and header values, ignoring case. `state` "delayed" means delayed messages, which are not included
+    otherwise."""
 
     ids: list[str] | None = None
     selector: str | None = None

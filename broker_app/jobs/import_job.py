@@ -1,4 +1,4 @@
-"""Importing: lines of JSON that were uploaded, published into one queue, each exactly once."""
+"""Import jobs: uploaded lines of JSON are published to one queue, each exactly once."""
 
 from __future__ import annotations
 
@@ -10,19 +10,22 @@ from broker_app.core import commands as c
 from broker_app.core.errors import Refused
 from broker_app.core.message import Envelope
 from broker_app.core.transfers import DONE, FULL, REFUSED, TransferResult
-from broker_app.jobs.worker import BATCH, BATCH_BYTES, NO_ROOM, Sought, Work
+from broker_app.jobs.worker import BATCH, BATCH_BYTES, NO_ROOM, JobRunner, UncertainMessage
 
 
-class Importing(Work):
-    """The id of a message follows from job and line, so that a batch is known again after a crash."""
+class ImportJob(JobRunner):
+    """Message ids are derived from job and line, so that a batch is recognized after a crash."""
 
-    def _in_question(self) -> Sequence[Sought]:
+    def _uncertain(self) -> Sequence[UncertainMessage]:
         start, target = self.job.processed, self.job.target
-        return [Sought(number, self._id(number).decode(), target) for number in range(start, start + BATCH)]
+        return [
+            UncertainMessage(number, self._id(number).decode(), target)
+            for number in range(start, start + BATCH)
+        ]
 
-    async def _deed(self) -> None:
+    async def _run_batches(self) -> None:
         job = self.job
-        with self.tools.store.open_import(job.id) as file:
+        with self.context.store.open_import(job.id) as file:
             for _ in range(job.processed):
                 file.readline()
             lines: deque[bytes] = deque()
@@ -41,11 +44,11 @@ class Importing(Work):
                 await self._pace(job.processed - before)
 
     async def _insert(self, lines: list[bytes]) -> str:
-        """Publish lines, up to the first that finds no room; why it did not."""
-        job, errands, first = self.job, self.tools.errands, self.job.processed
+        """Publish lines up to the first that finds no room; return the reason, or empty."""
+        job, engine_requests, first = self.job, self.context.engine_requests, self.job.processed
         results: list[dict[str, Any]] = []
         entries: list[tuple[bytes, Envelope, bytes]] = []
-        asked: list[int] = []
+        submitted: list[int] = []
         for number, line in enumerate(lines, first):
             message_id = self._id(number)
             result: dict[str, Any] = {"i": number, "id": message_id.decode(), "status": DONE}
@@ -54,13 +57,13 @@ class Importing(Work):
                 result["new_position"] = self._found[number].position
                 continue
             try:
-                entries.append((message_id, *self.tools.lines.read(job.target, line)))
-                asked.append(number - first)
+                entries.append((message_id, *self.context.lines.read(job.target, line)))
+                submitted.append(number - first)
             except Refused as refusal:
                 result |= {"id": None, "status": REFUSED, "detail": refusal.detail}
 
         def note(answer: list[TransferResult]) -> str:
-            for at, moved in zip(asked, answer, strict=False):
+            for at, moved in zip(submitted, answer, strict=False):
                 if moved.status == FULL:
                     self._note(results[:at])
                     return moved.detail
@@ -69,16 +72,16 @@ class Importing(Work):
             self._note(results)
             return ""
 
-        await errands.backpressure.wait()
+        await engine_requests.backpressure.wait()
         try:
-            return await errands.ask(c.Insert(errands.peer, job.target, entries), note)
+            return await engine_requests.ask(c.Insert(engine_requests.peer, job.target, entries), note)
         except Refused as refusal:
             if refusal.code in NO_ROOM:
                 return refusal.detail
             raise
 
     def _id(self, number: int) -> bytes:
-        """The id of the message in a line: always the same, and far from those that follow from positions."""
+        """The id of the message in a line: always the same, and outside the range of ids of positions."""
         job = self.job
         place = 1 << 46 | (job.number & 0x3FFFFF) << 24 | number
-        return b"%b%012x" % (self.tools.broker.turn.ids.prefix(job.created_ms), place)
+        return b"%b%012x" % (self.context.broker.turn.ids.prefix(job.created_ms), place)

@@ -1,4 +1,4 @@
-"""A job: what is to be done, how far it is, and what became of it. One small JSON file each."""
+"""A job: its operation, progress and results. It is stored as one small JSON file."""
 
 from __future__ import annotations
 
@@ -17,16 +17,15 @@ WAITING, RUNNING, DONE, CANCELLED, STOPPED, FAILED = (
     "failed",
 )
 OPEN = (WAITING, RUNNING)
-#: what may have become of each of its messages
+#: the results of its messages
 STATUSES = ("done", "gone", "unsettled", "refused")
 
 
 class Job(msgspec.Struct, kw_only=True):
     """`number` counts the jobs of this data directory. `admin`: it was begun with an administrator's rights.
-    `boot` is the process that chose the positions:
-    those of messages outside the journal mean nothing to another. `began_at` is the journal's next
-    position before it touched anything. `topic` is the filter of the topic whose messages it takes out of a
-    durable subscription. Times are ms since 1970."""
+    `boot` is the process that chose the positions; those of messages outside the journal are valid in that
+    process only. `began_at` is the journal's next position before the first batch. `topic` is the filter of
+    the topic, if messages are taken out of a durable subscription. Times are ms since 1970."""
 
     id: str
     number: int
@@ -51,7 +50,7 @@ class Job(msgspec.Struct, kw_only=True):
     began_at: int = 0
     undo_of: str = ""
     undone_by: str = ""
-    #: how many it has dealt with, and by what became of them
+    #: messages processed: all, and by result
     processed: int = 0
     counts: dict[str, int] = {}
 

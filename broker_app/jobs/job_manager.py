@@ -1,4 +1,4 @@
-"""The office of jobs: takes plans and wishes, keeps jobs, lets a few of them work at a time."""
+"""The job manager: makes plans, keeps jobs, and runs a few of them at a time."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from broker_app.core.errors import Refused
 from broker_app.engine import Engine
 from broker_app.jobs import filters, plan, store
 from broker_app.jobs.engine_requests import EngineRequests
-from broker_app.jobs.export_job import Exporting
-from broker_app.jobs.import_job import Importing
+from broker_app.jobs.export_job import ExportJob
+from broker_app.jobs.import_job import ImportJob
 from broker_app.jobs.job import CANCELLED, FAILED, Job
 from broker_app.jobs.message_reader import JournalRead
-from broker_app.jobs.plan import JobSpec, Plan
-from broker_app.jobs.purge_job import Purging
-from broker_app.jobs.replay_job import Replaying
+from broker_app.jobs.plan import JobPlan, JobSpec
+from broker_app.jobs.purge_job import PurgeJob
+from broker_app.jobs.replay_job import ReplayJob
 from broker_app.jobs.slots import Slots
 from broker_app.jobs.store import Store
-from broker_app.jobs.transfer_job import Transferring
-from broker_app.jobs.worker import Lines, Tools, Work
+from broker_app.jobs.transfer_job import TransferJob
+from broker_app.jobs.worker import JobContext, JobRunner, LineFormat
 
 log = logging.getLogger(__name__)
 
-#: jobs that may be waiting or working: all, those of one user, and those of all who are no administrators
+#: jobs that may be waiting or running: all, those of one user, and those of all but administrators
 MAX_OPEN = 100
 MAX_OPEN_OF_USER = 20
 MAX_OPEN_OF_USERS = 80
-#: plans that are remembered, and how long
+#: plans that are kept, and how long
 MAX_PLANS = 50
 PLAN_VALID_MS = 15 * 60 * 1000
 #: positions of all plans together: 8 bytes each
@@ -50,17 +50,19 @@ def _now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-class Jobs:
+class JobManager:
     """All jobs of a node. `directory` holds their files; `read` is `Journal.read`. Made within the running
-    loop; `start` once the engine has recovered, before anybody is served; `stop` before the engine stops."""
+    loop; `start` once the engine has recovered, before clients connect; `stop` before the engine stops."""
 
-    def __init__(self, engine: Engine, read: JournalRead, directory: Path, lines: Lines) -> None:
-        self._errands = EngineRequests(engine)
+    def __init__(self, engine: Engine, read: JournalRead, directory: Path, lines: LineFormat) -> None:
+        self._engine_requests = EngineRequests(engine)
         self._store = Store(directory)
-        self._tools = Tools(self._errands, read, self._store, lines, secrets.token_hex(8), _now_ms)
-        self._plans: OrderedDict[str, Plan] = OrderedDict()
+        self._context = JobContext(
+            self._engine_requests, read, self._store, lines, secrets.token_hex(8), _now_ms
+        )
+        self._plans: OrderedDict[str, JobPlan] = OrderedDict()
         self._jobs: dict[str, Job] = {}
-        self._works: dict[str, Work] = {}
+        self._runners: dict[str, JobRunner] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._slots = Slots()
         self._numbers = itertools.count(1)
@@ -70,36 +72,36 @@ class Jobs:
         self.bytes_kept = 0
 
     def start(self) -> None:
-        """Read what is kept, and go on with what the former process had not finished."""
+        """Load all jobs, and continue those that a former process had not finished."""
         for job in self._store.load():
             self._jobs[job.id] = job
             if not job.open:
                 continue
-            work = _work_of(job, self._tools)
+            runner = _runner_of(job, self._context)
             try:
-                work.recall()
+                runner.restore()
             except (OSError, ValueError, KeyError) as error:
                 log.warning("job %s cannot be read any more: %s", job.id, error)
                 job.state, job.reason, job.ended_ms = FAILED, "its files were damaged", _now_ms()
             else:
-                self._begin(work)
+                self._begin(runner)
         self._numbers = itertools.count(1 + max((job.number for job in self._jobs.values()), default=0))
         self._prune()
 
     async def stop(self) -> None:
-        """Let every job end the batch under way; the next start goes on with it."""
+        """Stop every job after its present batch; the next start continues it."""
         self._stopping = True
-        for work in self._works.values():
-            work.stop(cancel=False)
+        for runner in self._runners.values():
+            runner.stop(cancel=False)
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def engine_ended(self, error: BaseException) -> None:
-        """The engine carries out nothing any more."""
-        self._errands.engine_ended(error)
+        """Fail all requests: the engine has ended."""
+        self._engine_requests.engine_ended(error)
 
     # ------------------------------------------------------------------ plans
 
-    async def plan(self, wish: JobSpec, user: str) -> Plan:
+    async def plan(self, spec: JobSpec, user: str) -> JobPlan:
         """A dry run. Raises Refused."""
         if self._planning[user] >= MAX_PLANNING_OF_USER:
             raise Refused("busy", f"{MAX_PLANNING_OF_USER} plans of {user} are being made already")
@@ -108,24 +110,24 @@ class Jobs:
         self._planning[user] += 1
         try:
             now_ms = _now_ms()
-            drawn = await plan.draw(
-                wish,
+            job_plan = await plan.build(
+                spec,
                 "p_" + secrets.token_hex(6),
-                self._errands,
-                self._tools.read,
+                self._engine_requests,
+                self._context.read,
                 now_ms,
                 now_ms + PLAN_VALID_MS,
             )
         finally:
             self._planning[user] -= 1
             self._planning += Counter()  # drops what is zero
-        drawn.user = user
-        self._plans[drawn.id] = drawn
+        job_plan.user = user
+        self._plans[job_plan.id] = job_plan
         self._forget_plans()
-        return drawn
+        return job_plan
 
     def _forget_plans(self) -> None:
-        """While there are too many, forget the oldest plan of the user whose plans take most."""
+        """While there are too many, forget the oldest plan of the user with the most."""
         while True:
             plans = Counter(known.user for known in self._plans.values())
             planned: Counter[str] = Counter()
@@ -139,36 +141,36 @@ class Jobs:
                 return
             del self._plans[next(name for name, known in self._plans.items() if known.user == user)]
 
-    def find_plan(self, plan_id: str) -> Plan:
-        """Raises Refused when it is unknown, was run, or is too old."""
-        drawn = self._plans.get(plan_id)
-        if drawn is None or drawn.valid_until_ms < _now_ms():
-            raise Refused("not-found", f"there is no plan {plan_id[:80]!r}; it was run, or is too old")
-        return drawn
+    def find_plan(self, plan_id: str) -> JobPlan:
+        """Raises Refused if it is unknown, was run, or has expired."""
+        job_plan = self._plans.get(plan_id)
+        if job_plan is None or job_plan.valid_until_ms < _now_ms():
+            raise Refused("not-found", f"there is no plan {plan_id[:80]!r}; it was run, or has expired")
+        return job_plan
 
     # ------------------------------------------------------------------ jobs
 
-    async def run(self, drawn: Plan, user: str, *, admin: bool = False) -> Job:
+    async def run(self, job_plan: JobPlan, user: str, *, admin: bool = False) -> Job:
         """Start the job of a plan, once. Raises Refused."""
-        wish = self.find_plan(drawn.id).wish
-        job = self._new(wish.op, drawn.source, drawn.target, user, drawn.count, admin=admin)
-        del self._plans[drawn.id]
-        job.filter, job.rate_per_s, job.max_error_ratio = wish.filter, wish.rate_per_s, wish.max_error_ratio
-        job.next_position, job.topic = drawn.next_position, drawn.topic
-        return await self._keep(job, drawn.positions)
+        spec = self.find_plan(job_plan.id).spec
+        job = self._new(spec.op, job_plan.source, job_plan.target, user, job_plan.count, admin=admin)
+        del self._plans[job_plan.id]
+        job.filter, job.rate_per_s, job.max_error_ratio = spec.filter, spec.rate_per_s, spec.max_error_ratio
+        job.next_position, job.topic = job_plan.next_position, job_plan.topic
+        return await self._keep(job, job_plan.positions)
 
     async def undo(self, job_id: str, user: str, *, admin: bool = False) -> Job:
-        """Begin a job that moves back what another one has moved. Raises Refused."""
+        """Begin a job that moves back the messages that another one moved. Raises Refused."""
         former = self.get(job_id)
         if not former.can_undo:
-            raise Refused("conflict", f"job {job_id} cannot be undone: {_why_not(former)}")
+            raise Refused("conflict", f"job {job_id} cannot be undone: {_undo_refusal(former)}")
         job = self._new(plan.UNDO, former.target, former.source, user, former.counts["done"], admin=admin)
         job.undo_of, job.boot, job.topic = former.id, former.boot, former.topic
         former.undone_by = job.id
         await asyncio.to_thread(self._store.save, former)
         return await self._keep(job, array("Q"))
 
-    async def take_import(
+    async def start_import(
         self, target: str, lines: AsyncIterable[list[bytes]], user: str, *, admin: bool = False
     ) -> Job:
         """Store an upload, then begin to publish it into a queue. Raises Refused."""
@@ -179,11 +181,11 @@ class Jobs:
         try:
             with self._store.open_import(job.id, "wb") as file:
                 async for run in lines:
-                    wanted = [line + b"\n" for line in run if line.strip()]
-                    job.total += len(wanted)
+                    kept = [line + b"\n" for line in run if line.strip()]
+                    job.total += len(kept)
                     if job.total > MAX_IMPORT_LINES or file.tell() > MAX_IMPORT_BYTES:
                         raise Refused("too-large", f"an import is at most {MAX_IMPORT_BYTES} bytes long")
-                    file.writelines(wanted)
+                    file.writelines(kept)
             return await self._keep(job, array("Q"))
         except BaseException:
             if job.id not in self._jobs:
@@ -202,12 +204,12 @@ class Jobs:
         return sorted(self._jobs.values(), key=lambda job: -job.number)
 
     async def cancel(self, job_id: str) -> Job:
-        """End a job after its batch under way; what it has done stays. Raises Refused."""
+        """Cancel a job after its present batch; what it has done stays. Raises Refused."""
         job = self.get(job_id)
         if not job.open:
             raise Refused("conflict", f"job {job_id} has ended already: it is {job.state}")
-        work = self._works[job_id]
-        work.stop(cancel=True)
+        runner = self._runners[job_id]
+        runner.stop(cancel=True)
         return job
 
     def results_file(self, job_id: str) -> Path:
@@ -223,7 +225,7 @@ class Jobs:
             raise Refused("conflict", f"the export is {job.state}: {job.processed} of {job.total} messages")
         return self._store.export_file(job_id)
 
-    # ------------------------------------------------------------------ within
+    # ------------------------------------------------------------------ internals
 
     def _new(self, op: str, source: str, target: str, user: str, total: int, *, admin: bool) -> Job:
         if self._stopping:
@@ -238,13 +240,13 @@ class Jobs:
             target=target,
             user=user,
             admin=admin,
-            boot=self._tools.boot,
+            boot=self._context.boot,
             created_ms=_now_ms(),
             total=total,
         )
 
     def _check_room(self, user: str, *, admin: bool) -> None:
-        """Raises Refused where no further job may be open."""
+        """Raises Refused if no further job may be open."""
         opened = [job for job in self._jobs.values() if job.open]
         of_users = [job for job in opened if not job.admin]
         if not admin and sum(job.user == user for job in of_users) >= MAX_OPEN_OF_USER:
@@ -262,31 +264,31 @@ class Jobs:
             del self._jobs[job.id]
             self._store.remove(job.id)
             raise Refused("store-unavailable", f"the job cannot be kept: {error.strerror}") from error
-        self._begin(_work_of(job, self._tools))
+        self._begin(_runner_of(job, self._context))
         return job
 
-    def _begin(self, work: Work) -> None:
-        self._works[work.job.id] = work
-        task = asyncio.create_task(self._work(work))
+    def _begin(self, runner: JobRunner) -> None:
+        self._runners[runner.job.id] = runner
+        task = asyncio.create_task(self._run(runner))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _work(self, work: Work) -> None:
+    async def _run(self, runner: JobRunner) -> None:
         try:
-            async with self._slots.turn(work.job.user, admin=work.job.admin):
+            async with self._slots.turn(runner.job.user, admin=runner.job.admin):
                 if not self._stopping:
-                    await work.run()
+                    await runner.run()
         except Exception:
-            log.exception("job %s failed", work.job.id)
-            work.job.state, work.job.reason = FAILED, "the node failed; its log has the details"
+            log.exception("job %s failed", runner.job.id)
+            runner.job.state, runner.job.reason = FAILED, "the node failed; its log has the details"
         finally:
-            del self._works[work.job.id]
-            if not work.job.open:
+            del self._runners[runner.job.id]
+            if not runner.job.open:
                 self._prune()
 
     def _prune(self) -> None:
-        """Forget finished jobs that are too many, too old or too large together; the newest one
-        stays, however large it is."""
+        """Forget finished jobs over the limits of number, age and size; the newest one stays, however large
+        it is."""
         ended = sorted((job for job in self._jobs.values() if not job.open), key=lambda job: job.number)
         needed = {job.undo_of for job in self._jobs.values() if job.open}
         sizes = {job.id: self._store.size(job.id) for job in ended}
@@ -301,17 +303,17 @@ class Jobs:
         self.bytes_kept = size
 
 
-def _work_of(job: Job, tools: Tools) -> Work:
+def _runner_of(job: Job, context: JobContext) -> JobRunner:
     kinds = {
-        plan.PURGE: Purging,
-        plan.EXPORT: Exporting,
-        plan.REPLAY: Replaying,
-        plan.IMPORT: Importing,
+        plan.PURGE: PurgeJob,
+        plan.EXPORT: ExportJob,
+        plan.REPLAY: ReplayJob,
+        plan.IMPORT: ImportJob,
     }
-    return kinds.get(job.op, Transferring)(job, tools)
+    return kinds.get(job.op, TransferJob)(job, context)
 
 
-def _why_not(job: Job) -> str:
+def _undo_refusal(job: Job) -> str:
     if job.open:
         return "it has not ended; cancel it first"
     if job.undone_by:

@@ -1,4 +1,4 @@
-"""Reading what waits in a queue: first a survey of its messages, then their bodies, bit by bit."""
+"""Snapshots of the messages of a queue, and reading them without blocking the event loop."""
 
 from __future__ import annotations
 
@@ -18,52 +18,52 @@ from broker_app.journal.errors import NoSuchPosition
 
 JournalRead = Callable[[Sequence[int]], list[bytes]]
 
-#: how long a reader may hold the loop before others have their turn
+#: how long a reader may block the event loop
 SLICE_S = 0.004
 
 
-class Survey(NamedTuple):
-    """All that waited in a queue at one moment, and what was handed out."""
+class QueueSnapshot(NamedTuple):
+    """The waiting messages of a queue at one moment, and the number of unsettled ones."""
 
-    stretches: list[LaneContents]
+    lanes: list[LaneContents]
     unsettled: int
     next_position: int
 
     @property
     def size(self) -> int:
         """The number of messages."""
-        return sum(len(stretch.messages) + len(stretch.outside) for stretch in self.stretches)
+        return sum(len(lane.messages) + len(lane.outside) for lane in self.lanes)
 
     def positions(self) -> array[int]:
-        """All of them in the order of delivery."""
+        """All positions in the order of delivery."""
         found: array[int] = array("Q")
-        for stretch in self.stretches:
-            found.extend(message.position for message in stretch.messages)
-            found.extend(stretch.outside)
+        for lane in self.lanes:
+            found.extend(message.position for message in lane.messages)
+            found.extend(lane.outside)
         return found
 
 
-def survey(broker: Broker, queue: Queue) -> Survey:
-    """Only between two batches. Costs 8 bytes a message that is not in memory."""
-    return Survey(views.lane_contents(queue), queue.unsettled, broker.turn.next_position)
+def snapshot_queue(broker: Broker, queue: Queue) -> QueueSnapshot:
+    """The waiting messages of a queue. Only between two batches. Costs 8 bytes a paged message."""
+    return QueueSnapshot(views.lane_contents(queue), queue.unsettled, broker.turn.next_position)
 
 
-def survey_scheduled(broker: Broker, address: str) -> Survey:
+def snapshot_scheduled(broker: Broker, address: str) -> QueueSnapshot:
     """The delayed messages of a destination. Only between two batches."""
-    stretch = LaneContents([], array("Q", broker.scheduler.schedules[address].positions()))
-    return Survey([stretch], 0, broker.turn.next_position)
+    lane = LaneContents([], array("Q", broker.scheduler.schedules[address].positions()))
+    return QueueSnapshot([lane], 0, broker.turn.next_position)
 
 
-def survey_history(broker: Broker, address: str) -> Survey:
+def snapshot_history(broker: Broker, address: str) -> QueueSnapshot:
     """The history of a topic. Only between two batches."""
     positions: array[int] = array("Q")
     for block in broker.histories.histories[address].blocks:
         positions.extend(block.positions)
-    return Survey([LaneContents([], positions)], 0, broker.turn.next_position)
+    return QueueSnapshot([LaneContents([], positions)], 0, broker.turn.next_position)
 
 
 def record_of(read: JournalRead, position: int) -> bytes | None:
-    """The PUBLISHED record at `position`; None when it is gone, or never was recorded."""
+    """The PUBLISHED record at `position`; None if it was deleted or never recorded."""
     if position >= UNRECORDED:
         return None
     try:
@@ -72,18 +72,18 @@ def record_of(read: JournalRead, position: int) -> bytes | None:
         return None
 
 
-async def messages(read: JournalRead, address: str, surveyed: Survey) -> AsyncIterator[Message]:
-    """The messages of a survey in order, without those that have gone. Others have their turn meanwhile."""
+async def messages(read: JournalRead, address: str, snapshot: QueueSnapshot) -> AsyncIterator[Message]:
+    """The messages of a snapshot in order, without those deleted since. Other tasks run in between."""
     clock = asyncio.get_running_loop().time
     reader = Reader(address)
     until = clock() + SLICE_S
-    for stretch in surveyed.stretches:
-        for message in stretch.messages:
+    for lane in snapshot.lanes:
+        for message in lane.messages:
             yield message
             if clock() > until:
                 await asyncio.sleep(0)
                 until = clock() + SLICE_S
-        for position in stretch.outside:
+        for position in lane.outside:
             record = record_of(read, position)
             if record is not None:
                 yield reader.message(record, position)

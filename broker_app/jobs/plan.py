@@ -1,4 +1,4 @@
-"""Plans: exactly which messages a job would touch, frozen, and what there is to know before it runs."""
+"""Plans: the exact messages that a job would process, and its preview."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from broker_app.core.views import LaneContents
 from broker_app.jobs import filters, message_reader
 from broker_app.jobs.engine_requests import EngineRequests
 from broker_app.jobs.filters import Filter
-from broker_app.jobs.message_reader import JournalRead, Survey
+from broker_app.jobs.message_reader import JournalRead, QueueSnapshot
 
 MOVE, COPY, DELETE, RETRY, PURGE, EXPORT, REPLAY, IMPORT, UNDO = (
     "move",
@@ -34,7 +34,7 @@ MOVE, COPY, DELETE, RETRY, PURGE, EXPORT, REPLAY, IMPORT, UNDO = (
     "import",
     "undo",
 )
-#: what can be asked for; an import begins with its upload, and an undo with the job that it undoes
+#: operations that are planned; an import begins with its upload, an undo with the job that it undoes
 PLANNED = (MOVE, COPY, DELETE, RETRY, PURGE, EXPORT, REPLAY)
 WITH_TARGET = (MOVE, COPY, RETRY, REPLAY)
 
@@ -44,7 +44,7 @@ MAX_MESSAGES = 1_000_000
 MAX_SCANNED = 1_000_000
 MAX_SCANNED_BYTES = 1024 * 1024 * 1024
 SAMPLE = 5
-#: origins that are warned of
+#: origins with a warning
 MAX_WARNED = 20
 #: messages a second; a slower job would hold its slot for weeks
 SLOWEST, FASTEST = 1, 1_000_000
@@ -59,23 +59,23 @@ class JobSpec(msgspec.Struct, forbid_unknown_fields=True):
     filter: str | dict[str, Any] | None = None
     limit: int | None = None
     rate_per_s: float | None = None
-    #: a job ends early when so large a part of what it has tried was refused
+    #: the part of refused messages above which a job stops
     max_error_ratio: float = 0.2
 
 
 @dataclass(slots=True)
-class Plan:
-    """`positions` are what the job will touch, in order (none are kept for a purge, which takes everything
-    below `next_position`); the rest is for people. Times are ms since 1970."""
+class JobPlan:
+    """`positions` are those of the messages of the job, in order; a purge has none, it takes all below
+    `next_position`. The other members are for the preview. Times are ms since 1970."""
 
     id: str
-    wish: JobSpec
+    spec: JobSpec
     source: str
     target: str
     valid_until_ms: int
     #: filter of the topic, where the source is a durable subscription
     topic: str = ""
-    #: whose wish it was
+    #: the user that requested it
     user: str = ""
     positions: array[int] = field(default_factory=lambda: array("Q"))
     next_position: int = 0
@@ -93,120 +93,125 @@ class Plan:
     @property
     def count(self) -> int:
         """The number of messages that the job will process."""
-        return self.matches if self.wish.op == PURGE else len(self.positions)
+        return self.matches if self.spec.op == PURGE else len(self.positions)
 
 
-async def draw(
-    wish: JobSpec, plan_id: str, errands: EngineRequests, read: JournalRead, now_ms: int, valid_until_ms: int
-) -> Plan:
-    """Find what `wish` means. Nothing is changed. Raises Refused for what cannot be done."""
-    chosen = _check(wish)
-    source, target = filters.address_of(wish.source), _target(wish)
-    broker = errands.engine.broker
-    named, surveyed = await errands.look(
-        lambda: (broker.destinations.named.get(source), _survey(broker, wish.op, source, chosen.state))
+async def build(
+    spec: JobSpec,
+    plan_id: str,
+    engine_requests: EngineRequests,
+    read: JournalRead,
+    now_ms: int,
+    valid_until_ms: int,
+) -> JobPlan:
+    """Make the plan of `spec`; nothing is changed. Raises Refused if the job is not possible."""
+    chosen = _check(spec)
+    source, target = filters.address_of(spec.source), _target(spec)
+    broker = engine_requests.engine.broker
+    named, snapshot = await engine_requests.inspect(
+        lambda: (broker.destinations.named.get(source), _snapshot(broker, spec.op, source, chosen.state))
     )
     topic = named.terms.filter if named is not None else ""
-    plan = Plan(plan_id, wish, source, target, valid_until_ms, topic, next_position=surveyed.next_position)
-    most = min(wish.limit or MAX_MESSAGES, MAX_MESSAGES)
+    plan = JobPlan(plan_id, spec, source, target, valid_until_ms, topic, next_position=snapshot.next_position)
+    most = min(spec.limit or MAX_MESSAGES, MAX_MESSAGES)
     if chosen.empty and target != c.ORIGIN:
-        _take_all(plan, surveyed, read, most)
+        _take_all(plan, snapshot, read, most)
     else:
-        await _match(plan, filters.fitting(chosen, broker.turn.ids, now_ms), surveyed, broker, read, most)
-    plan.warnings += _warnings(plan, broker, surveyed)
+        await _match(plan, filters.fitting(chosen, broker.turn.ids, now_ms), snapshot, broker, read, most)
+    plan.warnings += _warnings(plan, broker, snapshot)
     return plan
 
 
-def _check(wish: JobSpec) -> Filter:
-    if wish.op not in PLANNED:
-        raise Refused("invalid", f"op is {wish.op[:80]!r}; one of {', '.join(PLANNED)} is needed")
-    if wish.limit is not None and not 1 <= wish.limit <= MAX_MESSAGES:
-        raise Refused("invalid", f"limit is {wish.limit}; it must be from 1 to {MAX_MESSAGES}")
-    if wish.rate_per_s is not None and not SLOWEST <= wish.rate_per_s <= FASTEST:
+def _check(spec: JobSpec) -> Filter:
+    if spec.op not in PLANNED:
+        raise Refused("invalid", f"op is {spec.op[:80]!r}; one of {', '.join(PLANNED)} is needed")
+    if spec.limit is not None and not 1 <= spec.limit <= MAX_MESSAGES:
+        raise Refused("invalid", f"limit is {spec.limit}; it must be from 1 to {MAX_MESSAGES}")
+    if spec.rate_per_s is not None and not SLOWEST <= spec.rate_per_s <= FASTEST:
         raise Refused("invalid", f"rate_per_s must be from {SLOWEST} to {FASTEST} messages a second")
-    if not 0 < wish.max_error_ratio <= 1:
+    if not 0 < spec.max_error_ratio <= 1:
         raise Refused("invalid", "max_error_ratio must be above 0 and at most 1")
-    if (wish.op in WITH_TARGET) != (wish.target is not None) and wish.op != RETRY:
-        needed = "needs a target" if wish.op in WITH_TARGET else "has no target"
-        raise Refused("invalid", f"op {wish.op} {needed}")
-    if wish.target == c.ORIGIN and wish.op in (COPY, REPLAY):
+    if (spec.op in WITH_TARGET) != (spec.target is not None) and spec.op != RETRY:
+        needed = "needs a target" if spec.op in WITH_TARGET else "has no target"
+        raise Refused("invalid", f"op {spec.op} {needed}")
+    if spec.target == c.ORIGIN and spec.op in (COPY, REPLAY):
         raise Refused(
-            "invalid", f"op {wish.op} needs a queue as target; retry returns dead letters to theirs"
+            "invalid", f"op {spec.op} needs a queue as target; retry returns dead letters to theirs"
         )
-    chosen = filters.of(wish.filter)
-    if chosen.state == "delayed" and wish.op not in (DELETE, EXPORT):
+    chosen = filters.of(spec.filter)
+    if chosen.state == "delayed" and spec.op not in (DELETE, EXPORT):
         raise Refused(
-            "invalid", f"op {wish.op} takes what waits; delayed messages can be deleted and exported"
+            "invalid", f"op {spec.op} takes what waits; delayed messages can be deleted and exported"
         )
-    if wish.op == PURGE and not (chosen.empty and wish.limit is None):
+    if spec.op == PURGE and not (chosen.empty and spec.limit is None):
         raise Refused("invalid", "op purge takes everything; op delete has a filter and a limit")
     return chosen
 
 
-def _target(wish: JobSpec) -> str:
-    """The address, ORIGIN, or nothing."""
-    if wish.op == RETRY and wish.target is None:
+def _target(spec: JobSpec) -> str:
+    """The address, ORIGIN, or empty."""
+    if spec.op == RETRY and spec.target is None:
         return c.ORIGIN
-    if wish.target is None or wish.target == c.ORIGIN:
-        return wish.target or ""
-    address = check_target(filters.address_of(wish.target))
-    if address == filters.address_of(wish.source):
+    if spec.target is None or spec.target == c.ORIGIN:
+        return spec.target or ""
+    address = check_target(filters.address_of(spec.target))
+    if address == filters.address_of(spec.source):
         raise Refused("invalid", "source and target are the same queue")
     return address
 
 
 def check_target(address: str) -> str:
-    """`address` itself when messages can be put there. Raises Refused."""
+    """Return `address` if messages can be put there. Raises Refused."""
     destination = parse(address)
     if destination.kind != QUEUE or is_reserved(destination.name):
         raise Refused("bad-destination", f"messages are moved to queues, and {address} is none")
     return address
 
 
-def _survey(broker: Broker, op: str, source: str, state: str | None) -> Survey:
+def _snapshot(broker: Broker, op: str, source: str, state: str | None) -> QueueSnapshot:
     if op == REPLAY:
         if source not in broker.histories.histories:
             raise Refused("not-found", f"no messages of {source} are retained; `topic:<name>` names a topic")
-        return message_reader.survey_history(broker, source)
+        return message_reader.snapshot_history(broker, source)
     if state == "delayed" and source in broker.scheduler.schedules:
-        return message_reader.survey_scheduled(broker, source)
+        return message_reader.snapshot_scheduled(broker, source)
     queue = broker.destinations.queues.get(source)
     if queue is None or not queue.durable:
         raise Refused("not-found", f"there is no queue {source.removeprefix('/queue/')!r}")
     if state == "delayed":
-        return Survey([], 0, broker.turn.next_position)
-    return message_reader.survey(broker, queue)
+        return QueueSnapshot([], 0, broker.turn.next_position)
+    return message_reader.snapshot_queue(broker, queue)
 
 
-def _take_all(plan: Plan, surveyed: Survey, read: JournalRead, most: int) -> None:
-    """Without a filter nothing has to be read but a few, to show them."""
-    plan.matches = surveyed.size
-    if plan.wish.op != PURGE:
-        plan.positions = surveyed.positions()[:most]
-    for message in _ends(plan.source, surveyed, read):
+def _take_all(plan: JobPlan, snapshot: QueueSnapshot, read: JournalRead, most: int) -> None:
+    """Take all messages; without a filter only the sample is read."""
+    plan.matches = snapshot.size
+    if plan.spec.op != PURGE:
+        plan.positions = snapshot.positions()[:most]
+    for message in _ends(plan.source, snapshot, read):
         _note_time(plan, message)
-    for stretch in surveyed.stretches:
-        plan.sample += stretch.messages[: SAMPLE - len(plan.sample)]
-        if len(plan.sample) < SAMPLE and stretch.outside:
-            more = message_reader.Survey(
-                [LaneContents([], stretch.outside[: SAMPLE - len(plan.sample)])], 0, 0
+    for lane in snapshot.lanes:
+        plan.sample += lane.messages[: SAMPLE - len(plan.sample)]
+        if len(plan.sample) < SAMPLE and lane.outside:
+            more = message_reader.QueueSnapshot(
+                [LaneContents([], lane.outside[: SAMPLE - len(plan.sample)])], 0, 0
             )
             plan.sample += _read_all(plan.source, more, read)
 
 
-def _ends(address: str, surveyed: Survey, read: JournalRead) -> Iterator[Message]:
+def _ends(address: str, snapshot: QueueSnapshot, read: JournalRead) -> Iterator[Message]:
     """The first and the last message of each lane, in memory and outside."""
-    for stretch in surveyed.stretches:
-        yield from (stretch.messages[at] for at in (0, -1) if stretch.messages)
-        ends = stretch.outside[:1] + stretch.outside[-1:]
-        yield from _read_all(address, Survey([LaneContents([], ends)], 0, 0), read)
+    for lane in snapshot.lanes:
+        yield from (lane.messages[at] for at in (0, -1) if lane.messages)
+        ends = lane.outside[:1] + lane.outside[-1:]
+        yield from _read_all(address, QueueSnapshot([LaneContents([], ends)], 0, 0), read)
 
 
-def _read_all(address: str, surveyed: Survey, read: JournalRead) -> list[Message]:
+def _read_all(address: str, snapshot: QueueSnapshot, read: JournalRead) -> list[Message]:
     reader = Reader(address)
     found = []
-    for stretch in surveyed.stretches:
-        for position in stretch.outside:
+    for lane in snapshot.lanes:
+        for position in lane.outside:
             record = message_reader.record_of(read, position)
             if record is not None:
                 found.append(reader.message(record, position))
@@ -214,12 +219,12 @@ def _read_all(address: str, surveyed: Survey, read: JournalRead) -> list[Message
 
 
 async def _match(
-    plan: Plan, fits: filters.Fits, surveyed: Survey, broker: Broker, read: JournalRead, most: int
+    plan: JobPlan, fits: filters.Fits, snapshot: QueueSnapshot, broker: Broker, read: JournalRead, most: int
 ) -> None:
-    """Read what waits and keep what fits."""
+    """Read the messages and take those that match."""
     of = broker.turn.ids.of
     seen = 0
-    async for message in message_reader.messages(read, plan.source, surveyed):
+    async for message in message_reader.messages(read, plan.source, snapshot):
         if plan.scanned >= MAX_SCANNED or seen >= MAX_SCANNED_BYTES:
             plan.complete = False
             return
@@ -242,7 +247,7 @@ async def _match(
             filters.count(plan.by_reason, filters.reason_of(headers))
 
 
-def _note_time(plan: Plan, message: Message) -> None:
+def _note_time(plan: JobPlan, message: Message) -> None:
     plan.oldest_ms = min(plan.oldest_ms or message.time_ms, message.time_ms)
     plan.newest_ms = max(plan.newest_ms, message.time_ms)
 
@@ -250,13 +255,13 @@ def _note_time(plan: Plan, message: Message) -> None:
 # ---------------------------------------------------------------------- warnings
 
 
-def _warnings(plan: Plan, broker: Broker, surveyed: Survey) -> Iterator[str]:
+def _warnings(plan: JobPlan, broker: Broker, snapshot: QueueSnapshot) -> Iterator[str]:
     if not plan.complete:
-        yield f"only the first {plan.scanned} messages were looked at; run it again for the others"
-    if plan.wish.op != PURGE and plan.matches > len(plan.positions):
+        yield f"only the first {plan.scanned} messages were checked; run it again for the others"
+    if plan.spec.op != PURGE and plan.matches > len(plan.positions):
         yield f"{plan.matches} messages match; this job takes the first {len(plan.positions)}"
-    if surveyed.unsettled and plan.wish.op not in (COPY, EXPORT, REPLAY):
-        yield f"{surveyed.unsettled} messages are handed out and not touched"
+    if snapshot.unsettled and plan.spec.op not in (COPY, EXPORT, REPLAY):
+        yield f"{snapshot.unsettled} messages are unsettled and not processed"
     if plan.target == c.ORIGIN:
         lost = plan.matches - sum(plan.by_origin.values())
         if lost:
@@ -270,7 +275,7 @@ def _warnings(plan: Plan, broker: Broker, surveyed: Survey) -> Iterator[str]:
 
 
 def _of_target(broker: Broker, address: str, count: int) -> Iterator[str]:
-    """Warnings about the queue that `count` messages are to go to."""
+    """Warnings about the queue that `count` messages go to."""
     name = address.removeprefix("/queue/")
     queue = broker.destinations.queues.get(address)
     policy = broker.turn.policies.of(address) if queue is None else queue.policy

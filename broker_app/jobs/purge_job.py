@@ -1,4 +1,4 @@
-"""Purging: everything that waited in a queue when it was planned, however much it is; no body is read."""
+"""Purge jobs: delete all messages that a queue had when the job was planned; bodies are not read."""
 
 from __future__ import annotations
 
@@ -8,36 +8,36 @@ from broker_app.core import commands as c
 from broker_app.core import views
 from broker_app.core.transfers import DONE, TransferResult
 from broker_app.core.turn import UNRECORDED
-from broker_app.jobs.worker import Work
+from broker_app.jobs.worker import JobRunner
 
 PURGE_BATCH = 4_096
 
 
-class Purging(Work):
-    """Results are one line a batch."""
+class PurgeJob(JobRunner):
+    """Each batch has one result."""
 
-    async def _deed(self) -> None:
-        errands = self.tools.errands
+    async def _run_batches(self) -> None:
+        engine_requests = self.context.engine_requests
         while self._goes_on():
-            positions = await errands.look(self._next_to_purge)
+            positions = await engine_requests.inspect(self._next_to_purge)
             if not positions:
                 return
             command = c.Transfer(
-                errands.peer, self.job.source, [c.Chosen(position) for position in positions]
+                engine_requests.peer, self.job.source, [c.Chosen(position) for position in positions]
             )
 
             def note(answer: list[TransferResult]) -> None:
                 done = sum(moved.status == DONE for moved in answer)
                 self._note([{"status": DONE, "count": done}])
 
-            await errands.backpressure.wait()
-            await errands.ask(command, note)
+            await engine_requests.backpressure.wait()
+            await engine_requests.ask(command, note)
             await self._pace(len(positions))
 
     def _next_to_purge(self) -> list[int]:
         """The first positions that waited when the purge was planned and still do."""
         job = self.job
-        queue = self.tools.broker.destinations.queues.get(job.source)
+        queue = self.context.broker.destinations.queues.get(job.source)
         most = self._at_once(PURGE_BATCH)
         if queue is None:
             return []

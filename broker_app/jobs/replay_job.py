@@ -1,4 +1,4 @@
-"""Replaying: what a topic retains, put into a queue."""
+"""Replay jobs: messages of a topic's history are put into a queue."""
 
 from __future__ import annotations
 
@@ -8,27 +8,27 @@ from broker_app.core import commands as c
 from broker_app.core.message import Envelope, Message, Special, group_of
 from broker_app.core.records import Reader
 from broker_app.core.transfers import GONE, TransferResult
-from broker_app.jobs.transfer_job import Item, Piece, Transferring
+from broker_app.jobs.transfer_job import BatchItem, JobItem, TransferJob
 
 
-class Replaying(Transferring):
-    """The messages keep their ids; what the history has given up meanwhile is gone."""
+class ReplayJob(TransferJob):
+    """The messages keep their ids; those that the history has dropped since are gone."""
 
-    def _prepare(self, items: Sequence[Item], start: int) -> list[Piece]:
-        pieces = super()._prepare(items, start)
-        for piece in pieces:
-            if piece.record is None:
-                piece.known = TransferResult(piece.item.position, GONE)
-        return pieces
+    def _prepare(self, items: Sequence[JobItem], start: int) -> list[BatchItem]:
+        batch = super()._prepare(items, start)
+        for item in batch:
+            if item.record is None:
+                item.known = TransferResult(item.item.position, GONE)
+        return batch
 
-    def _command(self, source: str, pieces: Sequence[Piece]) -> c.Insert:
+    def _command(self, source: str, batch: Sequence[BatchItem]) -> c.Insert:
         reader = Reader(source)
         entries = []
-        for piece in pieces:
-            assert piece.record is not None, "what has no record is known to be gone"
-            message = reader.message(piece.record, piece.item.position)
-            entries.append((piece.id.encode(), self._envelope(message), message.body))
-        return c.Insert(self.tools.errands.peer, self.job.target, entries)
+        for item in batch:
+            assert item.record is not None, "messages without a record have a result"
+            message = reader.message(item.record, item.item.position)
+            entries.append((item.id.encode(), self._envelope(message), message.body))
+        return c.Insert(self.context.engine_requests.peer, self.job.target, entries)
 
     def _envelope(self, message: Message) -> Envelope:
         group = group_of(message)

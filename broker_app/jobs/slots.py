@@ -1,4 +1,4 @@
-"""Slots: which of the open jobs work now, so that no user's jobs keep those of others waiting."""
+"""Slots: a fair choice of the open jobs that run at a time."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import AsyncIterator
 from typing import NamedTuple
 
-#: jobs that work at the same time; one slot is kept free for administrators
+#: jobs that run at the same time; one slot is kept free for administrators
 MAX_WORKING = 4
 MAX_WORKING_OF_USERS = MAX_WORKING - 1
 
@@ -20,8 +20,8 @@ class _Waiting(NamedTuple):
 
 
 class Slots:
-    """Administrators come first and take any slot; each other user has one of those that are not kept for
-    them. Among equals the one that came first."""
+    """Administrators come first and may have all slots; any other user has at most one of those not reserved
+    for administrators. Among equals, the first one comes first."""
 
     def __init__(self) -> None:
         self._waiting: list[_Waiting] = []

@@ -1,10 +1,10 @@
 """The files of jobs: one folder each, below `data/jobs`.
 
 job.json         the job as it was at its last change of state; replaced as a whole
-positions        what it touches: u64, little endian, in order
-intent.json      the messages of the batch under way, written before it is asked for
-results.ndjson   one line for each message that was dealt with, in order; a torn last line is cut
-import.ndjson    what was uploaded          export.ndjson   what was written
+positions        of its messages: u64, little endian, in order
+intent.json      the messages of the present batch, written before it is submitted
+results.ndjson   one line for each processed message, in order; a torn last line is cut
+import.ndjson    the uploaded lines         export.ndjson   the exported lines
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _Intent = list[tuple[int, str, str, str]]
 
 
 class Store:
-    """Owns `directory`. All methods block for as long as a small file takes; those that sync say so."""
+    """Owns `directory`. All methods block for the time of a small file; some sync, as documented."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -52,7 +52,7 @@ class Store:
         return self.folder(job_id) / "export.ndjson"
 
     def create(self, job: Job, positions: array[int]) -> None:
-        """Keep a new job; synced. It is there when `job.json` is."""
+        """Store a new job; synced. It exists once `job.json` exists."""
         self.folder(job.id).mkdir(parents=True, exist_ok=True)
         if sys.byteorder != "little":
             positions = array("Q", positions)
@@ -62,7 +62,7 @@ class Store:
         _sync_directory(self._directory)
 
     def save(self, job: Job) -> None:
-        """Replace what is kept of a job; synced."""
+        """Replace the stored job; synced."""
         _write(self.folder(job.id) / "job.json", msgspec.json.encode(job))
 
     def positions(self, job_id: str) -> array[int]:
@@ -73,7 +73,7 @@ class Store:
         return found
 
     def intend(self, job_id: str, intent: _Intent) -> None:
-        """Keep (number, id, target, header lines it will lose) of messages about to be moved; synced."""
+        """Store (number, id, target, header lines to remove) of messages about to be moved; synced."""
         _write(self.folder(job_id) / "intent.json", msgspec.json.encode(intent))
 
     def intent(self, job_id: str) -> _Intent:
@@ -96,11 +96,11 @@ class Store:
         return file
 
     def open_import(self, job_id: str, mode: Literal["rb", "wb"] = "rb") -> BinaryIO:
-        """For reading what was uploaded, or for writing it."""
+        """For reading or writing the upload."""
         return self.import_file(job_id).open(mode)
 
     def results(self, job_id: str) -> Iterator[dict[str, Any]]:
-        """The results that are there, in order."""
+        """The results so far, in order."""
         with contextlib.suppress(FileNotFoundError), self.results_file(job_id).open("rb") as file:
             for line in file:
                 if line.endswith(b"\n"):
@@ -125,7 +125,7 @@ class Store:
 
 
 def _write(path: Path, content: bytes) -> None:
-    """Replace a file at once, and be sure of it. Others may be writing it, too."""
+    """Replace a file atomically, and sync it. Other threads may be writing it, too."""
     new = path.with_suffix(f".{threading.get_ident()}.new")
     descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     try:

@@ -1,8 +1,8 @@
-"""The worker of a job: batch by batch through the engine, at its rate, until it is done or stopped.
+"""The runner of a job: batches of commands to the engine, at its rate, until it is done or stopped.
 
-What a batch did is written to the results before anything that follows from it can happen, and what it is
-about to do before it is asked for. So whatever kills the node, the next one knows how far the job was: a
-position that was moved is gone for ever, and a copy is found by its id at the target.
+The intent of a batch is written before it is submitted, and its results before any later command is carried
+out. So after a crash it is known how far the job was: a moved position never exists again, and a copy is
+found at the target by its id.
 """
 
 from __future__ import annotations
@@ -31,22 +31,22 @@ from broker_app.jobs.store import Store
 
 BATCH = 256
 BATCH_BYTES = 1024 * 1024
-#: a paced job does so much of a second's work at once
-BEAT_S = 0.2
-#: so many messages are tried before the ratio of errors counts
-TRIED_AT_LEAST = 20
-#: how long a job waits for room in a full queue, and how often it tries
-PATIENCE_S = 120.0
-FULL_BEAT_S = 0.5
+#: seconds of work in one batch of a job with a rate
+PACE_S = 0.2
+#: messages that are tried before the ratio of errors counts
+MIN_TRIED = 20
+#: how long a job waits for room in a full queue, and the interval of retries
+MAX_FULL_S = 120.0
+FULL_RETRY_S = 0.5
 #: refusals of a broker that accepts nothing at present
 NO_ROOM = ("queue-full", "store-full", "busy")
-#: messages at the target that are looked at to find what a killed node had done
+#: messages at the target that are searched for moves of a former process
 MAX_SEARCHED = 100_000
 
 _encode = msgspec.json.encode
 
 
-class Lines(Protocol):
+class LineFormat(Protocol):
     """Messages as lines of JSON, written and read."""
 
     def write(self, message: Message, message_id: bytes) -> bytes:
@@ -57,24 +57,24 @@ class Lines(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Tools:
+class JobContext:
     """Shared by all jobs. `boot` differs from process to process, `now_ms` is the clock."""
 
-    errands: EngineRequests
+    engine_requests: EngineRequests
     read: JournalRead
     store: Store
-    lines: Lines
+    lines: LineFormat
     boot: str
     now_ms: Callable[[], int]
 
     @property
     def broker(self) -> Broker:
-        return self.errands.engine.broker
+        return self.engine_requests.engine.broker
 
 
-class Sought(NamedTuple):
-    """A message that a killed node may have moved without writing it down: its number in the job, its id,
-    where it was to go, and the header lines that it was to lose."""
+class UncertainMessage(NamedTuple):
+    """A message that a former process may have moved without recording it: its number in the job, its id, its
+    target, and the header lines to remove."""
 
     number: int
     id: str
@@ -82,83 +82,83 @@ class Sought(NamedTuple):
     lines: str = ""
 
 
-class Found(NamedTuple):
-    """One that it had moved, and its new position."""
+class MovedMessage(NamedTuple):
+    """An uncertain message that was moved, and its new position."""
 
-    sought: Sought
+    message: UncertainMessage
     position: int
 
 
-class Work:
-    """One job in this process: what all kinds of work share. Each kind has its `_deed`."""
+class JobRunner:
+    """One job in this process: each type of job implements `_run_batches`."""
 
-    def __init__(self, job: Job, tools: Tools) -> None:
+    def __init__(self, job: Job, context: JobContext) -> None:
         self.job = job
-        self.tools = tools
+        self.context = context
         self._ended = asyncio.Event()
         self._cancelled = False
-        #: what a killed node had moved without writing it down, by number
-        self._found: dict[int, Found] = {}
+        #: messages that a former process had moved without recording it, by number
+        self._found: dict[int, MovedMessage] = {}
         self._results: FileIO
         self._due_s = self._full_since_s = 0.0
 
-    async def _deed(self) -> None:
-        """Work from `job.processed` on, for as long as it `_goes_on`."""
+    async def _run_batches(self) -> None:
+        """Process messages from `job.processed` on, while `_goes_on`."""
         raise NotImplementedError
 
-    def _in_question(self) -> Sequence[Sought]:
-        """The messages that may have been moved beyond `job.processed`."""
+    def _uncertain(self) -> Sequence[UncertainMessage]:
+        """The messages behind `job.processed` that may have been moved."""
         return ()
 
     def stop(self, *, cancel: bool) -> None:
-        """End after the batch under way: for good, or to go on after the next start."""
+        """Stop after the present batch: for good, or to continue after the next start."""
         self._cancelled = self._cancelled or cancel
         self._ended.set()
 
-    # ------------------------------------------------------------------ coming back
+    # ------------------------------------------------------------------ after a restart
 
-    def recall(self) -> None:
-        """After a start of the node, before it serves: find out how far a job that had not ended was."""
+    def restore(self) -> None:
+        """Find out how far an unfinished job was, when the node starts."""
         job = self.job
         job.processed, job.counts = 0, {}
         newest = job.began_at
-        for line in self.tools.store.results(job.id):
+        for line in self.context.store.results(job.id):
             job.count(line["status"], line.get("count", 1))
             newest = max(newest, line.get("new_position", 0))
-        wanted: dict[str, dict[bytes, Sought]] = {}
-        for sought in self._in_question():
-            wanted.setdefault(sought.target, {})[sought.id.encode()] = sought
-        for target, by_id in wanted.items():
-            for message_id, position in self._at_target(target, by_id, newest):
-                self._found[by_id[message_id].number] = Found(by_id[message_id], position)
+        uncertain: dict[str, dict[bytes, UncertainMessage]] = {}
+        for message in self._uncertain():
+            uncertain.setdefault(message.target, {})[message.id.encode()] = message
+        for target, by_id in uncertain.items():
+            for message_id, position in self._arrived(target, by_id, newest):
+                self._found[by_id[message_id].number] = MovedMessage(by_id[message_id], position)
 
-    def _at_target(self, address: str, wanted: Container[bytes], after: int) -> Iterator[tuple[bytes, int]]:
-        """(id, position) of messages that came to a queue behind `after` with one of these ids."""
-        queue = self.tools.broker.destinations.queues.get(address)
+    def _arrived(self, address: str, ids: Container[bytes], after: int) -> Iterator[tuple[bytes, int]]:
+        """(id, position) of messages of a queue behind `after` with one of these ids."""
+        queue = self.context.broker.destinations.queues.get(address)
         reader = Reader(address)
         if queue is None:
             return
         for position in islice(views.outside(queue, after), MAX_SEARCHED):
-            record = message_reader.record_of(self.tools.read, position)
+            record = message_reader.record_of(self.context.read, position)
             explicit = reader.message(record, position).explicit_id if record is not None else None
-            if explicit is not None and explicit in wanted:
+            if explicit is not None and explicit in ids:
                 yield explicit, position
 
     # ------------------------------------------------------------------ running
 
     async def run(self) -> None:
-        """Work until it is done, cancelled, stopped by errors, or the node ends (which changes no state)."""
-        job, store = self.job, self.tools.store
+        """Run until it is done, cancelled, stopped by errors, or the node stops (which changes no state)."""
+        job, store = self.job, self.context.store
         if job.state != RUNNING:
-            job.state, job.started_ms = RUNNING, self.tools.now_ms()
-            job.began_at = self.tools.broker.turn.next_position
+            job.state, job.started_ms = RUNNING, self.context.now_ms()
+            job.began_at = self.context.broker.turn.next_position
             await asyncio.to_thread(store.save, job)
         with store.open_results(job.id) as self._results:
             try:
-                await self._deed()
+                await self._run_batches()
             except Refused as refusal:
                 if refusal.code in ("not-active", "store-unavailable"):
-                    return  # the node ended; the next one goes on
+                    return  # the node stopped; its next start continues the job
                 self._end(FAILED, refusal.detail)
             except OSError as error:
                 self._end(FAILED, f"its files cannot be used: {error.strerror}")
@@ -169,32 +169,32 @@ class Work:
         await asyncio.to_thread(store.save, job)
 
     def _end(self, state: str, reason: str = "") -> None:
-        self.job.state, self.job.reason, self.job.ended_ms = state, reason, self.tools.now_ms()
+        self.job.state, self.job.reason, self.job.ended_ms = state, reason, self.context.now_ms()
 
     def _goes_on(self) -> bool:
         """Wait until the next batch may begin; False if the job is to stop."""
         job = self.job
         refused = job.counts.get(REFUSED, 0)
-        if job.processed >= TRIED_AT_LEAST and refused >= job.max_error_ratio * job.processed:
+        if job.processed >= MIN_TRIED and refused >= job.max_error_ratio * job.processed:
             self._end(STOPPED, f"{refused} of {job.processed} messages were refused")
         return job.open and not self._ended.is_set()
 
     async def _full(self, detail: str) -> bool:
-        """Nothing came in: wait a little before it is tried again; False when it has waited long enough."""
+        """Wait before a retry, as the target is full; False if it has waited long enough."""
         now_s = asyncio.get_running_loop().time()
         self._full_since_s = self._full_since_s or now_s
         self.job.reason = f"waiting: {detail}"
-        await self._wait(FULL_BEAT_S)
-        return now_s - self._full_since_s < PATIENCE_S
+        await self._wait(FULL_RETRY_S)
+        return now_s - self._full_since_s < MAX_FULL_S
 
     async def _wait(self, seconds: float) -> None:
-        """Wait, unless it should stop."""
+        """Wait, or until the job is stopped."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._ended.wait()
 
     async def _pace(self, count: int) -> None:
-        """Wait as long as the rate asks for after `count` messages."""
+        """Wait as long as the rate requires after `count` messages."""
         rate = self.job.rate_per_s
         if not rate:
             return
@@ -203,12 +203,12 @@ class Work:
         await self._wait(self._due_s - now_s)
 
     def _at_once(self, most: int = BATCH) -> int:
-        """Messages of the next batch."""
+        """The size of the next batch."""
         rate = self.job.rate_per_s
-        return max(1, min(most, int(rate * BEAT_S))) if rate else most
+        return max(1, min(most, int(rate * PACE_S))) if rate else most
 
     def _note(self, lines: Sequence[dict[str, Any]]) -> None:
-        """Write results, and count them. A line stands for one message, or for as many as its `count`."""
+        """Write results and count them. A line is for one message, or for `count` messages."""
         if lines:
             self.job.reason, self._full_since_s = "", 0.0
         self._results.write(b"".join(_encode(line) + b"\n" for line in lines))

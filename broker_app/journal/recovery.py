@@ -1,6 +1,6 @@
 """Recovery of a directory: the valid files, the end of the log, and what to delete.
 
-`survey` only reads, and raises JournalDamaged rather than guess; `repair` then makes the directory
+`scan_directory` only reads, and raises JournalDamaged rather than guess; `repair` then makes the directory
 agree with what was found.
 """
 
@@ -20,7 +20,7 @@ from broker_app.journal.segment_pool import set_free
 
 
 @dataclass
-class Survey:
+class DirectoryScan:
     """The result. `segments` are in order of positions; `last` is the one to be continued."""
 
     segments: list[Segment] = field(default_factory=list)
@@ -44,9 +44,9 @@ def _advice(files: Files) -> str:
     return f"nothing was changed; {ways_out(files.directory)}"
 
 
-def survey(files: Files) -> Survey:
+def scan_directory(files: Files) -> DirectoryScan:
     """Read the directory. Raises JournalDamaged."""
-    found = Survey()
+    found = DirectoryScan()
     names = files.names()
     found.litter = [name for name in names if name.endswith(".new")]
     _choose_snapshot(files, names, found)
@@ -58,7 +58,7 @@ def survey(files: Files) -> Survey:
     return found
 
 
-def _choose_snapshot(files: Files, names: Iterable[str], found: Survey) -> None:
+def _choose_snapshot(files: Files, names: Iterable[str], found: DirectoryScan) -> None:
     kept = snapshots.snapshot_files(names)
     found.at_least = max((each.position for each in kept), default=FIRST_POSITION)
     while kept:
@@ -76,7 +76,7 @@ def _choose_snapshot(files: Files, names: Iterable[str], found: Survey) -> None:
         kept.pop()
 
 
-def _read_headers(files: Files, names: Iterable[str], found: Survey) -> list[codec.SegmentHeader]:
+def _read_headers(files: Files, names: Iterable[str], found: DirectoryScan) -> list[codec.SegmentHeader]:
     headers = []
     for name in names:
         if not name.endswith(".seg"):
@@ -97,7 +97,9 @@ def _read_headers(files: Files, names: Iterable[str], found: Survey) -> list[cod
     return sorted(headers, key=lambda header: header.sequence)
 
 
-def _read_segment(files: Files, header: codec.SegmentHeader, indexes: set[str], found: Survey) -> Segment:
+def _read_segment(
+    files: Files, header: codec.SegmentHeader, indexes: set[str], found: DirectoryScan
+) -> Segment:
     """From its index if there is one and nothing in it will be replayed, else by checking every frame."""
     name = segment_name(header.kind, header.sequence)
     if index_name(name) in indexes:
@@ -110,7 +112,7 @@ def _read_segment(files: Files, header: codec.SegmentHeader, indexes: set[str], 
     return segment
 
 
-def _read_by_scan(files: Files, header: codec.SegmentHeader, found: Survey) -> Segment:
+def _read_by_scan(files: Files, header: codec.SegmentHeader, found: DirectoryScan) -> Segment:
     segment = Segment(header)
     path = files.directory / segment.name
     content = files.content(segment.name)
@@ -143,7 +145,7 @@ def _read_by_scan(files: Files, header: codec.SegmentHeader, found: Survey) -> S
     return segment
 
 
-def _drop_superseded(segments: list[Segment], found: Survey) -> None:
+def _drop_superseded(segments: list[Segment], found: DirectoryScan) -> None:
     carries = [segment for segment in segments if segment.kind == codec.CARRY]
     for segment in segments:
         if any(_covers(carry, segment) for carry in carries):
@@ -159,7 +161,7 @@ def _covers(carry: Segment, other: Segment) -> bool:
     return within and carry.sequence > other.sequence
 
 
-def _find_end(files: Files, logs: list[Segment], found: Survey) -> None:
+def _find_end(files: Files, logs: list[Segment], found: DirectoryScan) -> None:
     """The log from the snapshot on must be without a gap; what is empty behind its end is spare."""
     expected = found.snapshot_position
     empty = []
@@ -193,7 +195,7 @@ def _find_end(files: Files, logs: list[Segment], found: Survey) -> None:
             )
 
 
-def _gap(files: Files, segment: Segment, expected: int, found: Survey) -> JournalDamaged:
+def _gap(files: Files, segment: Segment, expected: int, found: DirectoryScan) -> JournalDamaged:
     causes = [
         f"{files.directory / name} is damaged at offset {offset}" for name, offset in found.torn.items()
     ]
@@ -209,7 +211,7 @@ def _gap(files: Files, segment: Segment, expected: int, found: Survey) -> Journa
     )
 
 
-def note_what_may_be_cut(files: Files, found: Survey, segment_bytes: int) -> None:
+def note_what_may_be_cut(files: Files, found: DirectoryScan, segment_bytes: int) -> None:
     """Report a last file that is shorter than it was made: whole batches may be missing at its end."""
     last = found.last
     if last is None or found.next_position == found.snapshot_position:
@@ -224,14 +226,14 @@ def note_what_may_be_cut(files: Files, found: Survey, segment_bytes: int) -> Non
 
 def trim(files: Files) -> None:
     """Give back all space that holds nothing: spare files, the reserve, what is allocated behind the log."""
-    found = survey(files)
+    found = scan_directory(files)
     repair(files, found, 0)
     if found.last is not None and found.last.file is not None:
         found.last.file.close()
     files.remove(RESERVE)
 
 
-def repair(files: Files, found: Survey, spare_segments: int) -> list[str]:
+def repair(files: Files, found: DirectoryScan, spare_segments: int) -> list[str]:
     """Cut what is torn, delete litter, write missing indexes. Returns the files free for another use.
 
     Raises JournalFailed; trying again is harmless. A full disk is no hindrance.

@@ -126,7 +126,7 @@ class SegmentJournal:
 
     def _recover(self) -> Recovery:
         former = meta.read_meta(self._files)
-        found = recovery.survey(self._files)
+        found = recovery.scan_directory(self._files)
         if former is None and found.segments:
             found.report.append(f"{self._files.directory / meta.META} was missing; the journal has a new tag")
         if former is not None:

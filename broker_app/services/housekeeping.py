@@ -10,7 +10,7 @@ import time
 from broker_app.config import Config
 from broker_app.engine import Engine
 from broker_app.internal_errors import EventListeners, internal_errors
-from broker_app.jobs.job_manager import Jobs
+from broker_app.jobs.job_manager import JobManager
 from broker_app.journal.segments import SegmentJournal
 from broker_app.net.stomp.session_registry import SessionRegistry
 from broker_app.telemetry import Statistics
@@ -28,7 +28,7 @@ class Housekeeping:
         journal: SegmentJournal,
         statistics: Statistics,
         registry: SessionRegistry,
-        jobs: Jobs,
+        jobs: JobManager,
     ) -> None:
         self._config = config
         self._engine = engine

@@ -17,7 +17,7 @@ from broker_app.config import Config
 from broker_app.core.broker import Broker
 from broker_app.core.limits import Limits
 from broker_app.engine import Engine
-from broker_app.jobs.job_manager import Jobs
+from broker_app.jobs.job_manager import JobManager
 from broker_app.journal.memory import MemoryJournal, MemoryStorage
 from broker_app.net.auth.login import Logins
 from broker_app.net.operator_audit import OperatorActions
@@ -110,7 +110,7 @@ class Rest:
         )
         lines = MessageLines(limits or RestLimits())
         self.job_files = jobs
-        self.jobs = Jobs(self.engine, self.engine.read, jobs, lines)
+        self.jobs = JobManager(self.engine, self.engine.read, jobs, lines)
         self.jobs.start()
         self.statistics = Statistics(self.engine.broker, "mom", "0")
         self.access = Access(self.logins)

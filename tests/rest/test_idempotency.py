@@ -133,15 +133,15 @@ async def test_a_repeated_batch_is_known_after_a_restart(make_rest: MakeRest, pa
 
 
 async def test_the_oldest_answers_go_first(rest: Rest, monkeypatch: pytest.MonkeyPatch) -> None:
-    repeats = IdempotencyStore(lambda: 0.0)
-    monkeypatch.setattr(rest.plane, "_repeats", repeats)
+    store = IdempotencyStore(lambda: 0.0)
+    monkeypatch.setattr(rest.plane, "_idempotency", store)
     monkeypatch.setattr(IdempotencyStore, "MOST", 2)
     for key in ("1", "2", "3"):
         await post(rest.alice, "/topics/t/messages", "x", key)
-    assert [key for _, key in repeats._kept] == [b"2", b"3"]
+    assert [key for _, key in store._kept] == [b"2", b"3"]
     monkeypatch.setattr(IdempotencyStore, "MOST_BYTES", 1)
     await post(rest.alice, "/topics/t/messages", "x", "4")
-    assert [key for _, key in repeats._kept] == [b"4"]
-    monkeypatch.setattr(repeats, "_clock", lambda: IdempotencyStore.KEPT_S)
+    assert [key for _, key in store._kept] == [b"4"]
+    monkeypatch.setattr(store, "_clock", lambda: IdempotencyStore.KEPT_S)
     assert "idempotency-replayed" not in (await post(rest.alice, "/topics/t/messages", "y", "4")).headers
-    assert repeats._bytes == sum(repeats._size(kept) for kept in repeats._kept.values())
+    assert repeats._bytes == sum(repeats._size(kept) for kept in store._kept.values())

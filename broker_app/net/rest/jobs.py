@@ -1,4 +1,4 @@
-"""Jobs: what is done to many messages, planned, run, watched, stopped and undone over HTTP."""
+"""Jobs over HTTP: operations on many messages, which are planned, run, watched, cancelled and undone."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from broker_app.core.broker import Broker
 from broker_app.core.destination import parse
 from broker_app.jobs import filters
 from broker_app.jobs.job import STATUSES, Job
-from broker_app.jobs.job_manager import Jobs
-from broker_app.jobs.plan import JobSpec, Plan
+from broker_app.jobs.job_manager import JobManager
+from broker_app.jobs.plan import JobPlan, JobSpec
 from broker_app.net import operator_audit
 from broker_app.net.rest import items
 from broker_app.net.rest.limits import RestLimits
@@ -29,7 +29,7 @@ _CHUNK = 256 * 1024
 
 
 class JobRequest(msgspec.Struct, forbid_unknown_fields=True):
-    """Either `plan`, or what is wished; `dry_run` makes a plan of it and changes nothing."""
+    """Either `plan`, or an operation; `dry_run` makes a plan of it and changes nothing."""
 
     plan: str | UnsetType = UNSET
     op: str | UnsetType = UNSET
@@ -45,7 +45,7 @@ class JobRequest(msgspec.Struct, forbid_unknown_fields=True):
 class JobEndpoints:
     """Endpoints below `/jobs`, and the upload of an import."""
 
-    def __init__(self, jobs: Jobs, broker: Broker, blocks: items.Blocks, limits: RestLimits) -> None:
+    def __init__(self, jobs: JobManager, broker: Broker, blocks: items.Blocks, limits: RestLimits) -> None:
         self._jobs = jobs
         self._rights = JobRights(broker)
         self._ids = broker.turn.ids
@@ -55,36 +55,36 @@ class JobEndpoints:
     async def begin(self, request: Request) -> Reply:
         """POST jobs"""
         request.query()
-        wanted = await request.json(JobRequest)
-        if not isinstance(wanted.plan, UnsetType):
-            if not (isinstance(wanted.op, UnsetType) and isinstance(wanted.source, UnsetType)):
+        body = await request.json(JobRequest)
+        if not isinstance(body.plan, UnsetType):
+            if not (isinstance(body.op, UnsetType) and isinstance(body.source, UnsetType)):
                 raise invalid("/plan", "a plan contains the operation; send it alone")
-            drawn = self._jobs.find_plan(wanted.plan)
-            self._rights.permit_plan(request, drawn)
-            return await self._run(request, drawn)
-        if isinstance(wanted.op, UnsetType) or isinstance(wanted.source, UnsetType):
-            missing = "op" if isinstance(wanted.op, UnsetType) else "source"
+            job_plan = self._jobs.find_plan(body.plan)
+            self._rights.permit_plan(request, job_plan)
+            return await self._run(request, job_plan)
+        if isinstance(body.op, UnsetType) or isinstance(body.source, UnsetType):
+            missing = "op" if isinstance(body.op, UnsetType) else "source"
             raise invalid(f"/{missing}", "is missing, and there is no plan")
-        wish = JobSpec(
-            wanted.op,
-            wanted.source,
-            wanted.target,
-            wanted.filter,
-            wanted.limit,
-            wanted.rate_per_s,
-            wanted.max_error_ratio,
+        spec = JobSpec(
+            body.op,
+            body.source,
+            body.target,
+            body.filter,
+            body.limit,
+            body.rate_per_s,
+            body.max_error_ratio,
         )
-        by_body = filters.of(wish.filter).q is not None
-        self._rights.permit_source(request, wish.op, filters.address_of(wish.source), by_body=by_body)
-        drawn = await self._jobs.plan(wish, request.user)
-        self._rights.permit_plan(request, drawn)
-        if wanted.dry_run:
-            return json_reply(self._planned(request, drawn))
-        return await self._run(request, drawn)
+        by_body = filters.of(spec.filter).q is not None
+        self._rights.permit_source(request, spec.op, filters.address_of(spec.source), by_body=by_body)
+        job_plan = await self._jobs.plan(spec, request.user)
+        self._rights.permit_plan(request, job_plan)
+        if body.dry_run:
+            return json_reply(self._planned(request, job_plan))
+        return await self._run(request, job_plan)
 
-    async def _run(self, request: Request, drawn: Plan) -> Reply:
+    async def _run(self, request: Request, job_plan: JobPlan) -> Reply:
         admin = request.access.is_admin(request.client.identity)
-        return _begun(request, await self._jobs.run(drawn, request.user, admin=admin))
+        return _begun(request, await self._jobs.run(job_plan, request.user, admin=admin))
 
     async def upload(self, request: Request) -> Reply:
         """POST queues/{name}/import: lines of JSON, each a message."""
@@ -93,7 +93,7 @@ class JobEndpoints:
         target = request.permitted(SEND, "/queue/" + request.name).address
         lines = self._permitted(request, request.lines(self._limits.max_batch_bytes), target)
         admin = request.access.is_admin(request.client.identity)
-        return _begun(request, await self._jobs.take_import(target, lines, request.user, admin=admin))
+        return _begun(request, await self._jobs.start_import(target, lines, request.user, admin=admin))
 
     async def all(self, request: Request) -> Reply:
         """GET jobs: the newest first."""
@@ -101,9 +101,9 @@ class JobEndpoints:
         limit = whole_number(query, "limit", 50, 1, self._limits.max_page)
         after = whole_number(query, "after", 1 << 40, 0, 1 << 40)
         jobs = [job for job in self._jobs.all() if self._rights.shows(request, job)]
-        wanted = [job for job in jobs if job.number < after][: limit + 1]
-        following = str(wanted[limit - 1].number) if len(wanted) > limit else None
-        rows = [_shown(job) for job in wanted[:limit]]
+        newest = [job for job in jobs if job.number < after][: limit + 1]
+        following = str(newest[limit - 1].number) if len(newest) > limit else None
+        rows = [_shown(job) for job in newest[:limit]]
         return json_reply({"items": rows, "next": following, "approx_total": len(jobs)})
 
     async def one(self, request: Request) -> Reply:
@@ -144,17 +144,17 @@ class JobEndpoints:
     async def _permitted(
         self, request: Request, lines: AsyncIterator[list[bytes]], target: str
     ) -> AsyncIterator[list[bytes]]:
-        """The lines of an upload, which takes its time, as long as the client may send. Raises Refused."""
+        """The lines of an upload, while the client has the right to send. Raises Refused."""
         async for run in lines:
             request.access.recheck(request.client, SEND, parse(target))
             yield run
 
     def _seen(self, request: Request) -> Job:
         job = self._jobs.get(request.name)
-        self._rights.permit_look(request, job)
+        self._rights.permit_view(request, job)
         return job
 
-    def _planned(self, request: Request, plan: Plan) -> dict[str, Any]:
+    def _planned(self, request: Request, plan: JobPlan) -> dict[str, Any]:
         preview = self._limits.max_preview_bytes // 16
         rows = [
             items.browsed(message, self._ids.of(message), "ready", preview, self._blocks, message.attempts)
@@ -166,7 +166,7 @@ class JobEndpoints:
             rows = [items.only(row, items.BROWSED_FIELDS - items.BODY_FIELDS) for row in rows]
         return {
             "plan": plan.id,
-            "op": plan.wish.op,
+            "op": plan.spec.op,
             "source": plan.source,
             "target": plan.target or None,
             "matches": plan.matches,
@@ -228,7 +228,7 @@ def _size(path: Path) -> int:
 
 
 async def _stream(request: Request, path: Path, *more: Header) -> Reply | None:
-    """Send lines of a file as far as it has been written; nothing when there is none yet."""
+    """Send the lines of a file that are written; none if there is no file yet."""
     if request.method == "HEAD":
         return Reply(200, NDJSON)
     size = _size(path)

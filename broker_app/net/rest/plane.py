@@ -14,7 +14,7 @@ from broker_app.core.commands import DeleteQueue
 from broker_app.core.destination import QUEUE, TOPIC
 from broker_app.core.errors import Refused
 from broker_app.engine import Engine
-from broker_app.jobs.job_manager import Jobs
+from broker_app.jobs.job_manager import JobManager
 from broker_app.net.auth.login import Identity, Logins
 from broker_app.net.http.origin_check import Origins
 from broker_app.net.http.tracing import trace_of
@@ -89,7 +89,7 @@ class RestPlane:
         journal_read: Callable[[Sequence[int]], list[bytes]],
         logins: Logins,
         config: Config,
-        jobs: Jobs,
+        jobs: JobManager,
         *,
         access: Access,
         actions: OperatorActions,
@@ -164,7 +164,7 @@ class RestPlane:
     def _add_endpoints(
         self,
         journal_read: Callable[[Sequence[int]], list[bytes]],
-        jobs: Jobs,
+        jobs: JobManager,
         statistics: Statistics,
         connections: Connections,
         forwarding: Forwarding,

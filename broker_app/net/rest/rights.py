@@ -10,7 +10,7 @@ from broker_app.core.commands import ORIGIN
 from broker_app.core.destination import DURABLE_PREFIX, Destination, parse, topic_of_dead_letters
 from broker_app.jobs import plan
 from broker_app.jobs.job import Job
-from broker_app.jobs.plan import Plan
+from broker_app.jobs.plan import JobPlan
 from broker_app.net.rest.refusals import Refusal
 from broker_app.net.rest.requests import Request
 from broker_app.rules.event import BROWSE, MANAGE, READ, SEND
@@ -37,7 +37,7 @@ class JobRights:
         self._broker = broker
 
     def permit(self, request: Request, right: str, address: str) -> None:
-        """Raises Refused without the right to an address, and for a durable subscription that is gone."""
+        """Raises Refused without the right to an address, and for a durable subscription that was deleted."""
         destination = destination_of(self._broker, address)
         if destination is None:
             name = address.removeprefix(DURABLE_PREFIX)
@@ -46,24 +46,26 @@ class JobRights:
 
     def permit_source(self, request: Request, op: str, source: str, *, by_body: bool) -> None:
         """Raises Refused without the permissions of a plan; `by_body`: bodies are searched."""
-        if op in _AT_SOURCE:  # what is none is refused by the plan
+        if op in _AT_SOURCE:  # the plan refuses unknown operations
             self.permit(request, _AT_SOURCE[op], source)
         if by_body:
             self.permit(request, READ, source)
 
-    def permit_plan(self, request: Request, drawn: Plan) -> None:
-        """Raises Refused when the client may not do all that a plan would."""
-        request.access.check(request.client, _AT_SOURCE[drawn.wish.op], parse(drawn.topic or drawn.source))
-        for target in self._targets(drawn.target, drawn.by_origin):
+    def permit_plan(self, request: Request, job_plan: JobPlan) -> None:
+        """Raises Refused if the client may not do all operations of a plan."""
+        request.access.check(
+            request.client, _AT_SOURCE[job_plan.spec.op], parse(job_plan.topic or job_plan.source)
+        )
+        for target in self._targets(job_plan.target, job_plan.by_origin):
             self.permit(request, SEND, target)
 
     def permit_undo(self, request: Request, job: Job) -> None:
-        """Raises Refused when the client may not bring back what a job moved."""
-        self.permit_look(request, job)
+        """Raises Refused if the client may not move back the messages of a job."""
+        self.permit_view(request, job)
         if not job.can_undo:
             return  # the job manager refuses it
         if job.target == ORIGIN:
-            # Where its messages went is known by their dead letters alone, which are gone.
+            # The targets are known by the dead letters alone, which are gone.
             self._permit_own(request, job)
         else:
             self.permit_source(request, plan.UNDO, job.target, by_body=False)
@@ -71,14 +73,14 @@ class JobRights:
         self.permit(request, MANAGE if _is_of_subscription(job.source) else SEND, job.source)
 
     def permit_cancel(self, request: Request, job: Job) -> None:
-        """Raises Refused for who neither began the job nor may manage where it works."""
+        """Raises Refused unless the client began the job or may manage its source."""
         if not self._is_own(request, job):
             self._permit_kept(request, MANAGE, job)
 
     def permit_export(self, request: Request, job: Job) -> None:
         self._permit_kept(request, READ, job)
 
-    def permit_look(self, request: Request, job: Job) -> None:
+    def permit_view(self, request: Request, job: Job) -> None:
         if not self._is_own(request, job):
             self._permit_kept(request, BROWSE, job)
 
@@ -86,22 +88,22 @@ class JobRights:
         """True if a list may contain the job."""
         if self._is_own(request, job) or request.access.has_full_access(request.client.identity):
             return True
-        destination = kept_under(job)
+        destination = destination_of_job(job)
         return destination is not None and request.access.allows(request.client, BROWSE, destination)
 
-    def may_read(self, request: Request, drawn: Plan) -> bool:
-        return request.access.allows(request.client, READ, parse(drawn.topic or drawn.source))
+    def may_read(self, request: Request, job_plan: JobPlan) -> bool:
+        return request.access.allows(request.client, READ, parse(job_plan.topic or job_plan.source))
 
     def _permit_kept(self, request: Request, right: str, job: Job) -> None:
-        """Raises Refused without the right to what the job's messages were under; where that is not known,
-        to all but its owner and administrators."""
-        destination = kept_under(job)
+        """Raises Refused without the right to the destination of the job's messages; if that is not known,
+        for all but its owner and administrators."""
+        destination = destination_of_job(job)
         if destination is not None:
             request.access.check(request.client, right, destination)
         elif not self._is_own(request, job) and not request.access.has_full_access(request.client.identity):
             raise Refusal(
                 "not-allowed",
-                f"the durable subscription of job {job.id} is gone; {job.user} and administrators may see it",
+                f"the subscription of job {job.id} was deleted; {job.user} and administrators may see it",
                 right=right,
             )
 
@@ -122,9 +124,9 @@ class JobRights:
         return (target,) if target else ()
 
 
-def kept_under(job: Job) -> Destination | None:
-    """Whose rights a job is under. The name of a durable subscription may be another topic's by now, so that
-    the topic kept with the job decides; None for jobs that were kept without one."""
+def destination_of_job(job: Job) -> Destination | None:
+    """The destination whose permissions a job needs. A durable subscription may belong to another topic by
+    now, so the topic stored with the job decides; None for jobs stored without one."""
     address = job.source or job.target
     if not address.startswith(DURABLE_PREFIX):
         return parse(address)
@@ -137,8 +139,8 @@ def _is_of_subscription(address: str) -> bool:
 
 
 def destination_of(broker: Broker, address: str) -> Destination | None:
-    """Whose rights an address is under: what is kept for a durable subscription is under those of its topic.
-    None for a durable subscription that is gone."""
+    """The destination whose permissions an address needs: of a durable subscription, its topic; None if it
+    was deleted."""
     if not address.startswith(DURABLE_PREFIX):
         return parse(address)
     named = broker.destinations.named.get(address)

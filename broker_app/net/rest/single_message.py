@@ -144,11 +144,11 @@ class MessageEndpoints:
     async def _scan(self, address: str, message_id: bytes) -> int | None:
         """Where a message with an id of its own is, which says nothing of its place: a dead letter, for
         instance. Others have their turn meanwhile."""
-        surveyed = await self._engine_client.inspect(
-            lambda: message_reader.survey(self._broker, queue_of(self._broker, address))
+        snapshot = await self._engine_client.inspect(
+            lambda: message_reader.snapshot_queue(self._broker, queue_of(self._broker, address))
         )
         scanned = 0
-        async for message in message_reader.messages(self._read, address, surveyed):
+        async for message in message_reader.messages(self._read, address, snapshot):
             scanned += 1
             if message.explicit_id == message_id:
                 return message.position
