@@ -144,4 +144,4 @@ async def test_the_oldest_answers_go_first(rest: Rest, monkeypatch: pytest.Monke
     assert [key for _, key in store._kept] == [b"4"]
     monkeypatch.setattr(store, "_clock", lambda: IdempotencyStore.KEPT_S)
     assert "idempotency-replayed" not in (await post(rest.alice, "/topics/t/messages", "y", "4")).headers
-    assert repeats._bytes == sum(repeats._size(kept) for kept in store._kept.values())
+    assert store._bytes == sum(store._size(kept) for kept in store._kept.values())
