@@ -26,8 +26,8 @@ from broker_app.models import (
 
 
 class ReadOnlyAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
-    """Shows rows, offers no change. Rows are not chosen by fields: one that is left out would be told, letter
-    by letter, by which rows come."""
+    """A read-only list of rows. It has no filters by field: they would reveal hidden fields letter by
+    letter."""
 
     def lookup_allowed(self, lookup: str, value: Any, request: HttpRequest | None = None) -> bool:
         return False

@@ -7,8 +7,8 @@ from broker_app.journal import port
 
 
 def rebuild(broker: Broker, journal: port.Journal) -> port.Recovery:
-    """Open the journal and give `broker`, which must be new, what it says. Not yet told: what is still wanted
-    (`Journal.retain`). Raises what `Journal.open` and `Journal.replay` do."""
+    """Open the journal and replay it into `broker`, which must be new. The caller reports the positions that
+    are still needed (`Journal.retain`). Raises the errors of `Journal.open` and `Journal.replay`."""
     opened = journal.open()
     broker.turn.ids = MessageIds(journal.tag)
     recovery = Recovery(broker)

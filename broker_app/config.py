@@ -107,7 +107,7 @@ class Config:
     log_level: str = _setting("info", "least severity logged", choices=("debug", "info", "warning", "error"))
     debug: bool = _setting(False, "show trace-backs in the browser; for development alone")
 
-    # who may come in
+    # authentication
     admin_password: str | None = _setting(None, "password of user admin; else one is made up", secret=True)
     anonymous: bool = _setting(False, "let anybody do anything without login; for development alone")
     allowed_hosts: tuple[str, ...] = _setting((), "further host names this node is reached by, by comma")
@@ -326,8 +326,8 @@ def read_file(path: Path) -> "zero.Loaded":
     try:
         return zero.load(path.name, zero.Folder(path.parent), words(path.parent))
     except zero.InvalidFiles as bad:
-        told = "\n".join(f"  {line}" for line in str(bad).splitlines())
-        raise ConfigError(f"{path} cannot be used:\n{told}") from bad
+        errors = "\n".join(f"  {line}" for line in str(bad).splitlines())
+        raise ConfigError(f"{path} cannot be used:\n{errors}") from bad
 
 
 def words(folder: Path) -> "zero.SettingReaders":

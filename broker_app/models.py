@@ -59,9 +59,9 @@ class LoginLink(models.Model):
 
 
 class DestinationSettings(models.Model):
-    """What was said about a destination ("/queue/orders"), a pattern ("/queue/orders.>") or all (">").
+    """The settings of a destination ("/queue/orders"), a pattern ("/queue/orders.>") or all (">").
 
-    `values` are by name, as `net.policy.destination_settings` lists them; what is not there was not set.
+    `values` are by name, as `net.policy.destination_settings` lists them; others are not set.
     """
 
     address = models.CharField(max_length=300, unique=True)

@@ -351,8 +351,8 @@ async def run(
 ) -> None:
     """Run a node with its web server at `listeners` until SIGTERM or SIGINT, or until its journal fails.
 
-    `site` makes the ASGI application around the node, `follow` tells it of new policies, `keep` writes down
-    what operators do until it is cancelled, `ready` is called with the ports when all are served,
+    `site` makes the ASGI application around the node, `follow` passes new policies to it, `keep` writes the
+    audit log until it is cancelled, `ready` is called with the ports when all listeners are open,
     `control_document` is the OpenAPI document of the site. Raises what ended the node, if it failed.
     """
     loop = asyncio.get_running_loop()

@@ -47,11 +47,11 @@ class Remote:
     unusable: str = ""
 
     @classmethod
-    def of(cls, name: str, said: Mapping[str, Any], password: str = "", *, unusable: str = "") -> Remote:
-        """The remote that the configuration says; what it says beside is not for the bridge. Raises TypeError
-        when there is no `hostname`."""
-        known = {key: value for key, value in said.items() if key in _SAID}
-        known["paused_queues"] = frozenset(said.get("paused_queues", ()))
+    def of(cls, name: str, spec: Mapping[str, Any], password: str = "", *, unusable: str = "") -> Remote:
+        """The remote of a spec; members that are not for the bridge are ignored. Raises TypeError without a
+        `hostname`."""
+        known = {key: value for key, value in spec.items() if key in _FIELDS}
+        known["paused_queues"] = frozenset(spec.get("paused_queues", ()))
         return cls(name, password=password, unusable=unusable, **known)
 
     @property
@@ -72,4 +72,4 @@ class Remote:
 
 #: members that are not part of the spec
 _BESIDE: Final = {"name", "password", "paused_queues", "unusable"}
-_SAID: Final = frozenset(one.name for one in fields(Remote)) - _BESIDE
+_FIELDS: Final = frozenset(one.name for one in fields(Remote)) - _BESIDE

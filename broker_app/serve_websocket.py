@@ -1,14 +1,13 @@
-"""uvicorn's WebSocket connection with a short way for data frames.
+"""uvicorn's WebSocket connection with a fast path for data frames.
 
-The library that uvicorn uses parses each frame in about 20 µs, and each becomes an event of its own. STOMP
-is a stream of bytes that does not care how it is cut into messages, so the data frames of one read
-are unmasked here and handed over as one event, in about 1 µs a frame. Control frames and whatever is
-unusual or wrong go to the library, one frame at a time. What only a whole message shows is seen to here: the
-order of its fragments (else 1002) and that text is UTF-8 (else 1007). Only binary events are made, also of
-text messages; `mom.text` tells which the last one was.
+The library that uvicorn uses parses each frame in about 20 µs, and each becomes an event of its own. STOMP is
+a stream of bytes, whose division into messages has no meaning. So the data frames of one read are unmasked
+here and passed on as one event, in about 1 µs a frame. Control frames and unusual or invalid ones go to the
+library, one frame at a time. Checks of whole messages are made here: the order of fragments (else 1002), and
+that text is UTF-8 (else 1007). All events are binary; `mom.text` is true if the last message was text.
 
-Pings ask whether the client is still there. They are judged by what was read: never while the broker itself
-reads nothing of it, and not before what waits in the socket was looked at.
+Pings detect dead clients. A missing pong counts only after the socket was read: never while the broker itself
+does not read it, and not before its received bytes were processed.
 
     0                   1                   2                   3
     |F|RSV| opcode|M| length (7)  |  length (16 or 64, if 126 or 127)  | mask (32) | payload
@@ -50,7 +49,7 @@ class StreamedWebSocket(WebSocketsSansIOProtocol):
     """See the module. Owns the bytes of a frame that has not arrived whole.
 
     The application calls `scope["mom.authenticated"]` when it knows the client; until then only short
-    messages are taken, so that nobody fills the node's memory before.
+    messages are accepted, so that no unauthenticated client fills the node's memory.
     """
 
     certificates: Certificates | None = None

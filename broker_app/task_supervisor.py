@@ -1,6 +1,6 @@
 """The supervision of background tasks: one that fails is logged, counted and started again.
 
-A task without which the broker must not go on is none of these: whoever runs it waits for its end.
+A task that the broker cannot run without is not supervised: its caller waits for its end.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ class ConnectionLost(ClientError):
 
 
 class Timeout(ClientError, TimeoutError):
-    """The answer did not come in the time that was given for it."""
+    """No reply arrived within the time limit."""
 
 
 class Overrun(ClientError):

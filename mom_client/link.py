@@ -53,8 +53,8 @@ class Link:
 
     @property
     def left(self) -> int:
-        """How many bytes of `written` the other side has got for sure: what waits here, in the kernel or on
-        the wire is not among them."""
+        """The number of bytes of `written` that the other side has certainly received, without those that
+        wait here, in the kernel or on the network."""
         return self.written - sum(map(len, self._outbox)) - self._transport.waiting_bytes
 
     def _flush(self) -> None:

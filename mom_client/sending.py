@@ -74,7 +74,7 @@ class Composer:
 
 
 def forwarding_address(destination: str, broker: str | None) -> str:
-    """Where messages wait here for a queue, named with or without /queue/, of a remote broker.
+    """The store-and-forward queue of a queue, named with or without /queue/, of a remote broker.
 
     Raises ValueError if a name is missing, is no queue, or is too long.
     """

@@ -59,8 +59,8 @@ def forwarded(broker: str, queue: str) -> Forwarded:
 
 
 def parse(name: str) -> Forwarded | None:
-    """What the name of a queue says of forwarding: None for any other queue, and for dead letters of one that
-    is forwarded. ValueError where it begins like a store-and-forward queue and is none."""
+    """The bridge and the remote queue in the name of a store-and-forward queue; None for other queues, and
+    for its dead letters. ValueError for an invalid name that begins like one."""
     if not name.startswith(PREFIX):
         return None
     alive = name.removesuffix(DEAD_SUFFIX)

@@ -1,4 +1,4 @@
-"""Several acts that happen together or not at all."""
+"""Transactions: operations that are carried out together or not at all."""
 
 from collections.abc import Iterable
 from typing import Self, Unpack
@@ -15,9 +15,9 @@ __all__ = ["Transaction", "Transactions"]
 class Transaction:
     """Made by `Client.transaction`. Leaving the block commits; an exception in it aborts.
 
-    A refusal of any act aborts the whole and is raised at the end of the block. A connection lost in
-    between raises ConnectionLost there: nothing has happened then, unless the commit itself was on its
-    way, which the error says.
+    A refusal of any operation aborts the transaction and is raised at the end of the block. A lost connection
+    raises ConnectionLost there: nothing was carried out then, unless the commit had been sent, which the
+    error reports.
     """
 
     def __init__(self, owner: "Transactions", id: str) -> None:

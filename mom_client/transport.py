@@ -87,8 +87,8 @@ def check_address(address: str) -> str:
 
 
 def tls_context(ca_file: str | None = None, cert_file: str | None = None) -> ssl.SSLContext:
-    """How a client speaks TLS: it trusts those in `ca_file` (else MOM_CA_FILE, else those of the system) and
-    shows the certificate in `cert_file` (else MOM_CERT_FILE, else none).
+    """The TLS context of a client: it trusts the authorities in `ca_file` (else MOM_CA_FILE, else those of
+    the system) and shows the certificate in `cert_file` (else MOM_CERT_FILE, else none).
 
     Raises OSError that names the file that cannot be used.
     """
@@ -151,8 +151,8 @@ async def _open_websocket(address: str, tls: ssl.SSLContext | None) -> Transport
 
 
 def _unsent(transport: asyncio.WriteTransport) -> int:
-    """Bytes that wait in `transport`, and in the kernel for their acknowledgement where it tells (Linux).
-    What TLS has encrypted and the kernel has not taken yet is known to nobody."""
+    """Bytes that wait in `transport`, and unacknowledged ones in the kernel, if it reports them (Linux).
+    Bytes that TLS has encrypted and not yet passed to the kernel are unknown."""
     waiting = transport.get_write_buffer_size()
     socket = transport.get_extra_info("socket")
     if sys.platform == "linux" and socket is not None:
@@ -171,7 +171,7 @@ class StreamTransport:
     def write(self, data: bytes) -> None:
         try:
             self._writer.write(data)
-        except RuntimeError as error:  # so says uvloop when the connection was closed in between
+        except RuntimeError as error:  # uvloop raises it if the connection was closed in between
             raise ConnectionResetError(str(error)) from error
 
     @property

@@ -1,7 +1,7 @@
 """The ASGI application: the node's data plane, Channels' WebSocket router, and Django for the rest.
 
-The node travels in the scope as "mom.node", its files as "mom.files"; there are no global ones. Without a
-node (`application`, for any ASGI server that serves the pages beside a broker) the data plane says so.
+The scope has the node as "mom.node" and its files as "mom.files"; there are no globals. Without a node
+(`application`, for an ASGI server that serves only the pages) the data plane replies that it is not active.
 """
 
 import os

@@ -31,7 +31,7 @@ def database(url: str | None, data: Path) -> dict[str, Any]:
     if found["ENGINE"] != _POSTGRES:
         raise _wrong()
     try:
-        import psycopg  # noqa: F401 - what Django needs for it, and not everybody has
+        import psycopg  # noqa: F401 - needed by Django for PostgreSQL; optional
     except ImportError as error:
         raise ConfigError(
             "MOM_DATABASE: PostgreSQL needs one more package: pip install 'mom[postgres]'"
@@ -47,7 +47,7 @@ def _sqlite(file: Path) -> dict[str, Any]:
 
 
 def overwrite_leftovers() -> None:
-    """Rebuild, once, a SQLite file that a former version left things in that it had removed or replaced."""
+    """Rebuild, once, a SQLite file in which a former version left deleted or replaced content."""
     with connection.cursor() as cursor:
         if connection.vendor != "sqlite" or cursor.execute("PRAGMA user_version").fetchone()[0]:
             return

@@ -16,7 +16,7 @@ BASE_DIR = Path(__file__).resolve().parent.parent
 MOM = config.load()
 
 DEBUG = MOM.debug
-# Made when it is first needed: whoever only asks for help or names a port in use gets no data directory.
+# Created when it is first needed: `--help`, or a port in use, creates no data directory.
 _KEY_FILE = MOM.secret_key_file or MOM.data / "secret_key"
 SECRET_KEY = SimpleLazyObject(partial(secret_key, _KEY_FILE))
 SECRET_KEY_FALLBACKS = SimpleLazyObject(partial(former_keys, _KEY_FILE))
@@ -75,7 +75,7 @@ TEMPLATES: list[dict[str, Any]] = [
 DATABASES = {"default": database(MOM.database, MOM.data)}
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
-# Who may come in
+# Authentication
 
 AUTHENTICATION_BACKENDS = ["broker_app.web.backends.PatientBackend"]
 PASSWORD_HASHERS = ["mom_site.passwords.Argon2"]

@@ -93,8 +93,8 @@ class ToMom(Framing):
 
 
 class ToForeign(Framing):
-    """To a broker that is no MOM: it is told all that its consumers could not know otherwise, and the id by
-    which they can tell a repeat."""
+    """The headers for a broker that is not MOM: all that its consumers cannot know otherwise, and an id by
+    which they recognize duplicates."""
 
     def __init__(self, target: str, version: str, ids: MessageIds) -> None:
         super().__init__(target, version)

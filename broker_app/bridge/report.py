@@ -83,8 +83,8 @@ def of_orphan(forwarded: Forwarded, depth: int) -> dict[str, Any]:
 
 
 def of_mark(mark: Offset) -> dict[str, Any]:
-    """What another broker forwards here: all of its queue `source` up to `accepted`, in all `count`, as
-    the user `owner`."""
+    """Progress of a remote queue that is forwarded to this broker: all of `source` up to `accepted`, `count`
+    messages in total, as the user `owner`."""
     return {
         "sender": mark.sender,
         "source": mark.source,

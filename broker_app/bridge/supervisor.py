@@ -1,6 +1,6 @@
-"""The supervisor: which pipes and flows there should be, and that there are these.
+"""The supervisor of bridges: starts and stops pipes and flows as the configuration and the queues require.
 
-It reconciles what the configuration says with the queues there are, and touches only what differs.
+It changes only those that differ.
 """
 
 from __future__ import annotations

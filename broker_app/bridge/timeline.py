@@ -23,11 +23,12 @@ class Event(NamedTuple):
 
 
 class Timeline:
-    """`now_ms` is milliseconds since 1970; `told` hears of each event that is no repeat of the last one."""
+    """`now_ms` is milliseconds since 1970; `notify` is called with each event that does not repeat the last
+    one."""
 
-    def __init__(self, now_ms: Callable[[], int], told: Callable[[Event], None]) -> None:
+    def __init__(self, now_ms: Callable[[], int], notify: Callable[[Event], None]) -> None:
         self._now_ms = now_ms
-        self._told = told
+        self._notify = notify
         self._events: deque[Event] = deque(maxlen=MOST)
         #: the last event of the pipe and of each flow, to recognise repeats
         self._last: dict[str, Event] = {}
@@ -45,7 +46,7 @@ class Timeline:
         fresh = Event(now_ms, now_ms, event, queue, code, detail, 1)
         self._events.append(fresh)
         self._last[queue] = fresh
-        self._told(fresh)
+        self._notify(fresh)
 
     def forget(self, queue: str) -> None:
         """There is no such flow any more."""

@@ -43,7 +43,7 @@ class Destination(NamedTuple):
 
     @property
     def is_queue(self) -> bool:
-        """Whether it is a queue, temporary or not."""
+        """True for queues, temporary or not."""
         return self.kind in (QUEUE, TEMP_QUEUE)
 
 

@@ -31,7 +31,7 @@ class Special(NamedTuple):
 
     @property
     def waits(self) -> bool:
-        """Whether delivery may be delayed."""
+        """True if delivery may be delayed."""
         return bool(self.delay_ms or self.due_ms)
 
     def due_at(self, now_ms: int) -> int:

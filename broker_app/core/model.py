@@ -293,7 +293,7 @@ class Subscription:
 
     @property
     def ended(self) -> bool:
-        """Whether it was ended; it may still have unsettled deliveries."""
+        """True if it was ended; it may still have unsettled deliveries."""
         return self.peer.subscriptions.get(self.id) is not self
 
     @property
@@ -373,7 +373,7 @@ class LimitUsage:
 
     @property
     def removes(self) -> bool:
-        """Whether messages that wait are removed to make room for new ones."""
+        """True if waiting messages are removed to make room for new ones."""
         return self.policy.limit_behavior in (REMOVE_OLDEST, REMOVE_LOW_PRIORITY)
 
     @property
@@ -537,7 +537,7 @@ class Queue:
 
     @property
     def counts(self) -> bool:
-        """Whether the bytes of unsettled deliveries are counted."""
+        """True if the bytes of unsettled deliveries are counted."""
         return self.limit_usage is not None or self.account is not None
 
     @property
@@ -552,7 +552,7 @@ class Queue:
 
     @property
     def being_read(self) -> bool:
-        """Whether messages are being read from the journal, to be delivered or to be matched."""
+        """True while messages are read from the journal, to be delivered or matched."""
         return any(
             lane.loading or (lane.scan is not None and lane.scan.reading is not None) for lane in self.lanes
         )

@@ -163,7 +163,7 @@ class Outcome:
 
     @property
     def quiet(self) -> bool:
-        """Whether there is nothing to send, only records, as for plain acknowledgements."""
+        """True if there is nothing to send, only records, as for plain acknowledgements."""
         return not (
             self.touched or self.fanouts or self.fetches or self.closes or self.published or self.throttles
         )

@@ -57,22 +57,22 @@ class DestinationPolicy:
 
     @property
     def retains(self) -> bool:
-        """Whether messages of a topic are kept for replay."""
+        """True if messages of a topic are kept for replay."""
         return bool(self.retention_ms or self.retention_bytes)
 
     @property
     def refuses_producers(self) -> bool:
-        """Whether an administrator has paused the producers."""
+        """True if an administrator has paused the producers."""
         return self.paused in (PRODUCERS, ALL)
 
     @property
     def holds_consumers(self) -> bool:
-        """Whether an administrator has paused the consumers."""
+        """True if an administrator has paused the consumers."""
         return self.paused in (CONSUMERS, ALL)
 
     @property
     def has_limits(self) -> bool:
-        """Whether messages are checked against limits when they are published."""
+        """True if messages are checked against limits when they are published."""
         return bool(self.max_messages or self.max_bytes or self.max_message_bytes or self.max_producers)
 
 
@@ -122,13 +122,13 @@ class Policies:
 
     @property
     def retains(self) -> bool:
-        """Whether any topic may have a history."""
+        """True if any topic may have a history."""
         policies = (self.default, *self.exact.values(), *self.prefixes.values())
         return any(policy.retains for policy in policies)
 
     @property
     def limits_topics(self) -> bool:
-        """Whether any topic may have limits."""
+        """True if any topic may have limits."""
         return self.default.has_limits or any(
             policy.has_limits
             for policies in (self.exact, self.prefixes)

@@ -16,8 +16,8 @@ FIRST, LAST, NOW, SEQ, TIME = "first", "last", "now", "seq", "time"
 
 
 class Start(NamedTuple):
-    """Where to begin: the oldest message, the newest one of each topic, new messages only, the position
-    `number`, or the time `number` (ms)."""
+    """The start of a replay: the oldest message, the newest one of each topic, new messages only, the
+    position `number`, or the time `number` (ms)."""
 
     kind: str
     number: int = 0

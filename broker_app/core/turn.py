@@ -121,7 +121,7 @@ class Turn:
 
     @property
     def has_listeners(self) -> bool:
-        """Whether a system topic has subscribers."""
+        """True if a system topic has subscribers."""
         return self._topics.reaches(SYSTEM)
 
     def emit_destination(self, event: DestinationCreated | DestinationDeleted | DestinationFull) -> None:

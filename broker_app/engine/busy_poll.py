@@ -1,9 +1,9 @@
 """Busy polling: keep the event loop awake for a moment when the next command is likely to come within it.
 
-A client that waits for an answer before it sends again leaves the loop idle for some tens of
-microseconds. To fall asleep and be woken costs more than that, above all in a virtual machine. So after
-an answer the loop looks for input again and again for a moment, without sleeping, as long as that pays:
-where the next command tends to come later, it soon stops trying, and tries again once in a while.
+A client that waits for a reply before it sends again leaves the loop idle for some tens of microseconds.
+To suspend and resume the thread costs more than that, above all in a virtual machine. So after a reply the
+loop polls for input for a moment without sleeping. Where the next command usually arrives later, it soon
+stops polling, and tries again once in a while.
 """
 
 from __future__ import annotations

@@ -14,8 +14,8 @@ A frame holds one batch; a segment file is a segment header followed by frames:
     14  6x
 
 The table names the batch's destinations (u32 count, then u16 length and UTF-8 bytes each); records
-refer to them by index. The segment id is drawn anew at each use of a file, so that frames left over
-from an earlier use can never be taken for current ones.
+refer to them by index. Each use of a file has a new random segment id, so that frames left over from
+an earlier use are never taken for current ones.
 
 In a CARRIED frame the records are survivors of one earlier batch, whose first position, time, epoch
 and table it repeats; each record is preceded by its own position (u64).

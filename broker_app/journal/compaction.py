@@ -1,7 +1,7 @@
-"""Getting space back: which segments are free, and which are worth being copied away.
+"""Compaction: chooses the segments that are free, and those whose live records are worth copying.
 
-A single message that nobody consumes must not pin the log; so a stretch that is mostly dead is replaced
-by a carry file with its survivors (`carrying`).
+A single message without a consumer must not pin the log, so segments that are mostly dead are replaced by a
+carry file with their live records (`relocation`).
 """
 
 from collections.abc import Callable, Sequence

@@ -33,10 +33,10 @@ class MemoryStorage:
 
 
 class MemoryJournal:
-    """See `port.Journal` for the promises.
+    """See `port.Journal`.
 
     With `hold`, commits wait until `release` is called, as they would for a disk. `failure`, once set,
-    is what the next commit fails with. `space` is what `room` tells.
+    is the error of the next commit. `space` is the result of `room`.
     Closing without `release` loses the batch, as a power failure would.
     """
 

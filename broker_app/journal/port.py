@@ -57,7 +57,7 @@ class Damaged:
 class Recovery:
     """The result of `open`: start from `snapshot`, then replay what follows `snapshot_position`.
 
-    `report` holds one sentence for each thing an operator should know (a torn tail that was cut, …).
+    `report` has one sentence for each event that an operator should know (a torn tail that was cut, …).
     """
 
     snapshot: bytes | None
@@ -93,9 +93,9 @@ class Journal(Protocol):
         ...
 
     def retain(self, positions: Iterable[Sequence[int]]) -> None:
-        """Say, after replay, which PUBLISHED positions are still wanted; all others are dead.
+        """Report, after replay, the PUBLISHED positions that are still needed; all others are dead.
 
-        `positions` come in chunks (`array("Q")` or any sequence), in any order, each position once.
+        `positions` are chunks (`array("Q")` or any sequence), in any order, each position once.
         Ensures: space may be reclaimed from now on. Raises JournalDamaged if one is not stored.
         """
         ...

@@ -22,7 +22,7 @@ _ENTRY_BYTES = 40  # of memory a record, in addition to its content
 class LoadedBatch:
     """A checked frame: record of position p is `content[starts[p - first]:starts[p - first + 1]]`.
 
-    For the sparse records of a CARRIED frame `places` says position → (start, end) instead.
+    For the sparse records of a CARRIED frame, `places` maps position → (start, end) instead.
     """
 
     first: int

@@ -190,7 +190,7 @@ def _find_end(files: Files, logs: list[Segment], found: DirectoryScan) -> None:
             place = f"offset {offset}, position {expected}"
             found.report.append(
                 f"{files.directory / segment.name}: the last batch is incomplete or damaged ({place}) and was"
-                " cut: it was being written when the broker ended, so that nobody had a confirmation of it,"
+                " cut: it was being written when the broker ended, and no client had a confirmation of it,"
                 " or the disk has damaged it since"
             )
 

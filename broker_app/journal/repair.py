@@ -1,9 +1,9 @@
-"""Making a damaged journal one that opens: what is damaged is cut out, and its positions are filled.
+"""Repair of a damaged journal, so that it opens: damaged parts are cut out, and their positions are filled.
 
-Only for a journal that no broker holds. A file is never changed in place: its new content is written beside
-it and takes its name, and what it was is kept in a folder of its own. Between files positions may be missing
-that cannot be filled; then a snapshot of all that can be read takes the place of the log. Making it, and
-telling what the lost positions held, needs knowledge of the records (`broker_app.offline`).
+Only for a journal that no broker has open. A file is never changed in place: its new content is written to
+another file, which takes its name, and the old file is kept in a separate folder. If positions between files
+are missing that cannot be filled, a snapshot of all that can be read replaces the log. To make it, and to
+report the content of lost positions, knowledge of the records is needed (`broker_app.offline`).
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ _FILLED_AT_ONCE = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """One damaged place. The records at `positions` [first, following) are lost, if that is not None, but for
-    `carried` messages of them, of which a carry file has a copy.
+    """One damaged place. The records at `positions` [first, following) are lost, if that is not None, except
+    `carried` messages, of which a carry file has a copy.
 
-    `destinations` are what the damaged bytes still tell, or nothing.
+    `destinations` are those that are still readable in the damaged bytes.
     """
 
     file: str
@@ -128,9 +128,9 @@ class Repair:
             yield StoredBatch(position, frame.time_us, frame.epoch, table, count, content[start:end])
 
     def apply(self, state: bytes | None = None) -> str:
-        """Repair what was found; the folder with the files as they were. Raises JournalFailed.
+        """Repair the damage; return the folder with the former files. Raises JournalFailed.
 
-        `state`, where it is given, is what all that can be read says; the journal then begins with it.
+        `state`, if given, is the state of all readable records; the journal then begins with it.
         """
         kept = f"damaged-{1 + sum(name.startswith('damaged-') for name in self._files.names())}"
         folder = self._files.directory / kept

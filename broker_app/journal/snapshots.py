@@ -1,7 +1,7 @@
-"""Snapshot files: the state of everything before a position, whole or not at all.
+"""Snapshot files: the complete state before a position; written atomically.
 
-Two are kept, and what the older one needs to start from: then the loss of the newest costs nothing. A second
-snapshot at the same position stands beside the first.
+Two are kept, with the log behind the older one: so the loss of the newest costs nothing. A second snapshot at
+the same position does not replace the first.
 """
 
 from collections.abc import Iterable, Sequence

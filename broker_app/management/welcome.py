@@ -43,8 +43,8 @@ class Welcome:
             link_file.unlink(missing_ok=True)
 
     def lines(self, *, at_terminal: bool) -> list[str]:
-        """What somebody who has just started a node wants to know. A given password is never shown, and a
-        secret only at a terminal: what is written elsewhere is kept in a log."""
+        """Addresses and login of a node that was just started. A configured password is never shown, and a
+        secret only at a terminal: other output may be kept in a log."""
         mom, url = self.config, self.url
         shown = self.password if at_terminal else None
         user = "" if mom.anonymous else f"-u admin:{shown} " if shown else "-u admin "

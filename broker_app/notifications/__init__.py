@@ -1,7 +1,6 @@
-"""Notices: what is told outside of the broker when an alert fires or ends: to queues, webhooks, by mail.
+"""Notifications of alerts that fire or end: to queues, webhooks and by mail.
 
-`target` says who can be told, `outbox` tries until it is done, `webhook` and `mail` carry, `delivering`
-joins them.
+`target` parses recipients, `webhook` and `mail` send, `delivery` joins them and retries.
 """
 
 from broker_app.notifications.mailer import Mailer

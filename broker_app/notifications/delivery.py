@@ -34,31 +34,31 @@ def targets(alert: Alert, rules: Sequence[AlertRule], for_all: Sequence[str]) ->
             yield Target.of(text)
 
 
-def notice(told: AlertEvent, broker: str, console: str | None) -> Notification:
+def notice(event: AlertEvent, broker: str, console: str | None) -> Notification:
     """`console` is its address, for the link; None if it is not configured."""
-    alert = told.alert
+    alert = event.alert
     about = shown(alert)
     link = f"{console.rstrip('/')}/{about['page']}" if console is not None else None
-    title = f"[{broker}] {'ended' if told.event == 'ended' else alert.severity}: {about['detail']}"
-    lines = [about["detail"], "", f"alert   {alert.rule}, {told.event}", f"since   {about['since']}"]
+    title = f"[{broker}] {'ended' if event.event == 'ended' else alert.severity}: {about['detail']}"
+    lines = [about["detail"], "", f"alert   {alert.rule}, {event.event}", f"since   {about['since']}"]
     if alert.ended_at is not None:
         lines.append(f"ended   {about['ended_at']}")
     if link is not None:
         lines.append(f"look    {link}")
-    body = {"event": told.event, "broker": broker, "link": link, "alert": about}
-    return Notification(f"{alert.id}-{told.event}", title, "\n".join(lines) + "\n", body)
+    body = {"event": event.event, "broker": broker, "link": link, "alert": about}
+    return Notification(f"{alert.id}-{event.event}", title, "\n".join(lines) + "\n", body)
 
 
-async def deliver(target: Target, told: Notification, publisher: Publisher, post: Mailer) -> None:
+async def deliver(target: Target, notification: Notification, publisher: Publisher, post: Mailer) -> None:
     """Raises OSError or ValueError when it was not taken."""
     if target.kind == QUEUE:
-        block = f"content-type:application/json\nmom-notice:{told.id}\n".encode()
-        publisher.publish([(Envelope(target.where, block, persistent=True), _encoded(told))])
+        block = f"content-type:application/json\nmom-notice:{notification.id}\n".encode()
+        publisher.publish([(Envelope(target.where, block, persistent=True), _encoded(notification))])
     elif target.kind == WEBHOOK:
-        await webhook.post(target.where, _encoded(told), {"Mom-Notice": told.id})
+        await webhook.post(target.where, _encoded(notification), {"Mom-Notice": notification.id})
     else:
-        await post.send(target.where, told.title, told.text)
+        await post.send(target.where, notification.title, notification.text)
 
 
-def _encoded(told: Notification) -> bytes:
-    return json.dumps(told.body).encode()
+def _encoded(notification: Notification) -> bytes:
+    return json.dumps(notification.body).encode()

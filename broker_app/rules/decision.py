@@ -11,8 +11,8 @@ from broker_app.rules.facts import Test
 from broker_app.rules.rule import Rule
 from mom_client.storeandforward import PREFIX
 
-#: What waits for another broker is received, browsed, read and managed (so that nobody moves it to where he
-#: reads) only by a rule that names its queue.
+#: These methods need a rule that names the queue of a store-and-forward queue; MANAGE too, because it moves
+#: messages to other queues.
 _GUARDED = ("GET", "BROWSE", "READ", "MANAGE")
 
 

@@ -39,8 +39,8 @@ class Expression:
         return self._compiled.fullmatch(value.encode(errors="replace")) is not None
 
     def certainty(self, pattern: str) -> bool | None:
-        """Whether it matches all topics that `pattern`, which has wildcards, stands for (True), none of them
-        (False), or possibly some (None). It is None too where it is not easily told.
+        """True if it matches all topics of `pattern`, which has wildcards; False if none; None if possibly
+        some, or if that is hard to decide.
         """
         levels = pattern.split(".")
         first = next(at for at, level in enumerate(levels) if level in ("*", ">", "#"))

@@ -11,8 +11,8 @@ ALLOW, DENY = EFFECTS = ("allow", "deny")
 class Rule:
     """One rule. Its position in the set is its number, from 1.
 
-    It is about everybody whom `users` or `groups` names, and about every user who is logged in where both are
-    empty. Empty `conditions` always hold. `source` is where it is written, "messaging_rule.config:31", or "".
+    It applies to the users in `users` and the members of `groups`; if both are empty, to every authenticated
+    user. Empty `conditions` always hold. `source` is its place in a file, "messaging_rule.config:31", or "".
     """
 
     name: str

@@ -75,8 +75,8 @@ class Rules:
         return hash(self.rules)
 
     def decide(self, event: Event) -> Decision:
-        """What holds for `event`. For a topic with wildcards: allowed where that is certain for all that it
-        stands for, denied where a rule may deny some of it.
+        """The decision about `event`. A topic with wildcards is allowed if all of its topics certainly are,
+        and denied if a rule may deny some of them.
         """
         if event.topic is not None and is_wild(event.topic):
             return self._decide_many(event)

@@ -1,7 +1,7 @@
-"""Visits: what happened to each client, from its login until a day after it has gone; and who flaps.
+"""Events of client connections, from login until a day after the disconnection; and flapping clients.
 
-It is for people who ask why a client was ended, so the rare things are kept, never a message: that it
-subscribed, was slow, was refused something and by what, and how it ended. All of it is bounded.
+They show operators why a connection ended: subscriptions, slowness, refusals and their reasons, and the end.
+Messages are not recorded. All of it is bounded.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ Facts = Mapping[str, Any]
 
 
 class ClientEvent(NamedTuple):
-    """What happened `times` in a row, last at `at_s` and first at `first_s` (seconds since 1970). `code`
-    names the problem, `by` the rule or the operator that decided it."""
+    """An event that happened `times` in a row, last at `at_s` and first at `first_s` (seconds since 1970).
+    `code` names the problem, `by` the rule or the operator that decided it."""
 
     event: str
     at_s: float
@@ -159,8 +159,8 @@ class ClientEvents:
             self._forget_first()
 
     def rates(self, id: str, frames_in: int, frames_out: int) -> tuple[float, float]:
-        """Frames a second from a client and to it since somebody looked last, at least a second ago; at the
-        first look, since it came."""
+        """Frames a second from a client and to it since the last call, at least a second ago; at the first
+        call, since the connection was opened."""
         record = self._open.get(id)
         if record is None:
             return 0.0, 0.0

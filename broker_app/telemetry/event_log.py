@@ -1,7 +1,7 @@
-"""The event log: what happened to bridges, files of the configuration and alerts, the newest first, bounded.
+"""The event log: events of bridges, configuration files and alerts, the newest first, bounded.
 
-It is for people: rare things, each with a sentence. What operators do is in the audit log; what is wanted as
-it happens is told on topics (`news`).
+It is for operators: rare events, each with a sentence. Operators' actions are in the audit log; live events
+are published on topics (`system_topics`).
 """
 
 from __future__ import annotations

@@ -56,8 +56,8 @@ def topic_health(broker: Broker, address: str, *, moving: bool) -> Health:
 
 
 def _wants_consumers(broker: Broker, address: str) -> bool:
-    """Dead letters wait for an operator, what is for another broker for its bridge, and what bridges note for
-    themselves for nobody."""
+    """True for queues without consumers of their own: dead letters, store-and-forward queues, and the
+    internal queues of bridges."""
     if address == SYNC_ADDRESS or is_forwarded(address):
         return False
     return not is_of_dead_letters(address, broker.turn.policies.dead_letter_queues)

@@ -1,7 +1,7 @@
 """System topics below `$mom`: statistics and events, published once a second.
 
-Nothing is rendered, and of most things no note is taken, while nobody listens. Events are CloudEvents in
-JSON; docs/protocol.md lists them. Who subscribes with `snapshot:true` hears at once how things stand.
+Without subscribers nothing is rendered, and most events are not recorded. Events are CloudEvents in JSON;
+docs/protocol.md lists them. A subscriber with `snapshot:true` receives the present state at once.
 """
 
 from __future__ import annotations
@@ -67,9 +67,9 @@ class SystemPublisher(Protocol):
 
 
 class SystemTopics:
-    """`name` is the broker's, `boot` tells this process from former ones, `connections` yields the facts
-    of those that are there, `bridges` how bridges stand and `jobs` how far jobs are, also those that have
-    ended; `clock` is seconds since 1970."""
+    """`name` is the broker's, `boot` distinguishes this process from former ones; `connections` yields the
+    open connections, `bridges` the status of bridges, `jobs` the progress of jobs, also of finished ones;
+    `clock` is seconds since 1970."""
 
     def __init__(
         self,
@@ -314,8 +314,8 @@ class SystemTopics:
     # ------------------------------------------------------------------ snapshots
 
     def snapshot(self, address: str) -> list[Entry]:
-        """The state that listeners of the filter `address` want to begin with: one message for each topic,
-        with at most `MAX_ITEMS` things in it."""
+        """The present state for a new subscriber of the filter `address`: one message for each topic, with at
+        most `MAX_ITEMS` items."""
         wanted = partial(matches, parse(address).name)
         entries: list[Entry] = []
         if wanted(NODE_TOPIC):

@@ -1,8 +1,8 @@
-"""The past of a destination, or of the node: columns of numbers, a row for each second, ten seconds and
+"""Time series of a destination or of the node: columns of numbers, a row for each second, ten seconds and
 minute.
 
-Only steps in which something happened are written; what lies between two of them is filled in when the
-next one comes or when somebody reads, so a destination where nothing happens costs nothing.
+Only steps with activity are written; the steps between two of them are filled in at the next one or when the
+series is read, so an idle destination costs nothing.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ Resolution = tuple[int, int]
 
 
 class Layout:
-    """The columns of a past, in this order: what happens within a step, how things stand at its end, how
-    long something has waited then, and durations, which are not known at every step."""
+    """The columns of a time series, in this order: counts within a step, gauges at its end, ages at its end,
+    and durations, which are not known at every step."""
 
     def __init__(
         self,

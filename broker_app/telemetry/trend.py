@@ -11,7 +11,7 @@ from itertools import pairwise
 
 STEP_S = 10
 STEPS = 30
-#: more comes in than goes out for so many steps, looked at so many at a time, and the queue grows
+#: the queue grows if more is published than consumed for so many steps, checked so many at a time
 GROWTH_STEPS = 12
 _LOOK_STEPS = 3
 _MOST = (1 << 32) - 1

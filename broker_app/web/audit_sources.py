@@ -124,13 +124,13 @@ def _login_failed(
     minute = f"failed-logins/{int(time.time() // 60)}"
     cache.add(minute, 0, 120)
     count = cache.incr(minute)
-    # Who asks is what is being found out: `by` would begin anew.
+    # The identity is still unknown: `actor_of` would authenticate again.
     via = API if request.headers.get("Authorization") else CONSOLE
-    author = Actor("", via, request.META.get("REMOTE_ADDR", ""), trace_id=trace_id(request))
+    actor = Actor("", via, request.META.get("REMOTE_ADDR", ""), trace_id=trace_id(request))
     if count <= MOST_FAILED:
         name = str(credentials.get("username", ""))[:150].encode(errors="replace").decode()
-        audit.record(author, audit.Action(LOGIN_FAILED, "users", name.replace("\0", "")))
+        audit.record(actor, audit.Action(LOGIN_FAILED, "users", name.replace("\0", "")))
     elif count == MOST_FAILED + 1:
         audit.record(
-            author, audit.Action(LOGINS_FAIL, "users", "", after={"a_minute": f"more than {MOST_FAILED}"})
+            actor, audit.Action(LOGINS_FAIL, "users", "", after={"a_minute": f"more than {MOST_FAILED}"})
         )

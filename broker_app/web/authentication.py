@@ -70,9 +70,9 @@ class PasswordAuthentication(BasicAuthentication):
 
 
 class CertificateAuthentication(BaseAuthentication):
-    """A client certificate that the TLS port has accepted, where nothing else says who asks.
+    """A client certificate that the TLS listener has accepted, if the request has no other credentials.
 
-    Browsers show theirs to requests of any page: one of another page does not count.
+    Browsers send theirs with requests of any page; it does not count for requests of foreign pages.
     """
 
     def authenticate(self, request: Request) -> tuple[User, None] | None:

@@ -17,10 +17,10 @@ DEFAULT = "default"
 
 
 def shown(running: Config, restart: Collection[str]) -> dict[str, Any]:
-    """All settings in the order of the table, and those of destinations that follow from them.
+    """All settings in the order of the table, and the derived ones of destinations.
 
-    `running` is what the node was started with; what is said of its broker replaces some of it. `restart`
-    names those that a file says otherwise by now.
+    `running` are the settings that the node was started with; the settings of its broker resource replace
+    some of them. `restart` names those that have another value in a file by now.
     """
     overrides = RESOURCE_TYPES["brokers"].read([running.name]).get(running.name, {}).get("settings", {})
     replaced = {name for name, value in overrides.items() if not config.fault_of_override(name, value)}

@@ -82,8 +82,8 @@ def changes_of(change: Change) -> list[Changed]:
 
 
 def difference(old: int, new: int) -> list[Changed]:
-    """What leads from version `old` to version `new`, all told: of each thing, what was said in `old` and in
-    `new`, or which of its secrets were replaced between. `old` may be the newer one. Raises NoSuchVersion."""
+    """The changes from version `old` to version `new`, combined: of each resource its spec in `old` and in
+    `new`, and the secrets that were replaced. `old` may be the newer one. Raises NoSuchVersion."""
     return [between for between, _ in _between(old, new)]
 
 
@@ -108,10 +108,10 @@ def go_back(
     only: tuple[str, str] | None = None,
     dry_run: bool = False,
 ) -> Return:
-    """Makes the configuration what it was in version `to`, or one thing of it: `only` is its (kind, key).
+    """Restore the configuration of version `to`, or one resource of it: `only` is its (kind, key).
 
-    `expected` is the newest version as far as is known. What a file says, tokens that are gone, and replaced
-    passwords are kept as they are. Raises NoSuchVersion, Stale, and what `actions.apply` raises.
+    `expected` is the newest version that the caller knows. Resources of files, deleted tokens, and replaced
+    passwords are not restored. Raises NoSuchVersion, Stale, and the errors of `actions.apply`.
     """
     now = actions.lock_version()
     if expected is not None and expected != now:

@@ -1,7 +1,7 @@
-"""The language of a page, and the words that its islands say in it.
+"""The language of a page, and the texts of its islands.
 
-Whoever reads chooses by the cookie `mom_language`, or else by the browser's own list. Programs do not: the
-API and what it points to, `/docs`, are English whatever a client accepts.
+It is chosen by the cookie `mom_language`, or else by the browser's list. The API and `/docs` are always
+English.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class LanguageOfReader(LocaleMiddleware):
     def process_request(self, request: HttpRequest) -> None:
         super().process_request(request)
         chosen = request.LANGUAGE_CODE
-        # Where catalogues are not built yet, numbers in one language among words in another help nobody.
+        # Without built catalogues, numbers would be in another language than the text.
         if _for_programs(request) or (chosen != settings.LANGUAGE_CODE and stamp(chosen) is None):
             translation.activate(settings.LANGUAGE_CODE)
             request.LANGUAGE_CODE = settings.LANGUAGE_CODE

@@ -104,7 +104,7 @@ def _let_in(request: HttpRequest, sociallogin: Any) -> HttpResponse:
 
 
 def _claims(told: dict[str, Any]) -> Claims:
-    """What was told of a person, checked. Raises ValueError that says what is missing."""
+    """The checked claims of a user. Raises ValueError with the missing or invalid claim."""
     mom = settings.MOM
     signed, more = told.get("id_token") or {}, told.get("userinfo") or {}
     if not signed.get("sub"):

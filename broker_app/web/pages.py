@@ -36,7 +36,7 @@ def nowhere(request: HttpRequest, exception: Exception) -> HttpResponse:
 
 @csrf_exempt
 def no_api(request: HttpRequest, path: str) -> HttpResponse:
-    """What neither plane of the API knows; in a process without a node that is the whole data plane."""
+    """The reply for paths below /api that neither plane has; without a node, the whole data plane."""
     scope = getattr(request, "scope", {})
     if scope.get("mom.node") is not None:
         name, detail = "not-found", f"There is no /api/v1/{path} here."

@@ -117,7 +117,7 @@ def _as_of_drf(error: Exception) -> Exception:
 
 
 def _in_utf8(value: Any) -> Any:
-    """A JSON value without halves of surrogates, which cannot be told back as they came."""
+    """A JSON value without halves of surrogates, which cannot be returned as they were sent."""
     if isinstance(value, str):
         return value.encode(errors="replace").decode()
     if isinstance(value, dict):

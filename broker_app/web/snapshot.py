@@ -135,7 +135,7 @@ def make_logins(anonymous: bool) -> Logins:
         check_password,
         session_user,
         session_cookie=settings.SESSION_COOKIE_NAME,
-        dummy_hash=make_password("of nobody"),
+        dummy_hash=make_password("no user has this password"),
         throttle=backends.LOGIN_THROTTLE,
     )
 

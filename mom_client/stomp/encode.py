@@ -77,7 +77,7 @@ def encode(
     """One whole frame as bytes.
 
     `content-length` is added to frames that may have a body unless switched off; then a body with a
-    NUL raises ValueError, since it could not be told from the end of the frame. CONNECT, STOMP and
+    NUL raises ValueError, since it would end the frame. CONNECT, STOMP and
     CONNECTED are never escaped: a value that would need it raises ValueError.
     """
     items = headers.items() if isinstance(headers, Mapping) else headers

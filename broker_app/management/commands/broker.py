@@ -120,7 +120,7 @@ class Command(BaseCommand):
 
         descriptors.raise_limit()
         sys.setswitchinterval(_SWITCH_INTERVAL_S)
-        # Whoever starts the broker holds the collector off, which would look at all imports again and again.
+        # The caller has disabled the garbage collector, which would scan all imports repeatedly.
         gc.freeze()
         gc.enable()
         follow = partial(snapshot.follow, logins.policy, logins.take_used)

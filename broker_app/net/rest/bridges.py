@@ -1,7 +1,7 @@
-"""Bridges while they run: how they stand, what happened to them, trying again, and testing a connection.
+"""Running bridges: their status and events, retries, and connection tests.
 
-What is configured is the control plane's. Whoever administers sees and does all; others see of a bridge the
-queues that they may browse, and try again, or test, those that they manage. Credentials are never shown.
+The control plane configures them. Administrators may do everything. Other users see the queues of a bridge
+that they may browse, and may retry or test those that they may manage. Credentials are never shown.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from broker_app.telemetry import Statistics
 from broker_app.telemetry.bridges import Facts, Forwarding, shown_event, shown_offset, status
 from mom_client.storeandforward import forwarded
 
-#: flows of one bridge that a reply holds
+#: flows of one bridge in a reply
 MAX_FLOWS = 1_000
 #: queues of other brokers in a reply, the newest ones
 MAX_INCOMING = 1_000
@@ -36,14 +36,14 @@ MAX_INCOMING = 1_000
 MAX_TESTS = 8
 
 
-class Trial(Protocol):
-    """Tests the connection to a remote broker, and to one of its queues; step by step, as plain data."""
+class ConnectionTester(Protocol):
+    """Tests the connection to a remote broker and one of its queues; returns the steps as plain data."""
 
     def __call__(self, remote: Remote, queue: str | None) -> Awaitable[Facts]: ...
 
 
-class Choice(msgspec.Struct, forbid_unknown_fields=True):
-    """The queue of a flow; none is the bridge with all of its flows."""
+class QueueChoice(msgspec.Struct, forbid_unknown_fields=True):
+    """The queue of a flow; None is the bridge with all of its flows."""
 
     queue: str | None = None
 
@@ -56,29 +56,29 @@ class Owner(msgspec.Struct, forbid_unknown_fields=True):
 
 class BridgeEndpoints:
     """Endpoints `forwarding`, `forwarding/incoming` and `bridges/{name}/status|events|retry|test`. `policy`
-    is that of the moment."""
+    returns the present one."""
 
     def __init__(
         self,
         engine_client: EngineClient,
         statistics: Statistics,
         forwarding: Forwarding,
-        trial: Trial,
+        test_connection: ConnectionTester,
         policy: Callable[[], Policy],
         limits: RestLimits,
     ) -> None:
         self._engine_client = engine_client
         self._statistics = statistics
         self._forwarding = forwarding
-        self._trial = trial
+        self._test_connection = test_connection
         self._policy = policy
         self._limits = limits
         self._tests = 0
 
-    # ------------------------------------------------------------------ how they stand
+    # ------------------------------------------------------------------ status
 
     async def all(self, request: Request) -> Reply:
-        """GET forwarding: all bridges, queues without one, and what others send here"""
+        """GET forwarding: all bridges, queues without a bridge, and queues that other brokers forward here"""
         query = request.query(("flows",))
         whole = truth(query, "flows", default=True)
         bridges = self.seen(request)
@@ -124,7 +124,7 @@ class BridgeEndpoints:
         return row
 
     def _seen(self, request: Request, report: Facts) -> Facts | None:
-        """A bridge with the flows that the client may see; None where that is nothing."""
+        """A bridge with the flows that the client may see; None if it sees none."""
         flows = report["flows"]
         if not request.access.has_full_access(request.client.identity):
             flows = [flow for flow in flows if _may_see(request, flow["source"])]
@@ -167,7 +167,7 @@ class BridgeEndpoints:
     async def retry(self, request: Request) -> Reply:
         """POST bridges/{name}/retry: what waits for its next attempt tries now"""
         request.query()
-        chosen = await request.json(Choice, required=False)
+        chosen = await request.json(QueueChoice, required=False)
         self._permit(request, chosen, "retried")
         report = self._forwarding.report_of(request.name)
         if report is None:
@@ -181,7 +181,7 @@ class BridgeEndpoints:
     async def test(self, request: Request) -> Reply:
         """POST bridges/{name}/test: as it is configured now"""
         request.query()
-        chosen = await request.json(Choice, required=False)
+        chosen = await request.json(QueueChoice, required=False)
         self._permit(request, chosen, "tested")
         remote = self._policy().bridges.get(request.name)
         if remote is None:
@@ -198,7 +198,7 @@ class BridgeEndpoints:
             raise busy(f"{MAX_TESTS} connections are being tested already")
         self._tests += 1
         try:
-            return await self._trial(remote, queue)
+            return await self._test_connection(remote, queue)
         finally:
             self._tests -= 1
 
@@ -260,7 +260,7 @@ class BridgeEndpoints:
         senders = dict.fromkeys(mark.sender for mark in marks.values())
         raise no_such("broker that forwards here called", sender, list(senders)[:MAX_INCOMING])
 
-    def _permit(self, request: Request, chosen: Choice, done: str) -> None:
+    def _permit(self, request: Request, chosen: QueueChoice, done: str) -> None:
         """Raises Refusal or Refused for those who neither administer nor manage the queue that is meant."""
         address = _address(request.name, chosen.queue)
         if request.access.is_admin(request.client.identity):
@@ -296,5 +296,5 @@ def _queues(flows: Sequence[Mapping[str, Any]]) -> list[str]:
     return [flow["queue"] for flow in flows]
 
 
-def _of_queue(chosen: Choice) -> dict[str, str]:
+def _of_queue(chosen: QueueChoice) -> dict[str, str]:
     return {} if chosen.queue is None else {"queue": chosen.queue}

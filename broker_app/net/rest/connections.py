@@ -212,8 +212,8 @@ def _member(name: str) -> Callable[[dict[str, Any]], Any]:
 
 
 def is_own(request: Request, session: StompSession) -> bool:
-    """Whether a connection is that of who asks: a token that lends a part of its owner's rights has none but
-    those that came by itself."""
+    """True if a connection belongs to the user of the request. A token with limited rights owns only
+    connections that it authenticated itself."""
     identity = request.client.identity
     return session.identity == identity or request.access.has_all_rights_of(identity, session.user)
 

@@ -33,8 +33,8 @@ class Credentials:
     async def identify(
         self, request: Request, address: str = "", certified: tuple[str, ...] = ()
     ) -> Identity:
-        """Who asks, from an address, with a client certificate that has these names. Raises Refusal:
-        not-authenticated, rate-limited, or not-allowed for a request from a foreign page."""
+        """The identity of a request from an address, with a client certificate of these names. Raises
+        Refusal: not-authenticated, rate-limited, or not-allowed for a request from a foreign page."""
         authorization = request.header(b"authorization")
         if authorization is not None:
             return await self._by_authorization(request, authorization, address)

@@ -1,6 +1,6 @@
-"""Queues and topics as they are: lists of them, and all that is known of one. Looking makes nothing.
+"""The status of queues and topics: lists, and the details of one. Reading creates nothing.
 
-What is said about them is written by the control plane (`web.api.destinations`) at the same addresses.
+The control plane writes their settings at the same URLs (`web.api.destinations`).
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ MAX_SUBSCRIPTIONS = 100
 
 
 class QueueEndpoints:
-    """Endpoints below `queues`. `said` returns the present settings of destinations."""
+    """Endpoints below `queues`. `settings` returns the present settings of destinations."""
 
     def __init__(
         self,
         engine_client: EngineClient,
-        said: Callable[[], Destinations],
+        settings: Callable[[], Destinations],
         statistics: Statistics,
         limits: RestLimits,
     ) -> None:
         self._engine_client = engine_client
-        self._said = said
+        self._settings = settings
         of = _States(statistics)
         delayed = engine_client.engine.broker.scheduler.delayed
         facts: Mapping[str, Callable[[Queue], Any]] = {
@@ -60,7 +60,7 @@ class QueueEndpoints:
             "removed": lambda queue: queue.counters.removed,
             "discarded": lambda queue: queue.counters.discarded,
             "paused": lambda queue: queue.policy.paused,
-            "declared": lambda queue: queue.address in self._said().rows,
+            "declared": lambda queue: queue.address in self._settings().rows,
             **{name: _of_queue(figure) for name, figure in of.figures.items()},
         }
         filters: Mapping[str, Callable[[Queue], bool]] = {
@@ -97,9 +97,11 @@ class QueueEndpoints:
 
     async def of(self, request: Request, address: str) -> Reply:
         """The facts of a queue. Raises Refusal when there is none."""
-        said = self._said()
-        facts = await self._engine_client.inspect(lambda: self._facts(address, declared=address in said.rows))
-        return _with_settings(facts | {"permissions": _rights(request, address)}, said, address)
+        settings = self._settings()
+        facts = await self._engine_client.inspect(
+            lambda: self._facts(address, declared=address in settings.rows)
+        )
+        return _with_settings(facts | {"permissions": _rights(request, address)}, settings, address)
 
     def names(self) -> list[str]:
         """Of all queues but temporary ones."""
@@ -125,18 +127,18 @@ class QueueEndpoints:
 
 
 class TopicEndpoints:
-    """Endpoints below `topics`. A topic is there when it was published or subscribed to, or when something
-    is said about it."""
+    """Endpoints below `topics`. A topic exists when it was published or subscribed to, or when it
+    has settings."""
 
     def __init__(
         self,
         engine_client: EngineClient,
-        said: Callable[[], Destinations],
+        settings: Callable[[], Destinations],
         statistics: Statistics,
         limits: RestLimits,
     ) -> None:
         self._engine_client = engine_client
-        self._said = said
+        self._settings = settings
         of = _States(statistics)
         broker = engine_client.engine.broker
         facts: Mapping[str, Callable[[str], Any]] = {
@@ -145,7 +147,7 @@ class TopicEndpoints:
             "consumers": lambda name: sum(1 for _ in self._matching(name)),
             "named": lambda name: len(broker.destinations.topics.match(name).named),
             "paused": lambda name: broker.turn.policies.of(f"/topic/{name}").paused,
-            "declared": lambda name: f"/topic/{name}" in self._said().rows,
+            "declared": lambda name: f"/topic/{name}" in self._settings().rows,
             "depth": lambda name: statistics.brief(f"/topic/{name}")["depth"],
             "unsettled": lambda name: statistics.brief(f"/topic/{name}")["unsettled"],
             **{
@@ -186,7 +188,7 @@ class TopicEndpoints:
         name = request.permitted(BROWSE, f"/{TOPIC}/{request.name}").name
         facts = await self._engine_client.inspect(lambda: self._facts(name))
         address = f"/{TOPIC}/{name}"
-        return _with_settings(facts | {"permissions": _rights(request, address)}, self._said(), address)
+        return _with_settings(facts | {"permissions": _rights(request, address)}, self._settings(), address)
 
     def _facts(self, name: str) -> dict[str, Any]:
         facts = self._listing.row(name)
@@ -200,8 +202,10 @@ class TopicEndpoints:
 
     def names(self) -> set[str]:
         """Of all topics with messages or settings."""
-        said = (at for at in self._said().rows if at.startswith("/topic/") and not is_pattern(at))
-        declared = (address.removeprefix("/topic/") for address in said)
+        with_settings = (
+            at for at in self._settings().rows if at.startswith("/topic/") and not is_pattern(at)
+        )
+        declared = (address.removeprefix("/topic/") for address in with_settings)
         published = self._engine_client.engine.broker.publisher.topic_published
         return {name for name in (*published, *declared) if not is_reserved(name)}
 
@@ -255,16 +259,17 @@ def _check_states(query: dict[str, str]) -> None:
     several("query/state", query.get("state", health.IDLE).split(","), health.STATES, "state")
 
 
-def _with_settings(facts: dict[str, Any], said: Destinations, address: str) -> Reply:
-    """The facts of a destination with what holds for it. The ETag is that of what is said about it."""
+def _with_settings(facts: dict[str, Any], settings: Destinations, address: str) -> Reply:
+    """The status of a destination with its effective settings. The ETag is that of its own settings."""
     facts["settings"] = {
-        name: {"value": value, "source": source} for name, (value, source) in said.effective(address).items()
+        name: {"value": value, "source": source}
+        for name, (value, source) in settings.effective(address).items()
     }
-    return json_reply(facts, headers=[(b"etag", b'"%d"' % said.version(address))])
+    return json_reply(facts, headers=[(b"etag", b'"%d"' % settings.version(address))])
 
 
 def _rights(request: Request, address: str) -> list[str]:
-    """What who asks may do with a destination: rights as rules and tokens name them, and "administer"."""
+    """The rights of the client to a destination, as rules and tokens name them, and "administer"."""
     destination = parse(address)
     rights = [right for right in METHODS if request.access.allows(request.client, right, destination)]
     return [*rights, *([ADMINISTER] if request.access.is_admin(request.client.identity) else [])]

@@ -36,8 +36,8 @@ _UNUSUAL = frozenset((b"content-encoding", b"idempotency-key", b"traceparent", b
 
 
 class Caller:
-    """Who speaks on a connection, as it was found out for the header `authorization` under `policy`, and
-    where it may send to."""
+    """The authenticated client of a connection, valid for the header `authorization` and for `policy`, with
+    the destinations that it may send to."""
 
     __slots__ = ("authorization", "client", "policy", "targets", "until")
 

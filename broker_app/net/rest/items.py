@@ -42,8 +42,8 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
 class Facts(NamedTuple):
-    """What a header block says. `fields` are all headers, `headers` those of the application alone, `json`
-    ready members of an item with a comma at the end."""
+    """The parsed headers of a message: `fields` are all of them, `headers` those of the application, `json`
+    the rendered members of an item with a comma at the end."""
 
     content_type: str | None
     fields: dict[str, str]
@@ -92,8 +92,8 @@ def _facts(block: bytes) -> Facts:
 
 
 def mom_headers(facts: Facts) -> list[Header]:
-    """What a header block says, as HTTP headers. Names that HTTP cannot carry are left out, and control
-    characters become blanks: a message must not write the head of a reply."""
+    """A header block as HTTP headers. Names that are invalid in HTTP are omitted, and control characters
+    become blanks: a message must not inject headers into a reply."""
     known = {name: value for name, value in facts.fields.items() if name in _IN_RAW}
     headers = {f"mom-{name}": value for name, value in known.items()}
     headers |= {f"mom-header-{name}": value for name, value in facts.headers.items()}
@@ -179,8 +179,8 @@ def browsed(
     attempts: int,
     due_ms: int = 0,
 ) -> bytes:
-    """A message as browsing shows it; of a longer body only the first `preview_bytes`. One that is delayed
-    also says when it is due."""
+    """A message as browsing shows it; of a longer body only the first `preview_bytes`. A delayed one
+    also has the time when it is due."""
     envelope = message.envelope
     facts = blocks.facts(envelope.block)
     body = message.body

@@ -56,13 +56,14 @@ class Page(NamedTuple):
 
 
 class Listing(Generic[_Thing]):
-    """One kind of list. `facts` are the members of a row, by name and how they are found; by every one of
-    them, or by `sortable` alone, can be sorted, and `sort` is how it is otherwise; `last`, behind all else,
-    makes the order definite. `ranks` says what is compared instead of some members, and `on_request` are
-    those that a row has only when `fields` names them. `filters` are yes-or-no questions that a query may
-    put, `matches` questions about a text of it.
+    """One type of list:
 
-    A cursor holds the sort key of the last row, so that a page goes on there even if that row has gone."""
+    - `facts`: the members of a row, as functions by name; `on_request` are those that only `fields` includes;
+    - `sortable`: members to sort by (default: all), `sort`: the default order, `last`: the tie-breaker;
+    - `ranks`: values that are compared instead of some members;
+    - `filters`: conditions of a query that are true or false, `matches`: those that have a text.
+
+    A cursor holds the sort key of the last row, so that the next page begins there even if the row is gone."""
 
     def __init__(
         self,
@@ -95,8 +96,8 @@ class Listing(Generic[_Thing]):
         return paging.page([self._row(thing, paging.fields) for thing in paging.found()])
 
     async def page_of_many(self, things: Iterable[_Thing], query: dict[str, str]) -> Page:
-        """The same, a few milliseconds at a time: others have their turn between them. What a row has of a
-        thing is as it was when it was looked at."""
+        """The same in slices of a few milliseconds, so that other tasks run in between. Each row is as it was
+        when it was read."""
         paging = self._paging(query)
         rest = iter(things)
         while not paging.take(rest, time.monotonic() + _SLICE_S):
@@ -172,8 +173,8 @@ class Listing(Generic[_Thing]):
 
 
 class _Paging(Generic[_Thing]):
-    """One page on its way: things are taken in any order, in one go or in slices, and the first of those that
-    fit are kept."""
+    """A page in progress: objects are added in any order, at once or in slices, and the first matching ones
+    are kept."""
 
     def __init__(
         self,
@@ -197,8 +198,8 @@ class _Paging(Generic[_Thing]):
         self._behind = _behind(columns, after) if after is not None else None
 
     def take(self, things: Iterator[_Thing], until_s: float = math.inf) -> bool:
-        """Look at some things, until a time; whether that was all of them. Raises Refusal for a cursor of
-        another list."""
+        """Read objects until a time; return True if none is left. Raises Refusal for a cursor of another
+        list."""
         passes, key, behind = self._passes, self._key, self._behind
         clock = time.monotonic
         found = self._first

@@ -1,7 +1,7 @@
 """Statistics in the format of WebSphere sMash, for programs that read it.
 
 `GET /opsmanager/application/_self?q=stats`. The numbers are those of `/api/v1/stats`; sizes in bytes, times
-in milliseconds since 1970, `uptime` in milliseconds. What a limit of 0 says is that there is none.
+in milliseconds since 1970, `uptime` in milliseconds. A limit of 0 means no limit.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ from broker_app.net.rest import items, openapi, opsmanager, refusals
 from broker_app.net.rest.alerts import AlertEndpoints, AlertOperations
 from broker_app.net.rest.batch import BatchPublisher
 from broker_app.net.rest.bridge_queues import BridgeQueues
-from broker_app.net.rest.bridges import BridgeEndpoints, Trial
+from broker_app.net.rest.bridges import BridgeEndpoints, ConnectionTester
 from broker_app.net.rest.browse import Browser
 from broker_app.net.rest.connections import ConnectionEndpoints
 from broker_app.net.rest.consumers import ConsumerEndpoints
@@ -97,7 +97,7 @@ class RestPlane:
         statistics: Statistics,
         connections: Connections,
         forwarding: Forwarding,
-        trial: Trial,
+        trial: ConnectionTester,
         sizes: Callable[[], Mapping[str, int]],
         events: EventLog,
         alerts: AlertOperations,

@@ -183,7 +183,7 @@ class Receiver:
 
 
 async def _wait(arrived: asyncio.Event, departure: Callable[[], object], seconds: float) -> None:
-    """Wait for an arrival. Raises Departed when the client goes away first."""
+    """Wait for an arrival. Raises Departed if the client disconnects first."""
     wanted = asyncio.ensure_future(arrived.wait())
     gone = asyncio.ensure_future(departure())  # type: ignore[call-overload]
     try:

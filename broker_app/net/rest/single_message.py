@@ -122,7 +122,7 @@ class MessageEndpoints:
     # ------------------------------------------------------------------ finding it (between two batches)
 
     async def _find(self, request: Request, right: str, then: Callable[[str, Shown], _Value]) -> _Value:
-        """What `then` makes of the queue's address and of the message there that has the id. Raises Refused
+        """Return `then(address, message)` for the message of the request and its queue. Raises Refused
         without the right to that queue."""
         query = request.query(("queue",))
         if "queue" not in query:
@@ -142,8 +142,8 @@ class MessageEndpoints:
         return found
 
     async def _scan(self, address: str, message_id: bytes) -> int | None:
-        """Where a message with an id of its own is, which says nothing of its place: a dead letter, for
-        instance. Others have their turn meanwhile."""
+        """The position of a message whose id does not contain it, such as a dead letter. Other tasks run in
+        between."""
         snapshot = await self._engine_client.inspect(
             lambda: message_reader.snapshot_queue(self._broker, queue_of(self._broker, address))
         )

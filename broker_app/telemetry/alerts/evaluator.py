@@ -22,8 +22,8 @@ EVERY_S: Final = 5.0
 
 
 class AlertEvaluator:
-    """`file` keeps what is said to alerts over a restart, `rules` are those that hold now, `clock` is seconds
-    since 1970."""
+    """`file` stores acknowledgements and silences over a restart, `rules` are the present ones, `clock` is
+    seconds since 1970."""
 
     def __init__(
         self,

@@ -19,8 +19,8 @@ GROWTH_S: Final = 600
 
 
 class Condition(NamedTuple):
-    """Something that may be wrong. `threshold` and `for_s` are what its rule says from the start; `subject`
-    is what it is wrong with, and what the pattern of a rule is compared with."""
+    """A type of problem. `threshold` and `for_s` are the defaults of its rules; `subject` is the kind of
+    object that has the problem, whose name the pattern of a rule is compared with."""
 
     about: str
     subject: str
@@ -65,8 +65,8 @@ CONDITIONS: Final[Mapping[str, Condition]] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class AlertRule:
-    """When something is wrong: a condition holds from `threshold` on, for `for_s` seconds, of subjects that
-    fit `pattern` (empty: all). `notify` is whom it is told to, in the words of `notices.target`."""
+    """A rule: an alert fires when a condition has reached `threshold` for `for_s` seconds, for subjects that
+    match `pattern` (empty: all). `notify` are the targets of notifications (`notifications.target`)."""
 
     name: str
     condition: str
@@ -78,10 +78,10 @@ class AlertRule:
     notify: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, name: str, said: Mapping[str, Any]) -> AlertRule:
+    def of(cls, name: str, spec: Mapping[str, Any]) -> AlertRule:
         """The rule of a spec of the configuration."""
-        known = {field: said[field] for field in cls.__slots__ if field in said}
-        return cls(**{**known, "name": name, "notify": tuple(said.get("notify", ()))})
+        known = {field: spec[field] for field in cls.__slots__ if field in spec}
+        return cls(**{**known, "name": name, "notify": tuple(spec.get("notify", ()))})
 
     def is_about(self, subject: str) -> bool:
         """True if the pattern matches."""

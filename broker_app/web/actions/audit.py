@@ -81,8 +81,8 @@ def digest_of(entry: AuditEntry, previous: str) -> str:
 
 
 class Verdict(NamedTuple):
-    """What a look at the whole log found: how many entries fit, from which number to which they should be
-    there, and the number of the first that is missing or does not fit the one before it, if any is.
+    """The result of a verification: the number of valid entries, the first and the last number that should
+    exist, and the number of the first entry that is missing or does not match its predecessor, if any.
     """
 
     entries: int
@@ -92,11 +92,11 @@ class Verdict(NamedTuple):
 
 
 def verify() -> Verdict:
-    """Reads the log from its beginning to its end. Locks nothing: entries that are kept never change."""
+    """Verify the whole log. Locks nothing: entries never change."""
     while True:
         chain = _chain()
         verdict = _verify(chain)
-        # Entries that were let go meanwhile are no gap.
+        # Entries that were pruned meanwhile are no gap.
         if verdict.broken_at is None or _chain().pruned == chain.pruned:
             return verdict
 
@@ -117,12 +117,12 @@ def _chain() -> AuditChain:
 
 @transaction.atomic
 def prune(before: datetime, most: int = 10_000) -> int:
-    """Lets go up to `most` of the oldest entries, those of before a time; how many went.
+    """Delete up to `most` of the oldest entries, those before a time; return how many were deleted.
 
-    The digest of the last of them is kept, so that what is left can still be verified.
+    The digest of the last of them is kept, so that the others can still be verified.
     """
     chain, _ = AuditChain.objects.select_for_update().get_or_create(pk=AuditChain.ONLY)
-    # Only a run from the beginning goes, whatever a clock that was set back has written.
+    # Only the first entries without a gap are deleted, even if the clock was set back.
     kept = AuditEntry.objects.filter(time__gte=before).aggregate(first=Min("number"))["first"]
     old = AuditEntry.objects.order_by("number")
     if kept is not None:

@@ -11,10 +11,10 @@ from broker_app.web.actions.change_set import record_changes
 
 @transaction.atomic
 def move_origins(actor: Actor, origins: Mapping[tuple[str, str], str], version: int | None) -> int:
-    """Writes down the new origins of things, by kind and key; an empty one is the database.
+    """Store new origins of resources, by kind and key; an empty origin is the database.
 
-    `version` is that of a change that was just made by the same transaction; without one there is another, in
-    which no thing changed. Returns it.
+    `version` is that of a change of the same transaction; without one, a new version without changes is made.
+    Returns the version.
     """
     rows = Entry.objects.filter(kind__in={kind for kind, _ in origins})
     # One statement for many rows: an update of each by cases takes ten times as long.

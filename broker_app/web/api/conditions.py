@@ -57,6 +57,6 @@ def _tags(request: Request, header: str) -> list[str]:
 
 
 def _version(tag: str) -> int | None:
-    """The version in a strong tag, whatever lives beside it; None for what is none of ours."""
+    """The version in a strong tag, without its status part; None for a foreign tag."""
     inner = tag[1:-1].partition(".")[0] if tag[:1] == tag[-1:] == '"' else ""
     return int(inner) if inner.isascii() and inner.isdigit() and len(inner) < 20 else None

@@ -103,7 +103,7 @@ class Users(Resource):
     )
 
     def check_may(self, request: Request, name: str) -> None:
-        # Everybody may look at themselves.
+        # Users may read their own resource.
         if request.method not in ("GET", "HEAD") or name != request.user.get_username():
             super().check_may(request, name)
 

@@ -123,7 +123,7 @@ SPEC_FIELDS: Final[dict[str, _Json]] = {
         },
         "threshold": {
             "type": "number", "minimum": 0, "maximum": 10**12,
-            "description": "from where on, in the unit of the condition; left out, what its own rule says",
+            "description": "the value from which the alert fires; default: that of the condition",
         },
         "for_s": {"type": "number", "minimum": 0, "maximum": MOST_SECONDS, "description": "for how long"},
         "severity": {"enum": list(SEVERITIES)},

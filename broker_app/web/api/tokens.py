@@ -26,8 +26,8 @@ _ALL = "*"
 
 
 def _sees_itself_alone(request: Request) -> str | None:
-    """The key of the token that asks, where it lends a part of its owner's rights and so is shown nothing of
-    others: neither what they are for nor what they may do. None where all are shown."""
+    """The key of the token of the request, if it has limited rights: such a token does not see others,
+    neither their names nor their rights. None if all tokens are shown."""
     token = request.auth
     lends_part = isinstance(token, Token) and token.grants is not None
     return str(token) if lends_part and not administers(request) else None

@@ -1,4 +1,4 @@
-"""Where messages of a destination come from and go to: permissions, dead letters, bridges."""
+"""The routing of a destination: permissions, dead letters, bridges."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _BY_ADMINISTRATOR = "an administrator may do everything"
 
 
 class Verdict(NamedTuple):
-    """Whether access is allowed, the reason, and the name of the deciding rule if there is one."""
+    """A decision about access: allowed or not, the reason, and the name of the deciding rule, if any."""
 
     allowed: bool
     reason: str
@@ -83,7 +83,7 @@ def _verdict(rules: Rules, user: User, right: str, destination: Destination) -> 
 
 
 def _dead_letters(name: str, effective: dict[str, Effective]) -> dict[str, Any]:
-    """Where dead letters and expired messages go, and which queues send their dead letters here."""
+    """The targets of dead letters and expired messages, and the queues whose dead letters are sent here."""
     target = effective["dead_letters"].value or f"{name}{DEAD_SUFFIX}"
     named = DestinationSettings.objects.filter(values__dead_letters=name, address__startswith="/queue/")
     coming = [address.removeprefix("/queue/") for address in named.values_list("address", flat=True)[:20]]

@@ -216,7 +216,7 @@ class RevokeToken(RemovePage):
 
 
 def _user(request: HttpRequest) -> User:
-    assert isinstance(request.user, User), "nobody else gets here"
+    assert isinstance(request.user, User), "the page requires a login"
     return request.user
 
 

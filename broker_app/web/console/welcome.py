@@ -155,5 +155,5 @@ def _new_token(request: HttpRequest) -> actions.NewToken:
 
 
 def _user(request: HttpRequest) -> User:
-    assert isinstance(request.user, User), "nobody else gets here"
+    assert isinstance(request.user, User), "the page requires a login"
     return request.user

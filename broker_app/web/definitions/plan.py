@@ -61,17 +61,18 @@ def export() -> dict[str, Any]:
 
 
 def plan(actor: Actor, document: Document, *, prune: bool) -> Plan:
-    """What `apply` would do. With `prune`, what a kind of the document has and the document has not, goes.
+    """The plan of `apply`. With `prune`, resources of the document's types that it does not contain are
+    deleted.
 
-    Raises InvalidDocument, with all faults of the things in it.
+    Raises InvalidDocument with all errors of its resources.
     """
     return _carry_out(actor, document, prune=prune, expected=None, dry_run=True)
 
 
 def apply(actor: Actor, document: Document, *, prune: bool, expected: int | None) -> Plan:
-    """Makes the configuration say what the document says, all of it or nothing; the plan that was followed.
+    """Apply the document, all of it or nothing; return its plan.
 
-    Raises InvalidDocument, Stale when the version is not the expected one, Conflict.
+    Raises InvalidDocument, Stale if the version is not the expected one, Conflict.
     """
     return _carry_out(actor, document, prune=prune, expected=expected, dry_run=False)
 

@@ -1,8 +1,8 @@
-"""Files of configuration: what a `zero.config` says, carried into the database and kept in step with it.
+"""Configuration files: a `zero.config` is applied to the database, and again when it changes.
 
-Promises: a file is taken whole or not at all; only what differs is written; what exists already from
-elsewhere stays as it is. Owns the fingerprints and the history of reloads. Never writes a model: that is for
-`web.actions`.
+A file is applied completely or not at all; only differences are written; resources that exist already from
+elsewhere stay as they are. Holds the fingerprints and the history of reloads. `web.actions` writes the
+models.
 """
 
 from broker_app.web.files.file_watcher import FileWatcher

@@ -66,7 +66,7 @@ _CAME_BY: Json = {
             }
         ),
         "description": "time from delivery to acknowledgement, of the newest samples; taken from the first "
-        "time that somebody asks",
+        "time of a request",
     },
 }
 _RATE: Json = {"type": "number", "minimum": 0}
