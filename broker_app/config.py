@@ -308,9 +308,9 @@ def load(environment: Mapping[str, str] | None = None) -> Config:
             wrong.append(str(error))
     wrong += _unknown(given)
     try:
-        for name, said in _said_in_file(values.get("config_file")).items():
+        for name, of_file in _settings_of_file(values.get("config_file")).items():
             if name not in values:
-                values[name], sources[name] = said.value, said.source
+                values[name], sources[name] = of_file.value, of_file.source
     except ConfigError as error:
         wrong.append(str(error))
     if wrong:
@@ -344,7 +344,7 @@ def words(folder: Path) -> "zero.SettingReaders":
     return zero.SettingReaders({name: partial(_of_json, table[name], folder) for name in table}, refused)
 
 
-def _said_in_file(path: Path | None) -> "Mapping[str, zero.SettingValue]":
+def _settings_of_file(path: Path | None) -> "Mapping[str, zero.SettingValue]":
     return read_file(path).settings if path is not None else {}
 
 

@@ -30,7 +30,7 @@ REFUSED_BY_TARGET: Final = "TARGET_REFUSED"
 LONGEST_PAUSES: Final = 60
 LONGEST_PAUSE_S: Final = 300.0
 #: the longest delay that a remote broker can ask for
-LONGEST_TOLD_S: Final = 3600.0
+MAX_RETRY_AFTER_S: Final = 3600.0
 
 #: the reason of a refused CONNECT; a foreign broker reports only that it is an error
 _OF_LOGINS: Final = {
@@ -90,8 +90,12 @@ def pause_s(retry_s: float, refused_logins: int) -> float:
 
 def told_wait_s(error: Exception) -> float:
     """The seconds that the remote broker asks to wait; 0 if it did not ask."""
-    told = error.problem.get("retry_after") if isinstance(error, Refused) else None
-    return float(min(told, LONGEST_TOLD_S)) if isinstance(told, (int, float)) and told > 0 else 0.0
+    retry_after = error.problem.get("retry_after") if isinstance(error, Refused) else None
+    return (
+        float(min(retry_after, MAX_RETRY_AFTER_S))
+        if isinstance(retry_after, (int, float)) and retry_after > 0
+        else 0.0
+    )
 
 
 def of_loss(error: Exception) -> BridgeError:

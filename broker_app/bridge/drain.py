@@ -18,10 +18,10 @@ def with_draining(policies: Policies, remotes: Iterable[Remote]) -> Policies:
     exact, prefixes = dict(policies.exact), dict(policies.prefixes)
     for beginning in shut:
         prefixes.setdefault(beginning, policies.of(beginning))
-        for said in (exact, prefixes):
-            for address, policy in said.items():
+        for table in (exact, prefixes):
+            for address, policy in table.items():
                 if address.startswith(beginning):
-                    said[address] = _shut(policy)
+                    table[address] = _shut(policy)
     return Policies(policies.default, exact, prefixes)
 
 

@@ -122,8 +122,8 @@ class Pipe:
         flow = self.flows.get(source)
         if flow is None:
             id = f"f{next(self._numbers)}"
-            told = (self.remote, self._engine, self.timeline, self._budget, self._needed.set)
-            flow = Flow(source, queue, id, *told)
+            shared = (self.remote, self._engine, self.timeline, self._budget, self._needed.set)
+            flow = Flow(source, queue, id, *shared)
             self.flows[source] = self._by_id[id] = flow
             if self._link is not None:
                 flow.connected(self._link)

@@ -125,8 +125,8 @@ def _warn_if_no_flow(given: Invocation, name: str, queue: str) -> None:
     known = [flow["queue"] for flow in given.rest().get(_path(name, "status"))["flows"]]
     if queue not in known:
         near = difflib.get_close_matches(queue, known, n=1)
-        meant = f"; did you mean {near[0]}?" if near else "."
-        given.output.warn(f"{name} has no flow to {queue} yet{meant} It will be paused when it starts")
+        suggestion = f"; did you mean {near[0]}?" if near else "."
+        given.output.warn(f"{name} has no flow to {queue} yet{suggestion} It will be paused when it starts")
 
 
 def _patch(

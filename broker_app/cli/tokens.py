@@ -71,8 +71,8 @@ def create(
     grants = [_grant(text) for text in grant] if grant else None
     if _is_remote(given):
         request = {"name": name, "user": user, "grants": grants, "expires": expires and expires.isoformat()}
-        said = {member: value for member, value in request.items() if value is not None}
-        _show(given, given.rest().call("POST", "/tokens", said)["token"])
+        body = {member: value for member, value in request.items() if value is not None}
+        _show(given, given.rest().call("POST", "/tokens", body)["token"])
         return
     _set_up_django(data)
     from django.core.exceptions import ValidationError

@@ -167,19 +167,19 @@ def _check_name(command: c.Subscribe, destination: Destination) -> None:
         )
 
 
-def _check_terms(named: NamedSubscription, asked: Terms) -> None:
+def _check_terms(named: NamedSubscription, requested: Terms) -> None:
     """Refused when the subscription with this name has other terms, or is in use."""
     terms, name = named.terms, named.name
-    if terms.owner != asked.owner:
+    if terms.owner != requested.owner:
         raise Refused("not-allowed", f"subscription {name!r} belongs to {terms.owner!r}")
-    if (terms.filter, terms.selector) != (asked.filter, asked.selector):
+    if (terms.filter, terms.selector) != (requested.filter, requested.selector):
         raise Refused(
             "conflict",
             f"subscription {name!r} is on {terms.filter}"
             + (f" with the selector {terms.selector!r}" if terms.selector else "")
             + "; delete it first, or use another name",
         )
-    if named.queue.consumers and not (terms.shared and asked.shared):
+    if named.queue.consumers and not (terms.shared and requested.shared):
         raise Refused(
             "conflict", f"subscription {name!r} is consumed by {_describe(named.queue.consumers[0])}"
         )

@@ -46,7 +46,9 @@ class TransferJob(JobRunner):
 
     def _uncertain(self) -> Sequence[UncertainMessage]:
         intended = (UncertainMessage(*row) for row in self.context.store.intent(self.job.id))
-        return [sought for sought in intended if sought.number >= self.job.processed and sought.target]
+        return [
+            uncertain for uncertain in intended if uncertain.number >= self.job.processed and uncertain.target
+        ]
 
     async def _run_batches(self) -> None:
         job = self.job

@@ -262,7 +262,9 @@ class Repair:
         content = self._files.content(log.name)
         for at, _ in log.holes:
             # Which positions were there is seen when they are wanted.
-            self.damages.append(Damage(log.name, at, "carried batches are damaged", None, _told(content, at)))
+            self.damages.append(
+                Damage(log.name, at, "carried batches are damaged", None, _destinations_of(content, at))
+            )
         end = log.frames[-1][0] + log.frames[-1][1].length
         if log.holes or not log.whole_head or end != len(content):
             log.pieces = [_head_of(log, content), *(content[at : at + f.length] for at, f in log.frames)]
@@ -302,8 +304,8 @@ class Repair:
                 f"{self._files.directory / log.name}: positions {first} to {following - 1} are missing,"
                 " which is more than a damaged batch: take the journal from a copy"
             )
-        told = _told(content, place)
-        self.damages.append(Damage(log.name, place, "damaged batches", (first, following), told))
+        addresses = _destinations_of(content, place)
+        self.damages.append(Damage(log.name, place, "damaged batches", (first, following), addresses))
 
     def _filling(self, next_frame: codec.Frame, first: int) -> list[bytes]:
         """Frames of records that change nothing, up to the next good one."""
@@ -352,7 +354,7 @@ def _head_of(log: _Log, content: bytes) -> bytes:
     return codec.encode_segment_header(header)
 
 
-def _told(content: bytes, at: int) -> tuple[str, ...]:
+def _destinations_of(content: bytes, at: int) -> tuple[str, ...]:
     """Destinations that a damaged frame seems to name; nothing if that makes no sense."""
     frame = codec.decode_frame(content, at)
     if frame is None or frame.records_at > frame.length:

@@ -61,5 +61,7 @@ def method_of(action: str) -> str:
     near = difflib.get_close_matches(action.upper(), RIGHTS, 1) or difflib.get_close_matches(
         action, METHODS, 1
     )
-    meant = f"; did you mean {near[0]}?" if near else "."
-    raise ValueError(f"there is no action {action[:40]!r}{meant} Known are {', '.join([*RIGHTS, *METHODS])}.")
+    suggestion = f"; did you mean {near[0]}?" if near else "."
+    raise ValueError(
+        f"there is no action {action[:40]!r}{suggestion} Known are {', '.join([*RIGHTS, *METHODS])}."
+    )

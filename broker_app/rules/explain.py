@@ -86,32 +86,32 @@ def _failing(condition: Condition, event: Event) -> str:
             return _unlike(condition, event)
 
 
-def _unlike(wish: Comparison, event: Event) -> str:
-    wanted = _short(wish.value)
-    if wish.fact == "group":
-        match wish.operator:
+def _unlike(comparison: Comparison, event: Event) -> str:
+    expected = _short(comparison.value)
+    if comparison.fact == "group":
+        match comparison.operator:
             case "==":
-                return f"{_short(event.user)} is not in the group {wanted}"
+                return f"{_short(event.user)} is not in the group {expected}"
             case "=~":
-                return f"no group of {_short(event.user)} matches {wanted}"
+                return f"no group of {_short(event.user)} matches {expected}"
             case _:
-                return f"{_short(event.user)} is in the group {wanted}"
-    known = getattr(event, wish.fact)
+                return f"{_short(event.user)} is in the group {expected}"
+    known = getattr(event, comparison.fact)
     if known is None:
-        return f"there is no {wish.fact}"
-    found = _short(str(known).lower() if wish.fact == "tls" else known)
-    if wish.judge(event) is None:
-        return f"it is not certain that {wish} holds for all topics that {found} stands for"
-    if wish.fact == "address" and wish.operator != FITS:
-        inside = "not in" if wish.operator == EQUAL else "in"
-        return f"the address {found} is {inside} {wanted}"
-    match wish.operator:
+        return f"there is no {comparison.fact}"
+    found = _short(str(known).lower() if comparison.fact == "tls" else known)
+    if comparison.judge(event) is None:
+        return f"it is not certain that {comparison} holds for all topics that {found} stands for"
+    if comparison.fact == "address" and comparison.operator != FITS:
+        inside = "not in" if comparison.operator == EQUAL else "in"
+        return f"the address {found} is {inside} {expected}"
+    match comparison.operator:
         case "==":
-            return f"the {wish.fact} differs: it is {found}, the rule wants {wanted}"
+            return f"the {comparison.fact} differs: it is {found}, the rule wants {expected}"
         case "=~":
-            return f"the {wish.fact} {found} does not match {wanted}"
+            return f"the {comparison.fact} {found} does not match {expected}"
         case _:
-            return f"the {wish.fact} is {found}, and the rule wants another"
+            return f"the {comparison.fact} is {found}, and the rule wants another"
 
 
 def _short(text: str) -> str:

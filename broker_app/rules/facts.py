@@ -72,8 +72,8 @@ def comparison(fact: str, operator: Operator, value: str) -> Comparison:
     if fact in _CHOICES and value not in _CHOICES[fact]:
         known = _CHOICES[fact]
         near = [choice for choice in known if choice.lower() == value.lower()] or near_to(value, known)
-        meant = f"did you mean {near[0]}? It" if near else "it"
-        raise ValueError(f"/event/{fact} is never {value[:40]!r}; {meant} can be {', '.join(known)}")
+        suggestion = f"did you mean {near[0]}? It" if near else "it"
+        raise ValueError(f"/event/{fact} is never {value[:40]!r}; {suggestion} can be {', '.join(known)}")
     match fact:
         case "address":
             test = _within(_network(value), equal)
@@ -133,10 +133,10 @@ def _network(text: str) -> _Network:
     except ValueError:
         pass
     try:
-        meant = f"; did you mean {ipaddress.ip_network(text, strict=False)}?"
+        suggestion = f"; did you mean {ipaddress.ip_network(text, strict=False)}?"
     except ValueError:
-        meant = ", like 10.1.2.3, 10.0.0.0/8 or fd00::/8"
-    raise ValueError(f"{text[:60]!r} is neither an IP address nor a network{meant}")
+        suggestion = ", like 10.1.2.3, 10.0.0.0/8 or fd00::/8"
+    raise ValueError(f"{text[:60]!r} is neither an IP address nor a network{suggestion}")
 
 
 def _within(network: _Network, equal: bool) -> Test:

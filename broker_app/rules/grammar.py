@@ -129,8 +129,8 @@ def _said(value: Token) -> str:
 
 def _unknown(path: str) -> str:
     near = near_to(path.rpartition("/")[2], FACTS)
-    meant = f"did you mean /event/{near[0]}? Known" if near else "known"
-    return f"there is no {path[:60]}; {meant} are {', '.join(PATHS)}"
+    suggestion = f"did you mean /event/{near[0]}? Known" if near else "known"
+    return f"there is no {path[:60]}; {suggestion} are {', '.join(PATHS)}"
 
 
 def _shallow(condition: Condition, token: Token) -> Condition:

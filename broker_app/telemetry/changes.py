@@ -34,10 +34,10 @@ class DestinationChanges:
             address for address in statistics.moving() if not address.startswith("/temp-")
         )
         self._due |= dict.fromkeys(address for address in self._growing if not self._grows(address))
-        told = list(islice(self._due, MAX_ROWS))
-        for address in told:
+        addresses = list(islice(self._due, MAX_ROWS))
+        for address in addresses:
             del self._due[address]
-        rows = [self._row(address) for address in told if statistics.exists(address)]
+        rows = [self._row(address) for address in addresses if statistics.exists(address)]
         if not rows:
             return None
         return {"time": statistics.head()["time"], "rows": rows, "missed": len(self._due)}

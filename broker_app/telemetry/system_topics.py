@@ -316,17 +316,17 @@ class SystemTopics:
     def snapshot(self, address: str) -> list[Entry]:
         """The present state for a new subscriber of the filter `address`: one message for each topic, with at
         most `MAX_ITEMS` items."""
-        wanted = partial(matches, parse(address).name)
+        included = partial(matches, parse(address).name)
         entries: list[Entry] = []
-        if wanted(NODE_TOPIC):
+        if included(NODE_TOPIC):
             entries.append(_entry(NODE_TOPIC, self._of_node()))
-        if wanted(STATS_TOPIC):
+        if included(STATS_TOPIC):
             entries.append(_entry(STATS_TOPIC, self._statistics.latest()))
         addresses = [row["name"] for row in self._statistics.latest()["destinations"]]
         for known in addresses:
             topic = f"{STATS_TOPIC}.{_in_topic(known)}"
             # The list is that of the last pass; since then a destination may have gone.
-            if wanted(topic) and self._statistics.exists(known):
+            if included(topic) and self._statistics.exists(known):
                 entries.append(self._of_destination(topic, known))
         for topic, things in (
             (MADE, self._destinations()),
@@ -341,23 +341,23 @@ class SystemTopics:
                 ),
             ),
         ):
-            if wanted(topic):
+            if included(topic):
                 entries.append(self._state(topic, things))
         bridges = ((_of_bridge(bridge), bridge) for bridge in self._bridges())
         entries += [
             self._state(topic, [brief(bridge)])
             for topic, bridge in islice(bridges, MAX_ITEMS)
-            if wanted(topic)
+            if included(topic)
         ]
         entries += [
             self._state(f"{JOB}.{job['id']}", [job])
             for job in islice(self._jobs(), MAX_ITEMS)
-            if wanted(f"{JOB}.{job['id']}")
+            if included(f"{JOB}.{job['id']}")
         ]
         consumed: dict[str, list[Facts]] = {}
         for subscription in self._consumers():
             topic = f"{CONSUMER}.{_in_topic(subscription.address)}"
-            if (topic in consumed or len(consumed) < MAX_ITEMS) and wanted(topic):
+            if (topic in consumed or len(consumed) < MAX_ITEMS) and included(topic):
                 consumed.setdefault(topic, []).append(consumer(self._broker, subscription))
         return entries + [self._state(topic, iter(things)) for topic, things in consumed.items()]
 

@@ -21,22 +21,22 @@ from broker_app.web.resource_types import RESOURCE_TYPES, Spec
 
 
 class NoSuchVersion(Exception):
-    """There is no version of this number, or it is so old that what it changed was let go."""
+    """There is no version of this number, or it is so old that its changes were deleted."""
 
 
-class Kept(NamedTuple):
-    """Something that a way back does not, or not wholly, bring back; and why."""
+class NotRestored(NamedTuple):
+    """A resource that a rollback does not restore, or not completely, and the reason."""
 
     kind: str
     key: str
     why: str
 
 
-class Return(NamedTuple):
+class Rollback(NamedTuple):
     """The changes of a rollback, made or previewed."""
 
-    outcome: actions.Outcome
-    kept: tuple[Kept, ...]
+    outcome: actions.ChangeResult
+    kept: tuple[NotRestored, ...]
 
 
 def newest() -> int:
@@ -107,7 +107,7 @@ def go_back(
     *,
     only: tuple[str, str] | None = None,
     dry_run: bool = False,
-) -> Return:
+) -> Rollback:
     """Restore the configuration of version `to`, or one resource of it: `only` is its (kind, key).
 
     `expected` is the newest version that the caller knows. Resources of files, deleted tokens, and replaced
@@ -124,10 +124,10 @@ def go_back(
         if edit is not None:
             edits.append(edit)
         if note:
-            kept.append(Kept(one.kind, one.key, note))
+            kept.append(NotRestored(one.kind, one.key, note))
     words = f"back to version {to}" + (f": {actor.reason}" if actor.reason else "")
     outcome = actions.apply(replace(actor, reason=words[:1000]), edits, dry_run=dry_run)
-    return Return(outcome, tuple(kept))
+    return Rollback(outcome, tuple(kept))
 
 
 def text_diff(old: int, new: int, changes: Iterable[Changed]) -> str:

@@ -14,7 +14,7 @@ from django.utils import timezone
 
 from broker_app.models import AuditChain, AuditEntry, Bridge, Change, ChangedObject, Entry, Rule, Token
 from broker_app.web import actions, snapshot
-from broker_app.web.actions import Actor, Edit, Outcome, apply, audit
+from broker_app.web.actions import Actor, ChangeResult, Edit, apply, audit
 from broker_app.web.resource_types import RESOURCE_TYPES
 
 pytestmark = pytest.mark.django_db
@@ -93,8 +93,8 @@ def test_the_same_again_writes_nothing() -> None:
     edits = [Edit("groups", "staff", {}), Edit("rules", "r", {"groups": ["staff"], "comment": "all of them"})]
     assert apply(ANN, edits).version == 1
     before = rows()
-    assert apply(ANN, edits) == Outcome(None, ())
-    assert apply(ANN, [Edit("rules", "unknown", None)]) == Outcome(None, ())
+    assert apply(ANN, edits) == ChangeResult(None, ())
+    assert apply(ANN, [Edit("rules", "unknown", None)]) == ChangeResult(None, ())
     assert rows() == before
 
 

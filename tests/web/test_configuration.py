@@ -148,8 +148,8 @@ def test_files_and_reloads_are_shown(tmp_path: Path) -> None:
     watch.start()
     file.write_text(RULE % "a" + "\n/config/mom/lease 7")
     os.utime(file, ns=(1, 1))
-    assert watch.look() is None
-    assert watch.look() is not None
+    assert watch.check() is None
+    assert watch.check() is not None
     shown = watch.shown()
     assert (shown["main"], shown["state"]) == (str(file), "refused")
     assert [(error["line"], error["column"]) for error in shown["errors"]] == [(3, 19)]

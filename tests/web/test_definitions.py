@@ -42,11 +42,11 @@ def read(document: dict[str, Any]) -> definitions.Document:
     return from_json(json.dumps({**HEAD, **document}).encode())
 
 
-def apply(document: definitions.Document, *, prune: bool = False) -> definitions.Plan:
+def apply(document: definitions.Document, *, prune: bool = False) -> definitions.ImportPlan:
     return definitions.apply(ANN, document, prune=prune, expected=None)
 
 
-def by_action(plan: definitions.Plan) -> dict[str, str]:
+def by_action(plan: definitions.ImportPlan) -> dict[str, str]:
     return {f"{change.kind}/{change.key}": change.action for change in plan.changes}
 
 

@@ -48,14 +48,14 @@ class Follower:
         self._stamp = stamp
         os.utime(file, ns=(stamp, stamp))
 
-    def look(self) -> Reload | None:
+    def check(self) -> Reload | None:
         """As the thread does it: a file is read when two looks found it the same."""
-        assert self.watch.look() is None
-        return self.watch.look()
+        assert self.watch.check() is None
+        return self.watch.check()
 
     def change(self, text: str, name: str = "zero.config") -> Reload | None:
         self.write(text, name)
-        return self.look()
+        return self.check()
 
 
 @pytest.fixture
@@ -135,8 +135,8 @@ def test_a_password_that_changed_is_written_and_shown_nowhere(
     with caplog.at_level(logging.DEBUG):
         assert by_action(follower.change(bridge % "hunter3")) == {"changed": ["bridges/b"]}
     assert remotes()["b"].password == "hunter3"
-    told = f"{follower.watch.shown()} {caplog.text} {list(Change.objects.values())} {said('bridges')}"
-    assert "hunter" not in told
+    summary = f"{follower.watch.shown()} {caplog.text} {list(Change.objects.values())} {said('bridges')}"
+    assert "hunter" not in summary
 
 
 def test_lines_that_moved_are_noted_without_any_thing_being_changed(follower: Follower) -> None:
@@ -307,12 +307,12 @@ def test_a_file_is_read_when_it_has_stopped_changing(follower: Follower) -> None
     follower.write(RULE % "a")
     follower.watch.start()
     follower.write(RULE % "b")
-    assert follower.watch.look() is None
+    assert follower.watch.check() is None
     follower.write("")
-    assert follower.watch.look() is None, "it changed since the last look"
+    assert follower.watch.check() is None, "it changed since the last look"
     follower.write(RULE % "c")
-    assert follower.watch.look() is None
-    assert follower.watch.look() is not None
+    assert follower.watch.check() is None
+    assert follower.watch.check() is not None
     (rule,) = said("rules").values()
     assert rule["conditions"] == "/event/queue == c"
 
@@ -335,7 +335,7 @@ def test_a_file_put_in_the_place_of_another_is_noticed_although_its_time_is_olde
     other.write_text(RULE % "b")
     os.utime(other, ns=(1, 1))
     other.replace(follower.folder / "zero.config")
-    assert set(by_action(follower.look())) == {"added", "removed"}
+    assert set(by_action(follower.check())) == {"added", "removed"}
 
 
 def test_included_files_are_followed_those_that_are_new_too(follower: Follower) -> None:
@@ -362,7 +362,7 @@ def test_a_bad_file_changes_nothing_is_told_once_and_its_next_correct_form_is_ta
     assert (refused.errors[0].line, refused.errors[0].column) == (4, 20)
     assert "zero.config:4:20: found a number, expected = or +=" in caplog.text
     assert said("rules") == before
-    assert follower.watch.look() is None
+    assert follower.watch.check() is None
     assert follower.change(RULE % "b" + "\n\n/config/mom/credit 7\n") is None, "it is told once"
     state = follower.watch.shown()
     assert (state["state"], state["files"][0]["state"]) == ("refused", "refused")
@@ -377,9 +377,9 @@ def test_a_file_that_vanished_is_told_once_and_all_it_said_stays(
     follower.write(RULE % "a")
     follower.watch.start()
     (follower.folder / "zero.config").unlink()
-    gone = follower.look()
+    gone = follower.check()
     assert gone is not None and gone.errors[0].detail == "there is no file zero.config"
-    assert all(follower.watch.look() is None for _ in range(5))
+    assert all(follower.watch.check() is None for _ in range(5))
     assert len(said("rules")) == 1
     assert follower.watch.shown()["files"][0]["state"] == "missing"
     back = follower.change(RULE % "a")
@@ -405,7 +405,7 @@ def test_the_file_of_connections_may_be_the_only_one_that_is_followed(tmp_path: 
     follower.write(BRIDGE % ("b2", "other"), "inner.config")
     follower.write(RULE % "b", "more.config")
     follower.write(BOTH_LINES + "/config/mom/credit what", "zero.config")
-    assert all(follower.watch.look() is None for _ in range(3)), (
+    assert all(follower.watch.check() is None for _ in range(3)), (
         "the others are read with it, or at the start"
     )
     reload = follower.change('@include "inner.config"\n' + BRIDGE % ("b1", "changed"), "brokers.config")
@@ -418,9 +418,9 @@ def test_the_file_of_connections_may_be_the_only_one_that_is_followed(tmp_path: 
         "zero.config": False, "brokers.config": True, "inner.config": False, "more.config": False,
     }  # fmt: skip
     (follower.folder / "brokers.config").unlink()
-    gone = follower.look()
+    gone = follower.check()
     assert gone is not None and gone.outcome == "refused"
-    assert follower.watch.look() is None and len(hosts()) == 3
+    assert follower.watch.check() is None and len(hosts()) == 3
     assert by_action(follower.change(BRIDGE % ("b1", "back"), "brokers.config")) == {
         "changed": ["bridges/b1"],
         "removed": ["bridges/b2"],
@@ -437,7 +437,7 @@ def test_without_a_file_of_connections_it_is_told_that_both_lines_are_needed(
     (warning,) = follower.watch.shown()["warnings"]
     assert "needs both lines" in warning["detail"] and "needs both lines" in caplog.text
     follower.write(BRIDGE % ("b", "two"), "brokers.config")
-    assert all(follower.watch.look() is None for _ in range(3))
+    assert all(follower.watch.check() is None for _ in range(3))
     named = '/config/messaging/broker/configFile = "config/brokers.config"'
     follower.write(named)
     with pytest.raises(InvalidFiles, match=r"brokers.config was not read: include it with @include"):
@@ -476,20 +476,20 @@ def test_a_rename_as_editors_do_it_is_one_reload(follower: Follower) -> None:
     follower.watch.start()
     file = follower.folder / "brokers.config"
     file.rename(follower.folder / "brokers.config~")  # as vim does it: a copy aside, then the new one
-    assert follower.watch.look() is None
+    assert follower.watch.check() is None
     assert by_action(follower.change(BRIDGE % ("b", "two"), "brokers.config")) == {"changed": ["bridges/b"]}
     new = follower.folder / "brokers.new"
     new.write_text(BRIDGE % ("b", "six"))
     stamp = file.stat().st_mtime_ns
     os.utime(new, ns=(stamp, stamp))
     new.replace(file)  # the same time and size: another inode
-    assert by_action(follower.look()) == {"changed": ["bridges/b"]}
+    assert by_action(follower.check()) == {"changed": ["bridges/b"]}
     assert [reload["outcome"] for reload in follower.watch.shown()["reloads"]] == ["applied"] * 3
 
 
 def test_what_readings_came_to_is_counted_and_heard(follower: Follower) -> None:
     heard: list[str] = []
-    follower.watch.hear = lambda reload: heard.append(reload.outcome)
+    follower.watch.on_reload = lambda reload: heard.append(reload.outcome)
     follower.write(RULE % "a")
     follower.watch.start()
     follower.change(RULE % "a")
@@ -539,9 +539,9 @@ def test_a_database_that_cannot_be_written_is_tried_again(
     with monkeypatch.context() as full:
         full.setattr(file_watcher, "carry_out", _fails)
         with pytest.raises(DatabaseError):
-            follower.look()
-    follower.watch.again()
-    assert "added" in by_action(follower.look())
+            follower.check()
+    follower.watch.recheck()
+    assert "added" in by_action(follower.check())
 
 
 def _fails(*_: Any, **__: Any) -> Any:

@@ -124,7 +124,7 @@ def test_going_back_is_a_new_version_that_says_what_the_old_one_said() -> None:
 
 def test_going_back_to_where_one_is_changes_nothing() -> None:
     destination({})
-    assert history.go_back(ANN, 1, 1).outcome == actions.Outcome(None, ())
+    assert history.go_back(ANN, 1, 1).outcome == actions.ChangeResult(None, ())
 
 
 def test_going_back_from_a_version_that_others_have_left_is_refused() -> None:

@@ -186,15 +186,15 @@ def _close_to_others(data: Path) -> None:
 def _site(files: FileWatcher | None, running: node.Node) -> Site:
     """The site of a node, which hears from now on what becomes of its files."""
 
-    def hear(reload: Reload) -> None:
-        tell = partial(running.files_read, reload.told(), refused=reload.outcome == REFUSED)
-        running.loop.call_soon_threadsafe(tell)
+    def on_reload(reload: Reload) -> None:
+        notify = partial(running.files_read, reload.summary(), refused=reload.outcome == REFUSED)
+        running.loop.call_soon_threadsafe(notify)
 
     def end(key: str, **_: Any) -> None:
         running.loop.call_soon_threadsafe(running.end_session, key)
 
     if files is not None:
-        files.hear = hear
+        files.on_reload = on_reload
     session_ended.connect(end, weak=False)
     return Site(running, files=files)
 

@@ -328,21 +328,21 @@ def _refusal(client: Client, right: str, destination: Destination, decided_by: s
     user = client.identity.user
     if decided_by == _UNKNOWN:
         return _gone(client)
-    asked_right, asked_of = governing(right, destination)
-    what = f"{asked_of.kind}:{asked_of.name}"
-    asked = f"user={quote(user, safe='')}&action={METHODS[asked_right]}&destination={quote(what, safe=':')}"
+    needed_right, needed_at = governing(right, destination)
+    what = f"{needed_at.kind}:{needed_at.name}"
+    query = f"user={quote(user, safe='')}&action={METHODS[needed_right]}&destination={quote(what, safe=':')}"
     sentence = f"{user} may not {_VERBS[right]} {destination.kind} {destination.name}"
     if decided_by == _BROKER:
         sentence += ": names that begin with $ are the broker's own"
     if decided_by.startswith(_TOKEN):
-        asked += f"&token={quote(decided_by.removeprefix(_TOKEN), safe='')}"
+        query += f"&token={quote(decided_by.removeprefix(_TOKEN), safe='')}"
     return Refused(
         "not-allowed",
         sentence,
-        right=asked_right,
+        right=needed_right,
         destination=what,
         decided_by=decided_by,
-        explain=problems.address(f"/api/v1/explain?{asked}"),
+        explain=problems.address(f"/api/v1/explain?{query}"),
     )
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from broker_app.core import browse as look
+from broker_app.core import browse as core_browse
 from broker_app.core import commands as c
 from broker_app.core.broker import Broker
 from broker_app.core.destination import parse
@@ -26,9 +26,9 @@ from broker_app.net.rest.replies import JSON, NO_CONTENT, Reply, encode
 from broker_app.net.rest.requests import Request, several, truth, whole_number
 from broker_app.rules.event import BROWSE, MANAGE, READ
 
-READY, UNSETTLED = look.READY, look.UNSETTLED
+READY, UNSETTLED = core_browse.READY, core_browse.UNSETTLED
 #: what `state` may say; `leased` is the word of those who receive by REST
-_STATES = {"ready": READY, "unsettled": UNSETTLED, "leased": UNSETTLED, "delayed": look.DELAYED}
+_STATES = {"ready": READY, "unsettled": UNSETTLED, "leased": UNSETTLED, "delayed": core_browse.DELAYED}
 #: how many messages a page looks at, and how long, before it ends without being full
 _MAX_SCANNED = 50_000
 _MAX_SEARCH_S = 2.0
@@ -54,7 +54,7 @@ class Shown(NamedTuple):
     due_ms: int = 0
 
 
-class Sought(NamedTuple):
+class Search(NamedTuple):
     """The request for a page, `backwards` from the end; `fits` is the filter, if any."""
 
     address: str
@@ -103,8 +103,8 @@ class Browser:
         fields = _fields(request, address, query, chosen)
         state = _state(query, chosen)
         fits = None if chosen.empty else filters.fitting(chosen, self.ids, time.time_ns() // 1_000_000)
-        sought = Sought(address, limit, state, fits, _backwards(query, state))
-        page, stopped = await self.search(sought, after)
+        search = Search(address, limit, state, fits, _backwards(query, state))
+        page, stopped = await self.search(search, after)
         rows = [
             items.browsed(
                 row.message,
@@ -143,7 +143,7 @@ class Browser:
 
     # ------------------------------------------------------------------ looking (between two batches)
 
-    async def search(self, sought: Sought, after: _Cursor | None) -> tuple[Page, bool]:
+    async def search(self, search: Search, after: _Cursor | None) -> tuple[Page, bool]:
         """One page, in as many goes as it takes; and whether it ends because it looked at as many messages,
         or for as long, as it may."""
         clock = time.monotonic
@@ -151,65 +151,71 @@ class Browser:
         page = Page([], after, 0, 0)
         size = 0
         while True:
-            left = sought._replace(limit=sought.limit - len(page.rows))
+            left = search._replace(limit=search.limit - len(page.rows))
             run = await self._engine_client.inspect(partial(self._run, left, page.next))
             page = Page(page.rows + run.rows, run.next, run.approx_total, page.scanned + run.scanned)
             size += sum(len(row.message.body) for row in run.rows)
-            full = len(page.rows) >= sought.limit or size >= self._limits.max_page_bytes
+            full = len(page.rows) >= search.limit or size >= self._limits.max_page_bytes
             if page.next is None or full:
                 return page, False
             if page.scanned >= _MAX_SCANNED or clock() >= ends_s:
                 return page, True
 
-    def _run(self, sought: Sought, after: _Cursor | None) -> Page:
+    def _run(self, search: Search, after: _Cursor | None) -> Page:
         """The part of the page that one step finds."""
-        queue = queue_of(self._broker, sought.address)
+        queue = queue_of(self._broker, search.address)
         total = queue.depth + queue.unsettled
         # One more than requested shows whether there is another page.
-        plain = sought.fits is None and sought.state is None
-        most = sought.limit if plain else _RUN
-        if sought.state == look.DELAYED:
-            found = look.browse_delayed(self._broker, sought.address, after=after, limit=most + 1)
-            total = self._broker.scheduler.delayed(sought.address)
+        plain = search.fits is None and search.state is None
+        most = search.limit if plain else _RUN
+        if search.state == core_browse.DELAYED:
+            found = core_browse.browse_delayed(self._broker, search.address, after=after, limit=most + 1)
+            total = self._broker.scheduler.delayed(search.address)
         else:
-            backwards = sought.backwards
+            backwards = search.backwards
             found = (
-                look.browse(self._broker, queue.address, after=after, limit=most + 1, backwards=backwards)
+                core_browse.browse(
+                    self._broker, queue.address, after=after, limit=most + 1, backwards=backwards
+                )
                 or []
             )
         rows, scanned = (
-            (self._with_bodies(queue, found[:most]), 0) if plain else self._sift(queue, found[:most], sought)
+            (self._with_bodies(queue, found[:most]), 0)
+            if plain
+            else self._filter(queue, found[:most], search)
         )
         scanned = scanned or len(rows)
         more = scanned and found[scanned - 1] is not found[-1]
         return Page(rows, found[scanned - 1].cursor if more else None, total, scanned)
 
-    def _sift(self, queue: Queue, found: Sequence[look.Item], sought: Sought) -> tuple[list[Shown], int]:
+    def _filter(
+        self, queue: Queue, found: Sequence[core_browse.Item], search: Search
+    ) -> tuple[list[Shown], int]:
         """Those of the messages that fit, and how many were looked at."""
         until_s = time.monotonic() + _SLICE_S
         rows: list[Shown] = []
         size = read = scanned = 0
         run = _FIRST_RUN
         while scanned < len(found):
-            for item, message in self._loaded(queue, found[scanned : scanned + run], sought):
+            for item, message in self._loaded(queue, found[scanned : scanned + run], search):
                 scanned += 1
                 if message is None:
                     continue
                 read += len(message.body)
-                if sought.fits is None or sought.fits(message, self.ids.of(message)):
+                if search.fits is None or search.fits(message, self.ids.of(message)):
                     rows.append(Shown(item.state, item.attempts, message, item.due_ms))
                     size += len(message.body)
-                full = len(rows) == sought.limit or size >= self._limits.max_page_bytes
+                full = len(rows) == search.limit or size >= self._limits.max_page_bytes
                 if full or time.monotonic() >= until_s:
                     return rows, scanned
             run = max(1, min(_MAX_RUN, _READ_BYTES // (read // scanned + 1)))
         return rows, scanned
 
     def _loaded(
-        self, queue: Queue, part: Sequence[look.Item], sought: Sought
-    ) -> Iterator[tuple[look.Item, Message | None]]:
+        self, queue: Queue, part: Sequence[core_browse.Item], search: Search
+    ) -> Iterator[tuple[core_browse.Item, Message | None]]:
         """Each with its message; None for one that is in another state than is wanted."""
-        fits_state = [sought.state is None or item.state == sought.state for item in part]
+        fits_state = [search.state is None or item.state == search.state for item in part]
         outside = [
             item.position for item, fits in zip(part, fits_state, strict=True) if fits and not item.message
         ]
@@ -217,7 +223,7 @@ class Browser:
         for item, fits in zip(part, fits_state, strict=True):
             yield item, (item.message or next(bodies)) if fits else None
 
-    def _with_bodies(self, queue: Queue, wanted: Sequence[look.Item]) -> list[Shown]:
+    def _with_bodies(self, queue: Queue, wanted: Sequence[core_browse.Item]) -> list[Shown]:
         """The messages with their bodies, paged ones read from the journal; fewer where a page is full
         of bytes."""
         rows: list[Shown] = []
@@ -296,7 +302,7 @@ def _backwards(query: dict[str, str], state: str | None) -> bool:
     order = query.get("order", "oldest")
     if order not in ("oldest", "newest"):
         raise unknown("query/order", order, ("oldest", "newest"), "order")
-    if order == "newest" and state == look.DELAYED:
+    if order == "newest" and state == core_browse.DELAYED:
         raise invalid("query/order", "delayed messages are shown in the order of their times alone")
     return order == "newest"
 
@@ -304,8 +310,8 @@ def _backwards(query: dict[str, str], state: str | None) -> bool:
 def _fields(request: Request, address: str, query: dict[str, str], chosen: Filter) -> Collection[str]:
     """The members of a row; none stands for all. Bodies, and what is found by them, need a right of their
     own. Raises Refused."""
-    said = query["fields"].split(",") if "fields" in query else ()
-    fields = several("query/fields", said, items.BROWSED_FIELDS, "field")
+    names = query["fields"].split(",") if "fields" in query else ()
+    fields = several("query/fields", names, items.BROWSED_FIELDS, "field")
     if chosen.q is not None or not items.BODY_FIELDS.isdisjoint(fields):
         request.permitted(READ, address)
     if "body" in fields:

@@ -28,9 +28,9 @@ def headers_and_body(headers: Sequence[Header], event: bytes) -> tuple[list[Head
     """A request in structured mode as one in binary mode. Raises Refusal."""
     item = item_of(event)
     kept = [header for header in headers if header[0] != b"content-type"]
-    said = [(name.encode(), value.encode()) for name, value in (item.headers or {}).items()]
+    event_headers = [(name.encode(), value.encode()) for name, value in (item.headers or {}).items()]
     content_type = (item.content_type or "application/json").encode()
-    return [*kept, (b"content-type", content_type), *said], item.content()
+    return [*kept, (b"content-type", content_type), *event_headers], item.content()
 
 
 def item_of(event: bytes | msgspec.Raw) -> Item:
@@ -77,10 +77,10 @@ def _attribute(name: str, value: msgspec.Raw) -> str:
     if not _NAME.fullmatch(name):
         raise invalid(f"/{name[:100]}", "an attribute's name has small letters and digits alone")
     try:
-        said = _VALUE.decode(value)
+        decoded = _VALUE.decode(value)
     except msgspec.DecodeError:
         raise invalid(f"/{name}", "must be a text, a whole number, true or false") from None
-    return said if isinstance(said, str) else str(said).lower()
+    return decoded if isinstance(decoded, str) else str(decoded).lower()
 
 
 def _text(pointer: str, value: msgspec.Raw) -> str:

@@ -112,27 +112,25 @@ class ConnectionEndpoints:
     async def close(self, request: Request) -> Reply:
         """DELETE connections/{id}: for its user and administrators; the client gets the reason."""
         request.query()
-        wanted = await request.json(CloseRequest, required=False)
-        session = self._to_end(request, wanted)
-        self._connections.close(session, wanted.reason, request.user)
-        request.audit(
-            operator_audit.CLOSED, "connections", request.name, user=session.user, told=wanted.reason
-        )
+        body = await request.json(CloseRequest, required=False)
+        session = self._to_end(request, body)
+        self._connections.close(session, body.reason, request.user)
+        request.audit(operator_audit.CLOSED, "connections", request.name, user=session.user, told=body.reason)
         return NO_CONTENT
 
     async def drain(self, request: Request) -> Reply:
         """POST connections/{id}/drain: it gets nothing new, and ends when it has settled what it holds."""
         request.query()
-        wanted = await request.json(DrainRequest, required=False)
-        session = self._to_end(request, wanted)
-        if not 0 <= wanted.within_s <= MAX_DRAIN_S:
-            raise invalid("/within_s", f"must be from 0 to {MAX_DRAIN_S:g} seconds", wanted.within_s)
-        self._connections.drain(session, wanted.reason, wanted.within_s, request.user)
-        told = {"user": session.user, "told": wanted.reason, "within_s": wanted.within_s}
-        request.audit(operator_audit.DRAINED, "connections", request.name, **told)
+        body = await request.json(DrainRequest, required=False)
+        session = self._to_end(request, body)
+        if not 0 <= body.within_s <= MAX_DRAIN_S:
+            raise invalid("/within_s", f"must be from 0 to {MAX_DRAIN_S:g} seconds", body.within_s)
+        self._connections.drain(session, body.reason, body.within_s, request.user)
+        facts = {"user": session.user, "told": body.reason, "within_s": body.within_s}
+        request.audit(operator_audit.DRAINED, "connections", request.name, **facts)
         return json_reply(self._connections.facts(session), status=202)
 
-    def _to_end(self, request: Request, wanted: CloseRequest) -> StompSession:
+    def _to_end(self, request: Request, body: CloseRequest) -> StompSession:
         """The connection that is to end for a reason. Raises Refusal."""
         session = self._connections.find(request.name)
         if session is None:
@@ -141,7 +139,7 @@ class ConnectionEndpoints:
             raise Refusal(
                 "not-allowed", "connections of others are ended by administrators alone", right="close"
             )
-        if not 0 < len(wanted.reason) <= MAX_REASON or not wanted.reason.isprintable():
+        if not 0 < len(body.reason) <= MAX_REASON or not body.reason.isprintable():
             raise invalid("/reason", f"must be a line of 1 to {MAX_REASON} printable characters")
         return session
 

@@ -18,7 +18,7 @@ from broker_app.rules.event import BROWSE
 from broker_app.telemetry.statistics import consumer, hold_s
 
 #: facts of its connection that a consumer shows
-CAME_BY = ("client", "address", "protocol", "transport")
+PROTOCOLS = ("client", "address", "protocol", "transport")
 
 
 class ConsumerEndpoints:
@@ -56,7 +56,7 @@ class ConsumerEndpoints:
                 session = None  # rules hide the connections of others
             facts = consumer(self._engine_client.engine.broker, subscription)
             came_by = {
-                name: self._connections.members[name](session) if session else None for name in CAME_BY
+                name: self._connections.members[name](session) if session else None for name in PROTOCOLS
             }
             return {**facts, **came_by, "hold_s": hold_s(subscription)}
 

@@ -63,7 +63,7 @@ class Listing(Generic[_Thing]):
     - `ranks`: values that are compared instead of some members;
     - `filters`: conditions of a query that are true or false, `matches`: those that have a text.
 
-    A cursor holds the sort key of the last row, so that the next page begins there even if the row is gone."""
+    A cursor holds the sort key of the last row, so that the next page begins there, even if it is gone."""
 
     def __init__(
         self,
@@ -136,8 +136,8 @@ class Listing(Generic[_Thing]):
             fits, name = _pattern(query["q"]), self._facts.get(_NAME, self._facts[self._last])
             found.append(lambda thing: fits(name(thing)))
         found += [self._match(name, query[name]) for name in self.matches.keys() & query.keys()]
-        asked = self.filters.keys() & query.keys()
-        return found + [self._condition(parameter, truth(query, parameter)) for parameter in asked]
+        given = self.filters.keys() & query.keys()
+        return found + [self._condition(parameter, truth(query, parameter)) for parameter in given]
 
     def _match(self, name: str, text: str) -> Callable[[_Thing], bool]:
         if len(text) > _MAX_TEXT:

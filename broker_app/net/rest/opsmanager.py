@@ -65,7 +65,7 @@ class MonitoredStats:
             for at in addresses
             if at in seen and at in self._broker.destinations.queues
         ]
-        told = {
+        broker_stats = {
             "name": self._config.name,
             "listeners": self._listeners(request),
             "stats": self._traffic(),
@@ -73,7 +73,7 @@ class MonitoredStats:
             "queues": {_name(queue): self._queue(queue) for queue in queues[:MAX_ITEMS]},
             "pipes": self._pipes(request),
         }
-        return json_reply({"monitoredStats": {"brokerStats": told}})
+        return json_reply({"monitoredStats": {"brokerStats": broker_stats}})
 
     def _listeners(self, request: Request) -> dict[str, Any]:
         """Connections by the way they came; without a right to see all, one's own."""

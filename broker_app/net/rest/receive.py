@@ -65,39 +65,39 @@ class Receiver:
         """POST queues/{name}/receive"""
         query = request.query(("queue", "raw", "max"))
         destination = request.permitted(RECEIVE, "/queue/" + request.name)
-        wanted = await request.json(ReceiveRequest, required=False)
-        most = self._check(wanted, query)
+        body = await request.json(ReceiveRequest, required=False)
+        most = self._check(body, query)
         raw = truth(query, "raw")
         if raw and most != 1:
             raise invalid("query/raw", "a raw reply holds one message; ask for max=1", most)
         began = time.monotonic()
-        lease_s = wanted.lease_s if wanted.lease_s is not None else self._limits.default_lease_s
+        lease_s = body.lease_s if body.lease_s is not None else self._limits.default_lease_s
         subscribe = c.Subscribe(self._engine_client.peer, "", destination.address, c.INDIVIDUAL, most)
-        subscribe.lease_ms, subscribe.selector = round(lease_s * 1000), wanted.selector or ""
-        found = await self._collect(request, subscribe, destination, wanted.wait_s)
+        subscribe.lease_ms, subscribe.selector = round(lease_s * 1000), body.selector or ""
+        found = await self._collect(request, subscribe, destination, body.wait_s)
         leases = [(tag, message, self._engine_client.lease_until_ms(tag)) for tag, message in found]
-        if wanted.ack == AUTO and found:
+        if body.ack == AUTO and found:
             await self._settle([tag for tag, _ in found])
             leases = [(0, message, 0) for _, message in found]
         if raw:
             return self._raw(*leases[0]) if leases else Reply(204)
         return self._reply(leases, time.monotonic() - began, destination.address)
 
-    def _check(self, wanted: ReceiveRequest, query: dict[str, str]) -> int:
+    def _check(self, body: ReceiveRequest, query: dict[str, str]) -> int:
         """The requested number of messages. Raises Refusal if it is out of bounds."""
         limits = self._limits
-        if wanted.selector:
-            compiler.compile(wanted.selector)  # so that its errors are reported before anything begins
-        if wanted.ack not in (AUTO, LEASE):
-            raise invalid("/ack", f"must be {AUTO} or {LEASE}", wanted.ack)
-        within("/wait_s", wanted.wait_s, 0, limits.max_wait_s)
-        if wanted.lease_s is not None:
-            within("/lease_s", wanted.lease_s, 1, limits.max_lease_s)
-        if wanted.max is None:
+        if body.selector:
+            compiler.compile(body.selector)  # so that its errors are reported before anything begins
+        if body.ack not in (AUTO, LEASE):
+            raise invalid("/ack", f"must be {AUTO} or {LEASE}", body.ack)
+        within("/wait_s", body.wait_s, 0, limits.max_wait_s)
+        if body.lease_s is not None:
+            within("/lease_s", body.lease_s, 1, limits.max_lease_s)
+        if body.max is None:
             return whole_number(query, "max", 1, 1, limits.max_receive)
         if "max" in query:
             raise invalid("query/max", "is given in the body as well")
-        return int(within("/max", wanted.max, 1, limits.max_receive))
+        return int(within("/max", body.max, 1, limits.max_receive))
 
     # ------------------------------------------------------------------ taking
 
@@ -184,12 +184,12 @@ class Receiver:
 
 async def _wait(arrived: asyncio.Event, departure: Callable[[], object], seconds: float) -> None:
     """Wait for an arrival. Raises Departed if the client disconnects first."""
-    wanted = asyncio.ensure_future(arrived.wait())
+    arrival = asyncio.ensure_future(arrived.wait())
     gone = asyncio.ensure_future(departure())  # type: ignore[call-overload]
     try:
-        await asyncio.wait((wanted, gone), timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait((arrival, gone), timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
         if gone.done():
             raise Departed
     finally:
-        wanted.cancel()
+        arrival.cancel()
         gone.cancel()

@@ -76,34 +76,34 @@ class Settler:
     async def extend(self, request: Request) -> Reply:
         """PATCH leases/{receipt}"""
         request.query()
-        wanted = await request.json(ExtendRequest)
-        await self._one(request, request.name, self._extend(wanted.extend_s, "/extend_s"))
+        body = await request.json(ExtendRequest)
+        await self._one(request, request.name, self._extend(body.extend_s, "/extend_s"))
         return NO_CONTENT
 
     async def nack(self, request: Request) -> Reply:
         """POST leases/{receipt}/nack"""
         request.query()
-        wanted = await request.json(NackRequest, required=False)
-        await self._one(request, request.name, self._nack(wanted, ""))
+        body = await request.json(NackRequest, required=False)
+        await self._one(request, request.name, self._nack(body, ""))
         return NO_CONTENT
 
     async def settle(self, request: Request) -> Reply:
         """POST leases/settle: many at once, each with its own result."""
         request.query()
-        wanted = await request.json(SettleRequest)
-        count = len(wanted.ack) + len(wanted.nack) + len(wanted.extend)
+        body = await request.json(SettleRequest)
+        count = len(body.ack) + len(body.nack) + len(body.extend)
         if count > self._limits.max_receive:
             raise too_large("receipts", self._limits.max_receive, count)
         # Everything is checked before anything is done.
-        nacks = [(nack.receipt, self._nack(nack, f"/nack/{i}")) for i, nack in enumerate(wanted.nack)]
+        nacks = [(nack.receipt, self._nack(nack, f"/nack/{i}")) for i, nack in enumerate(body.nack)]
         extensions = [
             (extension.receipt, self._extend(extension.extend_s, f"/extend/{i}/extend_s"))
-            for i, extension in enumerate(wanted.extend)
+            for i, extension in enumerate(body.extend)
         ]
         started = [
             self._start(request, receipt, make_command) for receipt, make_command in (*nacks, *extensions)
         ]
-        acked = await self._together(request, wanted.ack)
+        acked = await self._together(request, body.ack)
         results = [await self._result(one) for one in started]
         return json_reply({"ack": acked, "nack": results[: len(nacks)], "extend": results[len(nacks) :]})
 
@@ -116,20 +116,20 @@ class Settler:
         lease_ms = round(within(pointer, seconds, 1, self._limits.max_lease_s) * 1000)
         return lambda tags, pending_reply: c.Extend(self._engine_client.peer, tags, lease_ms, pending_reply)
 
-    def _nack(self, wanted: NackRequest, pointer: str) -> _MakeCommand:
-        delay_s = within(f"{pointer}/delay_s", wanted.delay_s, 0, scheduling_headers.MAX_DELAY_S)
-        if len(wanted.reason) > _MAX_REASON:
+    def _nack(self, body: NackRequest, pointer: str) -> _MakeCommand:
+        delay_s = within(f"{pointer}/delay_s", body.delay_s, 0, scheduling_headers.MAX_DELAY_S)
+        if len(body.reason) > _MAX_REASON:
             raise invalid(
-                f"{pointer}/reason", f"has {len(wanted.reason)} characters; at most {_MAX_REASON} are taken"
+                f"{pointer}/reason", f"has {len(body.reason)} characters; at most {_MAX_REASON} are taken"
             )
-        if "\0" in wanted.reason:
+        if "\0" in body.reason:
             raise invalid(f"{pointer}/reason", "has a NUL, which a header cannot carry")
-        dead = REJECTED if wanted.dead else ""
+        dead = REJECTED if body.dead else ""
         return lambda tags, pending_reply: c.Return(
             self._engine_client.peer,
             tags,
             dead_reason=dead,
-            detail=wanted.reason,
+            detail=body.reason,
             receipt=pending_reply,
             delay_ms=round(delay_s * 1000),
         )

@@ -74,7 +74,7 @@ class MessageEndpoints:
         """GET messages/{id}/why"""
         row, reasons = await self._find(request, BROWSE, self._reasons)
         shown = [
-            {"code": reason.code, "sentence": reason.sentence, "facts": _told(reason.facts)}
+            {"code": reason.code, "sentence": reason.sentence, "facts": _with_times(reason.facts)}
             for reason in reasons
         ]
         return json_reply({"id": request.name, "state": row.state, "reasons": shown})
@@ -89,7 +89,7 @@ class MessageEndpoints:
         request.audit_read("queues", address)
         content_type = items.http_content_type(self._blocks.facts(row.message.envelope.block))
         whole = row.message.body
-        part = _part(request.header(b"range"), len(whole))
+        part = _range(request.header(b"range"), len(whole))
         if part is None:
             return Reply(200, content_type, whole, (*items.UNTRUSTED, (b"accept-ranges", b"bytes")))
         place = b"bytes %d-%d/%d" % (part.start, part.stop - 1, len(whole))
@@ -196,10 +196,10 @@ def _pair(address: str, row: Shown) -> tuple[str, Shown]:
     return address, row
 
 
-def _part(asked: bytes | None, size: int) -> range | None:
+def _range(range_header: bytes | None, size: int) -> range | None:
     """The one stretch of bytes that the header Range asks for; None where the whole is to be sent: it asks
     for nothing, for several, or for what is not there, which a server may overlook."""
-    match = _RANGE.fullmatch(asked or b"")
+    match = _RANGE.fullmatch(range_header or b"")
     if match is None:
         return None
     first, last = match.groups()
@@ -215,7 +215,7 @@ def _is(message: Message, position: int) -> bool:
     return message.position == position or message.explicit_id is not None
 
 
-def _told(facts: dict[str, Any]) -> dict[str, Any]:
+def _with_times(facts: dict[str, Any]) -> dict[str, Any]:
     """Facts with their times as RFC 3339."""
     return {
         name.removesuffix("_ms"): items.rfc3339(value).decode() if name.endswith("_ms") else value

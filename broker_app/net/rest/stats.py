@@ -48,7 +48,7 @@ class StatsEndpoints:
 
     async def past_of_node(self, request: Request) -> Reply:
         """GET node/stats"""
-        window_s, step_s = _asked(request.query(("window_s", "step_s")))
+        window_s, step_s = _window(request.query(("window_s", "step_s")))
         window = self._statistics.window_of_node(window_s, step_s)
         return json_reply({**self._statistics.head(), **window._asdict()})
 
@@ -112,7 +112,7 @@ class StatsEndpoints:
         return request.access.allows(request.client, BROWSE, destination)
 
     def _past(self, request: Request, kind: str) -> Reply:
-        window_s, step_s = _asked(request.query((kind, "window_s", "step_s")))
+        window_s, step_s = _window(request.query((kind, "window_s", "step_s")))
         destination = request.permitted(BROWSE, f"/{kind}/{request.name}")
         if not self._statistics.knows(destination.address):
             raise Refusal("not-found", f"there is no {kind} {destination.name}")
@@ -127,7 +127,7 @@ class StatsEndpoints:
         )
 
 
-def _asked(query: dict[str, str]) -> tuple[int, int]:
+def _window(query: dict[str, str]) -> tuple[int, int]:
     """The length of the history, and its step; at most `MAX_STEPS` steps."""
     window_s = whole_number(query, "window_s", 600, 1, History.LONGEST_S)
     least = -(-window_s // MAX_STEPS)

@@ -96,9 +96,9 @@ class Subscriptions:
                 if fits(one.terms.filter.removeprefix("/topic/"))
                 and (one.terms.filter in seen or one.terms.owner == owner)
             )
-            wanted = [address for address in fitting if address > after][: limit + 1]
-            rows = [self._facts(named[address]) for address in wanted[:limit]]
-            following = wanted[limit - 1] if len(wanted) > limit else None
+            matching = [address for address in fitting if address > after][: limit + 1]
+            rows = [self._facts(named[address]) for address in matching[:limit]]
+            following = matching[limit - 1] if len(matching) > limit else None
             return {"items": rows, "next": following, "approx_total": len(fitting)}
 
         return json_reply(await self._engine_client.inspect(look))

@@ -10,7 +10,7 @@ from broker_app.core import dead_letter_headers
 from broker_app.core.message import Message
 from broker_app.jobs import filters
 from broker_app.net.rest import items
-from broker_app.net.rest.browse import FILTERS, HEADER, Browser, Sought, filter_of
+from broker_app.net.rest.browse import FILTERS, HEADER, Browser, Search, filter_of
 from broker_app.net.rest.replies import Reply, json_reply
 from broker_app.net.rest.requests import Request
 from broker_app.rules.event import BROWSE, READ
@@ -61,8 +61,8 @@ class SummaryEndpoint:
             request.permitted(READ, address)
         fits = filters.fitting(chosen, self._browser.ids, time.time_ns() // 1_000_000)
         found = Digest(fits)
-        sought = Sought(address, 1, chosen.state, found.count)
-        page, stopped = await self._browser.search(sought, None)
+        search = Search(address, 1, chosen.state, found.count)
+        page, stopped = await self._browser.search(search, None)
         return json_reply(
             {
                 "matches": found.matches,

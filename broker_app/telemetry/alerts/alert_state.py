@@ -74,8 +74,8 @@ class AlertState:
     # ------------------------------------------------------------------ what fires, and what ends
 
     def evaluate(self, now: float, rules: Sequence[AlertRule], find: Find) -> list[AlertEvent]:
-        """Looks for everything that the rules ask for; what has become of alerts since the last time."""
-        told: list[AlertEvent] = []
+        """Evaluate the rules; return the changes of alerts since the last evaluation."""
+        events: list[AlertEvent] = []
         found: set[Key] = set()
         self.missed = 0
         self._forget_silences(now)
@@ -84,15 +84,15 @@ class AlertState:
                 checks = iter(find(rule))
                 for finding in islice(checks, MAX_OF_RULE):
                     found.add((rule.name, finding.subject))
-                    told += self._see(now, rule, finding)
+                    events += self._see(now, rule, finding)
                 self.missed += sum(1 for _ in checks)
         self._pending = {key: since for key, since in self._pending.items() if key in found}
         known = {rule.name for rule in rules if rule.enabled}
         for alert in [alert for key, alert in self._open.items() if key not in found]:
             if alert.rule not in known or now - alert.seen_at >= CALM_S:
-                told.append(self._end(now, alert))
-        self.changed = self.changed or bool(told)
-        return told
+                events.append(self._end(now, alert))
+        self.changed = self.changed or bool(events)
+        return events
 
     def clock_stepped(self, by_s: float) -> None:
         """The clock was set: what has held for a while has held for as long as before."""

@@ -76,7 +76,7 @@ class Changed(NamedTuple):
         return "created" if self.before is None else "removed" if self.after is None else "changed"
 
 
-class Outcome(NamedTuple):
+class ChangeResult(NamedTuple):
     """The new version, None if nothing changed; and the changes."""
 
     version: int | None
@@ -93,7 +93,7 @@ class Outcome(NamedTuple):
 
 
 @transaction.atomic
-def apply(actor: Actor, edits: Iterable[Edit], *, dry_run: bool = False) -> Outcome:
+def apply(actor: Actor, edits: Iterable[Edit], *, dry_run: bool = False) -> ChangeResult:
     """Carries out all edits or none. With `dry_run` none, but the outcome is what it would be.
 
     Raises ValidationError for errors of a single edit and InvalidEdits for several, Stale, Conflict for a
@@ -103,12 +103,12 @@ def apply(actor: Actor, edits: Iterable[Edit], *, dry_run: bool = False) -> Outc
     whole = _with_dependents(list(edits))
     changed = _differences(whole)
     if not changed:
-        return Outcome(None, ())
+        return ChangeResult(None, ())
     _write(whole, changed)
     version = record_changes(actor, list(changed.values()))
     if dry_run:
         transaction.set_rollback(True)
-    return Outcome(version, tuple(changed.values()))
+    return ChangeResult(version, tuple(changed.values()))
 
 
 def record_changes(actor: Actor, changed: Sequence[Changed]) -> int:

@@ -195,7 +195,7 @@ def _refusal(wrong: definitions.InvalidDocument) -> Refusal:
 
 
 def _reply(
-    plan: definitions.Plan, *, prune: bool, applied: bool, more: dict[str, Any] | None = None
+    plan: definitions.ImportPlan, *, prune: bool, applied: bool, more: dict[str, Any] | None = None
 ) -> Response:
     actions = [changed.action for changed in plan.changes]
     version = history.newest() if applied else plan.version

@@ -10,7 +10,7 @@ from broker_app.web.impact import of_changes
 from broker_app.web.policy_sync import Node
 
 
-def reply(outcome: actions.Outcome, node: Node | None) -> dict[str, Any]:
+def reply(outcome: actions.ChangeResult, node: Node | None) -> dict[str, Any]:
     """The outcome of edits that were only tried, as JSON; for rules, what they would decide otherwise."""
     found: dict[str, Any] = {
         "dry_run": True,

@@ -156,14 +156,14 @@ class Resource(APIView):
         outcome = self.apply(request, edit, query)
         return self.written(key, outcome, query, created=before == 0)
 
-    def apply(self, request: Request, edit: actions.Edit, query: dict[str, str]) -> actions.Outcome:
+    def apply(self, request: Request, edit: actions.Edit, query: dict[str, str]) -> actions.ChangeResult:
         """Carries out an edit, or tries it."""
         return actions.apply(actor_of(request), [edit], dry_run=truth(query, "dry_run"))
 
     def written(
         self,
         key: str,
-        outcome: actions.Outcome,
+        outcome: actions.ChangeResult,
         query: dict[str, str],
         *,
         created: bool,

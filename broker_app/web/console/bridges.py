@@ -16,7 +16,7 @@ from django.utils.translation import gettext_lazy as _
 
 from broker_app.remote import DESIRED
 from broker_app.spans import since
-from broker_app.web.actions import Outcome
+from broker_app.web.actions import ChangeResult
 from broker_app.web.console.bridge_status import all_bridges, shown_bridge
 from broker_app.web.console.configuration import watch_of
 from broker_app.web.console.edit_page import AddPage, EditPage
@@ -213,7 +213,7 @@ class AddBridge(AddPage):
         ]
         return super().show(request, form, steps=steps, **more)
 
-    def preview_context(self, request: HttpRequest, outcome: Outcome) -> dict[str, Any]:
+    def preview_context(self, request: HttpRequest, outcome: ChangeResult) -> dict[str, Any]:
         made = outcome.changed[0]
         spec = made.after or {}
         # The port follows from the protocol, which itself is only left out where it is the usual one.

@@ -71,7 +71,7 @@ class DefinitionsPage(AdministratorsPage):
         return redirect("console:versions")
 
     def planned(
-        self, request: HttpRequest, content: bytes, plan: definitions.Plan, prune: bool, **more: Any
+        self, request: HttpRequest, content: bytes, plan: definitions.ImportPlan, prune: bool, **more: Any
     ) -> HttpResponse:
         counts = [
             (done_in_words(action), sum(one.action == action for one in plan.changes))

@@ -10,7 +10,7 @@ from django.shortcuts import redirect, render
 from django.utils.translation import gettext as _
 
 from broker_app.models import ChangedObject, Entry
-from broker_app.web.actions import Conflict, Edit, InvalidEdits, Outcome, Stale, apply, version_of
+from broker_app.web.actions import ChangeResult, Conflict, Edit, InvalidEdits, Stale, apply, version_of
 from broker_app.web.actor import actor_of
 from broker_app.web.console.differences import between, difference
 from broker_app.web.console.labels import title_of
@@ -60,7 +60,7 @@ class EditPage(ResourceView):
     def sent(self, request: HttpRequest) -> ResourceForm:
         return self.subject.form(request.POST, key=self.resource(request)[0])
 
-    def preview_context(self, request: HttpRequest, outcome: Outcome) -> dict[str, Any]:
+    def preview_context(self, request: HttpRequest, outcome: ChangeResult) -> dict[str, Any]:
         """The context of the preview for the outcome of a dry run."""
         return {
             "previewed": True,

@@ -9,7 +9,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils.translation import gettext as _
 
-from broker_app.web.actions import Conflict, Edit, InvalidEdits, Outcome, Stale, apply, version_of
+from broker_app.web.actions import ChangeResult, Conflict, Edit, InvalidEdits, Stale, apply, version_of
 from broker_app.web.actor import actor_of
 from broker_app.web.console.differences import difference, in_a_sentence
 from broker_app.web.console.frame import in_production
@@ -37,11 +37,11 @@ class RemovePage(ResourceView):
         report(request, outcome, title_of(self.subject.kind, key))
         return redirect(self.subject.address)
 
-    def removed(self, request: HttpRequest, expected: int | None, dry_run: bool = False) -> Outcome:
+    def removed(self, request: HttpRequest, expected: int | None, dry_run: bool = False) -> ChangeResult:
         edit = Edit(self.subject.kind, self.resource(request)[0], None, expected)
         return apply(actor_of(request, request.POST.get("reason", "")), [edit], dry_run=dry_run)
 
-    def preview_context(self, request: HttpRequest, outcome: Outcome) -> dict[str, Any]:
+    def preview_context(self, request: HttpRequest, outcome: ChangeResult) -> dict[str, Any]:
         """Additional context for the page of a kind."""
         return {}
 

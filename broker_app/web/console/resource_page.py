@@ -13,7 +13,7 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 
 from broker_app.models import Change, ChangedObject
-from broker_app.web.actions import Outcome
+from broker_app.web.actions import ChangeResult
 from broker_app.web.console.frame import AdministratorsPage
 from broker_app.web.console.labels import one_of, was_done
 from broker_app.web.console.resource_form import ResourceForm
@@ -77,7 +77,7 @@ class ResourceView(AdministratorsPage):
         return key, spec
 
 
-def report(request: HttpRequest, outcome: Outcome, what: str) -> None:
+def report(request: HttpRequest, outcome: ChangeResult, what: str) -> None:
     """Report a change on the next page, with its version."""
     if outcome.version is None:
         messages.info(request, _("%(what)s already has these values: no changes were made.") % {"what": what})

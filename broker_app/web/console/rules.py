@@ -16,7 +16,7 @@ from django.utils.translation import gettext_lazy
 from broker_app.models import Rule
 from broker_app.rules.errors import RuleError
 from broker_app.rules.grammar import parse
-from broker_app.web.actions import Conflict, Edit, InvalidEdits, Outcome, Stale, apply
+from broker_app.web.actions import ChangeResult, Conflict, Edit, InvalidEdits, Stale, apply
 from broker_app.web.actor import actor_of
 from broker_app.web.console.edit_page import AddPage, EditPage
 from broker_app.web.console.explain import Question, answer
@@ -144,7 +144,7 @@ class ImpactPreviewMixin(EditPage):
 
     subject = RULES
 
-    def preview_context(self, request: HttpRequest, outcome: Outcome) -> dict[str, Any]:
+    def preview_context(self, request: HttpRequest, outcome: ChangeResult) -> dict[str, Any]:
         return {
             **super().preview_context(request, outcome),
             **impact_of(request, outcome.changed),
@@ -171,7 +171,7 @@ def _question(request: HttpRequest) -> Question:
     return question
 
 
-def _asked(request: HttpRequest, outcome: Outcome) -> dict[str, Any]:
+def _asked(request: HttpRequest, outcome: ChangeResult) -> dict[str, Any]:
     """The decision of the rules if they were saved; None without a question."""
     question = _question(request)
     if not request.POST.get("asked-destination") or not question.is_valid():
@@ -184,7 +184,7 @@ class RemoveRule(RemovePage):
     subject = RULES
     template = "console/rule_remove.html"
 
-    def preview_context(self, request: HttpRequest, outcome: Outcome) -> dict[str, Any]:
+    def preview_context(self, request: HttpRequest, outcome: ChangeResult) -> dict[str, Any]:
         return impact_of(request, outcome.changed)
 
 

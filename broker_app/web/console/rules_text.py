@@ -67,7 +67,7 @@ class RulesTextPage(AdministratorsPage):
             return self.show(request, text, expected, fault=in_a_sentence(conflict))
         return self.planned(request, text, plan, expected)
 
-    def saved(self, request: HttpRequest, done: definitions.Plan) -> HttpResponse:
+    def saved(self, request: HttpRequest, done: definitions.ImportPlan) -> HttpResponse:
         if not done.changes:
             messages.info(request, _("The rules are already like this: no changes were made."))
             return redirect("console:rules")
@@ -78,7 +78,12 @@ class RulesTextPage(AdministratorsPage):
         return redirect("console:rules")
 
     def planned(
-        self, request: HttpRequest, text: str, plan: definitions.Plan, version: int | None, fault: str = ""
+        self,
+        request: HttpRequest,
+        text: str,
+        plan: definitions.ImportPlan,
+        version: int | None,
+        fault: str = "",
     ) -> HttpResponse:
         return self.show(
             request,

@@ -17,7 +17,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from broker_app.models import Token
-from broker_app.web.actions import Conflict, Edit, InvalidEdits, Outcome, Stale, apply, views_of
+from broker_app.web.actions import ChangeResult, Conflict, Edit, InvalidEdits, Stale, apply, views_of
 from broker_app.web.actor import actor_of
 from broker_app.web.console.brokers import NAMES_OF_COLOURS
 from broker_app.web.console.differences import in_a_sentence
@@ -170,7 +170,7 @@ def broker_spec() -> dict[str, Any]:
     return RESOURCE_TYPES["brokers"].read([settings.MOM.name]).get(settings.MOM.name, {})
 
 
-def save_environment(request: HttpRequest, form: EnvironmentForm) -> Outcome | None:
+def save_environment(request: HttpRequest, form: EnvironmentForm) -> ChangeResult | None:
     """Save the environment from a valid form and report it; None if that failed."""
     edit = Edit("brokers", settings.MOM.name, {**broker_spec(), **form.cleaned_data})
     try:

@@ -15,14 +15,14 @@ from broker_app.web.definitions.document import (
     to_json,
     to_yaml,
 )
-from broker_app.web.definitions.plan import Plan, apply, digest_of, export, plan
+from broker_app.web.definitions.plan import ImportPlan, apply, digest_of, export, plan
 
 __all__ = [
     "MAX_BYTES",
     "Document",
     "Fault",
+    "ImportPlan",
     "InvalidDocument",
-    "Plan",
     "apply",
     "digest_of",
     "export",

@@ -26,7 +26,7 @@ from broker_app.web.resource_types import RESOURCE_TYPES, Spec
 from broker_app.web.resource_types.resource_type import check_storable
 
 
-class OwnedByFile(NamedTuple):
+class FileResource(NamedTuple):
     """A resource that belongs to a file, and that the document would change or delete."""
 
     kind: str
@@ -34,7 +34,7 @@ class OwnedByFile(NamedTuple):
     origin: str
 
 
-class Plan(NamedTuple):
+class ImportPlan(NamedTuple):
     """The changes that a document would make to the configuration of one version.
 
     `conflicts` have to be fixed before it can be applied; `kept` are not in the document and stay because a
@@ -45,8 +45,8 @@ class Plan(NamedTuple):
     digest: str
     changes: tuple[Changed, ...]
     unchanged: int
-    conflicts: tuple[OwnedByFile, ...]
-    kept: tuple[OwnedByFile, ...]
+    conflicts: tuple[FileResource, ...]
+    kept: tuple[FileResource, ...]
     bare: tuple[tuple[str, str], ...]
 
 
@@ -60,7 +60,7 @@ def export() -> dict[str, Any]:
     }
 
 
-def plan(actor: Actor, document: Document, *, prune: bool) -> Plan:
+def plan(actor: Actor, document: Document, *, prune: bool) -> ImportPlan:
     """The plan of `apply`. With `prune`, resources of the document's types that it does not contain are
     deleted.
 
@@ -69,7 +69,7 @@ def plan(actor: Actor, document: Document, *, prune: bool) -> Plan:
     return _carry_out(actor, document, prune=prune, expected=None, dry_run=True)
 
 
-def apply(actor: Actor, document: Document, *, prune: bool, expected: int | None) -> Plan:
+def apply(actor: Actor, document: Document, *, prune: bool, expected: int | None) -> ImportPlan:
     """Apply the document, all of it or nothing; return its plan.
 
     Raises InvalidDocument, Stale if the version is not the expected one, Conflict.
@@ -78,7 +78,9 @@ def apply(actor: Actor, document: Document, *, prune: bool, expected: int | None
 
 
 @transaction.atomic
-def _carry_out(actor: Actor, document: Document, *, prune: bool, expected: int | None, dry_run: bool) -> Plan:
+def _carry_out(
+    actor: Actor, document: Document, *, prune: bool, expected: int | None, dry_run: bool
+) -> ImportPlan:
     version = actions.lock_version()
     if expected is not None and expected != version:
         raise actions.Stale(version)
@@ -91,7 +93,7 @@ def _carry_out(actor: Actor, document: Document, *, prune: bool, expected: int |
         )
     changed = _edit(actor, edits, dry_run=dry_run)
     written = sum(one.after is not None for one in changed)
-    return Plan(
+    return ImportPlan(
         version,
         digest_of(document, prune=prune),
         changed,
@@ -106,7 +108,7 @@ def _carry_out(actor: Actor, document: Document, *, prune: bool, expected: int |
     )
 
 
-def _compare(document: Document, *, prune: bool) -> tuple[list[Edit], list[OwnedByFile], list[OwnedByFile]]:
+def _compare(document: Document, *, prune: bool) -> tuple[list[Edit], list[FileResource], list[FileResource]]:
     """The edits of a document, what of it contradicts files, and what files keep although it should go."""
     rows = Entry.objects.filter(kind__in=document).exclude(origin="")
     origins = {(row.kind, row.key): row.origin for row in rows}
@@ -118,13 +120,13 @@ def _compare(document: Document, *, prune: bool) -> tuple[list[Edit], list[Owned
             if origin is None:
                 edits.append(Edit(kind, key, spec))
             elif _differs(kind, key, spec, before.get(key)):
-                conflicts.append(OwnedByFile(kind, key, origin))
+                conflicts.append(FileResource(kind, key, origin))
         for key in [key for key in before if prune and key not in things]:
             origin = origins.get((kind, key))
             if origin is None:
                 edits.append(Edit(kind, key, None))
             else:
-                kept.append(OwnedByFile(kind, key, origin))
+                kept.append(FileResource(kind, key, origin))
     return edits, conflicts, kept
 
 

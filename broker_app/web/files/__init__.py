@@ -6,13 +6,13 @@ models.
 """
 
 from broker_app.web.files.file_watcher import FileWatcher
-from broker_app.web.files.plan import Plan, Planned, carry_out, check, needing_restart, owner_of, release
+from broker_app.web.files.plan import FilePlan, Planned, carry_out, check, needing_restart, owner_of, release
 from broker_app.web.files.reloads import REFUSED, Reload, shown_error, shown_plan
 
 __all__ = [
     "REFUSED",
+    "FilePlan",
     "FileWatcher",
-    "Plan",
     "Planned",
     "Reload",
     "carry_out",

@@ -1,10 +1,10 @@
-"""Watching: a file and what it includes are followed while the node runs.
+"""The file watcher: a configuration file and its includes are followed while the node runs.
 
-A file counts as changed when its time of writing, its size or its inode differs (not: is newer) and has
-stopped changing; what is read is compared by content, so that touching a file reloads nothing.
+A file counts as changed when its modification time, size or inode differs (not: is newer) and no longer
+changes. Contents are compared, too, so that touching a file reloads nothing.
 
-With the setting `follow_files` as "config-file", the one that `configFile` names is followed alone. The
-others hold as they were read at the start; those that it includes are read again with it.
+With the setting `follow_files` as "config-file", only the file that `configFile` names is followed, with its
+includes. The other files stay as they were read at the start.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from broker_app.web.files.reloads import APPLIED, REFUSED, UNCHANGED, Reload, sh
 
 log = logging.getLogger(__name__)
 
-#: between two looks; a file that is being written is read when two looks found it the same
-LOOK_S = 0.15
+#: seconds between two checks; a changed file is read once two checks found it the same
+POLL_S = 0.15
 MOST_RELOADS = 100
 #: counted in `totals` in addition to the outcomes of reloads
 TOUCHED = "touched"
@@ -39,24 +39,24 @@ _Seen = Mapping[str, zero.FileState | None]
 _Content = tuple[bytes, zero.Fingerprint] | zero.Missing
 
 
-class _AsRead:
-    """A folder of which some files are `held`: they are as they were when they were read."""
+class _HeldFolder:
+    """A folder in which some files are held: they keep the content that was read first."""
 
     def __init__(self, folder: zero.Folder) -> None:
         self._folder = folder
         self._held: dict[str, _Content] = {}
         self._read: dict[str, _Content] = {}
 
-    def look(self, name: str) -> zero.FileState | None:
+    def check(self, name: str) -> zero.FileState | None:
         return self._folder.stat(name)
 
     def read(self, name: str) -> tuple[bytes, zero.Fingerprint]:
-        content = self._held[name] if name in self._held else self._read_anew(name)
+        content = self._held[name] if name in self._held else self._read_again(name)
         if isinstance(content, zero.Missing):
             raise content
         return content
 
-    def _read_anew(self, name: str) -> _Content:
+    def _read_again(self, name: str) -> _Content:
         try:
             self._read[name] = self._folder.read(name)
         except zero.Missing as missing:
@@ -64,35 +64,35 @@ class _AsRead:
         return self._read[name]
 
     def begin(self) -> None:
-        """Read everything again that is not cached."""
+        """Forget what was read, except of held files."""
         self._read.clear()
 
     def hold(self, names: Collection[str]) -> None:
-        """Keep these as they were read last, or were not there."""
+        """Hold these files as they were read last, or as missing."""
         self._held |= {name: file for name, file in self._read.items() if name in names}
 
 
 class FileWatcher:
-    """The files of one node. One thread looks at them; anybody may ask for the state. `hear` is called by
-    that thread with each reload, after it was carried out."""
+    """The files of one node. One thread checks them; any thread may read the state. That thread calls
+    `on_reload` with each reload, after it was applied."""
 
     def __init__(self, path: Path, running: Config) -> None:
         self._path = path
         self._running = running
         self._follows_all = running.follow_files != CONFIG_FILE
         self._owner = owner_of(running)
-        self._files = _AsRead(zero.Folder(path.parent))
-        self.hear: Callable[[Reload], object] = _nobody
+        self._files = _HeldFolder(zero.Folder(path.parent))
+        self.on_reload: Callable[[Reload], object] = _ignore
         self._words = words(path.parent)
-        #: what was read last and could be used
+        #: the files that were read last without errors
         self._read: Mapping[str, zero.File] = {}
         self._read_at: datetime | None = None
         self._errors: tuple[zero.ZeroError, ...] = ()
         self._warnings: tuple[zero.ZeroError, ...] = ()
         self._restart: tuple[str, ...] = ()
-        #: the one that `configFile` names
+        #: the file that `configFile` names
         self._config_file: str | None = None
-        #: the files that are followed, and what was seen of them when they were read
+        #: the followed files, and their state when they were read
         self._seen: _Seen = {path.name: None}
         self._moving: _Seen | None = None
         self._reloads: deque[Reload] = deque(maxlen=MOST_RELOADS)
@@ -101,12 +101,13 @@ class FileWatcher:
     # ------------------------------------------------------------------ reading
 
     def start(self) -> None:
-        """The first reading. Raises zero.Bad: a node does not start with a file that it cannot use."""
+        """Read the files at the start. Raises zero.InvalidFiles: a node does not start with an invalid
+        file."""
         self._take(self._load(), "start")
 
-    def look(self) -> Reload | None:
-        """One look at the files; what came of it, when they have changed and are not being written."""
-        now = {name: self._files.look(name) for name in self._seen}
+    def check(self) -> Reload | None:
+        """Check the files once; return the reload, if they have changed and are not being written."""
+        now = {name: self._files.check(name) for name in self._seen}
         if now == self._seen:
             self._moving = None
             return None
@@ -117,8 +118,8 @@ class FileWatcher:
         self._seen, self._moving = now, None
         return self._reload(trigger)
 
-    def again(self) -> None:
-        """The next looks read the files, changed or not."""
+    def recheck(self) -> None:
+        """Let the next checks read the files, changed or not."""
         self._seen = dict.fromkeys(self._seen)
 
     def _reload(self, trigger: str) -> Reload | None:
@@ -138,11 +139,11 @@ class FileWatcher:
         return zero.load(self._path.name, self._files, self._words)
 
     def _take(self, loaded: zero.Loaded, trigger: str) -> Reload:
-        """Carries out what files say. Raises zero.Bad, and then nothing of it holds."""
+        """Apply the files, all or nothing. Raises zero.InvalidFiles."""
         plan, version = carry_out(Actor(f"file {self._path.name}", FILE, reason=trigger), loaded, self._owner)
         self._read, self._read_at, self._errors = loaded.files, datetime.now(UTC), ()
         self._config_file = loaded.config_file
-        self._warnings = (*loaded.warnings, *self._hold(loaded))
+        self._warnings = (*loaded.warnings, *self._hold_others(loaded))
         self._follow(loaded.looked_for)
         self._restart = needing_restart(self._running, loaded)
         outcome = APPLIED if plan.differences else UNCHANGED
@@ -173,25 +174,25 @@ class FileWatcher:
     def _note(self, reload: Reload) -> None:
         self._reloads.append(reload)
         self._totals[reload.outcome] += 1
-        self.hear(reload)
+        self.on_reload(reload)
 
-    def _hold(self, loaded: zero.Loaded) -> Iterator[zero.ZeroError]:
-        """The file that is watched, if only one is. Logs a warning if there is none."""
+    def _hold_others(self, loaded: zero.Loaded) -> Iterator[zero.ZeroError]:
+        """If only one file is followed, hold all others; yield a warning if there is none."""
         if self._follows_all:
             return
         name = loaded.config_file
-        again = set(zero.with_included(loaded.files, name)) if name is not None else set()
-        self._files.hold(loaded.looked_for.keys() - again)
+        recheck = set(zero.with_included(loaded.files, name)) if name is not None else set()
+        self._files.hold(loaded.looked_for.keys() - recheck)
         if name is None:
             detail = (
                 f"no file is followed: follow_files is {CONFIG_FILE}, and {_CONFIG_FILE_KEY} names none. "
-                "Connections that may change stand in a file of their own, which needs both lines: "
+                "Put connections that may change into a separate file, which needs both lines: "
                 f'@include "brokers.config" and {_CONFIG_FILE_KEY} = "brokers.config"'
             )
             yield zero.ZeroError(zero.Position(self._path.name, 1, 1), detail)
 
     def _follow(self, looked_for: Mapping[str, zero.Fingerprint | None]) -> None:
-        """Looks at these files from now on, and at those that were used last."""
+        """Follow these files from now on, and those that were used last."""
         seen = {name: self._seen.get(name) for name in self._read}
         if not self._follows_all:
             name = self._config_file
@@ -201,16 +202,16 @@ class FileWatcher:
             if fingerprint is not None:
                 seen[name] = fingerprint.state
             elif name not in self._seen:
-                seen[name] = self._files.look(name)
+                seen[name] = self._files.check(name)
             else:
                 seen[name] = self._seen[name]
         self._seen = seen
 
-    # ------------------------------------------------------------------ following
+    # ------------------------------------------------------------------ the thread
 
     @contextlib.contextmanager
     def following(self) -> Iterator[None]:
-        """Within, the files are followed by a thread of their own."""
+        """Follow the files in a thread within the `with` block."""
         stop = Event()
         thread = Thread(target=self._run, args=[stop], name="files", daemon=True)
         thread.start()
@@ -222,11 +223,11 @@ class FileWatcher:
 
     def _run(self, stop: Event) -> None:
         try:
-            while not stop.wait(LOOK_S):
+            while not stop.wait(POLL_S):
                 try:
-                    self.look()
+                    self.check()
                 except DatabaseError as error:
-                    self.again()
+                    self.recheck()
                     log.warning("the content of %s cannot be written now: %s", self._path.name, error)
                 except Exception:
                     log.exception("%s could not be followed; the next change of it is", self._path.name)
@@ -237,7 +238,7 @@ class FileWatcher:
 
     @property
     def restart(self) -> tuple[str, ...]:
-        """Settings of the node that the files say otherwise than at the start."""
+        """Settings of the node with other values in the files than at the start."""
         return self._restart
 
     @property
@@ -278,8 +279,8 @@ class FileWatcher:
         }
 
 
-def _nobody(reload: Reload) -> None:
-    """The listener for reloads if there is no other."""
+def _ignore(reload: Reload) -> None:
+    """The default listener for reloads."""
 
 
 def _digests(files: Mapping[str, zero.File]) -> dict[str, str]:

@@ -35,7 +35,7 @@ class Planned(NamedTuple):
         return "added" if self.before is None else "removed" if self.after is None else "changed"
 
 
-class Kept(NamedTuple):
+class ExistingResource(NamedTuple):
     """One resource of the file that exists already from elsewhere, which wins."""
 
     kind: str
@@ -44,13 +44,13 @@ class Kept(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class FilePlan:
     """The changes to make. `moved` are resources at another position with the same content."""
 
     differences: tuple[Planned, ...]
     edits: tuple[Edit, ...]
     moved: Mapping[Name, str]
-    kept: tuple[Kept, ...]
+    kept: tuple[ExistingResource, ...]
     unchanged: int
 
 
@@ -59,7 +59,7 @@ def owner_of(running: Config) -> str:
     return f"{running.name}/" if running.database is not None else ""
 
 
-def plan(loaded: Loaded, owner: str) -> Plan:
+def plan(loaded: Loaded, owner: str) -> FilePlan:
     """The differences between the files and the running configuration. Raises InvalidFiles."""
     origins = dict(_origins(owner))
     current = _read_all(loaded)
@@ -67,7 +67,7 @@ def plan(loaded: Loaded, owner: str) -> Plan:
     errors: list[ZeroError] = []
     differences: list[Planned] = []
     edits: list[Edit] = []
-    kept: list[Kept] = []
+    kept: list[ExistingResource] = []
     moved: dict[Name, str] = {}
     unchanged = 0
     for name, document in documents.items():
@@ -78,7 +78,7 @@ def plan(loaded: Loaded, owner: str) -> Plan:
             errors += _placed(loaded, document, fault)
             continue
         if before is not None and name not in origins:
-            kept.append(Kept(*name, document.source))
+            kept.append(ExistingResource(*name, document.source))
             continue
         secrets = _new_secrets(document)
         if before == after and not secrets:
@@ -95,11 +95,13 @@ def plan(loaded: Loaded, owner: str) -> Plan:
             edits.append(Edit(*name, None, origin=origin))
     if errors:
         raise InvalidFiles(errors, loaded.looked_for)
-    return Plan(tuple(differences), tuple(edits), moved, tuple(kept), unchanged)
+    return FilePlan(tuple(differences), tuple(edits), moved, tuple(kept), unchanged)
 
 
 @transaction.atomic
-def carry_out(actor: Actor, loaded: Loaded, owner: str, *, dry_run: bool = False) -> tuple[Plan, int | None]:
+def carry_out(
+    actor: Actor, loaded: Loaded, owner: str, *, dry_run: bool = False
+) -> tuple[FilePlan, int | None]:
     """Apply the files of `owner`, all or nothing; with `dry_run` the change is rolled back.
 
     Returns the plan and the version that it led to, None if nothing changed. Raises InvalidFiles.

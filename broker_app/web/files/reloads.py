@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from broker_app.web.files.plan import Plan
+from broker_app.web.files.plan import FilePlan
 from broker_app.zero import ZeroError
 
 #: errors of one reload that are reported to listeners
-MOST_TOLD = 5
+MAX_REPORTED = 5
 APPLIED, UNCHANGED, REFUSED = "applied", "unchanged", "refused"
 
 
@@ -25,7 +25,7 @@ class Reload:
     time: datetime
     trigger: str
     outcome: str
-    plan: Plan | None = None
+    plan: FilePlan | None = None
     version: int | None = None
     restart: tuple[str, ...] = ()
     errors: tuple[ZeroError, ...] = field(default=(), repr=False)
@@ -44,15 +44,15 @@ class Reload:
             "warnings": [shown_error(warning) for warning in self.warnings],
         }
 
-    def told(self) -> dict[str, Any]:
-        """In short, for those who listen: what it came to, and the first of the errors."""
+    def summary(self) -> dict[str, Any]:
+        """A summary for listeners: the outcome, and the first errors."""
         return {
             "trigger": self.trigger,
             "outcome": self.outcome,
             "version": self.version,
             **self._counts(),
-            "errors": [f"{error.position}: {error.detail}" for error in self.errors[:MOST_TOLD]],
-            "warnings": [f"{warning.position}: {warning.detail}" for warning in self.warnings[:MOST_TOLD]],
+            "errors": [f"{error.position}: {error.detail}" for error in self.errors[:MAX_REPORTED]],
+            "warnings": [f"{warning.position}: {warning.detail}" for warning in self.warnings[:MAX_REPORTED]],
         }
 
     def _counts(self) -> dict[str, int]:
@@ -74,8 +74,8 @@ class Reload:
 _NOTHING: dict[str, Any] = {"added": [], "changed": [], "removed": [], "kept": [], "unchanged": 0}
 
 
-def shown_plan(plan: Plan) -> dict[str, Any]:
-    """The differences, by what is done; and what is kept because it exists from elsewhere."""
+def shown_plan(plan: FilePlan) -> dict[str, Any]:
+    """The differences by action, and the resources that already exist from elsewhere."""
     actions: dict[str, list[dict[str, str]]] = {"added": [], "changed": [], "removed": []}
     for one in plan.differences:
         actions[one.action].append({"kind": one.kind, "key": one.key, "source": one.source})

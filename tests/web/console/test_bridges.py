@@ -284,7 +284,7 @@ def test_an_invalid_file_is_reported_by_the_list_and_by_the_page_of_files(
     assert "cannot be used" not in page_of(inside, "/console/bridges/")
     file.write_text(f"\n\n\n{line}\n")
     os.utime(file, ns=(1, 1))
-    assert watch.look() is None and watch.look() is not None
+    assert watch.check() is None and watch.check() is not None
     for address in ("/console/bridges/", "/console/configuration/files"):
         page = page_of(inside, address)
         assert (

@@ -274,12 +274,12 @@ PATHS: Json = {
     },
     "/bridges/{bridge}/queues/{name}/messages": {
         method: {
-            **said,
-            "operationId": said["operationId"].replace("queue", "bridge_queue"),
-            "parameters": [_OF_BRIDGE, *said["parameters"]],
-            "responses": {**said["responses"], "404": {"$ref": "#/components/responses/Problem404"}},
+            **operation,
+            "operationId": operation["operationId"].replace("queue", "bridge_queue"),
+            "parameters": [_OF_BRIDGE, *operation["parameters"]],
+            "responses": {**operation["responses"], "404": {"$ref": "#/components/responses/Problem404"}},
         }
-        for method, said in messages.PATHS["/queues/{name}/messages"].items()
+        for method, operation in messages.PATHS["/queues/{name}/messages"].items()
         if method in ("get", "post")
     },
 }  # fmt: skip

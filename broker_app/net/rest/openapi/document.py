@@ -25,7 +25,9 @@ _PARTS = (messages, leases, destinations, jobs, connections, bridges, alerts, fi
 
 def document(control: Mapping[str, Any] | None = None) -> Json:
     """The whole description; with that of the control plane (whose paths begin with /api/v1) joined in."""
-    paths = {f"/api/v1{path}": _tagged(path, said) for part in _PARTS for path, said in part.PATHS.items()}
+    paths = {
+        f"/api/v1{path}": _tagged(path, methods) for part in _PARTS for path, methods in part.PATHS.items()
+    }
     components: Json = {
         "schemas": {name: schema for part in (operations, *_PARTS) for name, schema in part.SCHEMAS.items()},
         "responses": operations.problem_replies(),
