@@ -206,7 +206,7 @@ class Node:
         alerts.listeners.add(events.alert)
         engine.clock_listeners.add(statistics.clock_stepped)
         engine.clock_listeners.add(alerts.clock_stepped)
-        for listener in (connections.check_slow, alerts.look, topics.tell):
+        for listener in (connections.check_slow, alerts.evaluate, topics.publish):
             housekeeping.each_second.add(listener)
 
         statistics.loop_lag.start()
@@ -255,7 +255,7 @@ class Node:
             connections=connections.all,
             bridges=lambda: [status(statistics, report) for report in self.bridges.reports()],
             jobs=lambda: [job.progress for job in self.jobs.all()],
-            alerts=lambda: [shown(alert) for alert in alerts.watch.open()],
+            alerts=lambda: [shown(alert) for alert in alerts.state.open()],
             clock=time.time,
         )
         return topics, publisher

@@ -109,8 +109,8 @@ def repair(directory: Path, *, skip_damaged: bool, dry_run: bool) -> Repaired:
         }
         repaired = Repaired(found.damages, lost=forget(broker, lost))
         repaired.waiting = sum(map(len, live_positions(broker)))
-        loses = found.loses or bool(lost)
-        if not dry_run and (skip_damaged or not loses) and (found.damages or lost):
+        has_losses = found.has_losses or bool(lost)
+        if not dry_run and (skip_damaged or not has_losses) and (found.damages or lost):
             repaired.kept = found.apply(take_snapshot(broker) if lost or found.has_gaps else None)
     finally:
         lock.close()

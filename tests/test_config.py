@@ -153,7 +153,7 @@ def test_a_wrong_setting_in_a_file_is_told_with_its_place(tmp_path: Path, line: 
     file = tmp_path / "zero.config"
     file.write_text(line)
     told = refusal(MOM_CONFIG_FILE=str(file)).splitlines()
-    assert told[0] == f"{file} cannot be used, and has no effect:"
+    assert told[0] == f"{file} cannot be used:"
     assert told[1].startswith(f"  zero.config:{fault}")
 
 

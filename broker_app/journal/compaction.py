@@ -12,7 +12,7 @@ from broker_app.journal import codec
 from broker_app.journal.errors import JournalDamaged, JournalError, NoSpace
 from broker_app.journal.files import Files
 from broker_app.journal.reader import Reader
-from broker_app.journal.relocation import Carrying, Source, take_over
+from broker_app.journal.relocation import Relocation, Source, take_over
 from broker_app.journal.segment import MOSTLY_DEAD, Segment, SegmentIndex
 from broker_app.journal.segment_pool import SegmentPool
 from broker_app.journal.worker import CallSoon, Worker
@@ -103,8 +103,8 @@ class Compactor:
         for segment in sources:
             segment.busy = True
         taken = [Source(segment, bytes(segment.live)) for segment in sources]
-        carrying = Carrying(self._files, taken, self._supply.draw_sequence(), self._pause)
-        self._worker.submit(carrying.run, partial(self._copied, taken))
+        relocation = Relocation(self._files, taken, self._supply.draw_sequence(), self._pause)
+        self._worker.submit(relocation.run, partial(self._copied, taken))
 
     def _pause(self, worked: float) -> None:
         """In the worker's thread: leave the processor and the disk to the loop."""
@@ -124,7 +124,9 @@ class Compactor:
                 segment.spared = segment.live_count
             self._failed(error)
         elif error is not None:
-            if not (isinstance(error, NoSpace) and self._supply.give_way(sum(map(_expected, sources)))):
+            if not (
+                isinstance(error, NoSpace) and self._supply.release_reserve(sum(map(_expected, sources)))
+            ):
                 self._failed(error)
                 return
         elif carry is None:

@@ -1,7 +1,7 @@
 """Errors of journals; each names the file, the position and the fix."""
 
 
-def ways_out(directory: object) -> str:
+def remedies(directory: object) -> str:
     """The fix of a damaged journal, for the end of a sentence."""
     return (
         f"`mom journal verify {directory}` shows what is damaged, `mom journal repair {directory}` repairs it"

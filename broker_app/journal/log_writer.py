@@ -120,7 +120,7 @@ class LogWriter:
         if self._pool.ready:
             self.roll()
         else:
-            self._pool.make_do()
+            self._pool.prepare_small()
 
     def is_idle(self, position: int) -> bool:
         """True if the log ended at `position` at the last call, too."""

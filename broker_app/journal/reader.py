@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from broker_app.journal import codec
-from broker_app.journal.errors import Busy, JournalDamaged, JournalFailed, NoSuchPosition, ways_out
+from broker_app.journal.errors import Busy, JournalDamaged, JournalFailed, NoSuchPosition, remedies
 from broker_app.journal.files import File, Files
 from broker_app.journal.port import Damaged
 from broker_app.journal.segment import Segment, SegmentIndex
@@ -41,12 +41,12 @@ def load_frame(file: File, segment: Segment, number: int) -> tuple[codec.Frame, 
         start, end = segment.slots_of_batch(number)
         raise JournalDamaged(
             f"{file.path}: the batch at offset {offset} (position {segment.batch_positions[number]},"
-            f" {end - start} records) is damaged; {ways_out(file.path.parent)}"
+            f" {end - start} records) is damaged; {remedies(file.path.parent)}"
         )
     return frame, content
 
 
-class _CannotBeRead(Exception):
+class _Unreadable(Exception):
     """A batch is stored and cannot be read; the text names the place."""
 
     def __init__(self, why: str, time_us: int) -> None:
@@ -74,7 +74,7 @@ class Reader:
             if not first <= position < following:
                 try:
                     batch = self._batch(catalogue, position)
-                except _CannotBeRead as error:
+                except _Unreadable as error:
                     add(Damaged(position, str(error), error.time_us))
                     continue
                 first, following, content, starts = batch.first, batch.following, batch.content, batch.starts
@@ -95,7 +95,7 @@ class Reader:
         key = (segment.segment_id, number)
         batch = self._cached.get(key)
         if batch is None:
-            batch = self._load_or_say_why(segment, number)
+            batch = self._load_or_raise(segment, number)
             self._cached[key] = batch
             self._cached_bytes += _weight(batch)
             self._evict()
@@ -103,7 +103,7 @@ class Reader:
             self._cached.move_to_end(key)
         return batch
 
-    def _load_or_say_why(self, segment: Segment, number: int) -> LoadedBatch:
+    def _load_or_raise(self, segment: Segment, number: int) -> LoadedBatch:
         """Raises Busy while the file cannot be read; _CannotBeRead after a second attempt at content that is
         damaged, because that is given up for good."""
         for _ in range(2):
@@ -120,7 +120,7 @@ class Reader:
         place = f"{segment.name}, offset {segment.batch_offsets[number]}"
         what = f"the batch of {end - start} records at position {segment.batch_positions[number]}"
         cause = "is damaged" if isinstance(error, JournalDamaged) else f"cannot be read: {error}"
-        raise _CannotBeRead(f"{place}: {what} {cause}", self._time_of(segment, number)) from error
+        raise _Unreadable(f"{place}: {what} {cause}", self._time_of(segment, number)) from error
 
     def _may_pass(self, failure: Exception) -> bool:
         """True if it is a failure of the system, and not of what is stored."""

@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from broker_app.journal import codec, snapshots
-from broker_app.journal.errors import JournalDamaged, JournalFailed, NoSpace, ways_out
+from broker_app.journal.errors import JournalDamaged, JournalFailed, NoSpace, remedies
 from broker_app.journal.files import File, Files
 from broker_app.journal.port import FIRST_POSITION
 from broker_app.journal.reserve import RESERVE
@@ -41,7 +41,7 @@ class DirectoryScan:
 
 
 def _advice(files: Files) -> str:
-    return f"nothing was changed; {ways_out(files.directory)}"
+    return f"nothing was changed; {remedies(files.directory)}"
 
 
 def scan_directory(files: Files) -> DirectoryScan:
@@ -211,8 +211,8 @@ def _gap(files: Files, segment: Segment, expected: int, found: DirectoryScan) ->
     )
 
 
-def note_what_may_be_cut(files: Files, found: DirectoryScan, segment_bytes: int) -> None:
-    """Report a last file that is shorter than it was made: whole batches may be missing at its end."""
+def report_short_file(files: Files, found: DirectoryScan, segment_bytes: int) -> None:
+    """Report a last file that is shorter than when it was created: batches may be missing at its end."""
     last = found.last
     if last is None or found.next_position == found.snapshot_position:
         return  # all that was logged is known
@@ -225,7 +225,7 @@ def note_what_may_be_cut(files: Files, found: DirectoryScan, segment_bytes: int)
 
 
 def trim(files: Files) -> None:
-    """Give back all space that holds nothing: spare files, the reserve, what is allocated behind the log."""
+    """Free all unused space: spare files, the reserve, and what is allocated behind the log."""
     found = scan_directory(files)
     repair(files, found, 0)
     if found.last is not None and found.last.file is not None:

@@ -29,7 +29,7 @@ class Source:
     live: bytes
 
 
-class Carrying:
+class Relocation:
     """Copies survivors into one carry file; runs in a thread and touches nothing that the loop changes."""
 
     def __init__(self, files: Files, sources: Sequence[Source], sequence: int, pause: Pause) -> None:

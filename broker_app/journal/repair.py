@@ -86,14 +86,14 @@ class Repair:
         self._logs.sort(key=lambda log: log.header.sequence)
         carries = [log for log in self._logs if log.header.kind == codec.CARRY]
         self._carried = {place.position for log in carries for place in self._places_in(log)}
-        self._look_at_meta()
-        self._look_at_snapshots()
-        self._look_at_logs()
+        self._check_meta()
+        self._check_snapshots()
+        self._check_logs()
         whole = [log for log in self._logs if log.frames and log.header.kind == codec.LOG]
         self._ranges = sorted((f.first_position, f.next_position) for log in whole for _, f in log.frames)
 
     @property
-    def loses(self) -> bool:
+    def has_losses(self) -> bool:
         """True if it loses records that a replay would have read."""
         return any(damage.positions and damage.positions[1] > self.start for damage in self.damages)
 
@@ -189,7 +189,7 @@ class Repair:
     def _is_missing(self, position: int) -> bool:
         return any(first <= position < following for first, following in self._gaps)
 
-    def _look_at_meta(self) -> None:
+    def _check_meta(self) -> None:
         try:
             meta.read_meta(self._files)
         except JournalDamaged:
@@ -200,7 +200,7 @@ class Repair:
             )
             self.damages.append(Damage(meta.META, 0, what))
 
-    def _look_at_snapshots(self) -> None:
+    def _check_snapshots(self) -> None:
         """Find the newest good one."""
         for snapshot in snapshots.snapshot_files(self._files.names()):
             blob = snapshots.read_snapshot(self._files, snapshot)
@@ -213,7 +213,7 @@ class Repair:
             else:
                 self.snapshot, self.start = blob, snapshot.position
 
-    def _look_at_logs(self) -> None:
+    def _check_logs(self) -> None:
         """Walk the log: from `start` on its positions must follow each other without a gap."""
         due = FIRST_POSITION
         last = ""
@@ -225,12 +225,12 @@ class Repair:
                 if log.torn or not log.whole_head:
                     self._set_aside.append(log.name)
             elif log.header.kind == codec.CARRY:
-                self._look_at_carry(log)
+                self._check_carry(log)
             else:
                 first = self._first_of(log, max(due, self.start))
-                due, last = self._look_at_log(log, first), log.name
+                due, last = self._check_log(log, first), log.name
         due = max(due, self.start)
-        self._look_at_gap(last or snapshots.snapshot_name(self.next_position), 0, due, self.next_position)
+        self._check_gap(last or snapshots.snapshot_name(self.next_position), 0, due, self.next_position)
         self.next_position = max(self.next_position, due)
 
     def _first_of(self, log: _Log, due: int) -> int:
@@ -241,14 +241,14 @@ class Repair:
         damaged_before = bool(log.holes) and log.holes[0][1] == at
         if damaged_before and 0 < first - due <= MOST_FILLED and not self._carried_within(due, first):
             return due
-        self._look_at_gap(log.name, at, due, first)
+        self._check_gap(log.name, at, due, first)
         return first
 
     def _carried_within(self, first: int, following: int) -> int:
         """The number of records at these positions in a carry file."""
         return sum(first <= position < following for position in self._carried)
 
-    def _look_at_gap(self, file: str, offset: int, first: int, following: int) -> None:
+    def _check_gap(self, file: str, offset: int, first: int, following: int) -> None:
         """Positions that no log file has, up to `following`, where the next one begins."""
         if first >= following:
             return
@@ -258,7 +258,7 @@ class Repair:
             Damage(file, offset, "the log before this is missing", (first, following), carried=carried)
         )
 
-    def _look_at_carry(self, log: _Log) -> None:
+    def _check_carry(self, log: _Log) -> None:
         content = self._files.content(log.name)
         for at, _ in log.holes:
             # Which positions were there is seen when they are wanted.
@@ -269,7 +269,7 @@ class Repair:
         if log.holes or not log.whole_head or end != len(content):
             log.pieces = [_head_of(log, content), *(content[at : at + f.length] for at, f in log.frames)]
 
-    def _look_at_log(self, log: _Log, due: int) -> int:
+    def _check_log(self, log: _Log, due: int) -> int:
         """Fill the positions that are missing from `due` on; the position after the last."""
         first_due = due
         missing = []

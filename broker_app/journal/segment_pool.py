@@ -135,16 +135,17 @@ class SegmentPool:
             self._reserve.filling = True
             self._worker.submit(self._reserve.fill, self._filled)
 
-    def give_way(self, needed: int) -> bool:
-        """Let go of blocks so that `needed` bytes can be written elsewhere; False if none are left."""
+    def release_reserve(self, needed: int) -> bool:
+        """Free a spare segment or a part of the reserve for `needed` bytes elsewhere; False if none is
+        left."""
         if self._spares:
             self._expected_spares -= 1
             self._files.remove(self._spares.pop())
             return True
         return not self._reserve.filling and self._reserve.give(needed)
 
-    def make_do(self) -> None:
-        """Make a small segment ready out of the reserve, because there is no space for another."""
+    def prepare_small(self) -> None:
+        """Prepare a small segment from the reserve, because there is no space for another."""
         if self._next is None and not self._preparing and not self._closed:
             size = self._reserve.wanted // 2
             self._reserve.give(size)

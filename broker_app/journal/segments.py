@@ -13,7 +13,7 @@ from pathlib import Path
 
 from broker_app.journal import codec, meta, recovery
 from broker_app.journal.compaction import Compactor
-from broker_app.journal.errors import JournalDamaged, JournalFailed, NoSpace, ways_out
+from broker_app.journal.errors import JournalDamaged, JournalFailed, NoSpace, remedies
 from broker_app.journal.files import File, Files
 from broker_app.journal.free_space import DiskMonitor, FreeSpace
 from broker_app.journal.log_writer import LogWriter
@@ -130,7 +130,7 @@ class SegmentJournal:
         if former is None and found.segments:
             found.report.append(f"{self._files.directory / meta.META} was missing; the journal has a new tag")
         if former is not None:
-            recovery.note_what_may_be_cut(self._files, found, former.segment_bytes)
+            recovery.report_short_file(self._files, found, former.segment_bytes)
         exempt = recovery.repair(self._files, found, self._pool.max_spares)
         self._pool.stock(exempt, found.next_sequence)
         now = self._advance(former, found.epoch)
@@ -153,7 +153,7 @@ class SegmentJournal:
                     self._files, former, epoch_seen, now_us, segment_bytes=self._log.segment_bytes
                 )
             except NoSpace:
-                if not self._pool.give_way(self._log.segment_bytes):
+                if not self._pool.release_reserve(self._log.segment_bytes):
                     raise
 
     def replay(self) -> Iterator[StoredBatch]:
@@ -184,7 +184,7 @@ class SegmentJournal:
             if lost is not None:
                 raise JournalDamaged(
                     f"{self._files.directory}: the record at position {lost} is wanted but stored nowhere;"
-                    f" {ways_out(self._files.directory)}"
+                    f" {remedies(self._files.directory)}"
                 )
         self._compactor.enabled = True
         self._compact()
@@ -222,7 +222,7 @@ class SegmentJournal:
             segment, length = self._log.write(batch, self.epoch)
         except NoSpace:
             self._free_space.measured(0)  # others took what was measured; it will be measured again
-            if self._pool.give_way(sum(map(len, batch.parts))):
+            if self._pool.release_reserve(sum(map(len, batch.parts))):
                 self.commit(batch, done)
             else:
                 self._postpone(batch, done)

@@ -60,7 +60,7 @@ class SnapshotWriter:
         self, position: int, parts: Sequence[bytes], done: Done, horizon: int | None, error: Exception | None
     ) -> None:
         needed = 2 * sum(map(len, parts))
-        if isinstance(error, NoSpace) and not self._closed and self._pool.give_way(needed):
+        if isinstance(error, NoSpace) and not self._closed and self._pool.release_reserve(needed):
             self._submit(position, parts, done)
             return
         self._running = False

@@ -17,11 +17,11 @@ from broker_app.telemetry.alerts.rule import AlertRule
 from broker_app.telemetry.alerts.texts import shown
 
 #: events that are sent as notifications; acknowledging and silencing are not
-NOTICED: Final = ("fired", "ended")
+NOTIFIED: Final = ("fired", "ended")
 
 
 class Publisher(Protocol):
-    """Sends messages of the broker's own."""
+    """Publishes messages of the broker itself."""
 
     def publish(self, entries: list[tuple[Envelope, bytes]]) -> None: ...
 
@@ -34,7 +34,7 @@ def targets(alert: Alert, rules: Sequence[AlertRule], for_all: Sequence[str]) ->
             yield Target.of(text)
 
 
-def notice(event: AlertEvent, broker: str, console: str | None) -> Notification:
+def notification_of(event: AlertEvent, broker: str, console: str | None) -> Notification:
     """`console` is its address, for the link; None if it is not configured."""
     alert = event.alert
     about = shown(alert)
@@ -49,15 +49,15 @@ def notice(event: AlertEvent, broker: str, console: str | None) -> Notification:
     return Notification(f"{alert.id}-{event.event}", title, "\n".join(lines) + "\n", body)
 
 
-async def deliver(target: Target, notification: Notification, publisher: Publisher, post: Mailer) -> None:
-    """Raises OSError or ValueError when it was not taken."""
+async def deliver(target: Target, notification: Notification, publisher: Publisher, mailer: Mailer) -> None:
+    """Raises OSError or ValueError if it was not accepted."""
     if target.kind == QUEUE:
         block = f"content-type:application/json\nmom-notice:{notification.id}\n".encode()
         publisher.publish([(Envelope(target.where, block, persistent=True), _encoded(notification))])
     elif target.kind == WEBHOOK:
         await webhook.post(target.where, _encoded(notification), {"Mom-Notice": notification.id})
     else:
-        await post.send(target.where, notification.title, notification.text)
+        await mailer.send(target.where, notification.title, notification.text)
 
 
 def _encoded(notification: Notification) -> bytes:

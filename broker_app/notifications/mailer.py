@@ -1,4 +1,4 @@
-"""Mail: one message by SMTP, in a thread, within a time."""
+"""Mail: one message by SMTP, in a thread, with a timeout."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from email.message import EmailMessage
 from email.utils import formatdate, make_msgid
 from typing import Final
 
-#: seconds for each step of a conversation
+#: seconds for each step of an SMTP session
 TIMEOUT_S: Final = 15.0
 NO_TLS, STARTTLS, TLS = SECURITIES = ("none", "starttls", "tls")
 
 
 @dataclass(frozen=True, slots=True)
 class Mailer:
-    """The server that takes mail, and who it is from. Without a host nothing can be sent."""
+    """The SMTP server and the sender. Without a host nothing can be sent."""
 
     host: str | None = None
     port: int = 25
@@ -27,7 +27,7 @@ class Mailer:
     sender: str = "mom@localhost"
 
     async def send(self, to: str, subject: str, text: str) -> None:
-        """Raises OSError or ValueError with a sentence when it was not taken."""
+        """Raises OSError or ValueError with a sentence if it was not accepted."""
         if self.host is None:
             raise ValueError("no mail server is configured; the setting smtp-host names one")
         message = EmailMessage()

@@ -1,4 +1,4 @@
-"""Whom a notice goes to, and how that is written: `queue:NAME`, `https://…`, `mailto:ADDRESS`."""
+"""The target of a notification: `queue:NAME`, `https://…` or `mailto:ADDRESS`."""
 
 from __future__ import annotations
 

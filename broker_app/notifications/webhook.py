@@ -1,4 +1,4 @@
-"""A webhook: one POST of JSON, on a connection of its own, within a time. Redirects are not followed."""
+"""A webhook: one POST of JSON, on a new connection, with a timeout. Redirects are not followed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _MOST_LINES: Final = 100
 
 
 async def post(url: str, body: bytes, headers: dict[str, str]) -> None:
-    """Raises OSError or ValueError with a sentence when the receiver did not take it."""
+    """Raises OSError or ValueError with a sentence if the receiver did not accept it."""
     parts = urlsplit(url)
     secure = parts.scheme == "https"
     host, port = parts.hostname or "", parts.port or (443 if secure else 80)
@@ -51,7 +51,7 @@ def _request(netloc: str, path: str, query: str, body: bytes, headers: dict[str,
 
 
 async def _answer(reader: asyncio.StreamReader) -> tuple[int, str]:
-    """Status and Location of the first answer that is final."""
+    """Status and Location of the first final response."""
     while True:
         words = (await reader.readline()).split(maxsplit=2)
         if len(words) < 2 or not words[0].startswith(b"HTTP/") or not words[1].isdigit():

@@ -15,7 +15,7 @@ from broker_app.net.auth.login import Logins
 from broker_app.net.stomp.connections import Connections
 from broker_app.net.stomp.session import StompSession
 from broker_app.notifications import Mailer, Notification, RetryQueue, Target
-from broker_app.notifications.delivery import NOTICED, deliver, notice, targets
+from broker_app.notifications.delivery import NOTIFIED, deliver, notification_of, targets
 from broker_app.telemetry import SystemTopics
 from broker_app.telemetry.alerts import AlertEvent
 from broker_app.telemetry.alerts.texts import shown
@@ -36,7 +36,7 @@ class SystemPublisher(InnerReceiver):
         size = sum(len(body) for _, body in entries)
         self._engine.submit(Publish(self._peer, [(envelope, body, None) for envelope, body in entries]), size)
 
-    def hand(self, subscription: Subscription, entries: list[tuple[Envelope, bytes]]) -> None:
+    def deliver(self, subscription: Subscription, entries: list[tuple[Envelope, bytes]]) -> None:
         """Deliver messages to one subscription."""
         self._engine.submit(DeliverTo(subscription, entries), sum(len(body) for _, body in entries))
 
@@ -86,9 +86,11 @@ class SystemEvents:
         self._topics.alert(event.event, about)
         code = alert.condition.upper() if event.event == "fired" else ""
         self._events.note(ALERTS, alert.rule, event.event, code=code, detail=about["detail"], alert=alert.id)
-        if event.event in NOTICED:
+        if event.event in NOTIFIED:
             for target in targets(alert, self._logins.policy.alerts, self._config.alert_notify):
-                self.notifications.put(target, notice(event, self._config.name, self._config.console_url))
+                self.notifications.put(
+                    target, notification_of(event, self._config.name, self._config.console_url)
+                )
 
     def files_read(self, about: dict[str, Any], *, refused: bool) -> None:
         """Publish and log that files of the configuration were read, or `refused`."""

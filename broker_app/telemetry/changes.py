@@ -27,7 +27,7 @@ class DestinationChanges:
         self._due.clear()
         self._growing.clear()
 
-    def tell(self) -> dict[str, Any] | None:
+    def next_message(self) -> dict[str, Any] | None:
         """The message after a sample of the statistics; None if nothing changed."""
         statistics = self._statistics
         self._due |= dict.fromkeys(

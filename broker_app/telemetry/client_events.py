@@ -11,21 +11,21 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
-#: what can happen
+#: the events
 CONNECTED, SUBSCRIBED, UNSUBSCRIBED, SLOW, RECOVERED, REFUSED, DRAINING, DISCONNECTING, CLOSED = EVENTS = (
     "connected", "subscribed", "unsubscribed", "slow", "recovered", "refused", "draining", "disconnecting",
     "closed",
 )  # fmt: skip
 
-#: how a connection ended that its client has ended by DISCONNECT
+#: the reason of a connection that its client ended by DISCONNECT
 LEFT: Final = "the client left"
-#: how long is known what happened to a client that has gone
+#: how long the events of a disconnected client are kept
 KEPT_S: Final = 24 * 3600.0
-#: clients that have gone and are remembered; events of one client, and of all together
+#: disconnected clients that are kept; events of one client, and of all together
 MAX_GONE: Final = 2_000
 MAX_EACH: Final = 50
 MAX_EVENTS: Final = 100_000
-#: a client that logged in so often within so many seconds is flapping; clients whose coming is remembered
+#: a client with so many logins within so many seconds is flapping; clients whose logins are kept
 FLAPS: Final = 5
 FLAP_S: Final = 300.0
 MAX_CALLERS: Final = 2_000
@@ -46,7 +46,7 @@ class ClientEvent(NamedTuple):
     by: str = ""
     times: int = 1
 
-    def is_again(self, other: ClientEvent) -> bool:
+    def repeats(self, other: ClientEvent) -> bool:
         """True if it is a repeat."""
         return (self.event, self.code, self.detail, self.by) == (
             other.event,
@@ -57,7 +57,7 @@ class ClientEvent(NamedTuple):
 
 
 class ClientIdentity(NamedTuple):
-    """By what a client is known again: its user, its client-id, and the machine it comes from."""
+    """The identity of a client over connections: its user, its client-id, and its machine."""
 
     user: str
     client: str
@@ -74,7 +74,7 @@ class ClientRecord:
         self.caller = caller
         self.since_s = since_s
         self.events: deque[ClientEvent] = deque([ClientEvent(CONNECTED, since_s, since_s)])
-        #: how many are no longer known
+        #: events that were dropped
         self.dropped = 0
         self.facts: Facts | None = None
         #: frames in and out up to a time, and the rates (frames a second) before it
@@ -102,7 +102,7 @@ class ClientEvents:
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._open: dict[str, ClientRecord] = {}
-        #: the one that ended first is first
+        #: in the order of their ends
         self._gone: OrderedDict[str, ClientRecord] = OrderedDict()
         self._callers: OrderedDict[ClientIdentity, LoginCounts] = OrderedDict()
         self._events = 0
@@ -111,7 +111,7 @@ class ClientEvents:
         """Seconds since 1970."""
         return self._clock()
 
-    # ------------------------------------------------------------------ what is written
+    # ------------------------------------------------------------------ writing
 
     def begin(self, id: str, caller: ClientIdentity, *, browser: bool = False) -> None:
         """A client has logged in. A `browser` reconnects with each page, and never counts as flapping."""
@@ -132,14 +132,14 @@ class ClientEvents:
         calls.times.append(now)
 
     def note(self, id: str, event: str, *, code: str = "", detail: str = "", by: str = "") -> None:
-        """Something happened to a client that is there; of others nothing is noted."""
+        """Record an event of an open connection; others are ignored."""
         record = self._open.get(id)
         if record is not None:
             now = self._clock()
             self._add(record, ClientEvent(event, now, now, code, detail[:MAX_DETAIL], by))
 
     def end(self, id: str, facts: Facts, reason: str) -> None:
-        """A client has gone; `facts` are the last that were known of it."""
+        """Record the end of a connection; `facts` are its last ones."""
         if id not in self._open:
             return
         self.note(id, CLOSED, detail=reason)
@@ -172,15 +172,15 @@ class ClientEvents:
         record.sample = at_s + passed, frames_in, frames_out, *rates
         return rates
 
-    # ------------------------------------------------------------------ what is read
+    # ------------------------------------------------------------------ reading
 
     def find(self, id: str) -> ClientRecord | None:
-        """One that is there, or has gone within the day."""
+        """A connection that is open, or ended within the day."""
         record = self._open.get(id) or self._gone.get(id)
         return None if record is None or self._is_over(record) else record
 
     def gone(self) -> Iterator[ClientRecord]:
-        """Those that have ended within the day, the last one first."""
+        """Connections that ended within the day, the last one first."""
         return (record for record in reversed(self._gone.values()) if not self._is_over(record))
 
     def flapping(self) -> list[tuple[ClientIdentity, int, float, str]]:
@@ -196,7 +196,7 @@ class ClientEvents:
 
     def _add(self, record: ClientRecord, happened: ClientEvent) -> None:
         last = record.events[-1]
-        if happened.is_again(last):
+        if happened.repeats(last):
             record.events[-1] = happened._replace(first_s=last.first_s, times=last.times + 1)
             return
         record.events.append(happened)
@@ -209,7 +209,7 @@ class ClientEvents:
             self._drop(record)
 
     def _drop(self, record: ClientRecord) -> None:
-        """Forget what happened first, but for that it came."""
+        """Drop the oldest event except the login."""
         del record.events[1]
         record.dropped += 1
         self._events -= 1

@@ -51,7 +51,7 @@ class LoopLag:
         self._stopped = threading.Event()
         self._stack = ""
         self._quiet_until = float("-inf")
-        self._unsaid = 0
+        self._suppressed = 0
 
     def start(self) -> None:
         """Watch the loop of this thread."""
@@ -101,7 +101,7 @@ class LoopLag:
         stack, self._stack = self._stack, ""
         self._note(_Second(int(now), lag_s, blocked_s, busy_s))
         if blocked_s > BLOCKED_S:
-            self._tell(now, blocked_s, stack)
+            self._report(now, blocked_s, stack)
         self._timer = asyncio.get_running_loop().call_later(BEAT_S, self._tick)
 
     def _note(self, worst: _Second) -> None:
@@ -122,16 +122,16 @@ class LoopLag:
             return 0.0
         return int(os.pread(self._waiting, 64, 0).split()[1]) / 1e9
 
-    def _tell(self, now: float, blocked_s: float, stack: str) -> None:
+    def _report(self, now: float, blocked_s: float, stack: str) -> None:
         if now < self._quiet_until:
-            self._unsaid += 1
+            self._suppressed += 1
             return
-        unsaid, self._unsaid = self._unsaid, 0
+        suppressed, self._suppressed = self._suppressed, 0
         self._quiet_until = now + QUIET_S
         log.warning(
             "the event loop was held up for %.0f ms%s; it was at\n%s",
             blocked_s * 1000,
-            f" ({unsaid} times before that were not logged)" if unsaid else "",
+            f" ({suppressed} times before that were not logged)" if suppressed else "",
             stack or "  a call that let no other thread look, or the process was stopped\n",
         )
 

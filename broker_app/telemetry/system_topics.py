@@ -63,7 +63,7 @@ class SystemPublisher(Protocol):
     """Publishes the messages."""
 
     def publish(self, entries: list[Entry]) -> None: ...
-    def hand(self, subscription: Subscription, entries: list[Entry]) -> None: ...
+    def deliver(self, subscription: Subscription, entries: list[Entry]) -> None: ...
 
 
 class SystemTopics:
@@ -87,7 +87,7 @@ class SystemTopics:
     ) -> None:
         self._broker = broker
         self._statistics = statistics
-        self._speaker = speaker
+        self._publisher = speaker
         self._source = f"mom://{name}"
         self._boot = boot
         self._connections = connections
@@ -124,7 +124,7 @@ class SystemTopics:
                 case DestinationDeleted(address):
                     self._note(GONE, "mom.dest.deleted", address, {"destination": address})
                 case DestinationFull(address, detail):
-                    self._hear_full(address, detail)
+                    self._on_full(address, detail)
                 case ConsumerJoined(subscription):
                     event = self._consumer_event("joined", subscription)
                     if event is not None:
@@ -138,9 +138,9 @@ class SystemTopics:
                 case ConsumerSlow(subscription, detail):
                     self._note_slow(subscription, {"slow": True, "ended": True, "detail": detail})
                 case DeadLetter():
-                    self._hear_dead(fact)
+                    self._on_dead_letter(fact)
                 case SnapshotWanted(subscription):
-                    self._speaker.hand(subscription, self.snapshot(subscription.address))
+                    self._publisher.deliver(subscription, self.snapshot(subscription.address))
 
     def connection(self, event: str, about: Facts, reason: str = "") -> None:
         """A connection logged in ("opened") or ended ("closed")."""
@@ -164,12 +164,12 @@ class SystemTopics:
         if self.has_subscribers:
             self._note(EVENT, "mom.event", about["name"], about)
 
-    def _hear_full(self, address: str, detail: str) -> None:
+    def _on_full(self, address: str, detail: str) -> None:
         if address not in self._full:
             self._full.add(address)
             self._note_full(address, full=True, detail=detail)
 
-    def _hear_dead(self, fact: DeadLetter) -> None:
+    def _on_dead_letter(self, fact: DeadLetter) -> None:
         data = self._dead.get((fact.address, fact.reason))
         if data is None:
             data = {"destination": fact.address, "reason": fact.reason, "messages": 0}
@@ -214,15 +214,16 @@ class SystemTopics:
 
     # ------------------------------------------------------------------ once a second
 
-    def tell(self) -> None:
-        """Publish what those who listen want to hear; to be called after each pass of the statistics."""
+    def publish(self) -> None:
+        """Publish the events and statistics that have subscribers; called after each pass of the
+        statistics."""
         if not self.has_subscribers:
             self._forget()
             return
-        self._see_who_has_room()
-        self._see_who_is_slow()
-        self._see_bridges()
-        self._see_jobs()
+        self._check_full()
+        self._check_slow()
+        self._check_bridges()
+        self._check_jobs()
         self._joined.clear()
         self._dead.clear()
         events, self._events = [event for event in self._events if event[1]], []
@@ -230,9 +231,9 @@ class SystemTopics:
         if missed and events:
             events[-1][1]["missed"] = missed
         entries = list(self._numbers())
-        entries += [_cloud_event(topic, event) for topic, event in events if self._heard(topic)]
+        entries += [_cloud_event(topic, event) for topic, event in events if self._is_subscribed(topic)]
         if entries:
-            self._speaker.publish(entries)
+            self._publisher.publish(entries)
 
     def _forget(self) -> None:
         self._events.clear()
@@ -245,21 +246,21 @@ class SystemTopics:
         self._of_jobs.clear()
         self._missed = 0
 
-    def _heard(self, topic: str) -> bool:
+    def _is_subscribed(self, topic: str) -> bool:
         return any(self._broker.destinations.topics.match(topic))
 
     def _numbers(self) -> Iterator[Entry]:
-        if self._heard(NODE_TOPIC):
+        if self._is_subscribed(NODE_TOPIC):
             yield _entry(NODE_TOPIC, self._of_node())
-        if not self._heard(CHANGES_TOPIC):
+        if not self._is_subscribed(CHANGES_TOPIC):
             self._destination_changes.forget()
-        elif (changed := self._destination_changes.tell()) is not None:
+        elif (changed := self._destination_changes.next_message()) is not None:
             yield _entry(CHANGES_TOPIC, changed)
-        if self._heard(STATS_TOPIC):
+        if self._is_subscribed(STATS_TOPIC):
             yield _entry(STATS_TOPIC, self._statistics.latest())
         for address in self._statistics.moving():
             topic = f"{STATS_TOPIC}.{_in_topic(address)}"
-            if self._heard(topic):
+            if self._is_subscribed(topic):
                 yield self._of_destination(topic, address)
 
     def _of_node(self) -> Facts:
@@ -273,14 +274,14 @@ class SystemTopics:
     def _of_destination(self, topic: str, address: str) -> Entry:
         return _entry(topic, {"time": rfc3339(self._clock()), **self._statistics.full(address)})
 
-    def _see_who_has_room(self) -> None:
+    def _check_full(self) -> None:
         for address in list(self._full):
             queue = self._broker.destinations.queues.get(address)
             if queue is None or not self._broker.destination_limits.is_full(queue):
                 self._full.remove(address)
                 self._note_full(address, full=False, detail="")
 
-    def _see_who_is_slow(self) -> None:
+    def _check_slow(self) -> None:
         slowness = self._broker.subscriptions.slowness
         if not (self._slow or len(slowness)):
             return
@@ -293,22 +294,22 @@ class SystemTopics:
             if subscription.peer.subscriptions.get(subscription.id) is subscription:
                 self._note_slow(subscription, {"slow": False, "ended": False, "detail": ""})
 
-    def _see_bridges(self) -> None:
+    def _check_bridges(self) -> None:
         if not self._broker.destinations.topics.reaches(*BRIDGE.split(".")):
             self._bridge_changes.forget()
             return
         for bridge in self._bridge_changes.due(self._bridges(), self._clock()):
             self._note(_of_bridge(bridge), "mom.bridge", bridge["name"], bridge)
 
-    def _see_jobs(self) -> None:
+    def _check_jobs(self) -> None:
         if not self._broker.destinations.topics.reaches(*JOB.split(".")):
             self._of_jobs.clear()
             return
         events, self._of_jobs = self._of_jobs, {job["id"]: job for job in self._jobs()}
         latest_ms = (self._clock() - JUST_ENDED_S) * 1000
         for name, job in self._of_jobs.items():
-            system_topics = events[name] != job if name in events else not 0 < job["ended_ms"] < latest_ms
-            if system_topics:
+            changed = events[name] != job if name in events else not 0 < job["ended_ms"] < latest_ms
+            if changed:
                 self._note(f"{JOB}.{name}", "mom.job", name, job)
 
     # ------------------------------------------------------------------ snapshots
@@ -330,7 +331,7 @@ class SystemTopics:
                 entries.append(self._of_destination(topic, known))
         for topic, things in (
             (MADE, self._destinations()),
-            (FULL, self._full_ones()),
+            (FULL, self._full_destinations()),
             (OPENED, iter(self._connections())),
             (ALERT, self._alerts()),
             (
@@ -373,7 +374,7 @@ class SystemTopics:
             if not address.startswith("/temp-"):
                 yield {"destination": address}
 
-    def _full_ones(self) -> Iterator[Facts]:
+    def _full_destinations(self) -> Iterator[Facts]:
         for address, queue in self._broker.destinations.queues.items():
             if self._broker.destination_limits.is_full(queue):
                 yield {"destination": address, "full": True, "detail": ""}

@@ -76,7 +76,7 @@ def test_a_byte_flipped_anywhere_in_the_middle_is_mended(three_batches: Path, tm
         elif not repair.damages:
             continue  # a byte of the head that means nothing
         else:
-            assert not repair.loses
+            assert not repair.has_losses
         kept = Path(repair.apply())
         assert (kept / log.name).read_bytes() == damaged
         left = [position for position in range(1, 7) if not hit or (position - 1) // 2 != hit[0]]
@@ -190,7 +190,7 @@ def test_damaged_meta_and_snapshot_files_are_set_aside(three_batches: Path) -> N
     (three_batches / meta.META).write_bytes(b"{}")
     repair = repair_of(three_batches)
     assert {damage.file for damage in repair.damages} == {snapshot.name, meta.META}
-    assert not repair.loses
+    assert not repair.has_losses
     kept = Path(repair.apply())
     assert {path.name for path in kept.iterdir()} == {snapshot.name, meta.META}
     again = Life(quick_journal(three_batches))

@@ -12,12 +12,12 @@ import pytest
 
 from broker_app.core.message import Envelope
 from broker_app.notifications import Mailer, Notification, RetryQueue, Target, webhook
-from broker_app.notifications.delivery import deliver, notice, targets
+from broker_app.notifications.delivery import deliver, notification_of, targets
 from broker_app.notifications.retry_queue import MOST
 from broker_app.telemetry.alerts import DEFAULT_RULES, Alert, AlertEvent, AlertRule
 
 ALERT = Alert("1f", "store", "store", "critical", "store", 80, 1_800_000_000, 1_800_000_060, 81.5)
-TOLD = notice(AlertEvent("fired", ALERT), "b1", "https://mom.example/console/")
+TOLD = notification_of(AlertEvent("fired", ALERT), "b1", "https://mom.example/console/")
 
 
 class Web:

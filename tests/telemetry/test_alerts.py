@@ -110,7 +110,7 @@ def test_a_silence_is_taken_back() -> None:
     turned.after(0, a=1)
     alert = turned.watch.open()[0]
     turned.watch.silence(alert, turned.now + 100, "ann", "")
-    assert turned.watch.wake(alert) == AlertEvent("unsilenced", alert)
+    assert turned.watch.reopen(alert) == AlertEvent("unsilenced", alert)
     assert alert.state == "firing"
     turned.after(CALM_S)
     assert turned.after(1, a=1) == [("fired", "a")]
@@ -162,7 +162,7 @@ class Broken(Stage):
     def look(self, seconds: int = 0) -> None:
         self.pass_time(seconds * 1_000)
         self.statistics.sample(self.now_us / 1e6)
-        self.checks.look(self.now_us / 1e6)
+        self.checks.update(self.now_us / 1e6)
 
     def found(self, rule: str, **other: Any) -> dict[str, float]:
         return {one.subject: one.value for one in self.checks.find(replace(DEFAULT_RULES[rule], **other))}
@@ -309,7 +309,7 @@ class OnDuty(Broken):
         for _ in range(seconds):
             self.pass_time(1_000)
             self.statistics.sample(self.now_us / 1e6)
-            self.evaluator.look()
+            self.evaluator.evaluate()
 
 
 async def test_what_is_said_to_an_alert_outlives_the_node(tmp_path: Path) -> None:

@@ -48,13 +48,13 @@ class Heard(Stage):
         self.published += [envelope.address for envelope, _ in entries]
         self.decide(c.Publish(self.voice.peer, [(envelope, body, None) for envelope, body in entries]))
 
-    def hand(self, subscription: Subscription, entries: list[tuple[Envelope, bytes]]) -> None:
+    def deliver(self, subscription: Subscription, entries: list[tuple[Envelope, bytes]]) -> None:
         self.decide(c.DeliverTo(subscription, entries))
 
     def second(self) -> None:
         self.pass_time(1_000)
         self.statistics.sample(self.now_us / 1e6)
-        self.system_topics.tell()
+        self.system_topics.publish()
 
     def listener(self, *filters: str, snapshot: bool = False) -> Client:
         client = self.client("listener")

@@ -26,7 +26,7 @@ class AlertOperations(Protocol):
     def find(self, id: str) -> Alert | None: ...
     def acknowledge(self, alert: Alert, by: str, reason: str) -> None: ...
     def silence(self, alert: Alert, for_s: float, by: str, reason: str) -> None: ...
-    def wake(self, alert: Alert) -> None: ...
+    def reopen(self, alert: Alert) -> None: ...
 
 
 class Acknowledgement(msgspec.Struct, forbid_unknown_fields=True):
@@ -83,7 +83,7 @@ class AlertEndpoints:
             self._alerts.silence(alert, body.for_s, request.user, body.reason)
             self._audit(request, operator_audit.SILENCED, alert, body.reason, for_s=body.for_s)
         else:
-            self._alerts.wake(alert)
+            self._alerts.reopen(alert)
             self._audit(request, operator_audit.UNSILENCED, alert, body.reason)
         return json_reply(shown(alert))
 

@@ -13,8 +13,8 @@ OPEN: Final = (FIRING, ACKNOWLEDGED, SILENCED)
 
 @dataclass(slots=True)
 class Alert:
-    """Times are seconds since 1970. `value` is the latest; `by` and `reason` are of who acknowledged or
-    silenced it, `until` is when its silence ends."""
+    """Times are seconds since 1970. `value` is the latest; `by` and `reason` are of the operator that
+    acknowledged or silenced it, `until` is when its silence ends."""
 
     id: str
     rule: str
@@ -41,10 +41,10 @@ class Alert:
         return self.rule, self.subject
 
     def kept(self) -> dict[str, Any]:
-        """As it is written to a file."""
+        """The alert as it is stored."""
         return asdict(self)
 
     @classmethod
-    def again(cls, kept: Mapping[str, Any]) -> Alert:
-        """One that was kept; of another version's, what is still known. TypeError where it is too little."""
+    def restored(cls, kept: Mapping[str, Any]) -> Alert:
+        """A stored alert; unknown members are ignored. TypeError if some are missing."""
         return cls(**{one.name: kept[one.name] for one in fields(cls) if one.name in kept})

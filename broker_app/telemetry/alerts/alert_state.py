@@ -17,7 +17,7 @@ MAX_OPEN: Final = 500
 #: ended alerts that are kept, and silences without an alert
 MAX_ENDED: Final = 200
 MAX_SILENCES: Final = 1_000
-#: seconds for which a condition must be gone until its alert ends, so that it does not come and go
+#: seconds for which a condition must be absent until its alert ends, so that it does not flap
 CALM_S: Final = 30.0
 
 Find = Callable[[AlertRule], Iterable[Finding]]
@@ -49,7 +49,7 @@ class AlertState:
         self._last_id = 0
         #: alerts that there was no room for in the last evaluation
         self.missed = 0
-        #: whether something changed since it was kept
+        #: True if something changed since the state was stored
         self.changed = False
 
     # ------------------------------------------------------------------ reading
@@ -60,18 +60,18 @@ class AlertState:
         return sum(alert.state == FIRING for alert in self._open.values())
 
     def all(self) -> list[Alert]:
-        """Those that are open, the worst first; behind them those that ended, the newest first."""
+        """The open alerts, the worst first; then the ended ones, the newest first."""
         return [*sorted(self._open.values(), key=_badness), *reversed(self._ended)]
 
     def open(self) -> list[Alert]:
-        """Those that are open, the worst first."""
+        """The open alerts, the worst first."""
         return sorted(self._open.values(), key=_badness)
 
     def find(self, id: str) -> Alert | None:
-        """One that is open or ended lately."""
+        """An alert that is open or ended recently."""
         return next((alert for alert in (*self._open.values(), *self._ended) if alert.id == id), None)
 
-    # ------------------------------------------------------------------ what fires, and what ends
+    # ------------------------------------------------------------------ evaluation
 
     def evaluate(self, now: float, rules: Sequence[AlertRule], find: Find) -> list[AlertEvent]:
         """Evaluate the rules; return the changes of alerts since the last evaluation."""
@@ -95,7 +95,7 @@ class AlertState:
         return events
 
     def clock_stepped(self, by_s: float) -> None:
-        """The clock was set: what has held for a while has held for as long as before."""
+        """The clock was set: shift all times."""
         self._pending = {key: since + by_s for key, since in self._pending.items()}
         for alert in self._open.values():
             alert.seen_at += by_s
@@ -158,7 +158,7 @@ class AlertState:
         self.changed = True
         return AlertEvent("silenced", alert)
 
-    def wake(self, alert: Alert) -> AlertEvent:
+    def reopen(self, alert: Alert) -> AlertEvent:
         """Undo acknowledging or silencing: it fires again."""
         self._silences.pop(alert.key, None)
         alert.state, alert.by, alert.reason, alert.until = FIRING, "", "", None
@@ -168,7 +168,7 @@ class AlertState:
     # ------------------------------------------------------------------ over a restart
 
     def kept(self) -> dict[str, object]:
-        """All that is to be there again after a restart, for JSON."""
+        """The state to store for a restart, for JSON."""
         self.changed = False
         return {
             "alerts": [alert.kept() for alert in (*self._open.values(), *self._ended)],
@@ -179,7 +179,7 @@ class AlertState:
         """Restore what `kept` returned. Open alerts stay open until they are evaluated."""
         for row in kept.get("alerts", [])[: MAX_OPEN + MAX_ENDED]:
             assert isinstance(row, dict)
-            alert = Alert.again(row)
+            alert = Alert.restored(row)
             self._last_id = max(self._last_id, int(alert.id, 16))
             if alert.state in OPEN:
                 alert.seen_at = now

@@ -1,4 +1,5 @@
-"""Symptoms: where a condition of a rule holds now. It looks at what the broker knows anyway."""
+"""Checks of conditions: the subjects for which the condition of a rule holds, from the state of the
+broker."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from broker_app.telemetry.client_events import ClientIdentity
 from broker_app.telemetry.event_log import FILES, LoggedEvent
 from broker_app.telemetry.statistics import Statistics
 
-#: queues of dead letters whose growth is watched, and how often a point of it is noted
+#: queues of dead letters whose growth is watched, and the interval of its samples
 MAX_GROWING: Final = 1_000
 GROWTH_STEP_S: Final = 30.0
 
@@ -31,9 +32,9 @@ class Finding(NamedTuple):
 
 
 class ConditionChecks:
-    """`bridges` is how bridges stand (`bridge.report`), `taken` which part of the journal's room is used,
-    from 0 to 1, `flapping` who logs in too often (`Visits.flapping`), `events` the event log, the newest
-    first."""
+    """`bridges` is the status of bridges (`bridge.report`), `taken` the used part of the journal's space,
+    from 0 to 1, `flapping` the clients that log in too often (`ClientEvents.flapping`), `events` the event
+    log, the newest first."""
 
     def __init__(
         self,
@@ -64,11 +65,11 @@ class ConditionChecks:
         }
 
     def clock_stepped(self, by_s: float) -> None:
-        """The clock was set: what grew has grown in the time that it took."""
+        """The clock was set: shift all times."""
         self._growth.shift(by_s)
 
-    def look(self, now: float) -> None:
-        """To be called before `find`, with the time of now."""
+    def update(self, now: float) -> None:
+        """Called before `find`, with the present time."""
         self._now = now
         dead = {
             queue.address: queue.counters.published for queue, depth, is_dead, _ in self._waiting() if is_dead
@@ -76,7 +77,7 @@ class ConditionChecks:
         self._growth.note(now, dead)
 
     def find(self, rule: AlertRule) -> list[Finding]:
-        """Everything that the rule is about, the worst first."""
+        """All findings of the rule, the worst first."""
         found = [one for one in self._finders[rule.condition](rule) if rule.is_about(one.subject)]
         return sorted(found, key=lambda one: -one.value)
 

@@ -17,7 +17,7 @@ from broker_app.telemetry.alerts.rule import AlertRule
 
 log = logging.getLogger(__name__)
 
-#: seconds between two looks
+#: seconds between two evaluations
 EVERY_S: Final = 5.0
 
 
@@ -33,53 +33,53 @@ class AlertEvaluator:
         clock: Callable[[], float],
     ) -> None:
         self._file = file
-        self._symptoms = checks
+        self._checks = checks
         self._rules = rules
         self._clock = clock
-        self._looked = 0.0
+        self._evaluated_at = 0.0
         self._keeping: asyncio.Task[None] | None = None
-        self.watch = AlertState()
+        self.state = AlertState()
         #: called with each event of an alert
         self.listeners: EventListeners[[AlertEvent]] = EventListeners("the alerts' listeners")
 
     def start(self) -> None:
-        """Goes on with what was open when the node stopped. Blocks."""
+        """Restore the alerts that were open when the node stopped. Blocks."""
         try:
             kept = json.loads(self._file.read_bytes())
-            self.watch.restore(kept, self._clock())
+            self.state.restore(kept, self._clock())
         except FileNotFoundError:
             return
         except (OSError, ValueError, TypeError, AttributeError, AssertionError) as error:
             # Alerts are found again; acknowledgements and silences are lost.
             log.warning("%s cannot be used, so acknowledgements and silences are lost: %s", self._file, error)
-            self.watch = AlertState()
+            self.state = AlertState()
 
-    def look(self) -> None:
-        """Looks for symptoms, if it is time; to be called once a second."""
+    def evaluate(self) -> None:
+        """Evaluate the rules, if it is time; called once a second."""
         now = self._clock()
-        if now - self._looked < EVERY_S - 0.5:
+        if now - self._evaluated_at < EVERY_S - 0.5:
             return
-        self._looked = now
-        self._symptoms.look(now)
-        self._tell(self.watch.evaluate(now, self._rules(), self._symptoms.find))
-        if self.watch.changed and (self._keeping is None or self._keeping.done()):
+        self._evaluated_at = now
+        self._checks.update(now)
+        self._notify(self.state.evaluate(now, self._rules(), self._checks.find))
+        if self.state.changed and (self._keeping is None or self._keeping.done()):
             self._keeping = asyncio.create_task(self._keep())
 
     def clock_stepped(self, by_s: float) -> None:
-        """The clock was set: looks go on every few seconds."""
-        self._looked += by_s
-        self._symptoms.clock_stepped(by_s)
-        self.watch.clock_stepped(by_s)
+        """The clock was set: shift all times."""
+        self._evaluated_at += by_s
+        self._checks.clock_stepped(by_s)
+        self.state.clock_stepped(by_s)
 
     async def stop(self) -> None:
-        """Keeps what was not kept yet."""
+        """Store the changes that are not stored yet."""
         if self._keeping is not None:
             await self._keeping
-        if self.watch.changed:
+        if self.state.changed:
             await self._keep()
 
     async def _keep(self) -> None:
-        content = json.dumps(self.watch.kept()).encode()
+        content = json.dumps(self.state.kept()).encode()
         try:
             await asyncio.to_thread(self._write, content)
         except OSError as error:
@@ -90,28 +90,28 @@ class AlertEvaluator:
         fresh.write_bytes(content)
         fresh.replace(self._file)
 
-    # ------------------------------------------------------------------ what is asked of it
+    # ------------------------------------------------------------------ for the REST plane
 
     def all(self) -> list[Alert]:
-        """Those that are open, the worst first; then those that ended, the newest first."""
-        return self.watch.all()
+        """The open alerts, the worst first; then the ended ones, the newest first."""
+        return self.state.all()
 
     def find(self, id: str) -> Alert | None:
-        """One that is open or ended lately."""
-        return self.watch.find(id)
+        """An alert that is open or ended recently."""
+        return self.state.find(id)
 
     def acknowledge(self, alert: Alert, by: str, reason: str) -> None:
         """An operator works on it."""
-        self._tell([self.watch.acknowledge(alert, by, reason)])
+        self._notify([self.state.acknowledge(alert, by, reason)])
 
     def silence(self, alert: Alert, for_s: float, by: str, reason: str) -> None:
         """Send no notifications for so many seconds."""
-        self._tell([self.watch.silence(alert, self._clock() + for_s, by, reason)])
+        self._notify([self.state.silence(alert, self._clock() + for_s, by, reason)])
 
-    def wake(self, alert: Alert) -> None:
+    def reopen(self, alert: Alert) -> None:
         """Undo acknowledging or silencing."""
-        self._tell([self.watch.wake(alert)])
+        self._notify([self.state.reopen(alert)])
 
-    def _tell(self, events: Sequence[AlertEvent]) -> None:
+    def _notify(self, events: Sequence[AlertEvent]) -> None:
         for event in events:
             self.listeners(event)
