@@ -210,7 +210,7 @@ async def test_a_notice_that_nobody_takes_is_given_up_and_of_too_many_none_is_ke
     slow = RetryQueue(refuse, hear, delays_s=(60.0,))
     for _ in range(MOST + 2):
         slow.put(target, TOLD)
-    assert gave_up[1:] == [f"{MOST} notices are on their way already"] * 2
+    assert gave_up[1:] == [f"{MOST} notifications are pending already"] * 2
     await slow.stop()
 
 
