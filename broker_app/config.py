@@ -56,7 +56,7 @@ class _Unsuited(ValueError):
     """An invalid value of a setting; the text names the values that it takes."""
 
 
-class Rule(NamedTuple):
+class SettingRule(NamedTuple):
     """The metadata of a setting, in addition to its type and default."""
 
     about: str
@@ -71,7 +71,7 @@ class Rule(NamedTuple):
 
 
 def _setting(default: Any, about: str, unit: str = "", **rule: Any) -> Any:
-    described = Rule(about, unit, **rule)
+    described = SettingRule(about, unit, **rule)
     return field(default=default, repr=not described.secret, metadata={"rule": described})
 
 
@@ -274,7 +274,7 @@ class Setting(NamedTuple):
     option: str
     type: str
     default: Any
-    rule: Rule
+    rule: SettingRule
 
 
 def settings() -> Iterator[Setting]:
@@ -282,7 +282,7 @@ def settings() -> Iterator[Setting]:
     for row in fields(Config):
         if "rule" not in row.metadata:
             continue
-        rule: Rule = row.metadata["rule"]
+        rule: SettingRule = row.metadata["rule"]
         option = "--" + row.name.replace("_", "-") + ("-file" if rule.secret else "")
         yield Setting(row.name, PREFIX + row.name.upper(), option, _type_name(row), row.default, rule)
 

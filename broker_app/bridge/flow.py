@@ -249,7 +249,7 @@ class Flow(InnerReceiver):
         if self.phase is Phase.RUNNING and self.consumer.peer is not None:
             self.phase = Phase.STOPPING
             unsent, self._unsent = self._unsent, []
-            self.consumer.give_back([tag for _, tag, _ in unsent])
+            self.consumer.return_deliveries([tag for _, tag, _ in unsent])
             self.consumer.unsubscribe()
             self._check_stopped()
         elif self.phase in _BEFORE_SENDING or (then is Phase.SUSPENDED and self.phase in _PASSIVE):
@@ -321,7 +321,7 @@ class Flow(InnerReceiver):
             self._unsent += deliveries
             self._send_unsent(peer, in_turn=False)
         else:
-            self.consumer.give_back([tag for _, tag, _ in deliveries])
+            self.consumer.return_deliveries([tag for _, tag, _ in deliveries])
 
     def _send_unsent(self, peer: Peer, in_turn: bool) -> None:
         """Send as much as may be in flight: one message alone until one is accepted, then some bytes."""

@@ -121,7 +121,7 @@ class Consumer:
         if self.peer is not None:
             self.submit(c.Settle(self.peer, tags), SETTLED_BYTES * len(tags))
 
-    def give_back(self, tags: Sequence[int]) -> None:
+    def return_deliveries(self, tags: Sequence[int]) -> None:
         """Return messages to the queue."""
         if self.peer is not None and tags:
             self.submit(c.Return(self.peer, tags))

@@ -18,7 +18,7 @@ FLIGHT_BYTES: Final = 8 * 1024 * 1024
 PIPE_BYTES: Final = 64 * 1024 * 1024
 
 
-class Waiting(Protocol):
+class WaitingFlow(Protocol):
     """A flow that waits for room in the budget."""
 
     def room_available(self) -> None:
@@ -32,18 +32,18 @@ class Budget:
         #: bytes that may still be sent
         self.room = room
         #: flows that wait for room, the longest waiting first
-        self._waiting: dict[Waiting, None] = {}
+        self._waiting: dict[WaitingFlow, None] = {}
 
     @property
     def open(self) -> bool:
         """True if there is room that no flow waits for."""
         return self.room > 0 and not self._waiting
 
-    def wait(self, flow: Waiting) -> None:
+    def wait(self, flow: WaitingFlow) -> None:
         """Call `flow.room_available` when there is room."""
         self._waiting.setdefault(flow)
 
-    def stop_waiting(self, flow: Waiting) -> None:
+    def stop_waiting(self, flow: WaitingFlow) -> None:
         """Do not call a flow any more."""
         self._waiting.pop(flow, None)
 

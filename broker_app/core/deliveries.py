@@ -67,8 +67,8 @@ class Deliveries:
                 self._store.dirty.append(queue)
         if tags and subscription.probe_tag and subscription.probe_tag not in unsettled:
             held_ms = self._turn.now_ms - subscription.probe_ms
-            subscription.queue.samples.holds.append(held_ms)
-            subscription.holds.append(held_ms)
+            subscription.queue.samples.processing_ms.append(held_ms)
+            subscription.processing_ms.append(held_ms)
             subscription.probe_tag = 0
         self._turn.accept(peer, command.receipt)
 
@@ -91,7 +91,7 @@ class Deliveries:
         for tag in tags:
             subscription, message = peer.unsettled.pop(tag)
             self._leases.end(peer, tag)
-            self.give_back(subscription, message, command.dead_reason, command.detail, command.delay_ms)
+            self.return_delivery(subscription, message, command.dead_reason, command.detail, command.delay_ms)
         self._turn.accept(peer, command.receipt)
 
     def extend(self, command: c.Extend, tags: Sequence[int]) -> None:
@@ -129,7 +129,7 @@ class Deliveries:
     def lease_ended(self, subscription: Subscription, message: Message) -> None:
         """End a lease: that of a consumer, or that of a message that waits for another attempt."""
         if subscription.peer is not self._delayed.peer:
-            self.give_back(subscription, message)
+            self.return_delivery(subscription, message)
             return
         self._delayed.release_body(message)
         queue = subscription.queue
@@ -137,7 +137,7 @@ class Deliveries:
         if not queue.deleted:
             self._back_to_place(queue, message)
 
-    def give_back(
+    def return_delivery(
         self,
         subscription: Subscription,
         message: Message,

@@ -370,7 +370,7 @@ class DispatchRound:
         if group:
             self._state.groups.give(group, subscription, unsettled=tag > 0)
         if not self._delivered:
-            queue.samples.waits.append(turn.now_ms - message.time_ms)
+            queue.samples.wait_ms.append(turn.now_ms - message.time_ms)
         if tag and not subscription.probe_tag:
             subscription.probe_tag, subscription.probe_ms = tag, turn.now_ms
         self._delivered += 1

@@ -129,7 +129,7 @@ class Dispatcher:
             return
         queue.counters.acked += settled
         queue.unsettled += delivered_directly - settled
-        queue.samples.waits.append(now_ms - message.time_ms)
+        queue.samples.wait_ms.append(now_ms - message.time_ms)
         if tag and not subscription.probe_tag:
             subscription.probe_tag, subscription.probe_ms = tag, now_ms
         queue.counters.delivered += delivered_directly

@@ -232,12 +232,12 @@ class Subscription:
         "fanned_out_before",
         "fanout_group",
         "head",
-        "holds",
         "id",
         "lease_ms",
         "peer",
         "probe_ms",
         "probe_tag",
+        "processing_ms",
         "queue",
         "render_key",
         "replay",
@@ -280,7 +280,7 @@ class Subscription:
         self.fanned_out_before = 0
         self.probe_tag = self.probe_ms = 0
         #: times in ms from delivery to acknowledgement; statistics put a bounded deque here
-        self.holds = NO_SAMPLES
+        self.processing_ms = NO_SAMPLES
         #: whether settling has more to do: there are leases, groups, or bytes that are counted
         self.watched = lease_ms > 0
         #: whether it is in `rotation`
@@ -438,14 +438,14 @@ class QueueCounters:
 
 
 class QueueSamples:
-    """Samples in ms, of one message for each dispatch: the time from arrival to delivery (`waits`), and from
-    delivery to acknowledgement (`holds`). Statistics put bounded deques here, and note in `seen` what they
-    saw."""
+    """Samples in ms, of one message for each dispatch: the time from arrival to delivery (`wait_ms`), and
+    from delivery to acknowledgement (`processing_ms`). Statistics put bounded deques here, and in
+    `seen` the state that they read last."""
 
-    __slots__ = ("holds", "seen", "waits")
+    __slots__ = ("processing_ms", "seen", "wait_ms")
 
     def __init__(self) -> None:
-        self.waits = self.holds = NO_SAMPLES
+        self.wait_ms = self.processing_ms = NO_SAMPLES
         self.seen = 0
 
 

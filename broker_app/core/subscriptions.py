@@ -288,7 +288,7 @@ class Subscriptions:
         if subscription.unsettled and not keep_unsettled:
             for tag in [tag for tag, (holder, _) in peer.unsettled.items() if holder is subscription]:
                 _, message = peer.unsettled.pop(tag)
-                self._deliveries.give_back(subscription, message)
+                self._deliveries.return_delivery(subscription, message)
         for listener in self.on_end:
             listener(subscription)
 
@@ -361,7 +361,7 @@ class Subscriptions:
         """End all that a connection has: subscriptions, deliveries, temporary queues."""
         peer.paused = True  # nothing more is delivered to it, whatever is returned below
         for subscription, message in peer.unsettled.values():
-            self._deliveries.give_back(subscription, message)
+            self._deliveries.return_delivery(subscription, message)
         peer.unsettled.clear()
         for subscription in list(peer.subscriptions.values()):
             self.end(subscription, keep_unsettled=True)

@@ -44,7 +44,7 @@ BUSY_S = 0.1
 HOLD_S = 0.005
 
 
-class Waiting(Protocol):
+class WritableListener(Protocol):
     """A source of commands that waits because the inbox is full."""
 
     def writable(self) -> None: ...
@@ -101,7 +101,7 @@ class Engine:
         self._inbox: list[Command] = []
         self._inbox_bytes = 0
         self._inbox_limit = inbox_bytes
-        self._waiting: list[Waiting] = []
+        self._waiting: list[WritableListener] = []
         self._scheduled = False
         self._committing = False
         self._ended: BaseException | None = None
@@ -153,7 +153,7 @@ class Engine:
     def full(self) -> bool:
         return self._inbox_bytes > self._inbox_limit
 
-    def notify_when_writable(self, source: Waiting) -> None:
+    def notify_when_writable(self, source: WritableListener) -> None:
         self._waiting.append(source)
 
     @property

@@ -93,7 +93,7 @@ class Compactor:
     def _give_up(self, segment: Segment) -> None:
         self._catalogue.remove(segment)
         self._reader.forget(segment)
-        self._supply.give_back(segment)
+        self._supply.recycle(segment)
 
     def _copy(self, movable: Sequence[Segment]) -> None:
         sources = choose_sources(list(self._catalogue), movable, self._segment_bytes)

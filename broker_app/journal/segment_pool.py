@@ -163,7 +163,7 @@ class SegmentPool:
         """Have the index file of a segment written that is full."""
         self._worker.submit(partial(_write_index, self._files, segment), self._done)
 
-    def give_back(self, segment: Segment) -> None:
+    def recycle(self, segment: Segment) -> None:
         """Keep the file of a segment that nothing needs any more, or delete it if there are enough."""
         self.returned += 1
         fits = segment.kind == codec.LOG and segment.end <= self._segment_bytes

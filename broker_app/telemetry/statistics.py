@@ -146,12 +146,15 @@ class Statistics:
         if past is None:
             return
         second = self._second
-        if queue.samples.waits is NO_SAMPLES:
-            queue.samples.waits, queue.samples.holds = deque(maxlen=MAX_SAMPLES), deque(maxlen=MAX_SAMPLES)
-        past.wait.record(second, queue.samples.waits)
-        past.hold.record(second, queue.samples.holds)
-        queue.samples.waits.clear()
-        queue.samples.holds.clear()
+        if queue.samples.wait_ms is NO_SAMPLES:
+            queue.samples.wait_ms, queue.samples.processing_ms = (
+                deque(maxlen=MAX_SAMPLES),
+                deque(maxlen=MAX_SAMPLES),
+            )
+        past.wait.record(second, queue.samples.wait_ms)
+        past.hold.record(second, queue.samples.processing_ms)
+        queue.samples.wait_ms.clear()
+        queue.samples.processing_ms.clear()
         waiting = queue.depth, queue.unsettled, self._broker.scheduler.delayed(queue.address)
         gauges = *waiting, len(queue.consumers), self._oldest_s(queue)
         wait = past.wait.percentiles(second)
@@ -182,7 +185,7 @@ class Statistics:
         """Take no more samples of durations from a queue without a history."""
         queue = self._broker.destinations.queues.get(address)
         if queue is not None:
-            queue.samples.waits = queue.samples.holds = NO_SAMPLES
+            queue.samples.wait_ms = queue.samples.processing_ms = NO_SAMPLES
 
     # ------------------------------------------------------------------ reports
 
@@ -419,9 +422,9 @@ def consumer(broker: Broker, subscription: Subscription) -> dict[str, Any]:
 
 def hold_s(subscription: Subscription) -> dict[str, Any]:
     """Percentiles of recent processing times of a consumer, in seconds, measured from the first call on."""
-    if subscription.holds is NO_SAMPLES:
-        subscription.holds = deque(maxlen=MAX_HOLDS)
-    durations = sorted(subscription.holds)
+    if subscription.processing_ms is NO_SAMPLES:
+        subscription.processing_ms = deque(maxlen=MAX_HOLDS)
+    durations = sorted(subscription.processing_ms)
     if not durations:
         return {"p50": None, "p95": None, "samples": 0}
     p50, p95 = (durations[-(-len(durations) * percent // 100) - 1] / 1000 for percent in (50, 95))

@@ -157,8 +157,8 @@ def test_samples_are_bounded_and_cost_nothing_where_nobody_looks() -> None:
     for _ in range(1_000):
         producer.publish("/queue/a")
         producer.publish("/queue/b")
-    assert len(watched.stage.queue("/queue/a").samples.waits) <= 128
-    assert watched.stage.queue("/queue/b").samples.waits is NO_SAMPLES
+    assert len(watched.stage.queue("/queue/a").samples.wait_ms) <= 128
+    assert watched.stage.queue("/queue/b").samples.wait_ms is NO_SAMPLES
     assert not NO_SAMPLES
 
 
