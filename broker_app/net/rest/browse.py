@@ -144,8 +144,8 @@ class Browser:
     # ------------------------------------------------------------------ looking (between two batches)
 
     async def search(self, search: Search, after: _Cursor | None) -> tuple[Page, bool]:
-        """One page, in as many goes as it takes; and whether it ends because it looked at as many messages,
-        or for as long, as it may."""
+        """One page, in as many steps as needed; and True if it ended at the limit of scanned messages or of
+        time."""
         clock = time.monotonic
         ends_s = clock() + _MAX_SEARCH_S
         page = Page([], after, 0, 0)
@@ -191,7 +191,7 @@ class Browser:
     def _filter(
         self, queue: Queue, found: Sequence[core_browse.Item], search: Search
     ) -> tuple[list[Shown], int]:
-        """Those of the messages that fit, and how many were looked at."""
+        """The matching messages, and the number of messages that were scanned."""
         until_s = time.monotonic() + _SLICE_S
         rows: list[Shown] = []
         size = read = scanned = 0

@@ -1,4 +1,4 @@
-"""Connections and consumers over HTTP: who is there, and ending a connection."""
+"""Connections over HTTP: lists, events, draining and closing."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class DrainRequest(CloseRequest, forbid_unknown_fields=True):
     within_s: float = 30.0
 
 
-#: whose connections a list shows: those that are there, or those that ended within the day
+#: the connections of a list: open ones, or those that ended within the day
 OPEN, CLOSED = STATES = ("open", "closed")
 _SORTABLE = (
     "number", "user", "client", "transport", "protocol", "since", "bytes_in", "bytes_out", "frames_in",
@@ -69,15 +69,15 @@ class ConnectionEndpoints:
         seen = self._seen(request, state, all_of_them=sees_all)
         listing: Listing[Any] = self._open if state == OPEN else self._closed
         items, following, total = await listing.page_of_many(seen, query)
-        beside = {
+        totals = {
             "all": len(seen),
             "flapping": self._connections.flapping()[:MAX_FLAPPING] if sees_all else [],
             "complete": sees_all,
         }
-        return json_reply({"items": items, "next": following, "approx_total": total, **beside})
+        return json_reply({"items": items, "next": following, "approx_total": total, **totals})
 
     def _seen(self, request: Request, state: str, *, all_of_them: bool) -> list[Any]:
-        """Sessions, or the last facts of those that have ended, that may be shown to who asks."""
+        """The sessions, or the last facts of ended ones, that the client may see."""
         if state == OPEN:
             return [one for one in self._connections.sessions() if all_of_them or is_own(request, one)]
         access, identity = request.access, request.client.identity

@@ -64,7 +64,7 @@ class ConsumerEndpoints:
 
 
 def receivers(match: Match) -> Iterator[Subscription]:
-    """The consumers behind what matches the name of a topic; of durable ones, those that are there."""
+    """The consumers that match the name of a topic; of durable subscriptions, the connected ones."""
     for group in match.fanout_groups:
         yield from group.members
     yield from match.singles

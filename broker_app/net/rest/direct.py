@@ -109,7 +109,7 @@ class Direct:
     MAX_TARGETS = 1_024
     #: longer bodies gain nothing
     MAX_BODY = 64 * 1024
-    #: how long a caller is believed before its credentials are looked at again
+    #: seconds before the credentials of a connection are checked again
     BELIEVED_S = 1.0
 
     def __init__(

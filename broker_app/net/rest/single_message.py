@@ -32,7 +32,7 @@ _Value = TypeVar("_Value")
 
 DELAYED = "delayed"
 _RANGE = re.compile(rb"bytes=([0-9]{0,12})-([0-9]{0,12})")
-#: messages that are looked at to find one whose id does not say where it is
+#: messages that are scanned to find one whose id does not contain its position
 _MAX_SCANNED = 100_000
 
 

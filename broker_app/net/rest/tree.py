@@ -19,9 +19,9 @@ from broker_app.telemetry.health import IDLE, NEEDS_ATTENTION, RANK
 
 #: a level with more names than these is folded
 FOLD_ABOVE = 12
-#: destinations that are looked at in one go
+#: destinations that are read at once
 _SLICE = 100
-#: how long names stay in order before they are looked at again
+#: seconds for which the sorted names are cached
 _KEPT_S = 1.0
 #: behind every name that begins with what stands before it
 _END = chr(0x10FFFF)

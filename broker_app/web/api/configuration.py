@@ -181,8 +181,8 @@ class Check(APIView):
         request_params.query(request, ())
         text, files = _texts(request_params.body(request))
         path = _running().config_file
-        beside = zero.Folder(path.parent, confined=True) if path is not None and files is None else None
-        port = zero.Texts({**(files or {}), MAIN: text}, beside)
+        folder = zero.Folder(path.parent, confined=True) if path is not None and files is None else None
+        port = zero.Texts({**(files or {}), MAIN: text}, folder)
         try:
             loaded = zero.load(MAIN, port, config.words(path.parent if path is not None else Path()))
             plan, _ = carry_out(actor_of(request), loaded, owner_of(_running()), dry_run=True)

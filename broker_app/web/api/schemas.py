@@ -96,7 +96,7 @@ SPEC_FIELDS: Final[dict[str, _Json]] = {
         },
         "desired": {
             "enum": list(DESIRED), "default": "running",
-            "description": "draining: takes no new messages, forwards what is there, then is paused",
+            "description": "draining: takes no new messages, forwards its backlog, then pauses",
         },
         "paused_queues": {
             **_NAMES, "items": {"type": "string", "minLength": 1, "maxLength": MAX_QUEUE},

@@ -246,7 +246,7 @@ PATHS: Json = {
     "/bridges/{name}/retry": {
         "post": operation(
             "retry_bridge", "Try again now what waits for its next attempt: all of a bridge, or one flow",
-            {"200": json_reply("how it stands", ref("BridgeStatus"))}, 404, 408, 413, 415,
+            {"200": json_reply("the status", ref("BridgeStatus"))}, 404, 408, 413, 415,
             parameters=[_BRIDGE], body=json_body("BridgeChoice", required=False),
         ),
     },

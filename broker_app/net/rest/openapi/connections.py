@@ -80,7 +80,7 @@ _CONNECTION: Json = {
     "protocol": TEXT,
     "tls": {**TRUTH, "description": "whether TLS protects it"},
     "since": TIME,
-    "closed_at": {**TIME, "type": ["string", "null"], "description": "null while it is there"},
+    "closed_at": {**TIME, "type": ["string", "null"], "description": "null while it is open"},
     "reason": {**OPTIONAL_TEXT, "description": "why it ended"},
     "bytes_in": COUNT,
     "bytes_out": COUNT,
@@ -102,7 +102,7 @@ _CONNECTION: Json = {
 #: members of a page of connections in addition to its items
 _BESIDE: Json = {
     "all": {**COUNT, "description": "connections without the filters"},
-    "complete": {**TRUTH, "description": "false: who asks sees his own connections alone"},
+    "complete": {**TRUTH, "description": "false: the client sees only its own connections"},
     "flapping": array_of(
         object_of(
             {

@@ -38,7 +38,7 @@ from broker_app.telemetry.health import STATES
 from broker_app.telemetry.trend import STEP_S, STEPS
 
 _PAUSED: Json = {"enum": list(PAUSES), "description": "who is held back"}
-_DECLARED: Json = {**TRUTH, "description": "whether it has settings of its own, and so is there for good"}
+_DECLARED: Json = {**TRUTH, "description": "true: it has settings of its own, and exists until it is deleted"}
 _LIVE: Json = {
     "in_rate": RATE,
     "out_rate": RATE,
@@ -95,7 +95,7 @@ _OF_ONE: Json = {
     "subscriptions": array_of(ref("Consumer"), MAX_SUBSCRIPTIONS),
     "permissions": {
         **array_of({"enum": [*METHODS, ADMINISTER]}),
-        "description": "what who asks may do with it",
+        "description": "the rights of the client to it",
     },
     "settings": object_of(
         {

@@ -102,7 +102,7 @@ SCHEMAS: Json = {
             "matches": COUNT,
             "count": {**COUNT, "description": "messages that the job would take"},
             "scanned": COUNT,
-            "complete": {**TRUTH, "description": "false: there was more than is looked at"},
+            "complete": {**TRUTH, "description": "false: not all messages were scanned"},
             "by_origin": COUNTS,
             "by_reason": COUNTS,
             "oldest": OPTIONAL_TIME,

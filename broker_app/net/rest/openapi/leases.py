@@ -122,7 +122,7 @@ PATHS: Json = {
     },
     "/topics/{name}/tail": {
         "get": operation(
-            "tail_topic", "What comes to a topic, as server-sent events",
+            "tail_topic", "New messages of a topic, as server-sent events",
             {"200": {"description": "a stream", "content": {"text/event-stream": {"schema": TEXT}}}}, 503,
             parameters=[TOPIC, _CREDIT],
         ),

@@ -1,4 +1,4 @@
-"""Messages: published, browsed, looked at one by one."""
+"""Messages: publishing, browsing, and single messages."""
 
 from __future__ import annotations
 
@@ -156,10 +156,10 @@ SCHEMAS: Json = {
         {
             "items": array_of({**BROWSED, "required": []}),
             **PAGING,
-            "scanned": {**COUNT, "description": "messages that were looked at for this page"},
+            "scanned": {**COUNT, "description": "messages that were scanned for this page"},
             "stopped": {
                 **TRUTH,
-                "description": "whether it looked at 50,000 messages, or for 2 s, and ends; next goes on",
+                "description": "true: it ended after 50,000 scanned messages or 2 s; continue with next",
             },
         }
     ),
