@@ -22,7 +22,7 @@ from broker_app.web.resource_types import RESOURCE_TYPES, Spec
 MOST_SHOWN = 100
 PATIENCE_S = 5.0
 
-#: decisions that are checked between two looks at the clock
+#: decisions that are checked before the time is checked
 _RUN = 20
 
 _WHO = ("user", "address", "protocol", "tls", "client")
