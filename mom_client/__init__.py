@@ -14,11 +14,16 @@ A message for a queue of another broker, that may be away, waits in the broker n
     async with mom_client.connect(store_and_forward=True, broker="dc-west") as mom:
         await mom.send("/queue/orders", "hello")
 
+Several brokers, of which one serves, are a failover URI (docs/clients.md has its options):
+
+    mom_client.connect("failover:(stomp://a:61613,stomp://b:61613)?timeout=3000")
+
 `mom_client.blocking` has the same without asyncio. Needs nothing but `websockets`.
 """
 
 from .client import Client, connect
-from .errors import ClientError, ConnectionLost, Overrun, Refused, Timeout
+from .errors import ClientError, ConnectionLost, Overrun, Refused, Timeout, TransactionInDoubt
+from .events import ConnectionEvent
 from .message import Message
 from .subscription import Subscription
 from .transaction import Transaction
@@ -26,6 +31,7 @@ from .transaction import Transaction
 __all__ = [
     "Client",
     "ClientError",
+    "ConnectionEvent",
     "ConnectionLost",
     "Message",
     "Overrun",
@@ -33,5 +39,6 @@ __all__ = [
     "Subscription",
     "Timeout",
     "Transaction",
+    "TransactionInDoubt",
     "connect",
 ]

@@ -11,29 +11,41 @@ Runs the asyncio client in a thread of its own; may be used from several threads
 """
 
 import asyncio
+import logging
 import threading
 from collections.abc import Callable, Coroutine, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from . import client as asynchronous
+from .events import ConnectionEvent, Listener
 from .message import Message
 from .subscription import Subscription
 from .transaction import Transaction
 
 __all__ = ["Client", "Messages", "connect"]
 
+log = logging.getLogger("mom_client")
+
 T = TypeVar("T")
 
 
 class Client:
-    """Made by `connect`; options, results and errors are those of `mom_client.Client`."""
+    """Made by `connect`; options, results and errors are those of `mom_client.Client`.
+
+    A `listener` is called in a thread of its own and may use the client, except to leave it.
+    """
 
     _loop: asyncio.AbstractEventLoop
     _thread: threading.Thread
 
-    def __init__(self, url: str | list[str] | None = None, **options: Any) -> None:
-        self._client = asynchronous.connect(url, **options)
+    def __init__(
+        self, url: str | list[str] | None = None, *, listener: Listener | None = None, **options: Any
+    ) -> None:
+        self._listener = listener
+        self._events: ThreadPoolExecutor | None = None
+        self._client = asynchronous.connect(url, listener=self._notify, **options)
 
     def __enter__(self) -> Self:
         self._loop = asyncio.new_event_loop()
@@ -52,6 +64,19 @@ class Client:
         finally:
             self._stop()
 
+    def _notify(self, event: ConnectionEvent) -> None:
+        """Call the listener in a thread of its own, one event after the other: it may use this client."""
+        if self._listener is not None:
+            if self._events is None:
+                self._events = ThreadPoolExecutor(1, thread_name_prefix="mom_client events")
+            self._events.submit(self._report, self._listener, event)
+
+    def _report(self, listener: Listener, event: ConnectionEvent) -> None:
+        try:
+            listener(event)
+        except Exception:
+            log.exception("the listener for connection events failed on %s", event)
+
     def _wait(self, work: Coroutine[Any, Any, T]) -> T:
         future = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
@@ -64,6 +89,18 @@ class Client:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
+        if self._events is not None:
+            self._events.shutdown()
+
+    @property
+    def connected(self) -> bool:
+        """True if there is a connection now."""
+        return self._client.connected
+
+    @property
+    def address(self) -> str:
+        """The broker's address as of the last connection."""
+        return self._client.address
 
     def destination(self, queue: str, **options: Any) -> str:
         return self._client.destination(queue, **options)

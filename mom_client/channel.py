@@ -9,6 +9,7 @@ from .errors import Timeout
 from .keeper import ConnectionKeeper
 from .sending import Composer, SendOptions
 from .stomp import Frame
+from .tracked import TrackedSends
 
 __all__ = ["Channel"]
 
@@ -16,9 +17,18 @@ __all__ = ["Channel"]
 class Channel:
     """The interface of the client for messages, subscriptions and transactions."""
 
-    def __init__(self, keeper: ConnectionKeeper, composer: Composer) -> None:
+    def __init__(
+        self,
+        keeper: ConnectionKeeper,
+        composer: Composer,
+        *,
+        dedup: str = "",
+        tracked: TrackedSends | None = None,
+    ) -> None:
         self.keeper = keeper
         self._composer = composer
+        self._dedup = dedup  # how the dedup-ids of messages begin that have none of their own
+        self._tracked = tracked  # messages that are sent without waiting, if they are kept
 
     def perform(self, command: bytes, headers: Mapping[str, str]) -> "asyncio.Future[None]":
         """Send a frame that makes sense on this connection only. Raises ConnectionLost."""
@@ -52,9 +62,8 @@ class Channel:
         keeper = self.keeper
         await keeper.wait_room()
         if not confirm:
-            await keeper.wait_connected()
-            frame = self.compose(destination, body, options, b"")
-            keeper.live().write(frame)
+            await keeper.wait_connected(sending=True)
+            self._send_unconfirmed(destination, body, options)
             return None
         answer = self.send_nowait(destination, body, options)
         if timeout_s is None:
@@ -71,11 +80,29 @@ class Channel:
         """See `Client.send_nowait`."""
         keeper = self.keeper
         keeper.check_end()
-        receipt = keeper.unconfirmed.new_receipt()
-        frame = self.compose(destination, body, options, b"receipt:%b\n" % receipt)
+        receipt, frame = self._compose_repeatable(destination, body, options)
         if keeper.link is not None:
             keeper.link.write(frame)
         return keeper.unconfirmed.expect(receipt, frame)
+
+    def _compose_repeatable(
+        self, destination: str, body: bytes | str, options: SendOptions
+    ) -> tuple[bytes, bytes]:
+        """A receipt, and a SEND frame that may be sent again: the broker stores it once."""
+        receipt = self.keeper.unconfirmed.new_receipt()
+        if self._dedup and options.get("dedup_id") is None:
+            options["dedup_id"] = f"{self._dedup}-{receipt.decode()}"
+        return receipt, self.compose(destination, body, options, b"receipt:%b\n" % receipt)
+
+    def _send_unconfirmed(self, destination: str, body: bytes | str, options: SendOptions) -> None:
+        keeper = self.keeper
+        link = keeper.live()
+        if self._tracked is None:
+            link.write(self.compose(destination, body, options, b""))
+        else:
+            receipt, frame = self._compose_repeatable(destination, body, options)
+            link.write(frame)
+            self._tracked.keep(keeper.unconfirmed, receipt, frame)
 
     async def settle(
         self,

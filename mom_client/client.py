@@ -5,23 +5,32 @@ import itertools
 import json
 import logging
 import os
+import secrets
 import ssl
 from collections.abc import Generator, Mapping, Sequence
 from typing import Any, Self, Unpack
 
 from . import transport as transports
+from .activity import Activity
+from .brokerlist import LIST_SUBSCRIPTION
 from .channel import Channel
 from .errors import ClientError, ConnectionLost, Refused
+from .events import ConnectionEvent, Listener
 from .failover import Failover, Pace
-from .keeper import ConnectionKeeper, Timing
+from .failover_uri import FailoverUri, check_listed, is_failover, parse
+from .keeper import ConnectionKeeper
 from .link import Link, Opener
 from .message import Message
 from .requests import Requests
+from .search import BrokerSearch, Timing
+from .selection import BrokerSelection, failover_of
 from .sending import Composer, SendOptions, checked_broker, forwarding_address
 from .stomp import AckRun, Frame, Limits
 from .stomp import frame as wire
 from .subscription import AckMode, Subscription, Subscriptions
+from .tracked import TrackedSends
 from .transaction import Transaction, Transactions
+from .updates import UpdateSource
 
 __all__ = ["Client", "connect"]
 
@@ -48,13 +57,15 @@ def connect(
     limits: Limits = Limits(),  # noqa: B008 -- immutable
     tls: ssl.SSLContext | None = None,
     opener: Opener | None = None,
+    listener: Listener | None = None,
     store_and_forward: bool = False,
     broker: str | None = None,
 ) -> "Client":
     """A client of the broker at `url`; use it as ``async with connect(…) as mom``.
 
-    url                one address or several to choose from, see `mom_client.transport`; default: the
-                       environment's MOM_URL (commas between several), else stomp://127.0.0.1:61613
+    url                one address or several to choose from, see `mom_client.transport`, or a failover URI,
+                       ``failover:(a,b)?options``, see `mom_client.failover_uri`; default: the environment's
+                       MOM_URL (commas between several), else stomp://127.0.0.1:61613
     login, passcode    a user; or
     token              ``mom_…``; default: the environment's MOM_TOKEN when there is no login
     host               virtual host
@@ -64,20 +75,22 @@ def connect(
     resend_s           how long an unconfirmed send survives without a connection
     max_unconfirmed    sends in flight before `send` waits
     reconnect          whether to come back after a lost connection
-    pace               how patiently
+    pace               how patiently; a failover URI has options for this, `reconnect` and `resend_s`, and
+                       defaults of its own
     limits             how large frames of the broker may be
     tls                context for stomp+tls and wss, default `mom_client.transport.tls_context()`
     opener             how to open a transport for an address, for in-process pipes
+    listener           called with a `ConnectionEvent` when the connection changes; it must not wait
     store_and_forward  whether all that is sent to a queue is for that queue of another broker: the broker at
                        `url` keeps it until the other has it, which may be switched off meanwhile
     broker             the other, by the name of the bridge to it; also for `Client.destination`
 
-    Raises ValueError for a `broker` that is missing or no name. Entering raises Refused when the broker does
-    accept the login, ConnectionLost when no broker answers.
+    Raises ValueError for a `broker` that is missing or no name, and for a wrong URL. Entering raises Refused
+    when the broker does not accept the login, ConnectionLost when no broker answers.
     """
     if url is None:
         url = os.environ.get("MOM_URL", transports.DEFAULT_ADDRESS)
-    addresses = [part.strip() for part in url.split(",")] if isinstance(url, str) else list(url)
+    uri, addresses = _addresses(url)
     if login is None and token is None:
         token = os.environ.get("MOM_TOKEN") or None
     if token is not None:
@@ -94,15 +107,58 @@ def connect(
     async def open_by_address(address: str) -> transports.Transport:
         return await transports.open_transport(address, tls)
 
+    opener = opener or open_by_address
+    if uri is None:
+        timing = Timing(heart_beat_s, connect_timeout_s, resend_s, reconnect, wait_s=resend_s)
+        search = BrokerSearch(Failover(addresses, pace), opener, hello, timing, limits)
+    else:
+        timing = Timing(heart_beat_s, connect_timeout_s, uri.send_timeout_s, reconnect=True)
+        search = _search(uri, opener, hello, timing, limits)
     return Client(
-        Failover(addresses, pace),
-        opener or open_by_address,
-        hello,
-        Timing(heart_beat_s, connect_timeout_s, resend_s, reconnect),
-        limits,
+        search,
+        timing,
+        uri,
+        listener=listener,
         max_unconfirmed=max_unconfirmed,
         store_and_forward=store_and_forward,
         broker=broker,
+    )
+
+
+def _addresses(url: str | Sequence[str]) -> tuple[FailoverUri | None, list[str]]:
+    """The failover URI, if it is one, and the addresses. Raises ValueError."""
+    given = [url] if isinstance(url, str) else list(url)
+    if len(given) == 1 and is_failover(given[0]):
+        uri = parse(given[0])
+        return uri, list(uri.addresses)
+    if any(map(is_failover, given)):
+        raise ValueError("a failover URI has the whole list: write failover:(a,b) and no other address")
+    addresses = [part.strip() for part in url.split(",")] if isinstance(url, str) else given
+    if len(addresses) > 1:
+        for address in addresses:
+            check_listed(address)
+    return None, addresses
+
+
+def _search(
+    uri: FailoverUri, opener: Opener, hello: Mapping[str, str], timing: Timing, limits: Limits
+) -> BrokerSearch:
+    """The search for the brokers of a failover URI. Raises ValueError for a wrong `updateURIsURL`."""
+    options = uri.options
+    source = options.update_uris_url if options.update_uris_supported else ""
+    updates = UpdateSource(source, rebalance=options.rebalance_update_uris) if source else None
+
+    async def open_nested(address: str) -> transports.Transport:
+        return await opener(uri.with_nested(address))
+
+    return BrokerSearch(
+        failover_of(uri),
+        open_nested,
+        hello,
+        timing,
+        limits,
+        updates=updates,
+        warn_every=options.warn_after_reconnect_attempts,
     )
 
 
@@ -110,18 +166,17 @@ class Client:
     """Made by `connect`. One task reads; no task is made for a message.
 
     A `send` that returned is stored as the broker promises. Sending is at least once: when a connection
-    breaks before the receipt came, the message is sent again over the next; give it a `dedup_id` where a
-    repeat would harm and the broker supports that.
+    breaks before the receipt came, the message is sent again over the next. With a failover URI each message
+    has a `dedup_id`, by which a broker stores it once; without one give it where a repeat would harm.
     """
 
     def __init__(
         self,
-        failover: Failover,
-        opener: Opener,
-        hello: Mapping[str, str],
+        search: BrokerSearch,
         timing: Timing,
-        limits: Limits,
+        uri: FailoverUri | None = None,
         *,
+        listener: Listener | None = None,
         max_unconfirmed: int,
         store_and_forward: bool = False,
         broker: str | None = None,
@@ -129,11 +184,20 @@ class Client:
         self._max_unconfirmed = max_unconfirmed
         self._broker = broker
         self._numbers = itertools.count(1)
-        self._keeper = keeper = ConnectionKeeper(failover, opener, hello, timing, limits)
-        self._channel = Channel(keeper, Composer(broker if store_and_forward else None))
+        self._listener = listener
+        self._keeper = keeper = ConnectionKeeper(search, timing, self._notify)
+        activity = Activity()
+        composer = Composer(broker if store_and_forward else None)
+        self._selection: BrokerSelection | None = None
+        if uri is None:
+            self._channel = Channel(keeper, composer)
+        else:
+            tracked = TrackedSends(uri.options.max_cache_size) if uri.options.track_messages else None
+            self._channel = Channel(keeper, composer, dedup=secrets.token_hex(8), tracked=tracked)
+            self._selection = BrokerSelection(uri, search, keeper, activity)
         self._subscriptions = Subscriptions(self._channel)
-        self._transactions = Transactions(self._channel)
-        self._requests = Requests(self._channel)
+        self._transactions = Transactions(self._channel, activity)
+        self._requests = Requests(self._channel, activity)
         keeper.established, keeper.take = self._established, self._take
         keeper.lost, keeper.ended = self._lost, self._ended
 
@@ -156,6 +220,8 @@ class Client:
 
     async def close(self) -> None:
         """Wait until the broker has processed all that was sent, and disconnect. Twice is harmless."""
+        if self._selection is not None:
+            await self._selection.close()
         await self._keeper.close()
 
     @property
@@ -169,6 +235,11 @@ class Client:
         return self._keeper.address
 
     @property
+    def spares(self) -> list[str]:
+        """The addresses to which a spare connection is open (option `backup`)."""
+        return self._selection.spares if self._selection is not None else []
+
+    @property
     def server(self) -> Mapping[str, str]:
         """The headers of the CONNECTED frame: server, session, version, …; empty without a connection."""
         link = self._keeper.link
@@ -176,6 +247,8 @@ class Client:
 
     def _established(self, link: Link) -> None:
         self._subscriptions.subscribe_again()
+        if self._selection is not None:
+            self._selection.connected(link)
 
     def _lost(self, error: ConnectionLost) -> None:
         self._requests.fail(error)
@@ -184,6 +257,16 @@ class Client:
     def _ended(self, reason: ClientError, closed: bool) -> None:
         self._requests.fail(reason)
         self._subscriptions.end(None if closed else reason)
+        if self._selection is not None and not closed:
+            self._ending = asyncio.ensure_future(self._selection.close())
+
+    def _notify(self, event: ConnectionEvent) -> None:
+        log.info("%s", event)
+        if self._listener is not None:
+            try:
+                self._listener(event)
+            except Exception:
+                log.exception("the listener for connection events failed on %s", event)
 
     # -- received frames -----------------------------------------------------------------------
 
@@ -201,6 +284,8 @@ class Client:
                     subscription.take(Message(frame, self._channel, keeper.epoch))
                 elif id == REFUSED_SUBSCRIPTION:
                     self._refused(frame)
+                elif id == LIST_SUBSCRIPTION and self._selection is not None:
+                    self._selection.take(frame)
                 else:
                     self._requests.take(Message(frame, self._channel, keeper.epoch))
 

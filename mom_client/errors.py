@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["ClientError", "ConnectionLost", "Overrun", "Refused", "Timeout"]
+__all__ = ["ClientError", "ConnectionLost", "Overrun", "Refused", "Timeout", "TransactionInDoubt"]
 
 
 class ClientError(Exception):
@@ -15,6 +15,13 @@ class ConnectionLost(ClientError):
     """There is no connection to the broker, or there was none when the answer should have come.
 
     What had been sent without an answer may or may not have been carried out.
+    """
+
+
+class TransactionInDoubt(ConnectionLost):
+    """The connection was lost after COMMIT was sent and before its answer came.
+
+    The transaction has happened as a whole or not at all; only the application can find out.
     """
 
 
@@ -39,6 +46,8 @@ class Refused(ClientError):
         self.code = code
         self.detail = detail
         self.problem: Mapping[str, Any] = problem or {}
+        #: address of the broker that serves, if the one that refused is a mirror and names it
+        self.active = str(self.problem.get("active") or "")
 
     @classmethod
     def from_frame(cls, headers: Mapping[str, str], body: bytes) -> "Refused":
@@ -46,8 +55,10 @@ class Refused(ClientError):
         try:
             problem = json.loads(body)
             code = str(problem["type"]).rpartition("/")[2]
-            return cls(code, str(problem.get("detail", code)), problem)
-        except (ValueError, TypeError, KeyError):
+            refused = cls(code, str(problem.get("detail", code)), problem)
+        except (ValueError, TypeError, KeyError, AttributeError):
             text = body[:500].decode(errors="replace").strip()
             detail = ": ".join(part for part in (headers.get("message", ""), text) if part)
-            return cls("error", detail or "the broker gave no reason")
+            refused = cls(headers.get("code", "error"), detail or "the broker gave no reason")
+        refused.active = headers.get("active", refused.active)
+        return refused

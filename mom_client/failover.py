@@ -1,16 +1,25 @@
 """The next address to try: an iterator of (address, delay in seconds).
 
 The list is tried in sweeps. The broker's own list (`learn`) comes first, then the configured addresses,
-which are never forgotten; the address that failed last comes last. Between sweeps the delay grows.
+which are never forgotten; the address that failed last comes last, and after it what `extend` adds to a
+sweep. Between sweeps the delay grows.
 """
 
+import logging
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from .transport import check_address
+from .failover_uri import check_listed
+from .transport import check_address, is_encrypted
 
 __all__ = ["Failover", "Pace"]
+
+log = logging.getLogger("mom_client")
+
+#: addresses that a broker's list or a file may have
+MAX_LEARNED = 256
+_LEAST_GROWTH_S = 0.01
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,23 +34,49 @@ class Pace:
     sweeps: int | None = None  #: the same after a lost connection
     shuffle: bool = False  #: try the list in random order
 
+    def delays(self) -> Iterator[float]:
+        """The delays between sweeps, without end."""
+        delay = min(self.first_delay_s, self.max_delay_s)
+        while True:
+            yield delay
+            delay = min(delay * self.factor or _LEAST_GROWTH_S, self.max_delay_s)
+
 
 class Failover(Iterator[tuple[str, float]]):
-    """Ends (StopIteration) when the sweeps that `pace` allows are used up."""
+    """Ends (StopIteration) when the sweeps that `pace` allows are used up.
+
+    `preferred` addresses begin each sweep; `fixed` if the list is never extended by a broker; without
+    `redirects` no broker may send the client elsewhere.
+    """
 
     def __init__(
-        self, addresses: Sequence[str], pace: Pace = Pace(), chance: random.Random | None = None
+        self,
+        addresses: Sequence[str],
+        pace: Pace = Pace(),
+        chance: random.Random | None = None,
+        *,
+        preferred: Sequence[str] = (),
+        fixed: bool = False,
+        redirects: bool = True,
     ) -> None:
         if not addresses:
             raise ValueError("at least one address is needed")
-        self._configured = [check_address(address) for address in addresses]
+        self._configured = [check_address(address) for address in dict.fromkeys(addresses)]
+        self._encrypted = all(map(is_encrypted, self._configured))
         self._learned: list[str] = []
         self._pace = pace
         self._chance = chance or random.Random()
+        self._preferred = preferred
+        self._fixed = fixed
+        self._redirects = redirects
         self._failed = ""
         self._delay_s = 0.0
         self._sweeps_left = pace.startup_sweeps
         self._sweep: list[str] = []
+        self._tried: set[str] = set()  # in this sweep
+        self._first: list[str] = []  # where a broker has sent us
+        self.sweeps = 0  #: sweeps that were begun since the last connection
+        self.extensible = False  #: true when a sweep has come to its end and was not extended yet
 
     @property
     def addresses(self) -> list[str]:
@@ -52,27 +87,54 @@ class Failover(Iterator[tuple[str, float]]):
             known.append(self._failed)
         return known
 
+    @property
+    def exhausted(self) -> bool:
+        """True if every address of this sweep was tried, and `extend` may name more."""
+        return self.extensible and not self._sweep and not self._first
+
     def __next__(self) -> tuple[str, float]:
+        if self._first:
+            return self._given(self._first.pop(0)), 0.0
         if self._sweep:
-            return self._sweep.pop(0), 0.0
+            return self._given(self._sweep.pop(0)), 0.0
         if self._sweeps_left == 0:
             raise StopIteration
         if self._sweeps_left is not None:
             self._sweeps_left -= 1
-        self._sweep = self.addresses
-        if self._pace.shuffle:
-            self._chance.shuffle(self._sweep)
-            self._sweep.sort(key=lambda address: address == self._failed)
+        self._begin_sweep()
         delay = self._delay_s * (1 + self._chance.uniform(-self._pace.jitter, self._pace.jitter))
-        grown = self._delay_s * self._pace.factor or self._pace.first_delay_s
+        grown = self._delay_s * self._pace.factor or max(self._pace.first_delay_s, _LEAST_GROWTH_S)
         self._delay_s = min(grown, self._pace.max_delay_s)
-        return self._sweep.pop(0), delay
+        return self._given(self._sweep.pop(0)), delay
+
+    def _begin_sweep(self) -> None:
+        self.sweeps += 1
+        self._tried.clear()
+        self.extensible = True
+        self._sweep = self.shuffled
+
+    @property
+    def shuffled(self) -> list[str]:
+        """The order of a sweep: random if `pace` shuffles, but preferred ones first and what failed last."""
+        order = self.addresses
+        if self._pace.shuffle:
+            self._chance.shuffle(order)
+        order.sort(key=lambda address: (address == self._failed, address not in self._preferred))
+        return order
+
+    def _given(self, address: str) -> str:
+        self._tried.add(address)
+        return address
 
     def connected(self) -> None:
         """The address given last works."""
         self._failed = ""
         self._sweep = []
-        self._delay_s = self._pace.first_delay_s
+        self._first = []
+        self._tried.clear()
+        self.sweeps = 0
+        self.extensible = False
+        self._delay_s = min(self._pace.first_delay_s, self._pace.max_delay_s)
         self._sweeps_left = self._pace.sweeps
 
     def lost(self, address: str) -> None:
@@ -80,18 +142,63 @@ class Failover(Iterator[tuple[str, float]]):
         self._failed = address
         self._sweep = []
 
-    def learn(self, addresses: Sequence[str]) -> None:
+    def learn(self, addresses: Iterable[str]) -> bool:
         """The broker's list replaces the one it gave before; an empty list changes nothing.
 
-        Addresses that are none are left out.
+        Addresses that are none are left out with a warning. Returns true if the set of addresses has changed.
         """
-        usable = []
-        for address in addresses:
+        if self._fixed:
+            return False
+        usable = self._usable(addresses)
+        if not usable:
+            return False
+        changed = set(usable) != set(self._learned)
+        self._learned = usable
+        if self._failed in usable:
+            self._failed = ""
+        return changed
+
+    def redirect(self, address: str) -> bool:
+        """A broker has named the one that serves: it is tried next. Returns false if that is not obeyed."""
+        if not self._redirects or (self._fixed and address not in self._configured):
+            return False
+        if address in self._tried or not self._usable([address]):
+            return False  # a broker that sends us in circles does so once
+        self._first.append(address)
+        if address not in self._learned:
+            self._learned.append(address)
+        if address in self._sweep:
+            self._sweep.remove(address)
+        return True
+
+    def accepts(self, address: str) -> bool:
+        """True if a broker may send the client to `address`."""
+        return not self._fixed and bool(self._usable([address]))
+
+    def configure(self, address: str) -> None:
+        """Forget the configured addresses for this one."""
+        self._configured = [address]
+
+    def extend(self, addresses: Iterable[str], *, afresh: bool = False) -> None:
+        """Append addresses to this sweep, which has failed; `afresh` lets the delay begin again."""
+        self.extensible = False
+        self._sweep += [address for address in self._usable(addresses) if address not in self._tried]
+        if afresh:
+            self._delay_s = min(self._pace.first_delay_s, self._pace.max_delay_s)
+
+    def _usable(self, addresses: Iterable[str]) -> list[str]:
+        """Those that a client can connect to; the others are logged."""
+        usable: dict[str, None] = {}
+        for address in filter(None, map(str.strip, addresses)):
             try:
-                usable.append(check_address(address.strip()))
-            except ValueError:
+                check_listed(address)
+                if self._encrypted and not is_encrypted(address):
+                    raise ValueError(f"{address}: not encrypted, as all configured addresses are")
+            except ValueError as error:
+                log.warning("an address of a broker's list is left out: %.200s", error)
                 continue
-        if usable:
-            self._learned = usable
-            if self._failed in usable:
-                self._failed = ""
+            usable[address] = None
+            if len(usable) == MAX_LEARNED:
+                log.warning("a broker's list is longer than %d addresses; the rest is left out", MAX_LEARNED)
+                break
+        return list(usable)

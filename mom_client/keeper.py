@@ -3,59 +3,51 @@
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable
 
 from .errors import ClientError, ConnectionLost, Refused
-from .failover import Failover
-from .link import ErrorFrame, Link, Opener
-from .stomp import AckRun, Frame, Limits
-from .stomp.connection import Connection
+from .events import ConnectionEvent, EventKind
+from .link import ErrorFrame, Link
+from .search import BrokerSearch, Timing
+from .stomp import AckRun, Frame
 from .unconfirmed import Unconfirmed
 
-__all__ = ["ConnectionKeeper", "Timing"]
+__all__ = ["ConnectionKeeper"]
 
 log = logging.getLogger("mom_client")
 
-#: Refusals of a login that no other attempt will change.
-_FINAL = frozenset(("not-authenticated", "not-allowed", "wrong-host", "unsupported-version"))
 
-
-@dataclass(frozen=True)
-class Timing:
-    """Time limits of a client, in seconds, and whether it reconnects."""
-
-    heart_beat_s: float
-    connect_timeout_s: float
-    resend_s: float
-    reconnect: bool
+async def _no_spare(address: str) -> Link | None:
+    return None
 
 
 class ConnectionKeeper:
     """Keeps one connection; each one that is established is an epoch, counted from 1.
 
     Calls `established` with each connection, `take` with the frames that are received, `lost` with the error
-    for what belonged to a lost connection alone, and `ended` once, when there will be no connection again.
+    for what belonged to a lost connection alone, `ended` once, when there will be no connection again, and
+    `notify` with each event. `spare` gives an open connection after a loss, if there is one, to the address
+    that a broker has named if it has.
     """
 
     unconfirmed: Unconfirmed
 
     def __init__(
-        self, failover: Failover, opener: Opener, hello: Mapping[str, str], timing: Timing, limits: Limits
+        self, search: BrokerSearch, timing: Timing, notify: Callable[[ConnectionEvent], None]
     ) -> None:
-        self._failover = failover
-        self._opener = opener
-        self._hello = hello
+        self._search = search
         self._timing = timing
-        self._limits = limits
+        self._notify = notify
         self.link: Link | None = None
         self.address = ""
         self.version = "1.2"  # of the last connection
         self.epoch = 0
         self._up = asyncio.Event()  # set while there is a connection, and when there will be none again
         self._closing = False
-        self._end: Exception | None = None  # why there will be no connection again
+        self._end: ClientError | None = None  # why there will be no connection again
         self._task: asyncio.Task[None] | None = None
+        self._handover: Link | None = None  # the next connection, while the present one is being ended
+        self.spare: Callable[[str], Awaitable[Link | None]] = _no_spare
         self.established: Callable[[Link], None]
         self.take: Callable[[list[Frame | AckRun]], None]
         self.lost: Callable[[ConnectionLost], None]
@@ -70,8 +62,15 @@ class ConnectionKeeper:
         """Connect and log in. Raises Refused or ConnectionLost."""
         if self._task is not None:
             raise RuntimeError("this client was opened before; make another")
+        self.check_end()
         self.unconfirmed = Unconfirmed(max_unconfirmed, self._timing.resend_s)
-        link = await self._find_broker()
+        try:
+            link = await self._search.find()
+        except ClientError as error:
+            self._end = error
+            self._up.set()
+            raise
+        self._search.failed = self._attempt_failed
         self._establish(link)
         self._task = asyncio.create_task(self._keep_connected(link), name="mom_client")
 
@@ -80,19 +79,42 @@ class ConnectionKeeper:
         self._closing = True
         link = self.link
         if link is not None and self._end is None:
-            receipt = self.unconfirmed.new_receipt()
-            answer = self.unconfirmed.expect(receipt)
-            link.write(link.connection.disconnect(receipt.decode()))
-            with contextlib.suppress(ClientError, TimeoutError):
-                async with asyncio.timeout(self._timing.connect_timeout_s):
-                    await answer
+            self._report("closing", "the client is being closed")
+            await self._disconnect(link)
         if self._task is not None:
             self._finish(ConnectionLost("the client was closed"))
             self._task.cancel()
             await asyncio.wait([self._task])
-        if link is not None:
-            await link.close()
+        for open_link in (link, self._handover):
+            if open_link is not None:
+                await open_link.close()
+        if self.link is not None:
+            self.link = None
+            self._report("closed", "the client was closed")
+
+    async def hand_over(self, link: Link, reason: str) -> None:
+        """Continue over `link`, after the broker of the present connection has answered what it has got.
+
+        What is sent meanwhile waits for `link`.
+        """
+        old = self.live()
+        self._handover = link
+        self._report("closing", reason)
+        self._up.clear()
         self.link = None
+        try:
+            await self._disconnect(old)
+        finally:
+            await old.close()
+
+    async def _disconnect(self, link: Link) -> None:
+        """Send DISCONNECT, and wait for its receipt, which confirms all frames before it."""
+        receipt = self.unconfirmed.new_receipt()
+        answer = self.unconfirmed.expect(receipt)
+        link.write(link.connection.disconnect(receipt.decode()))
+        with contextlib.suppress(ClientError, TimeoutError):
+            async with asyncio.timeout(self._timing.connect_timeout_s):
+                await answer
 
     # -- for what is sent ----------------------------------------------------------------------
 
@@ -108,14 +130,16 @@ class ConnectionKeeper:
         if self._end is not None:
             raise ConnectionLost(str(self._end)) from self._end
 
-    async def wait_connected(self) -> None:
-        """Raises ConnectionLost if there is no connection within `resend_s`."""
+    async def wait_connected(self, *, sending: bool = False) -> None:
+        """Raises ConnectionLost if there is none in the time that messages (`sending`), or others, wait."""
+        limit_s = self._timing.resend_s if sending else self._timing.wait_s
         if self.link is None and self._end is None:
             try:
-                async with asyncio.timeout(self._timing.resend_s):
-                    await self._up.wait()
+                async with asyncio.timeout(limit_s):
+                    while self.link is None and self._end is None:
+                        await self._up.wait()
             except TimeoutError:
-                raise ConnectionLost(f"no connection for {self._timing.resend_s:g} s") from None
+                raise ConnectionLost(f"no connection for {limit_s:g} s") from None
         self.live()
 
     async def wait_room(self) -> None:
@@ -127,41 +151,20 @@ class ConnectionKeeper:
 
     # -- finding and losing brokers ------------------------------------------------------------
 
-    async def _find_broker(self) -> Link:
-        """A connection to the first broker that accepts it. Raises ConnectionLost or a final Refused."""
-        reasons: dict[str, str] = {}
-        timing = self._timing
-        for address, delay_s in self._failover:
-            await asyncio.sleep(delay_s)
-            connection = Connection(heart_beat_s=(timing.heart_beat_s,) * 2, limits=self._limits)
-            try:
-                async with asyncio.timeout(timing.connect_timeout_s):
-                    link = await Link.open(address, self._opener, connection, self._hello)
-            except Refused as refused:
-                if refused.code in _FINAL:
-                    raise
-                reasons[address] = str(refused)
-            except TimeoutError:
-                reasons[address] = f"no answer within {timing.connect_timeout_s:g} s"
-            except (OSError, ConnectionLost) as error:
-                reasons[address] = str(error) or type(error).__name__
-            else:
-                self.address = address
-                return link
-            log.info("%s: %s", address, reasons[address])
-        tried = "; ".join(f"{address}: {reason}" for address, reason in reasons.items())
-        raise ConnectionLost(f"no broker answers ({tried})")
-
-    def _establish(self, link: Link) -> None:
-        self._failover.connected()
-        self._failover.learn(link.connection.headers.get("mom-failover", "").split(","))
+    def _establish(self, link: Link, reason: str = "") -> None:
+        failover = self._search.failover
+        failover.connected()
+        failover.learn(link.connection.headers.get("mom-failover", "").split(","))
         self.epoch += 1
         self.link = link
+        self.address = link.address
         self.version = link.connection.version
         self.established(link)
         for frame in self.unconfirmed.frames_to_resend():
             link.write(frame)
         self._up.set()
+        if self.epoch > 1:
+            self._report("reconnected", reason)
 
     async def _keep_connected(self, link: Link) -> None:
         """Read until the connection breaks, find another, continue."""
@@ -170,20 +173,36 @@ class ConnectionKeeper:
                 reason = await self._read_until_lost(link)
                 if self._closing or not self._timing.reconnect:
                     raise reason
-                log.warning("%s: %s; reconnecting", self.address, reason)
-                self._establish(link := await self._find_another_broker())
+                link = await self._next_link(reason)
+                self._establish(link, str(reason))
         except ClientError as error:
             self._finish(error)
         except BaseException as error:
             self._finish(ConnectionLost(f"the client failed: {error!r}"))
             raise
 
+    async def _next_link(self, reason: ClientError) -> Link:
+        """The connection that was prepared, a spare one, or one that is found."""
+        link, self._handover = self._handover, None
+        if link is not None:
+            return link
+        log.warning("%s: %s; reconnecting", self.address, reason)
+        active = ""
+        if isinstance(reason, Refused) and self._search.follow(reason):
+            active = reason.active
+        return await self.spare(active) or await self._find_another_broker()
+
     async def _find_another_broker(self) -> Link:
-        """`_find_broker` for as long as it takes; meanwhile sends expire."""
-        detail = f"no connection for {self._timing.resend_s:g} s; the message may or may not have been stored"
+        """Search for as long as it takes; meanwhile sends expire."""
+        waited = "" if self._timing.resend_s is None else f" for {self._timing.resend_s:g} s"
+        detail = f"no connection{waited}; the message may or may not have been stored"
         expiry = asyncio.create_task(self.unconfirmed.expire(ConnectionLost(detail)))
         try:
-            return await self._find_broker()
+            return await self._search.find()
+        except ConnectionLost as error:
+            known = ", ".join(self._search.failover.addresses)
+            self._notify(ConnectionEvent("reconnect failed", known, str(error), final=True))
+            raise
         finally:
             expiry.cancel()
 
@@ -201,11 +220,12 @@ class ConnectionKeeper:
             reason = error
         self._up.clear()
         self.link = None
-        self._failover.lost(self.address)
+        self._search.failover.lost(self.address)
         lost = ConnectionLost(f"the connection broke before the answer came: {reason}")
         self.unconfirmed.connection_lost(lost)
         self.lost(lost)
         await link.close()
+        self._report("closed", str(reason))
         return reason
 
     def _finish(self, reason: ClientError) -> None:
@@ -217,3 +237,9 @@ class ConnectionKeeper:
         self.ended(reason, self._closing)
         self._up.set()
         self.unconfirmed.room.set()
+
+    def _attempt_failed(self, address: str, reason: str) -> None:
+        self._notify(ConnectionEvent("reconnect failed", address, reason))
+
+    def _report(self, kind: EventKind, reason: str) -> None:
+        self._notify(ConnectionEvent(kind, self.address, reason))

@@ -18,6 +18,7 @@ class Link:
 
     def __init__(self, transport: Transport, connection: Connection) -> None:
         self.connection = connection
+        self.address = ""
         #: bytes that were to be sent since the login
         self.written = 0
         self._transport = transport
@@ -33,6 +34,7 @@ class Link:
     ) -> "Link":
         """Connect and log in. Raises OSError, ConnectionLost or Refused."""
         link = cls(await opener(address), connection)
+        link.address = address
         try:
             link._transport.write(connection.connect(headers, link._loop.time()))
             while connection.state is State.CONNECTING:
@@ -126,5 +128,6 @@ class ErrorFrame(Refused):
     def __init__(self, before: list[Frame | AckRun], frame: Frame) -> None:
         refused = Refused.from_frame(frame.headers, frame.body)
         super().__init__(refused.code, refused.detail, refused.problem)
+        self.active = refused.active
         self.before = before
         self.receipt = frame.headers.get("receipt-id")

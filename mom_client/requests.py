@@ -3,6 +3,7 @@
 import asyncio
 import itertools
 
+from .activity import Activity
 from .channel import Channel
 from .errors import ConnectionLost, Timeout
 from .message import Message
@@ -16,8 +17,9 @@ REPLIES = "/temp-queue/replies"
 class Requests:
     """The requests of one client that wait for their replies."""
 
-    def __init__(self, channel: Channel) -> None:
+    def __init__(self, channel: Channel, activity: Activity) -> None:
         self._channel = channel
+        self._activity = activity
         self._numbers = itertools.count(1)
         self._replies: dict[str, asyncio.Future[Message]] = {}  # by correlation-id
 
@@ -33,7 +35,7 @@ class Requests:
             raise ValueError(f"another broker cannot reply to a request: send to {destination}, or ask here")
         keeper = self._channel.keeper
         await keeper.wait_room()
-        await keeper.wait_connected()
+        await keeper.wait_connected(sending=True)
         session = keeper.live().connection.headers.get("session", "")
         correlation_id = f"{session}-{next(self._numbers)}"
         options["correlation_id"], options["reply_to"] = correlation_id, REPLIES
@@ -47,11 +49,12 @@ class Requests:
         self._replies[correlation_id] = reply
         try:
             async with asyncio.timeout(timeout_s):
-                receipt = keeper.unconfirmed.new_receipt()
-                frame = self._channel.compose(destination, body, options, b"receipt:%b\n" % receipt)
-                keeper.live().write(frame)
-                keeper.unconfirmed.expect(receipt).add_done_callback(pass_refusal)
-                return await reply
+                with self._activity:
+                    receipt = keeper.unconfirmed.new_receipt()
+                    frame = self._channel.compose(destination, body, options, b"receipt:%b\n" % receipt)
+                    keeper.live().write(frame)
+                    keeper.unconfirmed.expect(receipt).add_done_callback(pass_refusal)
+                    return await reply
         except TimeoutError:
             raise Timeout(f"no reply from {destination} within {timeout_s:g} s") from None
         finally:

@@ -3,8 +3,9 @@
 from collections.abc import Iterable
 from typing import Self, Unpack
 
+from .activity import Activity
 from .channel import Channel
-from .errors import ConnectionLost, Refused
+from .errors import ConnectionLost, Refused, TransactionInDoubt
 from .message import Message
 from .sending import SendOptions
 from .stomp import frame as wire
@@ -16,8 +17,8 @@ class Transaction:
     """Made by `Client.transaction`. Leaving the block commits; an exception in it aborts.
 
     A refusal of any operation aborts the transaction and is raised at the end of the block. A lost connection
-    raises ConnectionLost there: nothing was carried out then, unless the commit had been sent, which the
-    error reports.
+    raises ConnectionLost there: nothing was carried out then, unless the commit had been sent, which raises
+    TransactionInDoubt.
     """
 
     def __init__(self, owner: "Transactions", id: str) -> None:
@@ -65,8 +66,9 @@ class Transaction:
 class Transactions:
     """The transactions of one client: their frames, and whose each receipt is."""
 
-    def __init__(self, channel: Channel) -> None:
+    def __init__(self, channel: Channel, activity: Activity) -> None:
         self._channel = channel
+        self._activity = activity
         #: by the receipts of sends and acknowledgements within them
         self._by_receipt: dict[bytes, Transaction] = {}
 
@@ -79,16 +81,24 @@ class Transactions:
         keeper = self._channel.keeper
         await keeper.wait_connected()
         epoch = keeper.epoch
-        await self._channel.perform(wire.BEGIN, {"transaction": id})
+        self._activity.begin()
+        try:
+            await self._channel.perform(wire.BEGIN, {"transaction": id})
+        except BaseException:
+            self._activity.end()
+            raise
         return epoch
 
     async def commit(self, id: str, epoch: int) -> None:
-        """Raises Refused, or ConnectionLost, which reports whether the outcome is unknown."""
-        self._channel.keeper.live(epoch)
+        """Raises Refused, ConnectionLost if nothing has happened, or TransactionInDoubt."""
+        try:
+            self._channel.keeper.live(epoch)
+        except ConnectionLost as error:
+            raise ConnectionLost(f"{error}; the broker has aborted the transaction") from error
         try:
             await self._channel.perform(wire.COMMIT, {"transaction": id})
         except ConnectionLost as error:
-            raise ConnectionLost(f"{error}; whether the transaction was committed is unknown") from error
+            raise TransactionInDoubt(f"{error}; whether the transaction was committed is unknown") from error
 
     def abort(self, id: str, epoch: int) -> None:
         """Abort, unless the broker has done so because the connection was lost."""
@@ -126,5 +136,6 @@ class Transactions:
 
     def forget(self, receipts: Iterable[bytes]) -> None:
         """A transaction has ended: answers to its parts are not expected any more."""
+        self._activity.end()
         for receipt in receipts:
             del self._by_receipt[receipt]

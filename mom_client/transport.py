@@ -2,8 +2,8 @@
 
 | address                | pipe                                |
 |------------------------|-------------------------------------|
-| stomp://host:61613     | TCP                                 |
-| stomp+tls://host:61614 | TLS                                 |
+| stomp://host:61613     | TCP; also tcp://                    |
+| stomp+tls://host:61614 | TLS; also tls://, ssl://            |
 | ws://host:8000/ws      | WebSocket, subprotocol v12.stomp …  |
 | wss://host/ws          | the same over TLS                   |
 
@@ -34,6 +34,7 @@ __all__ = [
     "PipeTransport",
     "Transport",
     "check_address",
+    "is_encrypted",
     "open_transport",
     "tls_context",
 ]
@@ -50,7 +51,8 @@ WEBSOCKET_MESSAGE = 512 * 1024
 #: A WebSocket message of the broker may hold many frames.
 MAX_WEBSOCKET_MESSAGE = 128 * 1024 * 1024
 
-_PORTS = {"stomp": 61613, "stomp+tls": 61614, "ws": 80, "wss": 443}
+_PORTS = {"stomp": 61613, "stomp+tls": 61614, "ws": 80, "wss": 443, "tcp": 61613, "tls": 61614, "ssl": 61614}
+_SECURE = frozenset(("stomp+tls", "wss", "tls", "ssl"))
 
 
 class Transport(Protocol):
@@ -81,9 +83,18 @@ def check_address(address: str) -> str:
         raise ValueError(f"the address {address!r} must begin with one of {known}")
     if not parts.hostname:
         raise ValueError(f"the address {address!r} names no host")
+    try:
+        _ = parts.port
+    except ValueError as error:
+        raise ValueError(f"the address {address!r} has no valid port: {error}") from None
     if parts.username or parts.password:
         raise ValueError("an address must not hold credentials: give login and passcode, or token")
     return address
+
+
+def is_encrypted(address: str) -> bool:
+    """True if what goes to `address` goes over TLS."""
+    return urllib.parse.urlsplit(address).scheme in _SECURE
 
 
 def tls_context(ca_file: str | None = None, cert_file: str | None = None) -> ssl.SSLContext:
@@ -121,7 +132,7 @@ async def open_transport(address: str, tls: ssl.SSLContext | None = None) -> Tra
 
 async def _open(address: str, tls: ssl.SSLContext | None) -> Transport:
     parts = urllib.parse.urlsplit(check_address(address))
-    secure = parts.scheme in ("stomp+tls", "wss")
+    secure = parts.scheme in _SECURE
     if secure and tls is None:
         tls = tls_context()
     if parts.scheme in ("ws", "wss"):

@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+import math
 from collections.abc import Iterable, Iterator
 
 __all__ = ["Unconfirmed"]
@@ -19,11 +20,11 @@ class _Pending:
 class Unconfirmed:
     """Receipts waited for, in the order of sending, which is that of their deadlines too.
 
-    A frame given to `expect` may be sent again until `lifetime_s` is over (`expire`). `room` is set
-    while fewer than `most` are waited for. Assumes a running loop.
+    A frame given to `expect` may be sent again until it was without a connection for `lifetime_s` (`expire`;
+    None: for ever). `room` is set while fewer than `most` are waited for. Assumes a running loop.
     """
 
-    def __init__(self, most: int, lifetime_s: float) -> None:
+    def __init__(self, most: int, lifetime_s: float | None) -> None:
         self.lifetime_s = lifetime_s
         self.room = asyncio.Event()
         self.room.set()
@@ -42,7 +43,7 @@ class Unconfirmed:
     def expect(self, receipt: bytes, frame: bytes | None = None) -> "asyncio.Future[None]":
         """A future of `receipt`; with `frame` it survives the connection."""
         answer: asyncio.Future[None] = self._loop.create_future()
-        self._pending[receipt] = _Pending(answer, frame, self._loop.time() + self.lifetime_s)
+        self._pending[receipt] = _Pending(answer, frame, self._deadline())
         if len(self._pending) >= self._most:
             self.room.clear()
         return answer
@@ -69,17 +70,24 @@ class Unconfirmed:
         for receipt in list(self._pending):
             self.fail(receipt, error)
 
+    def drop_frame(self, receipt: bytes) -> None:
+        """Do not send it again."""
+        if receipt in self._pending:
+            self._pending[receipt].frame = None
+
     def connection_lost(self, error: Exception) -> None:
-        """Fail what made sense on that connection only."""
+        """Fail what made sense on that connection only; the rest is without a connection from now on."""
         for receipt in [receipt for receipt, pending in self._pending.items() if pending.frame is None]:
             self.fail(receipt, error)
+        for pending in self._pending.values():
+            pending.deadline = self._deadline()
 
     def frames_to_resend(self) -> Iterator[bytes]:
         return (pending.frame for pending in self._pending.values() if pending.frame is not None)
 
     async def expire(self, error: Exception) -> None:
         """Fail with `error` what reaches its deadline; ends by being cancelled."""
-        while True:
+        while self.lifetime_s is not None:
             now = self._loop.time()
             for receipt, pending in list(self._pending.items()):
                 if pending.deadline > now:
@@ -87,6 +95,9 @@ class Unconfirmed:
                 self.fail(receipt, error)
             oldest = next(iter(self._pending.values()), None)
             await asyncio.sleep(self.lifetime_s if oldest is None else oldest.deadline - now)
+
+    def _deadline(self) -> float:
+        return self._loop.time() + (math.inf if self.lifetime_s is None else self.lifetime_s)
 
     def _make_room(self) -> None:
         if len(self._pending) < self._most:

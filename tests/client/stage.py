@@ -1,6 +1,7 @@
 """A loop whose clock jumps, and a broker whose lines the test writes."""
 
 import asyncio
+import heapq
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,13 +17,18 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
     """When nothing is ready, the clock jumps to the next timer: an hour passes in no time."""
 
     _now = 0.0
+    _timer_cancelled_count: int
 
     def time(self) -> float:
         return self._now
 
     def _run_once(self) -> None:
-        if not self._ready and self._scheduled:  # type: ignore[attr-defined]
-            self._now = max(self._now, self._scheduled[0].when())  # type: ignore[attr-defined]
+        timers: list[asyncio.TimerHandle] = self._scheduled  # type: ignore[attr-defined]
+        while timers and timers[0].cancelled():  # otherwise it would wait for the one after it
+            heapq.heappop(timers)._scheduled = False  # type: ignore[attr-defined]
+            self._timer_cancelled_count -= 1
+        if not self._ready and timers:  # type: ignore[attr-defined]
+            self._now = max(self._now, timers[0].when())
         super()._run_once()  # type: ignore[misc]
 
 

@@ -1,0 +1,126 @@
+"""The search for a broker that accepts the client."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from .errors import ConnectionLost, Refused
+from .failover import Failover
+from .link import Link, Opener
+from .stomp import Limits
+from .stomp.connection import Connection
+from .updates import UpdateSource
+
+__all__ = ["BrokerSearch", "Timing"]
+
+log = logging.getLogger("mom_client")
+
+#: Refusals of a login that no other attempt will change.
+_FINAL = frozenset(("not-authenticated", "not-allowed", "wrong-host", "unsupported-version"))
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Time limits of a client, in seconds, and whether it reconnects."""
+
+    heart_beat_s: float
+    connect_timeout_s: float
+    resend_s: float | None  #: how long sends wait for a connection; None: for ever
+    reconnect: bool
+    wait_s: float | None = None  #: the same of all else
+
+
+class BrokerSearch:
+    """Opens links: to one address, or to the first of the list that accepts the login.
+
+    `failed` is called with the address and the reason of each attempt of a search that fails.
+    """
+
+    def __init__(
+        self,
+        failover: Failover,
+        opener: Opener,
+        hello: Mapping[str, str],
+        timing: Timing,
+        limits: Limits,
+        *,
+        updates: UpdateSource | None = None,
+        warn_every: int = 0,
+    ) -> None:
+        self.failover = failover
+        self.failed: Callable[[str, str], None] = lambda address, reason: None
+        self._opener = opener
+        self._hello = hello
+        self._timing = timing
+        self._limits = limits
+        self._updates = updates
+        self._warn_every = warn_every
+
+    async def open(self, address: str) -> Link:
+        """Connect to one address and log in. Raises OSError, TimeoutError, ConnectionLost or Refused."""
+        beats = (self._timing.heart_beat_s,) * 2
+        connection = Connection(heart_beat_s=beats, limits=self._limits)
+        async with asyncio.timeout(self._timing.connect_timeout_s):
+            return await Link.open(address, self._opener, connection, self._hello)
+
+    async def find(self) -> Link:
+        """A connection to the first broker that accepts it. Raises ConnectionLost or a final Refused."""
+        reasons: dict[str, str] = {}
+        attempts = 0
+        while True:
+            await self._extend()
+            sweeps = self.failover.sweeps
+            step = next(self.failover, None)
+            if step is None:
+                raise self._exhausted(reasons, attempts)
+            address, delay_s = step
+            if self.failover.sweeps > sweeps:
+                self._warn(sweeps, reasons)
+            await asyncio.sleep(delay_s)
+            attempts += 1
+            try:
+                return await self.open(address)
+            except Refused as refused:
+                if refused.code in _FINAL:
+                    raise
+                reasons[address] = str(refused)
+                self.follow(refused)
+            except TimeoutError:
+                reasons[address] = f"no answer within {self._timing.connect_timeout_s:g} s"
+            except (OSError, ConnectionLost) as error:
+                reasons[address] = str(error) or type(error).__name__
+            log.info("%s: %s", address, reasons[address])
+            self.failed(address, reasons[address])
+
+    def follow(self, refused: Refused) -> bool:
+        """Go to the broker that serves, if the refusal names it. Returns false if it does not."""
+        if not (refused.active and self.failover.redirect(refused.active)):
+            return False
+        log.info("going to %s, which serves", refused.active)
+        return True
+
+    async def _extend(self) -> None:
+        """Append the addresses of the update source, once all others have failed."""
+        if self._updates is not None and self.failover.exhausted:
+            addresses, changed = await self._updates.read()
+            self.failover.extend(addresses, afresh=changed)
+
+    def _warn(self, failed: int, reasons: Mapping[str, str]) -> None:
+        every = self._warn_every
+        if every > 0 and failed > 0 and (failed == 1 or failed % every == 0):
+            log.warning("no broker answers after %d sweeps of the list (%s)", failed, _listed(reasons))
+
+    def _exhausted(self, reasons: Mapping[str, str], attempts: int) -> ConnectionLost:
+        if not attempts:
+            known = ", ".join(self.failover.addresses)
+            return ConnectionLost(
+                f"the connection was lost, and no attempt to reconnect is allowed ({known})"
+            )
+        sweeps = self.failover.sweeps
+        counted = f"{sweeps} sweep{'s' * (sweeps > 1)} of the list, {attempts} attempt{'s' * (attempts > 1)}"
+        return ConnectionLost(f"no broker answers after {counted} ({_listed(reasons)})")
+
+
+def _listed(reasons: Mapping[str, str]) -> str:
+    return "; ".join(f"{address}: {reason}" for address, reason in reasons.items())

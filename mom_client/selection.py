@@ -1,0 +1,106 @@
+"""What a failover URI adds to a client: spare connections, the return to a preferred broker, broker lists."""
+
+from .activity import Activity
+from .backup import BackupPool
+from .brokerlist import BrokerLists
+from .failover import Failover, Pace
+from .failover_options import FailoverOptions
+from .failover_uri import FailoverUri
+from .keeper import ConnectionKeeper
+from .link import Link
+from .priority import PriorityMonitor
+from .search import BrokerSearch
+from .stomp import Frame
+from .switch import Switch
+
+__all__ = ["BrokerSelection", "failover_of", "pace_of"]
+
+
+def pace_of(options: FailoverOptions) -> Pace:
+    """The delays that the options ask for."""
+    sweeps, startup = options.max_reconnect_attempts, options.startup_max_reconnect_attempts
+    startup = sweeps if startup < 0 else startup
+    return Pace(
+        first_delay_s=options.initial_reconnect_delay / 1000,
+        max_delay_s=options.max_reconnect_delay / 1000,
+        factor=options.reconnect_delay_exponent if options.use_exponential_back_off else 1.0,
+        jitter=0.0,
+        startup_sweeps=None if startup < 0 else max(1, startup),
+        sweeps=None if sweeps < 0 else sweeps,
+        shuffle=options.randomize,
+    )
+
+
+def failover_of(uri: FailoverUri) -> Failover:
+    """The list of a failover URI."""
+    options = uri.options
+    return Failover(
+        uri.addresses,
+        pace_of(options),
+        preferred=_preferred(uri),
+        fixed=uri.static or not options.update_uris_supported,
+        redirects=options.reconnect_supported,
+    )
+
+
+def _preferred(uri: FailoverUri) -> tuple[str, ...]:
+    """The addresses to which the client returns."""
+    if not uri.options.priority_backup:
+        return ()
+    return uri.options.priority_uris or uri.addresses[:1]
+
+
+class BrokerSelection:
+    """The parts that `uri` asks for; `failover_of` made the list of `search`."""
+
+    def __init__(
+        self, uri: FailoverUri, search: BrokerSearch, keeper: ConnectionKeeper, activity: Activity
+    ) -> None:
+        options = uri.options
+        pace, preferred = pace_of(options), _preferred(uri)
+        switch = Switch(search, keeper, activity)
+        self._keeper = keeper
+        self._closed = False
+        self._lists: BrokerLists | None = None
+        self._priority: PriorityMonitor | None = None
+        self._backup: BackupPool | None = None
+        if options.update_uris_supported and not uri.static:
+            self._lists = BrokerLists(
+                search.failover, switch, reconnect=options.reconnect_supported, preferred=preferred
+            )
+        if preferred:
+            self._priority = PriorityMonitor(switch, preferred, pace)
+        if options.backup:
+            self._backup = BackupPool(search, options.backup_pool_size, pace)
+            keeper.spare = self._backup.take
+
+    @property
+    def spares(self) -> list[str]:
+        """The brokers to which there is a spare connection."""
+        return self._backup.addresses if self._backup is not None else []
+
+    def connected(self, link: Link) -> None:
+        """`link` is in use."""
+        if self._closed:
+            return
+        if self._lists is not None:
+            self._lists.subscribe(link)
+        if self._priority is not None:
+            self._priority.connected(link.address)
+        if self._backup is not None:
+            self._backup.connected(link.address)
+
+    def take(self, frame: Frame) -> None:
+        """A message of the topic of broker lists."""
+        if self._lists is not None:
+            self._lists.take(frame, self._keeper.address)
+
+    async def close(self) -> None:
+        """End all but the connection in use."""
+        self._closed = True
+        if self._lists is not None:
+            self._lists.close()
+        if self._priority is not None:
+            self._priority.close()
+        if self._backup is not None:
+            await self._backup.close()
