@@ -1,4 +1,4 @@
-"""What the three measuring programs share: where servers work, and where results go."""
+"""Directories and files that the three measuring programs share."""
 
 from __future__ import annotations
 

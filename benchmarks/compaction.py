@@ -87,7 +87,7 @@ class Consumer(InnerReceiver):
 
 @dataclass
 class Pauses:
-    """How late the loop's heart-beat of 1 ms came, in ms, the longest first."""
+    """The delays of a 1 ms timer of the loop, in ms, the longest first."""
 
     late: array[float] = field(default_factory=lambda: array("d"))
 
@@ -143,7 +143,7 @@ class Outcome:
 
 
 def disk_bytes(directory: Path) -> int:
-    """What `du` says; a file that is deleted meanwhile takes nothing."""
+    """The disk usage as of `du`; a file that is deleted meanwhile counts nothing."""
     total = 0
     for path in directory.iterdir():
         try:

@@ -153,7 +153,7 @@ class Rest:
         self._opener = urllib.request.build_opener(urllib.request.HTTPBasicAuthHandler(passwords))
 
     def seconds(self, path: str) -> float:
-        """How long an answer takes."""
+        """The response time."""
         began = time.perf_counter()
         with self._opener.open(f"{self.base}/api/v1/{path}") as reply:
             reply.read()
@@ -188,7 +188,7 @@ class Browser:
         self.page.wait_for_url("**/console/**")
 
     def seconds_to(self, address: str, *selectors: str) -> float:
-        """How long it takes from asking for a page until all selectors are on it and painted."""
+        """The time from the request of a page until all selectors are on it and painted."""
         began = time.perf_counter()
         self.page.goto(address, wait_until="commit")
         for selector in selectors:
@@ -202,7 +202,7 @@ class Browser:
         return float(sum(one["cpuTime"] for one in processes if not kinds or one["type"] in kinds))
 
     def frames_a_second(self) -> float:
-        """How often it paints while the list and the tree are scrolled from end to end."""
+        """Frames per second while the list and the tree are scrolled from end to end."""
         return float(
             self.page.evaluate(
                 """async () => {
@@ -269,7 +269,7 @@ def measure(
 
 
 def _requests(server: Mom) -> list[str]:
-    """How long the broker takes to answer, and others to be answered meanwhile: lines of a table."""
+    """Response times of the broker, and of other clients meanwhile: lines of a table."""
     rest = Rest(server)
     longest = multiprocessing.get_context("spawn").Value("d", 0.0)
     with beside(glance_all_the_time, rest.base, longest):

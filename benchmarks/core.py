@@ -1,4 +1,4 @@
-"""What deciding costs: µs of one core per message, without journal, sessions and sockets.
+"""The cost of decisions: µs of one core per message, without journal, sessions and sockets.
 
 `python -m benchmarks.core [MESSAGES]` prints a table; every figure is the best of five rounds.
 """

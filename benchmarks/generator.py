@@ -55,7 +55,7 @@ class Generator:
 
 
 def faults(raw: Raw) -> list[str]:
-    """What the broker did wrong in one run, in words; empty for a clean run."""
+    """The errors of the broker in one run, in words; empty for a clean run."""
     found = [f"{raw[name]} {name.replace('_', ' ')}" for name in FAULT_COUNTS if raw[name]]
     promised = raw["receipts"] or raw["send_via"] == "http"
     if promised and raw["confirmed"] + raw["refused"] < raw["sent"]:

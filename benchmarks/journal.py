@@ -1,4 +1,4 @@
-"""What the journal alone can do here: commits and records a second, synced inline and in the thread.
+"""The speed of the journal alone: commits and records a second, synced inline and in the thread.
 
     python benchmarks/journal.py [--directory DIR] [--seconds 1.0]
 

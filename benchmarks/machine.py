@@ -1,4 +1,4 @@
-"""What a figure depends on besides the software: the machine, its disk, the date."""
+"""The conditions of a measurement besides the software: the machine, its disk, the date."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from benchmarks.workloads import MeasureName, Workload
 
 @dataclass(frozen=True, slots=True)
 class Length:
-    """How long a run is: measured seconds, or messages for the workloads of the backlog."""
+    """The length of a run: measured seconds, or messages for the workloads of the backlog."""
 
     seconds: float = workloads.DEFAULT_SECONDS
     warmup: float = workloads.WARMUP_SECONDS

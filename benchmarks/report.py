@@ -15,7 +15,7 @@ SECTIONS = "<!-- sections: newest first -->"
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """What several runs gave for one measure."""
+    """The values of one measure in several runs."""
 
     median: float
     low: float
@@ -39,7 +39,7 @@ Summaries = dict[tuple[str, str], Summary]
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Whether one floor was reached; `reached` is None when there was nothing to compare."""
+    """The result for one floor; `reached` is None when there was nothing to compare."""
 
     workload: Workload
     floor: Floor

@@ -1,4 +1,4 @@
-"""What deciding by rules costs: µs of one core a decision, and ms to compile a set of rules.
+"""The cost of rules: µs of one core a decision, and ms to compile a set of rules.
 
 `python -m benchmarks.rules` prints a table with a column for each size of the set. Nothing is remembered from
 one decision to the next but what expressions (`=~`) matched; events go round among 1,000 different ones.

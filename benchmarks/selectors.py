@@ -1,4 +1,4 @@
-"""What choosy consumers cost: µs of one core a message published, without journal, sessions and sockets.
+"""The cost of selectors: µs of one core a message published, without journal, sessions and sockets.
 
 `python -m benchmarks.selectors` prints two tables; those of queues are the best of three rounds.
 

@@ -185,7 +185,7 @@ async def measure(directory: Path, bridges: int, flows: int, awake: int, seconds
 
 
 def kib_of_a_flow(found: Sequence[Looked], flows: int) -> float:
-    """What a flow takes beyond its queue, from the growth with and without bridges."""
+    """The memory of a flow beyond its queue, from the growth with and without bridges."""
     none, plain, bridges, asleep, *_ = (looked.rss_kib for looked in found)
     return ((asleep - bridges) - (plain - none)) / flows
 

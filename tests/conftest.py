@@ -1,4 +1,4 @@
-"""What all tests share: a real broker in a child process, and its log in the report of a failure."""
+"""Fixtures of all tests: a real broker in a child process, and its log in the report of a failure."""
 
 import os
 import random

@@ -1,4 +1,4 @@
-"""How long the loop stays awake, and when it stops trying."""
+"""The duration of busy polling, and its end."""
 
 from __future__ import annotations
 

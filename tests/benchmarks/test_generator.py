@@ -1,4 +1,4 @@
-"""What counts as a fault in a line of mombench."""
+"""Errors in the output of mombench."""
 
 from benchmarks.generator import faults
 

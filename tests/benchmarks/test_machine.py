@@ -1,4 +1,4 @@
-"""Which file system holds a directory."""
+"""The file system of a directory."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What somebody does who may forward, in the name of another broker: nothing that waits is lost by it."""
+"""A user who may forward acts in the name of another broker: nothing that waits is lost by it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is said of a bridge, as the node uses it."""
+"""The configuration of a bridge, as the node uses it."""
 
 import dataclasses
 

@@ -51,7 +51,7 @@ def save(page: Page) -> None:
 
 
 def editor(page: Page, label: str) -> Locator:
-    """Where one writes in an editor; the plain field is there before it, under the same label."""
+    """The input of an editor; the plain field is there before it, under the same label."""
     return page.locator(f'.cm-content[aria-label="{label}"]')
 
 

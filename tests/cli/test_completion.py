@@ -9,7 +9,7 @@ from tests.support.broker_process import BrokerProcess
 
 
 def completed(mom: CommandLine, words: str) -> set[str]:
-    """What the shell is offered for the last of the words."""
+    """The completions that the shell is offered for the last of the words."""
     number = len(words.split()) - (not words.endswith(" "))
     asked = {"_MOM_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(number)}
     return set(mom(environment=asked).out.split())

@@ -27,7 +27,7 @@ def test_prints_what_a_newcomer_needs_and_stops_on_sigterm(command_line: Command
 
 @contextmanager
 def running(command_line: CommandLine, *options: str, **more: Any) -> Iterator[str]:
-    """What `mom up` says when it is ready; it runs until the end of the block."""
+    """The output of `mom up` when it is ready; it runs until the end of the block."""
     with command_line.popen("up", *options, **more) as broker:
         assert broker.stdout is not None
         welcome = ""

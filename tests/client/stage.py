@@ -14,7 +14,7 @@ ADDRESS = "stomp://one:1"
 
 
 class VirtualTimeLoop(asyncio.SelectorEventLoop):
-    """When nothing is ready, the clock jumps to the next timer: an hour passes in no time."""
+    """A loop whose clock jumps to the next timer when nothing is ready: an hour passes in no time."""
 
     _now = 0.0
     _timer_cancelled_count: int
@@ -78,7 +78,7 @@ class FakeSession:
 
     @property
     def quiet(self) -> bool:
-        """Whether the client has said nothing that was not expected."""
+        """Return whether the client sent nothing unexpected."""
         return self._heard.empty()
 
     def say(self, command: bytes, headers: Mapping[str, str] | None = None, body: bytes = b"") -> None:

@@ -1,4 +1,4 @@
-"""Where to try next, and when."""
+"""The next address to try, and the delay before it."""
 
 import itertools
 import random

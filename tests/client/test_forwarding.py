@@ -11,7 +11,7 @@ from tests.client.stage import FakeBroker, FakeSession
 
 
 async def one_send(stage: FakeBroker, session: FakeSession, sending: "asyncio.Future[None]") -> str:
-    """Where a message went."""
+    """The destination of a message."""
     frame = await session.expect(wire.SEND)
     session.confirm(frame)
     await sending

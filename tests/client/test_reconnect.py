@@ -1,4 +1,4 @@
-"""What a lost connection means for each kind of act."""
+"""The effect of a lost connection on each operation."""
 
 import asyncio
 

@@ -32,7 +32,7 @@ SELECTORS = tuple(MEANING)
 
 
 def wants(selector: str, envelope: Envelope) -> bool:
-    """Whether a selector is true of messages with this envelope."""
+    """Return whether a selector matches messages with this envelope."""
     facts = dict(line.split(b":", 1) for line in envelope.block.split(b"\n") if line)
     size = int(facts[b"size"]) if b"size" in facts else None
     return MEANING[selector](facts.get(b"colour", b"green").decode(), size, envelope.priority)
@@ -64,7 +64,7 @@ class Choices:
         self._newest: dict[tuple[str, str, int, str], int] = {}
 
     def waiting(self, queue: Queue) -> Iterator[Waiting]:
-        """What waits in `queue`, in order."""
+        """The messages that wait in `queue`, in order."""
         for lane in queue.lanes:
             found = [Waiting(lane.priority, m.order, m.envelope) for m in lane.in_memory()]
             outside = [*lane.loading, *lane.paged]
@@ -112,7 +112,7 @@ class Choices:
 
 
 def check_groups(held: list[tuple[Subscription, Message]]) -> None:
-    """What is unsettled of one queue and group is with one subscription."""
+    """Check that the unsettled messages of one queue and group are with one subscription."""
     holders: dict[tuple[Queue, str], Subscription] = {}
     for subscription, message in held:
         name = _group_in(subscription.queue, message.envelope)

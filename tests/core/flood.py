@@ -282,7 +282,7 @@ class Flood:
 
     @staticmethod
     def _places(sent: Sent) -> tuple[str, ...]:
-        """Where a message waits once it is in."""
+        """The queue in which a message waits once it is accepted."""
         return COPIES if sent.address == TOPIC else (sent.address,)
 
     def _check_kept(self, sent: Sent) -> None:

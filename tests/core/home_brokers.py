@@ -37,7 +37,7 @@ class Home:
 
     @property
     def done(self) -> int:
-        """How many messages of the outbox have arrived."""
+        """The number of messages of the outbox that have arrived."""
         return sum(sent.position <= self.position for sent in self.outbox)
 
     def take(self, position: int) -> None:

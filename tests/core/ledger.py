@@ -52,7 +52,7 @@ from tests.core.stage import Client, Stage, read
 
 
 def matches(pattern: str, address: str) -> bool:
-    """Whether the topic filter `pattern` matches: level by level, in the simplest way."""
+    """Return whether the topic filter `pattern` matches: level by level, in the simplest way."""
     if address.startswith("/temp-topic/") or pattern.startswith("/temp-topic/"):
         return pattern == address
     wanted, levels = pattern.removeprefix("/topic/").split("."), address.removeprefix("/topic/").split(".")
@@ -85,7 +85,7 @@ class Name:
 
 
 def dead_letters_of(address: str, filters: set[str]) -> set[str]:
-    """Where what dies at an address may go: a durable subscription's to below the topics that it was on."""
+    """The queues that dead letters of an address may go to: a durable subscription's to below the topics that it was on."""
     name = address.removeprefix("/topic-subscription/")
     if name == address:
         return {f"{address}.dead"}
@@ -93,7 +93,7 @@ def dead_letters_of(address: str, filters: set[str]) -> set[str]:
 
 
 def weight_of(actions: Sequence[c.Command]) -> int:
-    """What actions take until their transactions end."""
+    """The memory that commands use until their transactions end."""
     entries = [entry for action in actions for entry in getattr(action, "entries", ())]
     tags = [getattr(action, "tags", ()) for action in actions if not isinstance(action, c.Publish)]
     return sum(len(body) + len(envelope.block) + OVERHEAD_BYTES for envelope, body, _ in entries) + sum(
@@ -347,7 +347,7 @@ class Ledger:
         getattr(self, "_follow_" + type(command).__name__.lower())(session, command)
 
     def _accepted(self, session: Session, command: Any) -> bool:
-        """Whether it was; commands without a receipt come from a transaction that was accepted whole."""
+        """Return whether it was accepted; commands without a receipt come from a transaction that was accepted whole."""
         if command.receipt is None:
             return True
         assert (command.receipt in self.answers) != (command.receipt in self.refusals), "one answer to each"
@@ -395,7 +395,7 @@ class Ledger:
             self._arrive(serial)
 
     def _is_repeat(self, address: str, dedup_id: str, body: bytes) -> bool:
-        """Whether the window knows the id; otherwise it does from now on."""
+        """Return whether the window knows the id; otherwise it does from now on."""
         window_ms = self.policies.of(address).dedup_window_ms
         known = self.ids_seen.get((address, dedup_id))
         if dedup_id and known is not None and known[0] > self.stage.now_ms - window_ms:
@@ -432,7 +432,7 @@ class Ledger:
                         interest.expected.add(serial)
 
     def _note_due(self, outcome: Outcome) -> None:
-        """Which scheduled messages this run made due (their old records end with that cause), and the
+        """The scheduled messages that this run made due (their old records end with that cause), and the
         bodies of those that it took."""
         self.made_due, self.kept_for_later = set[int](), set[bytes]()
         self.given_up = set()
@@ -742,7 +742,7 @@ class Ledger:
             self._leave(session, session.interests.pop(id))
 
     def _envelope_at(self, address: str, position: int) -> Envelope:
-        """What was published to `address` at a position of the journal."""
+        """The message that was published to `address` at a position of the journal."""
         envelope = self._envelopes.get(position)
         if envelope is None:
             reader = Queue(address, durable=True).reader
@@ -843,7 +843,7 @@ class Ledger:
             assert self._is_over(passed) or passed in interest.excused, "history has no gaps"
 
     def _check_order(self) -> None:
-        """What was handed out of a queue came before all that waits, and first deliveries never go back."""
+        """Check that deliveries of a queue come before all that waits, and first deliveries never go back."""
         left: dict[Queue, list[tuple[Subscription, str, Message, int]]] = {}
         for session in self.sessions:
             for subscription, _, message in session.got:
@@ -946,7 +946,7 @@ class Ledger:
     # ------------------------------------------------------------------ what the broker holds
 
     def _limits_of_attempts(self, address: str) -> set[int]:
-        """What `max_attempts` of a queue was so far: what waits since then was compared with one of them."""
+        """The values of `max_attempts` of a queue so far: what waits since then was compared with one of them."""
         topics = self.filters.get(address) or [""]
         return {
             policies.of(address, topic).max_attempts for policies in self.all_policies for topic in topics
@@ -1026,7 +1026,7 @@ class Ledger:
         assert all(self.live[position].address == address for address, position in self._held)
 
     def _check_accounts(self) -> None:
-        """What each connection and each user makes the broker keep adds up."""
+        """Check that the accounts of each connection and each user add up."""
         broker, held = self.stage.broker, Counter[str]()
         for session in self.sessions:
             peer = session.peer
@@ -1138,7 +1138,7 @@ class Ledger:
     # ------------------------------------------------------------------ what the broker tells
 
     def _hear_anew(self) -> None:
-        """What the broker told adds up to what it holds, from here on."""
+        """Check that the broker's events add up to what it holds, from here on."""
         self.told_queues = {
             address for address in self.stage.queues if not address.startswith("/temp-queue/")
         }

@@ -263,7 +263,7 @@ class Client:
 
     @property
     def tags(self) -> list[int]:
-        """What it holds unsettled, oldest first."""
+        """Its unsettled messages, oldest first."""
         return list(self.peer.unsettled)
 
     def take(self) -> list[bytes]:

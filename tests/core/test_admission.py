@@ -223,7 +223,7 @@ def test_a_message_that_is_unsettled_is_never_taken_away() -> None:
     client.settle(1, 2, 3)
 
 
-def test_dead_letters_are_bounded_and_die_no_second_time() -> None:
+def test_dead_letters_are_bounded_and_not_dead_lettered_again() -> None:
     stage = stage_with(address="/queue/a.dead", max_messages=2, limit_behavior=FLOW_CONTROL)
     client = stage.client()
     client.subscribe(Q)
@@ -371,7 +371,7 @@ def test_a_message_that_waits_of_a_client_that_lost_its_connection_is_dropped() 
     assert stage.broker.admission.blocked.by_peer == {}
 
 
-def test_an_unlimited_queue_lets_everybody_in_that_waits() -> None:
+def test_removing_the_limit_of_a_queue_admits_all_blocked_messages() -> None:
     stage = stage_with(max_messages=1)
     client = stage.client()
     send(client, b"1", b"2", b"3")
@@ -391,7 +391,7 @@ def test_a_removed_queue_is_made_again_by_what_waits_for_it() -> None:
 # ---------------------------------------------------------------------- new limits, transactions, restarts
 
 
-def test_new_limits_hold_for_what_is_there() -> None:
+def test_new_limits_apply_to_existing_queues() -> None:
     stage = Stage()
     client = stage.client()
     client.subscribe(Q, credit=1)
@@ -676,7 +676,7 @@ def settle_three(one: Client, other: Client) -> None:
         one.settle(tag)
 
 
-def test_messages_to_a_topic_come_in_in_order_though_they_waited_for_different_subscriptions(
+def test_messages_to_a_topic_are_admitted_in_order_though_they_waited_for_different_subscriptions(
     waiting_in_two_lines: tuple[Client, Client, list[bytes]],
 ) -> None:
     one, other, sent = waiting_in_two_lines
@@ -684,7 +684,7 @@ def test_messages_to_a_topic_come_in_in_order_though_they_waited_for_different_s
     assert one.take() == other.take() == sent
 
 
-def test_messages_to_a_topic_come_in_in_order_when_all_limits_end(
+def test_messages_to_a_topic_are_admitted_in_order_when_all_limits_are_removed(
     waiting_in_two_lines: tuple[Client, Client, list[bytes]],
 ) -> None:
     one, other, sent = waiting_in_two_lines

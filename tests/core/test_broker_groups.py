@@ -189,7 +189,7 @@ class TestExclusive:
         exclusive.unsubscribe()
         assert plain.take() == [b"-1"]
 
-    def test_the_queue_stays_on_the_short_way(self, stage: Stage) -> None:
+    def test_the_queue_keeps_using_fast_dispatch(self, stage: Stage) -> None:
         client = stage.client()
         client.subscribe(A, exclusive=True)
         assert stage.queue(A).selective is None

@@ -164,7 +164,7 @@ def test_one_bad_message_of_a_run_is_refused_and_the_others_go_through(stage: St
     assert stage.broker.turn.counters["published"] == 2
 
 
-def test_a_receipt_names_the_message_for_those_that_want_to_know(stage: Stage) -> None:
+def test_a_receipt_names_the_message_if_requested(stage: Stage) -> None:
     client = stage.client()
     assert client.publish("/queue/a", b"x").body == b"x"
     client.peer.detailed = False

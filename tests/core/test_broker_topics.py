@@ -140,7 +140,7 @@ def test_a_filter_that_looks_too_far_or_matches_nothing_is_refused(stage: Stage,
     assert refused.value.code == "bad-destination"
 
 
-def test_of_more_topics_than_are_counted_those_that_rest_and_nobody_hears_make_room(
+def test_idle_topics_without_subscribers_are_evicted_from_the_counters_first(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("broker_app.core.publisher.MAX_COUNTED_TOPICS", 3)
@@ -151,7 +151,7 @@ def test_of_more_topics_than_are_counted_those_that_rest_and_nobody_hears_make_r
 
 
 class TestChangesWithinABatch:
-    def test_a_newcomer_gets_what_is_published_after_it_came(self, stage: Stage) -> None:
+    def test_a_new_subscriber_gets_only_later_messages(self, stage: Stage) -> None:
         early, late = listener(stage), stage.client()
         stage.decide(
             sending(stage, b"1"),
@@ -166,7 +166,7 @@ class TestChangesWithinABatch:
         stage.decide(sending(stage, b"1"), leaving(gone.peer), sending(stage, b"2"))  # type: ignore[operator]
         assert (staying.take(), gone.take()) == ([b"1", b"2"], [])
 
-    def test_a_fanout_that_everybody_left_is_none(self, stage: Stage) -> None:
+    def test_a_fanout_without_members_delivers_nothing(self, stage: Stage) -> None:
         client = listener(stage)
         outcome = stage.decide(sending(stage, b"1"), c.Unsubscribe(client.peer, "1"))
         assert outcome.fanouts == []

@@ -418,7 +418,7 @@ class TestShared:
         assert stage.broker.store.memory_bytes == 0
         assert stage.batches == [], "nothing of it is recorded"
 
-    def test_one_that_nobody_reads_ends_as_too_slow(self) -> None:
+    def test_an_unread_one_ends_as_too_slow(self) -> None:
         stage = Stage(topic_pending=1)
         reader = stage.client()
         shared(reader, credit=1)

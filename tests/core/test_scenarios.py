@@ -31,7 +31,7 @@ def test_scenario_02_a_transaction_that_settled_cumulatively_twice_was_half_done
     assert client.tags == [1]
 
 
-def test_scenario_03_resuming_a_queue_consumer_that_has_a_look_failed() -> None:
+def test_scenario_03_resuming_a_queue_consumer_during_a_scan_failed() -> None:
     client = Stage().client()
     client.subscribe("/queue/a", c.AUTO, render_key="look")
     client.pause()
@@ -53,7 +53,7 @@ def test_scenario_05_a_wildcard_saw_temporary_topics() -> None:
     assert client.take() == []
 
 
-def test_scenario_06_a_stranger_took_a_temporary_queue_along() -> None:
+def test_scenario_06_another_client_deleted_a_temporary_queue_when_it_disconnected() -> None:
     stage = Stage()
     owner, stranger = stage.client(), stage.client()
     owner.subscribe("/temp-queue/t", c.AUTO)
@@ -73,7 +73,7 @@ def test_scenario_07_a_pause_within_a_batch_turned_the_order_round() -> None:
     assert client.take() == [b"1", b"2"]
 
 
-def test_scenario_08_who_had_unsubscribed_got_what_the_batch_had_published_before() -> None:
+def test_scenario_08_an_unsubscribed_client_got_messages_published_earlier_in_the_batch() -> None:
     stage = Stage()
     client = stage.client()
     client.subscribe("/topic/t", c.AUTO, render_key="look")
@@ -93,7 +93,7 @@ def test_scenario_09_the_offset_of_an_empty_lane_made_equal_brokers_differ() -> 
     assert take_snapshot(stage.recovered(snapshot, before)) == stage.take_snapshot()
 
 
-def test_scenario_10_what_came_back_after_its_time_was_never_swept() -> None:
+def test_scenario_10_a_message_returned_after_its_expiry_was_never_swept() -> None:
     stage = Stage()
     client = stage.client()
     client.publish("/queue/a", b"1", ttl_ms=100)

@@ -181,7 +181,7 @@ def test_attempts_survive_leaving_memory(deep: Stage) -> None:
     assert client.take_attempts() == [*((b"%d" % n, 0) for n in range(1, 11)), (b"11", 4)]
 
 
-def test_a_queue_returns_to_the_short_way_in_order(deep: Stage) -> None:
+def test_a_queue_returns_to_fast_dispatch_in_order(deep: Stage) -> None:
     client, other = deep.client(), deep.client()
     send(client, *["blue"] * 10, *["red"] * 4)
     red(client, credit=3)
@@ -278,7 +278,7 @@ def test_numbers_priorities_and_times_of_messages_select(stage: Stage) -> None:
     assert client.take() == [b"1"]
 
 
-def test_long_looks_at_messages_are_cut_into_turns(stage: Stage) -> None:
+def test_long_scans_of_messages_are_cut_into_turns(stage: Stage) -> None:
     sender, reader = stage.client(), stage.client()
     for number in range(50):
         sender.publish(A, b"%d" % number, block=b"h:%b\n" % (b"a" * 16_000))

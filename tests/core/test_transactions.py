@@ -102,7 +102,7 @@ def test_one_action_that_cannot_be_done_undoes_all(
         commit(client)
 
 
-def test_a_message_to_a_bad_destination_undoes_all(client: Client) -> None:
+def test_a_message_to_a_bad_destination_aborts_the_transaction(client: Client) -> None:
     enlist(client, out(client, b"a"))
     enlist(client, client.sending("/nowhere", b"b"))
     with pytest.raises(Refused, match=r"rolled back.*no known prefix"):
@@ -110,7 +110,7 @@ def test_a_message_to_a_bad_destination_undoes_all(client: Client) -> None:
     assert depth(client) == 0
 
 
-def test_a_delivery_that_went_back_meanwhile_undoes_all(client: Client) -> None:
+def test_a_delivery_returned_meanwhile_aborts_the_transaction(client: Client) -> None:
     enlist(client, out(client, b"a"))
     enlist(client, c.Settle(client.peer, [1]))
     client.unsubscribe()

@@ -268,7 +268,7 @@ class TestRetrying:
         consumer.disconnect()
         return [m.position for lane in stage.queue(A + ".dead").lanes for m in lane.in_memory()]
 
-    def test_a_retry_goes_to_the_true_origin_as_if_it_had_was_never_dead_lettered(self) -> None:
+    def test_a_retry_goes_to_the_true_origin_as_if_it_was_never_dead_lettered(self) -> None:
         stage = Stage()
         positions = self.dead(stage, b"1", b"2", block=b"h:1\n")
         moved = transfer(stage, positions, c.ORIGIN, A + ".dead", revive=True)

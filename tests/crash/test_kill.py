@@ -35,7 +35,7 @@ Key = tuple[int, int]  # producer, sequence
 
 @dataclass
 class Ledger:
-    """What the clients know."""
+    """The receipts and messages of the clients."""
 
     sent: dict[int, int] = field(default_factory=lambda: dict.fromkeys(range(CLIENTS), 0))
     promised: set[Key] = field(default_factory=set)

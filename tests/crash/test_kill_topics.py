@@ -1,4 +1,4 @@
-"""What topics remember survives `kill -9`: the backlogs of durable subscriptions, and histories."""
+"""Stored messages of topics survive `kill -9`: the backlogs of durable subscriptions, and histories."""
 
 from __future__ import annotations
 

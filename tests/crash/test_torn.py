@@ -56,7 +56,7 @@ class FailsOnce:
 
 @dataclass
 class Promises:
-    """What the clients of one run were told."""
+    """The replies to the clients of one run."""
 
     published: list[bytes] = field(default_factory=list)
     seen: list[bytes] = field(default_factory=list)

@@ -22,7 +22,7 @@ BOTH_LINES = """
 
 
 class HasProcess(Protocol):
-    """Whose connections are looked at."""
+    """The process whose connections are checked."""
 
     @property
     def pid(self) -> int: ...
@@ -123,5 +123,5 @@ class Home:
         return found
 
     def flow(self, bridge: str, queue: str) -> dict[str, Any]:
-        """How the flow to a remote queue stands; nothing where there is none yet."""
+        """The status of the flow to a remote queue; empty if there is none yet."""
         return next((flow for flow in self.status(bridge)["flows"] if flow["queue"] == queue), {})

@@ -1,4 +1,4 @@
-"""What users of two brokers see: a queue at home, outages of the remote broker, sleep and waking."""
+"""Acceptance scenarios with two brokers: a queue at home, outages of the remote broker, sleep and waking."""
 
 from __future__ import annotations
 

@@ -100,6 +100,6 @@ async def test_a_bridge_is_back_soon_after_the_cable_is_plugged_in(
 
 
 async def accepted(home: NodeProcess) -> int:
-    """How many messages the far end has taken over from the bridge."""
+    """The number of messages that the remote broker has accepted from the bridge."""
     async with home.rest() as rest:
         return int((await rest.get("/bridges/away/status")).raise_for_status().json()["accepted"])

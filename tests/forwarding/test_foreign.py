@@ -53,7 +53,7 @@ def free_ports(count: int) -> tuple[int, ...]:
 
 @pytest.fixture(scope="module", params=[RabbitMQ, ActiveMQ], ids=lambda kind: kind.name)
 def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """Where it is not installed, tests are skipped at home and fail in CI."""
+    """Skip the test if it is not installed; in CI, fail."""
     kind: type[Server] = request.param
     if not kind.installed():
         missing(f"{kind.name} is not installed; `make bench-peers` does that")

@@ -44,7 +44,7 @@ def console(broker: BrokerProcess) -> Iterator[httpx.Client]:
 
 
 def added(console: httpx.Client, name: str) -> str:
-    """What the page says when a bridge of this name is to be added."""
+    """The page's reply when a bridge of this name is added."""
     page = console.get("/console/bridges/add").text
     form = dict(re.findall(r'<input[^>]* name="(\w+)"[^>]* value="([^"]*)"', page))
     form |= {

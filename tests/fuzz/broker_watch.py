@@ -53,7 +53,7 @@ class Watch:
 
     @property
     def worst(self) -> str:
-        """What was seen, for who reads the log of a test."""
+        """The observations, for the log of a test."""
         return (
             f"the loop was held up for {self.busy_s} s at most by what it computed, for {self.blocked_s} s "
             f"in all, its lag was {self.lag_s} s; memory grew by {self.grown_bytes >> 20} MiB"

@@ -25,7 +25,7 @@ SEEDS = (
 
 
 def read(data: bytes, version: str, *, server: bool, strict: bool, piece: int) -> tuple[list[object], bool]:
-    """What `data` in pieces of `piece` bytes becomes, runs taken apart; whether a frame is unfinished."""
+    """The result of parsing `data` in pieces of `piece` bytes, runs taken apart; whether a frame is unfinished."""
     parser = Parser(limits=LIMITS, role="server" if server else "client", strict=strict)
     parser.version = version
     items: list[object] = []

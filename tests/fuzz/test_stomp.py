@@ -179,7 +179,7 @@ class Operator:
 
 
 class Ledger:
-    """What was confirmed and what was received on a queue that no operator touches."""
+    """The confirmed and the received messages of a queue that no operator touches."""
 
     def __init__(self, broker: BrokerProcess) -> None:
         self._address = f"stomp://{broker.host}:{broker.stomp_port}"

@@ -1,4 +1,4 @@
-"""What the journal's tests share: batches made of small records, a journal's life in one object."""
+"""Helpers of the journal's tests: batches made of small records, a journal's life in one object."""
 
 import os
 from array import array

@@ -1,4 +1,4 @@
-"""How a bridge stands with two flows, and who may see to it; the fixture `bridged` has it."""
+"""The fixture `bridged`: a bridge with two flows, and users with different rights to it."""
 
 from __future__ import annotations
 

@@ -147,7 +147,7 @@ class Rest:
         )
         self.alice = self.client(authorization="Bearer mom_alice")
         self.bob = self.client(authorization="Bearer mom_bob")
-        self.nobody = self.client()
+        self.anonymous = self.client()
 
     def client(self, **headers: str) -> httpx.AsyncClient:
         return httpx.AsyncClient(
@@ -205,7 +205,7 @@ async def make_rest(tmp_path: Path) -> AsyncIterator[MakeRest]:
     for rest in made:
         rest.journal.hold = False
         rest.plane.stop()
-        for client in (rest.alice, rest.bob, rest.nobody):
+        for client in (rest.alice, rest.bob, rest.anonymous):
             await client.aclose()
         await rest.jobs.stop()
         await rest.engine.stop()

@@ -65,4 +65,4 @@ async def test_what_is_wrong_with_a_request_about_alerts_is_said(rest: Rest) -> 
     for path in ("/alerts", silence):
         reply = await (rest.bob.get(path) if path == "/alerts" else rest.bob.post(path, json={"for_s": 1}))
         assert (reply.status_code, reply.json()["right"]) == (403, "administer")
-    assert (await rest.nobody.get("/alerts")).status_code == 401
+    assert (await rest.anonymous.get("/alerts")).status_code == 401

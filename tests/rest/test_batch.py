@@ -177,7 +177,7 @@ async def test_topics_take_batches(rest: Rest) -> None:
 
 
 async def test_who_may_and_how(rest: Rest) -> None:
-    assert (await rest.nobody.post("/queues/a/messages/batch", json=[])).status_code == 401
+    assert (await rest.anonymous.post("/queues/a/messages/batch", json=[])).status_code == 401
     assert (await rest.alice.get("/queues/a/messages/batch")).status_code == 405
     wrong = await rest.alice.post(
         "/queues/a/messages/batch", content=b"x", headers={"content-type": "text/csv"}

@@ -187,7 +187,7 @@ async def test_a_purge_has_to_be_meant(rest: Rest) -> None:
     queue = rest.engine.broker.destinations.queues["/queue/a"]
     assert (queue.depth, queue.unsettled) == (0, 1)
     assert (await rest.alice.delete("/queues/b/messages?all=true")).status_code == 404
-    assert (await rest.nobody.delete("/queues/a/messages?all=true")).status_code == 401
+    assert (await rest.anonymous.delete("/queues/a/messages?all=true")).status_code == 401
 
 
 async def test_queues_are_listed_by_name_in_pages(rest: Rest) -> None:
@@ -203,7 +203,7 @@ async def test_queues_are_listed_by_name_in_pages(rest: Rest) -> None:
     assert [item["name"] for item in rest_of_them["items"]] == ["c"]
     assert rest_of_them["next"] is None
     assert (await rest.alice.get("/queues?after=%21")).status_code == 400
-    assert (await rest.nobody.get("/queues")).status_code == 401
+    assert (await rest.anonymous.get("/queues")).status_code == 401
 
 
 async def why(rest: Rest, message_id: str, queue: str = "a") -> dict[str, Any]:

@@ -136,7 +136,7 @@ async def test_what_is_wrong_is_said(rest: Rest) -> None:
         assert (await rest.alice.request("DELETE", address, json={"reason": reason})).status_code == 400
     assert (await rest.alice.get("/connections?limit=0")).status_code == 400
     assert (await rest.alice.get("/connections?after=x")).status_code == 400
-    assert (await rest.nobody.get("/connections")).status_code == 401
+    assert (await rest.anonymous.get("/connections")).status_code == 401
     assert (await rest.alice.get("/queues/none/consumers")).status_code == 404
     assert (await rest.alice.delete(address)).status_code == 204, "a reason need not be given"
 

@@ -90,7 +90,7 @@ async def test_looking_at_what_is_not_there_makes_nothing(rest: Rest) -> None:
     assert (await rest.alice.get("/queues/%01")).json()["type"] == "/docs/problems/bad-destination"
     assert (await rest.alice.get("/queues/a?colour=red")).status_code == 400
     for address in ("/queues/a", "/topics/a", "/topics"):
-        assert (await rest.nobody.get(address)).status_code == 401
+        assert (await rest.anonymous.get(address)).status_code == 401
 
 
 async def test_a_declared_queue_is_there_at_once(rest: Rest) -> None:

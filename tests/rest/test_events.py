@@ -134,7 +134,7 @@ async def test_a_silent_stream_is_kept_alive(rest: Rest) -> None:
 
 async def test_streams_are_bounded_and_need_a_login(make_rest: MakeRest) -> None:
     rest = make_rest(limits=RestLimits(max_waiting=1))
-    assert (await rest.nobody.get("/queues/a/events")).status_code == 401
+    assert (await rest.anonymous.get("/queues/a/events")).status_code == 401
     assert (await rest.alice.post("/queues/a/events")).headers["allow"] == "GET, HEAD, OPTIONS"
     assert (await rest.alice.head("/queues/a/events")).headers["content-type"] == "text/event-stream"
     assert not rest.engine.broker.destinations.queues

@@ -68,7 +68,7 @@ async def test_another_request_needs_another_key(
     assert (refused.status_code, refused.json()["type"]) == (422, "/docs/problems/idempotency-mismatch")
 
 
-async def test_keys_are_ones_own(rest: Rest) -> None:
+async def test_keys_belong_to_their_user(rest: Rest) -> None:
     assert (await post(rest.alice, QUEUE, "x")).json()["id"] != (await post(rest.bob, QUEUE, "x")).json()[
         "id"
     ]
@@ -81,7 +81,7 @@ async def test_what_was_refused_may_be_tried_again(rest: Rest) -> None:
 
 
 @pytest.mark.parametrize("key", ["x" * 256, "a b", '"', "ü"])
-async def test_a_key_that_is_none_is_pointed_at(rest: Rest, key: str) -> None:
+async def test_an_invalid_key_is_reported(rest: Rest, key: str) -> None:
     refused = await rest.alice.post(QUEUE, content="x", headers=[(b"idempotency-key", key.encode())])
     assert refused.status_code == 400
     assert refused.json()["errors"][0]["pointer"] == "header/idempotency-key"
@@ -94,7 +94,7 @@ async def test_a_stream_of_lines_takes_no_key(rest: Rest, path: str) -> None:
     assert "dedup" in refused.json()["detail"]
 
 
-async def test_one_under_way_is_told(make_rest: MakeRest) -> None:
+async def test_a_running_request_is_reported(make_rest: MakeRest) -> None:
     rest = make_rest(hold=True)
     first = asyncio.create_task(post(rest.alice, QUEUE, "x"))
     await rest.until(lambda: rest.depth("a") == 1)

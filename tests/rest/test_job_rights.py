@@ -1,4 +1,4 @@
-"""Who may see jobs about durable subscriptions, which may be gone or under another topic by now."""
+"""Rights to jobs about durable subscriptions, which may be deleted or under another topic by now."""
 
 from __future__ import annotations
 

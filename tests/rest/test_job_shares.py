@@ -1,4 +1,4 @@
-"""What share of the jobs one user may have: slow jobs of one user keep nobody else's waiting."""
+"""The share of jobs of one user: slow jobs of one user do not block those of others."""
 
 from __future__ import annotations
 

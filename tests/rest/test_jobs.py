@@ -352,7 +352,7 @@ async def test_files_of_finished_jobs_make_room_when_the_next_one_ends(
 @pytest.mark.parametrize("path", ["", "/results", "/export"])
 async def test_a_job_that_there_is_not(rest: Rest, path: str) -> None:
     assert (await rest.alice.get(f"/jobs/j_0{path}")).status_code == 404
-    assert (await rest.nobody.get(f"/jobs/j_0{path}")).status_code == 401
+    assert (await rest.anonymous.get(f"/jobs/j_0{path}")).status_code == 401
 
 
 async def test_jobs_go_on_after_a_restart(rest: Rest, make_rest: MakeRest) -> None:
@@ -413,7 +413,7 @@ async def test_what_is_exported_can_be_imported(make_rest: MakeRest) -> None:
     await rest.publish("a", '{"n": 1}', **{"content-type": "application/json", "mom-header-x": "a:1"})
     await rest.publish("a", "two\nlines", **{"mom-priority": "7", "mom-correlation-id": "c"})
     plain = {"authorization": "Bearer mom_alice"}
-    await rest.nobody.post("/queues/a/messages", content=b"\x00\xff", headers=plain)
+    await rest.anonymous.post("/queues/a/messages", content=b"\x00\xff", headers=plain)
     await bury(rest, "a", "dead", reason="why: so")
     await run(rest, op="move", source="a.dead", target="a")
     exported = await export(rest, "a")

@@ -1,4 +1,4 @@
-"""What operators do over HTTP is told to whoever keeps the audit log; what programs do is not."""
+"""Operators' actions over HTTP are recorded for the audit log; those of programs are not."""
 
 from typing import Any
 
@@ -59,7 +59,7 @@ async def test_a_browsers_session_is_the_console(rest: Rest) -> None:
 async def test_what_is_refused_is_not_told_as_done(rest: Rest) -> None:
     assert (await rest.alice.delete("/queues/actions/messages")).status_code == 400
     assert (await rest.alice.delete("/messages/x?queue=actions")).status_code == 404
-    assert (await rest.nobody.delete("/queues/actions/messages?all=true")).status_code == 401
+    assert (await rest.anonymous.delete("/queues/actions/messages?all=true")).status_code == 401
     assert told(rest) == []
 
 

@@ -65,7 +65,7 @@ async def test_pipes_and_flows_have_state_last_error_and_last_progress(bridged: 
 
 async def test_it_asks_for_a_login_and_shows_what_may_be_seen(bridged: Rest) -> None:
     await bridged.publish("a", "1")
-    assert (await asked(bridged.nobody)).status_code == 401
+    assert (await asked(bridged.anonymous)).status_code == 401
     seen = await stats(bridged.bob)
     assert "a" not in seen["queues"]
     assert list(seen["pipes"]["west"]["flows"]) == ["bills", "orders"]

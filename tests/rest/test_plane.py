@@ -1,4 +1,4 @@
-"""What all endpoints share: login, addresses, methods, health, facts, bounds."""
+"""Behaviour of all endpoints: login, addresses, methods, health, facts, limits."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def basic(text: str) -> dict[str, str]:
 
 async def test_tokens_and_passwords_let_in(rest: Rest) -> None:
     for headers in ({"authorization": "bearer mom_bob"}, basic("bob:bob"), basic("token:mom_bob")):
-        assert (await rest.nobody.get("/limits", headers=headers)).status_code == 200
+        assert (await rest.anonymous.get("/limits", headers=headers)).status_code == 200
 
 
 @pytest.mark.parametrize(
@@ -40,7 +40,7 @@ async def test_tokens_and_passwords_let_in(rest: Rest) -> None:
     ],
 )
 async def test_wrong_credentials_do_not(rest: Rest, authorization: str) -> None:
-    reply = await rest.nobody.get("/limits", headers={"authorization": authorization})
+    reply = await rest.anonymous.get("/limits", headers={"authorization": authorization})
     assert (reply.status_code, reply.json()["type"]) == (401, "/docs/problems/not-authenticated")
     assert reply.headers.get_list("www-authenticate") == [
         'Bearer realm="mom"',
@@ -49,7 +49,7 @@ async def test_wrong_credentials_do_not(rest: Rest, authorization: str) -> None:
 
 
 async def test_a_page_that_fetches_gets_no_challenge_of_the_browser(rest: Rest) -> None:
-    reply = await rest.nobody.get("/limits", headers={"sec-fetch-dest": "empty"})
+    reply = await rest.anonymous.get("/limits", headers={"sec-fetch-dest": "empty"})
     assert reply.headers.get_list("www-authenticate") == ['Bearer realm="mom"']
 
 
@@ -78,23 +78,23 @@ async def test_a_session_cookie_counts_on_our_own_pages_alone(
     rest: Rest, make_rest: MakeRest, method: str, headers: dict[str, str], status: int
 ) -> None:
     address = "/limits" if method == "GET" else "/queues/a/receive"
-    reply = await rest.nobody.request(method, address, headers={**COOKIE, **headers})
+    reply = await rest.anonymous.request(method, address, headers={**COOKIE, **headers})
     assert reply.status_code == status
     # Whoever is let in without credentials is as easily borrowed by foreign pages.
     open_to_all = make_rest(anonymous=True)
-    assert (await open_to_all.nobody.request(method, address, headers=headers)).status_code == status
+    assert (await open_to_all.anonymous.request(method, address, headers=headers)).status_code == status
 
 
 async def test_a_foreign_host_name_is_not_ours(make_rest: MakeRest) -> None:
     rest = make_rest(anonymous=True)
-    reply = await rest.nobody.get(
+    reply = await rest.anonymous.get(
         "/limits", headers={"host": "evil.example", "sec-fetch-site": "same-origin"}
     )
     assert reply.status_code == 403
 
 
 async def test_a_wrong_cookie_is_no_login(rest: Rest) -> None:
-    assert (await rest.nobody.get("/limits", headers={"cookie": "sessionid=x"})).status_code == 401
+    assert (await rest.anonymous.get("/limits", headers={"cookie": "sessionid=x"})).status_code == 401
 
 
 # ---------------------------------------------------------------------- addresses and methods
@@ -140,7 +140,7 @@ async def test_unknown_addresses(rest: Rest, address: str) -> None:
 
 
 async def test_options_and_head(rest: Rest) -> None:
-    options = await rest.nobody.options("/queues/a/messages")
+    options = await rest.anonymous.options("/queues/a/messages")
     assert (options.status_code, options.headers["allow"]) == (204, "DELETE, GET, HEAD, OPTIONS, POST")
     head = await rest.alice.head("/limits")
     assert (head.status_code, head.content) == (200, b"")
@@ -148,16 +148,16 @@ async def test_options_and_head(rest: Rest) -> None:
 
 
 async def test_every_reply_has_an_id_of_its_own(rest: Rest) -> None:
-    replies = [await rest.nobody.get(address) for address in ("/health/live", "/limits", "/nothing")]
+    replies = [await rest.anonymous.get(address) for address in ("/health/live", "/limits", "/nothing")]
     assert len({reply.headers["request-id"] for reply in replies}) == 3
 
 
 async def test_problems_carry_the_trace(rest: Rest) -> None:
     trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
-    reply = await rest.nobody.get("/limits", headers={"traceparent": trace})
+    reply = await rest.anonymous.get("/limits", headers={"traceparent": trace})
     assert reply.json()["trace_id"] == "4bf92f3577b34da6a3ce929d0e0e4736"
     assert reply.headers["traceparent"] == trace
-    broken = await rest.nobody.get("/limits", headers={"traceparent": "x"})
+    broken = await rest.anonymous.get("/limits", headers={"traceparent": "x"})
     assert "trace_id" not in broken.json()
 
 
@@ -175,14 +175,14 @@ async def test_a_bug_is_no_trace_back_for_the_client(rest: Rest, caplog: pytest.
 
 
 async def test_health_says_whether_the_node_serves(rest: Rest) -> None:
-    assert (await rest.nobody.get("/health/live")).json() == {"status": "live"}
-    assert (await rest.nobody.get("/health/ready")).json() == {"status": "ready"}
+    assert (await rest.anonymous.get("/health/live")).json() == {"status": "live"}
+    assert (await rest.anonymous.get("/health/ready")).json() == {"status": "ready"}
     rest.plane.stop()
-    stopping = await rest.nobody.get("/health/ready")
+    stopping = await rest.anonymous.get("/health/ready")
     assert (stopping.status_code, stopping.json()["type"]) == (503, "/docs/problems/not-active")
-    assert (await rest.nobody.get("/health/live")).status_code == 200
+    assert (await rest.anonymous.get("/health/live")).status_code == 200
     await rest.engine.stop()
-    assert (await rest.nobody.get("/health/ready")).status_code == 503
+    assert (await rest.anonymous.get("/health/ready")).status_code == 503
 
 
 async def test_limits_and_statistics(make_rest: MakeRest) -> None:
@@ -191,7 +191,7 @@ async def test_limits_and_statistics(make_rest: MakeRest) -> None:
     rest.statistics.sample(1_800_000_000.0, connections=3)
     shown = (await rest.alice.get("/stats")).json()
     assert (shown["time"], shown["node"]["connections"]) == ("2027-01-15T08:00:00.000Z", 3)
-    assert (await rest.nobody.get("/stats")).status_code == 401
+    assert (await rest.anonymous.get("/stats")).status_code == 401
     assert (await rest.alice.get("/stats?x=1")).status_code == 400
 
 
@@ -203,7 +203,7 @@ def address_of(route: Route) -> str:
 
 
 async def test_the_description_lists_what_there_is(rest: Rest) -> None:
-    document = (await rest.nobody.get("/openapi.json")).json()
+    document = (await rest.anonymous.get("/openapi.json")).json()
     assert document["openapi"].startswith("3.1")
     described = {
         (method.upper(), path) for path, operations in document["paths"].items() for method in operations

@@ -141,7 +141,7 @@ async def test_reserved_and_bad_names_are_refused(rest: Rest) -> None:
 
 
 async def test_who_has_no_credentials_is_refused(rest: Rest) -> None:
-    reply = await rest.nobody.post("/queues/a/messages", content=b"x")
+    reply = await rest.anonymous.post("/queues/a/messages", content=b"x")
     assert (reply.status_code, reply.json()["type"]) == (401, "/docs/problems/not-authenticated")
     assert "Bearer" in reply.headers["www-authenticate"]
 

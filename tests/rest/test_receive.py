@@ -300,7 +300,7 @@ async def test_a_receive_needs_json_login_and_post(make_rest: MakeRest) -> None:
         "/queues/a/receive", content=b"max=1", headers={"content-type": "text/plain"}
     )
     assert wrong.status_code == 415
-    assert (await rest.nobody.post("/queues/a/receive")).status_code == 401
+    assert (await rest.anonymous.post("/queues/a/receive")).status_code == 401
     assert (await rest.alice.get("/queues/a/receive")).headers["allow"] == "OPTIONS, POST"
     assert (await rest.alice.post("/queues/a/receive", json={"max": 1, "wait_s": 1})).status_code == 413
 

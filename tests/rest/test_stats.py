@@ -60,7 +60,7 @@ async def test_what_is_wrong_with_a_question_is_said(rest: Rest) -> None:
     assert (await rest.alice.get("/queues/a/stats?window_s=86401")).status_code == 400
     assert (await rest.alice.get("/queues/a/stats?step_s=0")).status_code == 400
     assert (await rest.alice.get("/queues/a/stats?steps=1")).status_code == 400
-    assert (await rest.nobody.get("/queues/a/stats")).status_code == 401
+    assert (await rest.anonymous.get("/queues/a/stats")).status_code == 401
     assert (await rest.alice.get("/queues/stats?queue=a")).status_code == 200
 
 
@@ -119,4 +119,4 @@ async def test_the_past_of_the_node_comes_as_columns(rest: Rest) -> None:
     assert shown["series"]["in"] == [0, 2]
     assert shown["series"]["connections"] == [0, 3]
     assert (await rest.alice.get("/node/stats?window_s=86401")).status_code == 400
-    assert (await rest.nobody.get("/node/stats")).status_code == 401
+    assert (await rest.anonymous.get("/node/stats")).status_code == 401

@@ -110,7 +110,7 @@ async def test_its_owner_deletes_it(rest: Rest) -> None:
 
 @pytest.mark.parametrize("address", ["/subscriptions", "/subscriptions/a", "/topics/a/subscriptions"])
 async def test_strangers_learn_nothing(rest: Rest, address: str) -> None:
-    assert (await rest.nobody.get(address)).status_code == 401
+    assert (await rest.anonymous.get(address)).status_code == 401
 
 
 async def test_the_history_of_a_topic_is_read_in_pages(rest: Rest) -> None:

@@ -44,4 +44,4 @@ async def test_what_goes_beyond_the_credit_is_counted(rest: Rest) -> None:
 
 async def test_who_may_not_read_may_not_watch(rest: Rest) -> None:
     assert (await rest.alice.get("/queues/a/tail?credit=0")).status_code == 400
-    assert (await rest.nobody.get("/queues/a/tail")).status_code == 401
+    assert (await rest.anonymous.get("/queues/a/tail")).status_code == 401

@@ -1,4 +1,4 @@
-"""Why a rule decides, and why each one before it does not."""
+"""Explanations of rules: why one decides, and why each one before it does not."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What a condition may look like, and where exactly one is wrong."""
+"""The grammar of conditions, and the exact position of an error."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Which rule decides: the first that matches, found through an index or not."""
+"""The deciding rule is the first that matches, found through an index or not."""
 
 import pytest
 from hypothesis import given, settings
@@ -170,7 +170,7 @@ events = st.builds(
 
 
 def tried_in_order(rules: list[Rule], event: Event) -> tuple[bool, int]:
-    """What the documents say, without any index."""
+    """The documented semantics, without any index."""
     if not rules and not is_guarded(event):
         return True, 0
     for number, rule in enumerate(rules, 1):

@@ -1,4 +1,4 @@
-"""What each kind of bytes becomes."""
+"""The result of parsing each kind of bytes."""
 
 import time
 

@@ -13,7 +13,7 @@ from tests.support.node_process import NodeProcess
 
 
 class Broker(Protocol):
-    """Where clients connect: a `BrokerProcess` or a `NodeProcess`."""
+    """The server that clients connect to: a `BrokerProcess` or a `NodeProcess`."""
 
     @property
     def host(self) -> str: ...
@@ -108,7 +108,7 @@ class Account:
                     missing.discard(number)
 
     def faults(self) -> list[str]:
-        """What is wrong, in words: losses, repeats and disorder. Empty when each came once, in order."""
+        """The errors, in words: losses, repeats and disorder. Empty when each came once, in order."""
         times = Counter(self.arrived)
         lost = sorted(self.promised.difference(times))
         repeated = sorted(number for number, count in times.items() if count > 1)
@@ -124,7 +124,7 @@ class Account:
 
 
 async def check_counters(home: NodeProcess, bridge: str) -> None:
-    """What the flows of a bridge have counted since the node started adds up, without a gap."""
+    """Check that the counters of a bridge's flows add up since the node started, without a gap."""
     async with home.rest() as rest:
         reply = await rest.get(f"/bridges/{bridge}/status")
         flows = reply.raise_for_status().json()["flows"]

@@ -99,7 +99,7 @@ class BrokerProcess:
 
     @property
     def log(self) -> str:
-        """What the broker has written since its last start."""
+        """The output of the broker since its last start."""
         return (
             self.log_file.read_bytes()[self._log_start :].decode(errors="replace")
             if self.log_file.exists()
@@ -187,7 +187,7 @@ class BrokerProcess:
                 return Reply(error.code, dict(error.headers.items()), error.read())
 
     def _serves(self) -> bool:
-        """Whether it has told its ports, and answers on them that it is ready."""
+        """Return whether it has printed its ports, and replies on them that it is ready."""
         welcome = _WELCOME.search(self.log)
         if welcome is None:
             return False

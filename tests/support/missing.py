@@ -1,4 +1,4 @@
-"""What tests need and a machine may not have."""
+"""Programs that tests need and a machine may not have."""
 
 import os
 from typing import NoReturn

@@ -1,4 +1,4 @@
-"""How tests hash passwords. Brokers that they start hash as brokers do."""
+"""The password hasher of tests. Brokers that they start hash as brokers do."""
 
 from mom_site.passwords import Argon2
 

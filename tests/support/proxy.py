@@ -13,7 +13,7 @@ _PIECE = 65_536
 
 @dataclass
 class Direction:
-    """How bytes go one way, from now on, in all connections."""
+    """The treatment of bytes in one direction, from now on, in all connections."""
 
     #: seconds by which everything is late
     delay_s: float = 0.0
@@ -66,7 +66,7 @@ class Direction:
 
 
 class Proxy:
-    """What connects to `port` is connected to the target. `out` is the way there, `back` the other; the
+    """A proxy from `port` to the target. `out` is the direction to the target, `back` the other; the
     kernel keeps `buffer_bytes` of what comes, 0 for as many as it likes."""
 
     def __init__(self, target_port: int, host: str = "127.0.0.1", buffer_bytes: int = 0) -> None:

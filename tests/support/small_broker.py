@@ -91,7 +91,7 @@ class RawClient:
         return await self.frame()
 
     async def ended(self) -> bytes:
-        """What comes until the broker ends the connection."""
+        """The bytes received until the broker ends the connection."""
         async with asyncio.timeout(10):
             return await self.reader.read()
 

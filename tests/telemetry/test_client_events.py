@@ -1,4 +1,4 @@
-"""What happened to clients is kept for a day after they have gone, within bounds."""
+"""Events of clients are kept for a day after they disconnect, within limits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a destination is doing: the one word that page, API and command line show."""
+"""The state of a destination: the one word that page, API and command line show."""
 
 from __future__ import annotations
 

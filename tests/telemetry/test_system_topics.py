@@ -1,4 +1,4 @@
-"""What the broker tells of itself: to whom, what, and how often."""
+"""System topics: their content, their subscribers, and their frequency."""
 
 from __future__ import annotations
 

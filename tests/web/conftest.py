@@ -1,4 +1,4 @@
-"""What tests of the site share."""
+"""Fixtures of the site's tests."""
 
 import pytest
 from django.contrib.auth.models import User

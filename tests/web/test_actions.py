@@ -18,7 +18,7 @@ def john() -> User:
     return actions.create_user(actions.SYSTEM, "john", "correct horse battery")
 
 
-def test_the_first_start_makes_an_admin_with_a_made_up_password_and_the_second_does_not() -> None:
+def test_only_the_first_start_creates_an_admin_with_a_generated_password() -> None:
     made_up = actions.ensure_admin(None)
     assert made_up is not None
     admin = User.objects.get(username="admin")
@@ -38,7 +38,7 @@ def test_a_given_password_becomes_admins_and_is_written_only_when_it_differs() -
     assert snapshot.read_version() == version + 1
 
 
-def test_no_password_is_made_up_when_somebody_can_log_in(john: User) -> None:
+def test_no_password_is_generated_when_a_user_can_log_in(john: User) -> None:
     assert actions.ensure_admin(None) is None
     assert not User.objects.filter(username="admin").exists()
 

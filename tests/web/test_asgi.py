@@ -22,7 +22,7 @@ async def test_pages_are_served(client: httpx.AsyncClient) -> None:
     assert (await client.get("/login/")).status_code == 200
 
 
-async def test_a_strange_host_is_refused_and_addresses_are_not(client: httpx.AsyncClient) -> None:
+async def test_an_unknown_host_name_is_refused_and_addresses_are_not(client: httpx.AsyncClient) -> None:
     strange = await client.get("/login/", headers={"Host": "evil.example"})
     assert (strange.status_code, strange.json()["type"]) == (400, "/docs/problems/wrong-host")
     for host in ("192.0.2.7:8000", "[2001:db8::1]", "localhost"):
@@ -30,7 +30,9 @@ async def test_a_strange_host_is_refused_and_addresses_are_not(client: httpx.Asy
 
 
 @pytest.mark.parametrize("method", ["GET", "POST"])
-async def test_the_data_plane_says_that_it_is_elsewhere(client: httpx.AsyncClient, method: str) -> None:
+async def test_the_data_plane_answers_that_it_is_served_elsewhere(
+    client: httpx.AsyncClient, method: str
+) -> None:
     reply = await client.request(method, "/api/v1/queues/a/messages")
     assert (reply.status_code, reply.json()["type"]) == (503, "/docs/problems/not-active")
 
@@ -48,7 +50,7 @@ async def test_a_websocket_is_refused() -> None:
     assert [event["type"] for event in sent] == ["websocket.close"]
 
 
-async def test_who_guesses_behind_a_proxy_is_slowed_and_nobody_else(
+async def test_only_the_client_that_guesses_behind_a_proxy_is_throttled(
     client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def guess(address: str, number: int = 0) -> int:

@@ -59,7 +59,9 @@ async def broker(data: Path, *options: str) -> AsyncIterator[Broker]:
             await process.wait()
 
 
-async def test_what_it_says_works_and_a_change_by_another_process_takes_effect(tmp_path: Path) -> None:
+async def test_the_printed_addresses_work_and_a_change_by_another_process_takes_effect(
+    tmp_path: Path,
+) -> None:
     async with broker(tmp_path) as running:
         url = running.found(r"(http://127\.0\.0\.1:\d+)/console")
         password = (tmp_path / "first_password").read_text().strip()
@@ -126,7 +128,7 @@ async def test_a_second_broker_on_the_same_data_is_refused_before_it_changes_any
         (["--prot=1"], {}, "unrecognized arguments: --prot=1"),
     ],
 )
-async def test_wrong_settings_are_told_in_a_sentence(
+async def test_wrong_settings_are_reported_in_a_sentence(
     tmp_path: Path, arguments: list[str], variables: dict[str, str], sentence: str
 ) -> None:
     process = await asyncio.create_subprocess_exec(

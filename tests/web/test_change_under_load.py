@@ -100,7 +100,7 @@ class Load:
         self.changes: list[Change] = []
 
     async def ask(self, method: str, path: str, body: Any = None, **headers: str) -> Any:
-        """What PUT makes is new; what PATCH and DELETE are for is there, of whatever version."""
+        """PUT creates a new resource; PATCH and DELETE need one that exists, of any version."""
         headers = headers or {"if_none_match" if method == "PUT" else "if_match": "*"}
         request = partial(self.broker.request, method, f"/api/v1{path}", None, json_body=body, **headers)
         reply = await asyncio.to_thread(request)

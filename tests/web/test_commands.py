@@ -81,7 +81,7 @@ def test_the_first_start_shows_a_password_and_a_link_that_work(
 
 
 @pytest.mark.django_db(transaction=True)
-def test_the_first_password_is_shown_until_somebody_has_logged_in_with_it(
+def test_the_first_password_is_shown_until_its_first_login(
     monkeypatch: pytest.MonkeyPatch, started: Started, client: Any, data: Path
 ) -> None:
     password = start(monkeypatch, data).split("the password is ")[1].split()[0]
@@ -144,7 +144,9 @@ def test_with_a_certificate_the_addresses_are_those_of_tls(
     assert "http://" not in said
 
 
-def test_a_provider_that_does_not_know_us_is_told(monkeypatch: pytest.MonkeyPatch, data: Path) -> None:
+def test_a_provider_that_does_not_know_the_broker_is_reported(
+    monkeypatch: pytest.MonkeyPatch, data: Path
+) -> None:
     with pytest.raises(CommandError, match="oidc-client-id"):
         start(monkeypatch, data, oidc_issuer="https://login.example")
 
@@ -169,7 +171,9 @@ def test_anonymous_mode_warns_loudly_and_needs_no_login(
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_node_that_ends_is_told_without_a_trace_back(monkeypatch: pytest.MonkeyPatch, data: Path) -> None:
+def test_a_node_that_ends_is_reported_without_a_traceback(
+    monkeypatch: pytest.MonkeyPatch, data: Path
+) -> None:
     async def ended(*_: Any, **__: Any) -> None:
         raise OSError(5, "Input/output error")
 

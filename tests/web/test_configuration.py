@@ -76,7 +76,7 @@ def test_only_administrators_see_the_configuration(path: str) -> None:
     assert john.post("/api/v1/config/check", {"text": ""}, "application/json").status_code == 403
 
 
-def test_a_text_is_tried_and_its_differences_are_told(client: Client) -> None:
+def test_a_text_is_checked_and_its_differences_are_shown(client: Client) -> None:
     answer = check(client, text="/config/mom/credit = 7\n" + RULE % "orders")
     assert (answer["valid"], answer["errors"]) == (True, [])
     (added,) = answer["plan"]["added"]
@@ -85,7 +85,7 @@ def test_a_text_is_tried_and_its_differences_are_told(client: Client) -> None:
     assert not Rule.objects.exists()
 
 
-def test_each_error_of_a_text_is_told_with_its_place(client: Client) -> None:
+def test_each_error_of_a_text_is_reported_with_its_position(client: Client) -> None:
     answer = check(client, text='/config/mom/credits = 7\n/config/connection/messaging/b = {"port": 1}\n')
     assert (answer["valid"], answer["plan"]) == (False, None)
     (error,) = answer["errors"]

@@ -36,7 +36,7 @@ def pages(broker: BrokerProcess, tmp_path_factory: pytest.TempPathFactory) -> It
         daphne.wait(30)
 
 
-def test_people_log_in_and_see_what_is_configured(broker: BrokerProcess, pages: str) -> None:
+def test_users_log_in_and_see_the_configuration(broker: BrokerProcess, pages: str) -> None:
     with httpx.Client(base_url=f"http://{pages}", timeout=30) as browser:
         form = browser.get("/login/")
         token = re.search(r'name="csrfmiddlewaretoken" value="([^"]+)"', form.text)

@@ -71,7 +71,7 @@ def test_a_document_is_planned_applied_and_then_changes_nothing_more() -> None:
     assert Change.objects.count() == 1
 
 
-def test_what_was_exported_and_imported_says_the_same() -> None:
+def test_an_export_that_was_imported_exports_the_same() -> None:
     apply(from_yaml(WHOLE.encode()))
     exported = definitions.export()
     assert exported["version"] == 1
@@ -83,7 +83,7 @@ def test_what_was_exported_and_imported_says_the_same() -> None:
     assert definitions.export() == {**exported, "version": 3}
 
 
-def test_what_is_not_in_the_document_stays_unless_it_is_pruned() -> None:
+def test_resources_missing_from_the_document_stay_unless_they_are_pruned() -> None:
     apply(read({"groups": {"a": {}, "b": {}}, "brokers": {"here": {}}}))
     partly = read({"groups": {"b": {}, "c": {}}})
     assert by_action(definitions.plan(ANN, partly, prune=False)) == {"groups/c": "created"}
@@ -95,7 +95,7 @@ def test_what_is_not_in_the_document_stays_unless_it_is_pruned() -> None:
     )
 
 
-def test_users_who_are_pruned_take_their_tokens_along() -> None:
+def test_pruning_a_user_removes_its_tokens() -> None:
     user = actions.create_user(ANN, "john", "correct horse battery")
     actions.create_token(ANN, user, "laptop")
     assert by_action(definitions.plan(ANN, read({"users": {}}), prune=True)) == {
@@ -113,7 +113,7 @@ def test_a_plan_of_another_version_is_refused() -> None:
     assert list(RESOURCE_TYPES["groups"].read()) == ["b"]
 
 
-def test_plans_of_different_documents_are_told_apart() -> None:
+def test_plans_of_different_documents_differ() -> None:
     one, other = read({"groups": {"a": {}}}), read({"groups": {"b": {}}})
     digests = {
         definitions.plan(ANN, document, prune=prune).digest
@@ -134,7 +134,7 @@ def test_existing_passwords_stay_and_users_keep_logging_in() -> None:
 # ---------------------------------------------------------------------- files
 
 
-def test_what_contradicts_a_file_is_a_conflict_and_what_agrees_is_not() -> None:
+def test_only_a_contradiction_of_a_file_is_a_conflict() -> None:
     actions.apply(
         ANN, [Edit("groups", "a", {}), Edit("rules", "r", {"comment": "a"}, origin="zero.config:3")]
     )
@@ -149,7 +149,7 @@ def test_what_contradicts_a_file_is_a_conflict_and_what_agrees_is_not() -> None:
     assert "new" not in RESOURCE_TYPES["groups"].read()
 
 
-def test_what_a_file_says_is_not_pruned() -> None:
+def test_resources_of_a_file_are_not_pruned() -> None:
     actions.apply(ANN, [Edit("rules", "r", {}, origin="zero.config:3")])
     pruned = apply(read({"rules": {}}), prune=True)
     assert (pruned.changes, pruned.kept) == ((), (("rules", "r", "zero.config:3"),))
@@ -175,7 +175,7 @@ def faults(content: dict[str, Any]) -> dict[str, str]:
     return {fault.pointer: fault.detail for fault in refused.value.faults}
 
 
-def test_all_faults_are_told_with_their_places_and_nothing_is_changed() -> None:
+def test_all_errors_are_reported_with_their_positions_and_nothing_is_changed() -> None:
     found = faults(
         {
             "rules": {"r": {"efect": "deny"}, "good": {}},
@@ -215,7 +215,7 @@ def test_secrets_are_no_part_of_a_document() -> None:
         (b"[" * 100_000, "", "nested too deeply"),
     ],
 )
-def test_json_that_will_not_do_is_told_with_its_place(text: bytes, place: str, what: str) -> None:
+def test_invalid_json_is_reported_with_its_position(text: bytes, place: str, what: str) -> None:
     with pytest.raises(InvalidDocument) as refused:
         from_json(text)
     (fault,) = refused.value.faults
@@ -244,7 +244,7 @@ BOMB = "a: &a [x, x]\n" + "".join(
         ("mom_definitions: 1\n? " * 60, ""),
     ],
 )
-def test_yaml_that_will_not_do_is_told_with_its_place(text: str, what: str) -> None:
+def test_invalid_yaml_is_reported_with_its_position(text: str, what: str) -> None:
     with pytest.raises(InvalidDocument) as refused:
         from_yaml(text.encode())
     assert what in str(refused.value)
@@ -263,7 +263,7 @@ def test_a_date_in_yaml_is_a_text() -> None:
 
 
 @pytest.mark.parametrize("value", [".inf", ".nan", "!!binary AAAA", "!!set {a}"])
-def test_what_is_no_json_is_refused_where_it_is(value: str) -> None:
+def test_text_that_is_not_json_is_refused_with_its_position(value: str) -> None:
     document = from_yaml(
         f"mom_definitions: 1\ndestinations: {{/queue/a: {{retry_delay_s: {value}}}}}".encode()
     )
@@ -272,7 +272,7 @@ def test_what_is_no_json_is_refused_where_it_is(value: str) -> None:
 
 
 @given(st.dictionaries(st.text(max_size=20), st.text(max_size=40), max_size=5))
-def test_any_text_survives_the_way_through_yaml_and_json(said: dict[str, str]) -> None:
+def test_any_text_survives_conversion_through_yaml_and_json(said: dict[str, str]) -> None:
     document = {**HEAD, "brokers": {"b": said}}
     try:
         text = to_yaml(document).encode()

@@ -1,4 +1,4 @@
-"""What administrators say about destinations is checked, kept, versioned, and reaches the policy."""
+"""Settings of destinations are checked, stored, versioned, and reach the policy."""
 
 from typing import Any
 
@@ -26,7 +26,7 @@ def forget(address: str, expected: int) -> bool:
     return bool(actions.apply(actions.SYSTEM, [edit]).changed)
 
 
-def test_what_is_said_replaces_what_was_said_and_raises_the_version() -> None:
+def test_new_settings_replace_the_old_ones_and_raise_the_version() -> None:
     first = say(A, {"max_messages": 10, "retry_delay_s": 0.5}, expected=0)
     assert first.version == snapshot.read_version()
     second = say(A, {"max_bytes": 7}, expected=first.version)
@@ -37,7 +37,7 @@ def test_what_is_said_replaces_what_was_said_and_raises_the_version() -> None:
     assert policy.destinations.version(A) == second.version
 
 
-def test_saying_the_same_again_changes_nothing() -> None:
+def test_saving_the_same_settings_changes_nothing() -> None:
     first = say(A, {"max_messages": 10}, expected=None)
     assert say(A, {"max_messages": 10}, expected=None).version == first.version
     assert snapshot.read_version() == first.version
@@ -53,7 +53,7 @@ def test_a_change_of_what_others_have_changed_is_refused() -> None:
         forget(A, expected=0)
 
 
-def test_what_was_said_is_taken_back() -> None:
+def test_settings_are_reset() -> None:
     row = say(A, {"max_messages": 10}, expected=0)
     assert forget(A, expected=row.version)
     assert snapshot.read_version() == row.version + 1
@@ -72,14 +72,14 @@ def test_what_was_said_is_taken_back() -> None:
         ("/queue/$mom", {"max_bytes": 1}),
     ],
 )
-def test_what_cannot_be_is_refused_and_changes_nothing(address: str, values: dict[str, object]) -> None:
+def test_invalid_settings_are_refused_and_change_nothing(address: str, values: dict[str, object]) -> None:
     with pytest.raises(ValidationError):
         say(address, values, expected=None)
     assert not DestinationSettings.objects.exists()
     assert snapshot.read_version() == 0
 
 
-def test_there_is_an_end_to_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_settings_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(destinations, "MOST", 1)
     say(A, {}, expected=None)
     with pytest.raises(ValidationError):

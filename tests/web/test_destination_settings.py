@@ -67,7 +67,7 @@ def test_a_queue_is_declared_changed_and_removed(broker: BrokerProcess) -> None:
     assert problem(ask(broker, "GET", "/queues/life/one")) == (404, "not-found")
 
 
-def test_the_broker_obeys_when_the_answer_is_there(broker: BrokerProcess) -> None:
+def test_the_broker_applies_a_change_before_it_is_answered(broker: BrokerProcess) -> None:
     assert publish(broker, "obey").status == 201
     etag = version(broker, "/queues/obey")
     assert etag == '"0"'
@@ -148,7 +148,7 @@ def test_a_refused_removal_leaves_the_settings_as_they_are(broker: BrokerProcess
     assert version(broker, "/queues/kept") == etag
 
 
-def test_nobody_overwrites_what_they_have_not_seen(broker: BrokerProcess) -> None:
+def test_a_write_without_the_current_version_is_refused(broker: BrokerProcess) -> None:
     first = ask(broker, "PUT", "/queues/seen", {})
     for method in ("PUT", "PATCH", "DELETE"):
         assert problem(ask(broker, method, "/queues/seen", {})) == (428, "precondition-required")
@@ -169,7 +169,7 @@ def test_only_administrators_write(broker: BrokerProcess, method: str, path: str
     assert refused.json()["right"] == "administer"
 
 
-def test_everybody_who_is_known_reads(broker: BrokerProcess) -> None:
+def test_every_authenticated_user_reads(broker: BrokerProcess) -> None:
     ask(broker, "PUT", "/destinations/settings/queue/read.%3E", {})
     ask(broker, "PUT", "/queues/read.one", {})
     for path in (
@@ -204,7 +204,7 @@ def test_everybody_who_is_known_reads(broker: BrokerProcess) -> None:
         ("/destinations/settings/nowhere/a.%3E", {}, "bad-destination"),
     ],
 )
-def test_what_cannot_be_is_refused(broker: BrokerProcess, path: str, body: Any, name: str) -> None:
+def test_invalid_settings_are_refused(broker: BrokerProcess, path: str, body: Any, name: str) -> None:
     assert problem(ask(broker, "PUT", path, body)) == (400, name)
 
 
@@ -229,7 +229,7 @@ def test_other_methods_are_not_possible(broker: BrokerProcess, path: str) -> Non
 
 
 @pytest.mark.parametrize("path", ["/queues/tried", "/topics/tried", "/destinations/settings/queue/tried.%3E"])
-def test_a_write_can_be_tried_before(broker: BrokerProcess, path: str) -> None:
+def test_a_write_has_a_dry_run(broker: BrokerProcess, path: str) -> None:
     [change] = ask(broker, "PUT", f"{path}?dry_run=true", {"max_bytes": 5}).json()["changes"]
     assert (change["kind"], change["action"], change["after"]) == (
         "destinations",

@@ -40,7 +40,7 @@ class Operation(NamedTuple):
 
     @property
     def open(self) -> bool:
-        """Whether it needs no login."""
+        """Return whether it needs no login."""
         return self.said.get("security") == [] or {} in self.said.get("security", ())
 
     @property
@@ -145,7 +145,7 @@ def caller(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Caller]:
 
 
 @named([operation for operation in OPERATIONS if not operation.open])
-def test_strangers_are_told_how_to_log_in(caller: Caller, operation: Operation) -> None:
+def test_anonymous_requests_get_a_login_challenge(caller: Caller, operation: Operation) -> None:
     for secret in ("mom_unheard-of", ""):
         reply = caller.refused(operation.method, operation.path, secret=secret)
         assert reply.status == 401
@@ -179,7 +179,7 @@ def test_other_media_types_are_not_understood(caller: Caller, operation: Operati
 
 
 @named([operation for operation in OPERATIONS if "application/json" in operation.types])
-def test_a_body_of_another_shape_is_pointed_at(caller: Caller, operation: Operation) -> None:
+def test_the_error_of_an_invalid_body_names_the_field(caller: Caller, operation: Operation) -> None:
     for body in (b"5", b'"text"', b"{", b"[[", b"\xff", b'{"hue": "red"}', b'{"\\ud800": 1}'):
         reply = caller.refused(operation.method, operation.path, body, content_type="application/json")
         assert reply.status == 400, (body, reply)

@@ -64,7 +64,7 @@ def follower(tmp_path: Path) -> Follower:
 
 
 def by_action(reload: Reload | None) -> dict[str, list[str]]:
-    """What a reload did, by action."""
+    """The effects of a reload, by action."""
     assert reload is not None and reload.plan is not None
     found: dict[str, list[str]] = {}
     for one in reload.plan.differences:
@@ -75,7 +75,7 @@ def by_action(reload: Reload | None) -> dict[str, list[str]]:
 # ---------------------------------------------------------------------- what is carried out
 
 
-def test_what_a_file_says_is_there_after_the_start_and_remembers_its_place(follower: Follower) -> None:
+def test_resources_of_a_file_exist_after_the_start_with_their_position(follower: Follower) -> None:
     follower.write(
         """
         /config/mom/groups/billing = {}
@@ -139,7 +139,7 @@ def test_a_password_that_changed_is_written_and_shown_nowhere(
     assert "hunter" not in summary
 
 
-def test_lines_that_moved_are_noted_without_any_thing_being_changed(follower: Follower) -> None:
+def test_moved_lines_are_recorded_without_changing_a_resource(follower: Follower) -> None:
     follower.write(RULE % "a")
     follower.watch.start()
     (before,) = Entry.objects.values_list("version", flat=True)
@@ -171,7 +171,7 @@ def test_as_many_rules_as_possible_keep_their_positions() -> None:
     assert {name for name in before if found[name] == before[name]} == set("bcdefg")
 
 
-def test_what_exists_already_from_elsewhere_wins_with_a_warning(
+def test_an_existing_resource_of_another_source_wins_with_a_warning(
     follower: Follower, caplog: pytest.LogCaptureFixture
 ) -> None:
     apply(ANN, [Edit("bridges", "b", {"hostname": "of.ann"})])
@@ -183,14 +183,14 @@ def test_what_exists_already_from_elsewhere_wins_with_a_warning(
     assert list(said("bridges")) == ["b"], "the file never had it"
 
 
-def test_what_a_file_says_is_changed_nowhere_else(follower: Follower) -> None:
+def test_resources_of_a_file_are_changed_nowhere_else(follower: Follower) -> None:
     follower.write('/config/connection/messaging/b = {"hostname": "h"}')
     follower.watch.start()
     with pytest.raises(actions.Conflict, match=r"zero\.config:1; change it there"):
         apply(ANN, [Edit("bridges", "b", {"hostname": "x"})])
 
 
-def test_a_bridge_of_a_file_is_paused_by_people_and_stays_so_while_the_file_is_silent_about_it(
+def test_a_bridge_of_a_file_paused_by_an_operator_stays_paused_unless_the_file_sets_it(
     follower: Follower,
 ) -> None:
     line = '/config/connection/messaging/b = {"hostname": "%s"%s}\n'
@@ -215,7 +215,7 @@ def test_a_bridge_of_a_file_is_paused_by_people_and_stays_so_while_the_file_is_s
     assert said("bridges")["b"]["desired"] == "running"
 
 
-def test_without_a_file_what_it_said_stays_and_may_be_changed(follower: Follower) -> None:
+def test_without_its_file_a_resource_stays_and_may_be_changed(follower: Follower) -> None:
     follower.write('/config/connection/messaging/b = {"hostname": "h"}')
     follower.watch.start()
     assert files.release(actions.SYSTEM, "") == 1
@@ -271,7 +271,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("text", "line", "column", "detail"), WRONG)
-def test_documents_that_will_not_do_are_told_at_their_place_and_nothing_is_applied(
+def test_invalid_documents_are_reported_with_their_position_and_nothing_is_applied(
     follower: Follower, text: str, line: int, column: int, detail: str
 ) -> None:
     follower.write(f'{text}\n/config/connection/messaging/fine = {{"hostname": "h"}}')
@@ -284,7 +284,7 @@ def test_documents_that_will_not_do_are_told_at_their_place_and_nothing_is_appli
     assert not Change.objects.exists()
 
 
-def test_all_documents_that_will_not_do_are_told(follower: Follower) -> None:
+def test_all_invalid_documents_are_reported(follower: Follower) -> None:
     follower.write("".join(f'/config/connection/messaging/b{n} = {{"port": 1}}\n' for n in range(3)))
     with pytest.raises(InvalidFiles) as bad:
         follower.watch.start()
@@ -351,7 +351,7 @@ def test_included_files_are_followed_those_that_are_new_too(follower: Follower) 
     assert changed is not None and changed.trigger == "more/b.config"
 
 
-def test_a_bad_file_changes_nothing_is_told_once_and_its_next_correct_form_is_taken(
+def test_a_bad_file_changes_nothing_is_reported_once_and_its_next_correct_form_is_applied(
     follower: Follower, caplog: pytest.LogCaptureFixture
 ) -> None:
     follower.write(RULE % "a")
@@ -371,7 +371,7 @@ def test_a_bad_file_changes_nothing_is_told_once_and_its_next_correct_form_is_ta
     assert follower.watch.shown()["state"] == "read"
 
 
-def test_a_file_that_vanished_is_told_once_and_all_it_said_stays(
+def test_a_deleted_file_is_reported_once_and_its_resources_stay(
     follower: Follower, caplog: pytest.LogCaptureFixture
 ) -> None:
     follower.write(RULE % "a")
@@ -427,7 +427,7 @@ def test_the_file_of_connections_may_be_the_only_one_that_is_followed(tmp_path: 
     }
 
 
-def test_without_a_file_of_connections_it_is_told_that_both_lines_are_needed(
+def test_without_a_file_of_connections_the_error_names_both_required_lines(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     follower = Follower(tmp_path, follow_files="config-file")
@@ -458,7 +458,7 @@ def test_a_connection_of_both_files_is_warned_of_and_taken_over_when_the_first_h
     assert hosts() == {"b": "brokers"} and follower.watch.shown()["warnings"] == []
 
 
-def test_a_file_of_connections_that_says_anything_else_is_refused_whole(follower: Follower) -> None:
+def test_a_file_of_connections_with_other_content_is_refused_entirely(follower: Follower) -> None:
     follower.write(BOTH_LINES)
     follower.write(BRIDGE % ("b1", "one"), "brokers.config")
     follower.watch.start()
@@ -487,7 +487,7 @@ def test_a_rename_as_editors_do_it_is_one_reload(follower: Follower) -> None:
     assert [reload["outcome"] for reload in follower.watch.shown()["reloads"]] == ["applied"] * 3
 
 
-def test_what_readings_came_to_is_counted_and_heard(follower: Follower) -> None:
+def test_results_of_reloads_are_counted_and_published(follower: Follower) -> None:
     heard: list[str] = []
     follower.watch.on_reload = lambda reload: heard.append(reload.outcome)
     follower.write(RULE % "a")
@@ -508,7 +508,7 @@ def test_a_missing_include_is_looked_for_until_it_is_there(follower: Follower) -
     assert set(by_action(applied)) == {"added", "removed"}
 
 
-def test_settings_of_the_node_need_a_restart_unless_a_variable_says_them(tmp_path: Path) -> None:
+def test_settings_of_the_node_need_a_restart_unless_a_variable_sets_them(tmp_path: Path) -> None:
     running = Config(credit=7, port=1, sources={"credit": "zero.config:1", "port": "MOM_PORT"})
     follower = Follower(tmp_path)
     follower.watch = FileWatcher(tmp_path / "zero.config", running)

@@ -35,7 +35,7 @@ async def may_send(john: mom_client.Client, queue: str) -> bool:
 async def seconds_until(
     change: Callable[[], None], john: mom_client.Client, queue: str, allowed: bool
 ) -> float:
-    """How long it takes from a change of the file until sending is allowed, or refused."""
+    """The time from a change of the file until sending is allowed, or refused."""
     began = time.monotonic()
     change()
     while await may_send(john, queue) is not allowed:

@@ -1,4 +1,4 @@
-"""What each version changed, how two differ, and the way back."""
+"""The changes of each version, the difference of two, and the rollback."""
 
 from typing import Any
 
@@ -31,7 +31,7 @@ def john(**said: Any) -> Edit:
     return Edit("users", "john", said, secrets={"password": "correct horse battery"})
 
 
-def test_versions_are_told_with_what_they_changed_the_newest_first() -> None:
+def test_versions_are_listed_with_their_changes_newest_first() -> None:
     for most in range(1, 6):
         destination({"max_messages": most})
     assert [change.number for change in history.versions()] == [5, 4, 3, 2, 1]
@@ -58,7 +58,7 @@ def test_a_difference_is_the_net_effect_in_both_directions() -> None:
     assert history.difference(3, 3) == []
 
 
-def test_what_came_and_went_and_what_was_put_back_does_not_differ() -> None:
+def test_resources_created_and_removed_or_restored_do_not_differ() -> None:
     destination({"max_messages": 1})
     destination({"max_messages": 2})
     destination({"max_messages": 1})
@@ -81,7 +81,7 @@ def test_the_difference_as_text_is_a_diff_of_lines() -> None:
 
 
 @pytest.mark.parametrize("wrong", [-1, 2])
-def test_versions_that_there_are_not_are_refused(wrong: int) -> None:
+def test_unknown_versions_are_refused(wrong: int) -> None:
     destination({})
     for ask in (
         lambda: history.difference(0, wrong),
@@ -93,7 +93,7 @@ def test_versions_that_there_are_not_are_refused(wrong: int) -> None:
             ask()
 
 
-def test_the_state_of_a_version_is_what_was_seen_then() -> None:
+def test_the_state_of_a_version_is_that_of_its_time() -> None:
     seen = [state()]
     for edits in (
         [Edit("groups", "staff", {}), john(groups=["staff"])],
@@ -106,7 +106,7 @@ def test_the_state_of_a_version_is_what_was_seen_then() -> None:
     assert [history.state_at(number) for number in range(5)] == seen
 
 
-def test_going_back_is_a_new_version_that_says_what_the_old_one_said() -> None:
+def test_a_rollback_is_a_new_version_with_the_content_of_the_old_one() -> None:
     for edits in (
         [Edit("groups", "staff", {}), Edit("destinations", QUEUE, {"max_messages": 1})],
         [Edit("destinations", QUEUE, {"max_messages": 2}), Edit("rules", "r", {"groups": ["staff"]})],
@@ -122,12 +122,12 @@ def test_going_back_is_a_new_version_that_says_what_the_old_one_said() -> None:
     assert Change.objects.get(number=4).reason == "back to version 1: it was a mistake"
 
 
-def test_going_back_to_where_one_is_changes_nothing() -> None:
+def test_a_rollback_to_the_current_version_changes_nothing() -> None:
     destination({})
     assert history.go_back(ANN, 1, 1).outcome == actions.ChangeResult(None, ())
 
 
-def test_going_back_from_a_version_that_others_have_left_is_refused() -> None:
+def test_a_rollback_from_an_outdated_version_is_refused() -> None:
     destination({})
     destination(None)
     with pytest.raises(actions.Stale) as stale:
@@ -135,7 +135,7 @@ def test_going_back_from_a_version_that_others_have_left_is_refused() -> None:
     assert stale.value.version == 2
 
 
-def test_a_dry_run_of_going_back_tells_and_changes_nothing() -> None:
+def test_a_dry_run_of_a_rollback_changes_nothing() -> None:
     destination({"max_messages": 1})
     destination({"max_messages": 2})
     would = history.go_back(ANN, 1, 2, dry_run=True)
@@ -143,7 +143,7 @@ def test_a_dry_run_of_going_back_tells_and_changes_nothing() -> None:
     assert history.go_back(ANN, 1, 2) == would
 
 
-def test_one_thing_goes_back_alone() -> None:
+def test_one_resource_is_rolled_back_alone() -> None:
     destination({"max_messages": 1})
     destination({"max_messages": 2})
     destination({}, "/queue/other")
@@ -152,7 +152,7 @@ def test_one_thing_goes_back_alone() -> None:
     assert RESOURCE_TYPES["destinations"].read() == {QUEUE: {"max_messages": 1}, "/queue/other": {}}
 
 
-def test_what_a_file_says_or_has_ceased_to_say_stays() -> None:
+def test_a_rollback_keeps_resources_of_a_file() -> None:
     apply(
         ANN,
         [
@@ -214,7 +214,7 @@ def test_a_bridge_that_comes_back_has_no_password() -> None:
     assert Bridge.objects.get().password == ""
 
 
-def test_a_way_back_that_would_leave_no_administrator_is_refused_whole() -> None:
+def test_a_rollback_that_would_leave_no_administrator_is_refused() -> None:
     destination({})
     actions.ensure_admin("correct horse battery")
     before = state()

@@ -1,4 +1,4 @@
-"""What an edit of rules would change, told before it is saved."""
+"""The preview of an edit of rules."""
 
 import itertools
 
@@ -31,7 +31,7 @@ def connected(user: str, since_s: float, *events: Event) -> ActiveUse:
     return ActiveUse(f"of-{user}", Event(user, **FACTS), since_s, events)  # type: ignore[arg-type]
 
 
-def test_decisions_that_stay_and_that_would_turn_are_counted_and_the_turning_ones_told() -> None:
+def test_unchanged_and_changed_decisions_are_counted_and_the_changed_ones_listed() -> None:
     decided = [
         Decided(sends("john", "orders"), True, "orders", 400, 50.0),
         Decided(sends("mary", "orders"), True, "orders", 3, 60.0),
@@ -52,7 +52,7 @@ def test_decisions_that_stay_and_that_would_turn_are_counted_and_the_turning_one
     assert (allowed["decided_by"], allowed["until_now"]) == ("rule 2 (zero.config:9)", "no rule allows it")
 
 
-def test_clients_are_told_that_would_lose_what_they_are_using() -> None:
+def test_clients_that_would_lose_a_used_right_are_listed() -> None:
     decided = [
         Decided(sends("mary", "orders"), True, "orders", 3, 60.0),
         Decided(sends("john", "orders"), True, "orders", 3, 60.0),
@@ -95,7 +95,7 @@ def test_lists_have_an_end_and_the_counts_are_of_all() -> None:
     assert (found["decisions"]["become_denied"], found["clients_affected"]) == (sum(range(300)), 300)
 
 
-def test_what_takes_too_long_is_left_out_and_counted() -> None:
+def test_checks_that_take_too_long_are_skipped_and_counted() -> None:
     decided = [
         Decided(sends("mary", "orders")._replace(client=f"c{n}"), True, "orders", 2, 1.0) for n in range(50)
     ]

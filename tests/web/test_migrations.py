@@ -1,4 +1,4 @@
-"""What an older version has written down is said in today's words."""
+"""Data of an older version is migrated to today's names."""
 
 from collections.abc import Iterator
 
@@ -24,7 +24,7 @@ def migrated(transactional_db: None) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("migrated")
-def test_bridges_that_were_paused_are_so_still_and_their_history_can_be_gone_back_to() -> None:
+def test_paused_bridges_stay_paused_and_can_be_rolled_back() -> None:
     before, after = ("broker_app", "0006_provider_subject"), ("broker_app", "0007_desired_of_bridges")
     executor = MigrationExecutor(connection)
     executor.migrate([before])

@@ -65,7 +65,7 @@ def sentence(reply: httpx.Response) -> str:
     return told[1]
 
 
-def test_the_login_page_leads_to_the_provider_and_back_to_where_one_wanted_to_go(
+def test_the_login_page_leads_to_the_provider_and_back_to_the_requested_page(
     broker: BrokerProcess, browser: httpx.Client
 ) -> None:
     page = browser.get("/console/")
@@ -105,7 +105,7 @@ def test_groups_of_the_claim_that_are_known_here_count_at_each_login(
     assert second is not None and second["groups"] == ["drivers"] and second["administrator"]
 
 
-def test_a_name_that_somebody_has_already_is_refused(
+def test_a_taken_name_is_refused(
     broker: BrokerProcess, browser: httpx.Client, provider: IdentityProvider
 ) -> None:
     provider.claims = {"sub": "666", "preferred_username": "admin"}
@@ -144,7 +144,7 @@ def test_a_deactivated_user_stays_outside(
     [{"iss": "https://evil.example"}, {"aud": "another"}, {"exp": 1_000_000_000}],
     ids=["issuer", "audience", "expired"],
 )
-def test_an_id_token_for_somebody_else_does_not_count(
+def test_an_id_token_for_another_audience_is_refused(
     browser: httpx.Client, provider: IdentityProvider, id_token: dict[str, Any]
 ) -> None:
     provider.id_token = id_token
@@ -173,7 +173,7 @@ def test_userinfo_of_another_person_does_not_count(browser: httpx.Client, provid
         ({"sub": "1", "preferred_username": "x" * 200}, None),
     ],
 )
-def test_a_name_that_will_not_do_is_told(
+def test_an_invalid_name_is_reported(
     browser: httpx.Client, provider: IdentityProvider, claims: dict[str, Any], said: str | None
 ) -> None:
     provider.claims = claims
@@ -182,23 +182,23 @@ def test_a_name_that_will_not_do_is_told(
     assert sentence(reply) == said if said else "cannot be a user here" in sentence(reply)
 
 
-def test_who_is_denied_by_the_provider_is_told(browser: httpx.Client, provider: IdentityProvider) -> None:
+def test_a_denial_by_the_provider_is_reported(browser: httpx.Client, provider: IdentityProvider) -> None:
     provider.denies = True
     assert sentence(browser.get("/login/oidc/")) == "Acme login did not say who you are."
 
 
-def test_a_way_back_that_nobody_began_here_leads_nowhere(browser: httpx.Client) -> None:
+def test_a_callback_of_an_unknown_login_is_refused(browser: httpx.Client) -> None:
     assert browser.get("/login/oidc/callback/?code=x&state=made-up").status_code == 403
     assert browser.get("/login/oidc/callback/").status_code == 403
     assert browser.post("/login/oidc/").status_code == 403
 
 
-def test_a_page_elsewhere_is_no_place_to_go_to(browser: httpx.Client) -> None:
+def test_a_redirect_to_another_site_is_ignored(browser: httpx.Client) -> None:
     reply = browser.get("/login/oidc/?next=https://evil.example/")
     assert reply.url.path == "/console/"
 
 
-def test_a_provider_that_is_away_is_told(
+def test_an_unreachable_provider_is_reported(
     provider: IdentityProvider, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     away = {**provider.settings(), "MOM_OIDC_ISSUER": "http://127.0.0.1:9/realm"}

@@ -28,7 +28,7 @@ def test_every_reply_carries_the_security_headers(client: Client, path: str) -> 
     assert reply["Cross-Origin-Opener-Policy"] == "same-origin"
 
 
-def test_the_console_is_for_those_who_have_logged_in(client: Client, admin: User) -> None:
+def test_the_console_requires_a_login(client: Client, admin: User) -> None:
     assert client.get("/").headers["Location"] == "/console/"
     assert client.get("/console/").headers["Location"] == "/login/?next=/console/"
     reply = client.post("/login/?next=/console/", {"username": "admin", "password": "administrator"})
@@ -46,7 +46,7 @@ def test_a_form_without_its_secret_is_refused(admin: User) -> None:
 
 
 @pytest.mark.parametrize("name", ["", "\0", "x" * 10_000, "jöhn doe"])
-def test_strange_user_names_are_wrong_and_nothing_more(client: Client, name: str) -> None:
+def test_unusual_user_names_are_refused_as_wrong_logins(client: Client, name: str) -> None:
     assert client.post("/login/", {"username": name, "password": "wrong"}).status_code == 200
 
 
@@ -126,7 +126,7 @@ def test_tokens_of_others_do_not_exist(client: Client, admin: User) -> None:
         ([], ""),
     ],
 )
-def test_a_wrong_wish_is_a_problem_that_points_at_the_field(
+def test_an_invalid_request_is_a_problem_that_names_the_field(
     inside: Client, content: Any, pointer: str
 ) -> None:
     reply = inside.post("/api/v1/tokens", json.dumps(content), content_type="application/json")
@@ -165,7 +165,7 @@ def test_other_mistakes_are_problems_too(
     assert reply.status_code == PROBLEMS[name].status
 
 
-def test_a_wrong_credential_is_told_how_to_log_in(client: Client, admin: User) -> None:
+def test_a_wrong_credential_gets_a_login_challenge(client: Client, admin: User) -> None:
     for header in ("", "Bearer mom_made-up", "Basic YWRtaW46eA==", "Bearer \u00fc"):
         reply = client.get("/api/v1/tokens", headers={"Authorization": header} if header else {})
         assert reply.status_code == 401
@@ -193,7 +193,7 @@ def test_the_document_for_the_data_plane_is_the_same(client: Client) -> None:
     assert json.loads(json.dumps(api.document())) == body(client.get("/api/v1/openapi.json"))
 
 
-def test_an_address_that_there_is_not_says_so_in_words(inside: Client) -> None:
+def test_an_unknown_address_is_reported_in_a_sentence(inside: Client) -> None:
     reply = inside.get("/console/nothing")
     assert reply.status_code == 404
     assert (

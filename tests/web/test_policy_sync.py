@@ -55,13 +55,13 @@ def make_token(request: HttpRequest) -> HttpResponse:
     return HttpResponse("made")
 
 
-def test_a_change_is_answered_once_the_node_obeys_it(admin: User, node: Held) -> None:
+def test_a_change_is_answered_once_the_node_applies_it(admin: User, node: Held) -> None:
     node.loop.call_soon_threadsafe(node.let.set)
     assert AppliedFirst(make_token)(asked_for(node)).status_code == 200
     assert node.asked == [read_version()]
 
 
-def test_what_changes_nothing_waits_for_nothing(admin: User, node: Held) -> None:
+def test_an_unchanged_policy_is_answered_at_once(admin: User, node: Held) -> None:
     assert AppliedFirst(lambda request: HttpResponse("seen"))(asked_for(node)).status_code == 200
     assert node.asked == []
 

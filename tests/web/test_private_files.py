@@ -23,7 +23,7 @@ def _usual_umask() -> Iterator[None]:
 
 
 def open_to_others(data: Path) -> list[str]:
-    """What other users could read or list."""
+    """The files that other users could read or list."""
     return sorted(str(path.relative_to(data)) for path in data.rglob("*") if path.lstat().st_mode & 0o077)
 
 
@@ -70,7 +70,7 @@ def test_files_of_former_versions_are_closed_at_the_start_and_foreign_ones_left(
     assert "could be read by other users" in broker.log
 
 
-def test_what_mom_writes_is_open_to_nobody_else(tmp_path: Path, start_broker: StartBroker) -> None:
+def test_files_of_mom_are_private_to_its_user(tmp_path: Path, start_broker: StartBroker) -> None:
     broker = start_broker(data=tmp_path / "data")
     broker.terminate()
     for name in ("config.sqlite3-wal", "config.sqlite3-shm"):

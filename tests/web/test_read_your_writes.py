@@ -1,4 +1,4 @@
-"""What was made works with the very next request, on any plane, also on a busy machine."""
+"""A created resource works with the very next request, on any plane, also on a busy machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is configured, over HTTP: the same promises for rules, users, groups, brokers, bridges and tokens."""
+"""Resources over HTTP: the same guarantees for rules, users, groups, brokers, bridges and tokens."""
 
 import json
 from collections.abc import Callable
@@ -81,7 +81,7 @@ def john() -> User:
 
 
 @pytest.mark.parametrize("place", EXAMPLES)
-def test_a_thing_is_made_read_replaced_changed_and_removed(ask: Ask, place: str) -> None:
+def test_a_resource_is_created_read_replaced_changed_and_removed(ask: Ask, place: str) -> None:
     said, change = EXAMPLES[place]
     made = ask("PUT", place, said)
     assert made.status == 201, made.body
@@ -105,7 +105,7 @@ def test_a_thing_is_made_read_replaced_changed_and_removed(ask: Ask, place: str)
 
 
 @pytest.mark.parametrize("place", EXAMPLES)
-def test_saying_the_same_again_makes_no_new_version(ask: Ask, place: str) -> None:
+def test_saving_the_same_resource_makes_no_new_version(ask: Ask, place: str) -> None:
     made = ask("PUT", place, EXAMPLES[place][0])
     number = PolicyVersion.objects.get().number
     again = ask("PUT", place, EXAMPLES[place][0], if_match=made.headers["ETag"])
@@ -123,7 +123,7 @@ def test_a_name_may_stand_in_the_query(ask: Ask) -> None:
     assert ask("PUT", "groups/a?name=a", {}).pointers == ["query/name"]
 
 
-def test_null_takes_back_what_was_said(ask: Ask) -> None:
+def test_null_resets_a_setting(ask: Ask) -> None:
     ask("PUT", "brokers/b", {"settings": {"connect_timeout": 5}, "comment": "x"})
     changed = ask(
         "PATCH", "brokers/b", {"settings": {"connect_timeout": None}, "comment": None}, if_match="*"
@@ -132,7 +132,7 @@ def test_null_takes_back_what_was_said(ask: Ask) -> None:
     assert (changed.body["settings"], changed.body["comment"]) == ({}, "")
 
 
-def test_what_a_file_says_is_changed_there_alone(ask: Ask) -> None:
+def test_resources_of_a_file_are_changed_only_there(ask: Ask) -> None:
     by_file = actions.Actor("file", actions.FILE)
     actions.apply(by_file, [actions.Edit("rules", "r", {"users": ["john"]}, origin="zero.config:31")])
     seen = ask("GET", "rules/r")
@@ -147,7 +147,7 @@ def test_what_a_file_says_is_changed_there_alone(ask: Ask) -> None:
 
 
 @pytest.mark.parametrize("place", CHANGED)
-def test_nobody_overwrites_what_they_have_not_seen(ask: Ask, place: str) -> None:
+def test_a_write_without_the_current_version_is_refused(ask: Ask, place: str) -> None:
     said, change = EXAMPLES[place]
     assert ask("PATCH", place, change, if_match="*").problem == (404, "not-found")
     assert ask("DELETE", place, if_match="*").problem == (404, "not-found")
@@ -166,7 +166,7 @@ def test_nobody_overwrites_what_they_have_not_seen(ask: Ask, place: str) -> None
     assert ask("DELETE", place, if_match="*").status == 204
 
 
-def test_what_is_known_already_is_not_sent_again(ask: Ask) -> None:
+def test_an_unchanged_resource_is_answered_not_modified(ask: Ask) -> None:
     tag = ask("PUT", "rules/r", {}).headers["ETag"]
     for known in (tag, f'"0", {tag}', f"W/{tag}", "*"):
         reply = ask("GET", "rules/r", if_none_match=known)
@@ -174,7 +174,7 @@ def test_what_is_known_already_is_not_sent_again(ask: Ask) -> None:
     assert ask("GET", "rules/r", if_none_match='"0"').status == 200
 
 
-def test_a_group_that_somebody_joined_is_told_anew_but_can_be_replaced(ask: Ask) -> None:
+def test_a_group_with_a_new_member_is_sent_again_but_can_be_replaced(ask: Ask) -> None:
     tag = ask("PUT", "groups/g", {}).headers["ETag"]
     ask("PUT", "users/jane", {"groups": ["g"]})
     seen = ask("GET", "groups/g", if_none_match=tag)
@@ -217,14 +217,14 @@ def test_a_group_that_somebody_joined_is_told_anew_but_can_be_replaced(ask: Ask)
         ("bridges/b", "text", [""]),
     ],
 )
-def test_what_is_wrong_is_pointed_at(ask: Ask, place: str, said: Any, pointers: list[str]) -> None:
+def test_an_error_names_its_field(ask: Ask, place: str, said: Any, pointers: list[str]) -> None:
     refused = ask("PUT", place, said)
     assert refused.problem == (400, "invalid")
     assert refused.pointers == pointers
     assert not Change.objects.exclude(author="system").exists()
 
 
-def test_a_bridge_is_paused_drained_and_resumed_by_what_is_desired_of_it(ask: Ask) -> None:
+def test_a_bridge_is_paused_drained_and_resumed_by_its_desired_state(ask: Ask) -> None:
     made = ask("PUT", "bridges/far", {"hostname": "far", "protocol": "wss", "password": "s3cret"})
     assert (made.body["desired"], made.body["port"], made.body["path"]) == ("running", 8000, "/ws")
     for desired in ("paused", "draining", "running"):
@@ -235,7 +235,7 @@ def test_a_bridge_is_paused_drained_and_resumed_by_what_is_desired_of_it(ask: As
     assert ask("GET", "bridges/far").body["paused_queues"] == ["orders"]
 
 
-def test_the_wrong_value_is_told_back_unless_it_is_a_secret(ask: Ask) -> None:
+def test_the_error_contains_the_wrong_value_unless_it_is_a_secret(ask: Ask) -> None:
     assert ask("PUT", "bridges/b", {"hostname": "h", "port": 0}).body["errors"][0]["got"] == 0
     assert ask("PUT", "rules/r", {"effect": "maybe"}).body["errors"][0]["got"] == "maybe"
     refused = ask("PUT", "users/jane", {"password": "12345"})
@@ -248,7 +248,7 @@ def test_a_name_misspelt_comes_with_a_suggestion(ask: Ask) -> None:
     assert "did you mean position?" in ask("GET", "rules?sort=positon").body["detail"]
 
 
-def test_a_rule_for_somebody_who_is_not_there_is_taken_with_a_warning(ask: Ask, john: User) -> None:
+def test_a_rule_for_an_unknown_user_is_accepted_with_a_warning(ask: Ask, john: User) -> None:
     said = {"users": ["jhon", "john", "anonymous"], "groups": ["nogroup"]}
     warnings = ["there is no user jhon; did you mean john?", "there is no group nogroup"]
     assert ask("PUT", "rules/r?dry_run=true", said).body["warnings"] == warnings
@@ -269,7 +269,7 @@ def test_problems_carry_the_trace(ask: Ask) -> None:
 
 
 @pytest.mark.parametrize("place", EXAMPLES)
-def test_a_dry_run_tells_what_would_change_and_changes_nothing(ask: Ask, place: str) -> None:
+def test_a_dry_run_shows_the_changes_and_changes_nothing(ask: Ask, place: str) -> None:
     said, _ = EXAMPLES[place]
     tried = ask("PUT", f"{place}?dry_run=true", said)
     assert tried.status == 200, tried.body
@@ -351,7 +351,7 @@ def test_lists_are_filtered_sorted_and_narrowed(ask: Ask) -> None:
 @pytest.mark.parametrize(
     "query", ["limit=0", "limit=501", "limit=x", "after=x", "sort=users", "fields=colour", "colour=red"]
 )
-def test_a_wrong_query_of_a_list_is_pointed_at(ask: Ask, query: str) -> None:
+def test_the_error_of_an_invalid_list_query_names_the_parameter(ask: Ask, query: str) -> None:
     assert ask("GET", f"rules?{query}").pointers == [f"query/{query.partition('=')[0]}"]
 
 
@@ -391,7 +391,7 @@ def ask_of(ask: Ask, method: str, place: str) -> Answer:
     return ask(method, place, None if method == "GET" else {}, if_match="*")
 
 
-def test_everybody_sees_themselves(ask: Ask) -> None:
+def test_users_see_themselves(ask: Ask) -> None:
     john()
     somebody = by_token("john")
     assert somebody("GET", "users/john").body["administrator"] is False
@@ -432,7 +432,7 @@ def test_a_tokens_rights_are_narrowed_and_its_end_is_set(ask: Ask) -> None:
     assert ask("PUT", "tokens/admin/ci", {}, if_match="*").problem == (405, "method-not-allowed")
 
 
-def test_a_tried_token_has_no_secret(ask: Ask) -> None:
+def test_a_dry_run_of_a_token_has_no_secret(ask: Ask) -> None:
     tried = ask("POST", "tokens?dry_run=true", {"name": "ci"})
     assert (tried.status, tried.body["changes"][0]["action"]) == (200, "created")
     assert "mom_" not in json.dumps(tried.body)
@@ -497,7 +497,7 @@ def test_a_bridge_is_cloned_with_its_password(ask: Ask) -> None:
     assert remotes()["near"].password == "s3cret-of-far"
 
 
-def test_a_clone_differs_from_its_first_version_on_where_that_is_said(ask: Ask) -> None:
+def test_a_clone_has_the_requested_differences_from_its_first_version(ask: Ask) -> None:
     said = {"hostname": "far", "window": 5, "comment": "the far one", "password": "s3cret-of-far"}
     assert ask("PUT", "bridges/far", said).status == 201
     differing = {"hostname": "nearer", "window": None, "password": "s3cret-of-near"}
@@ -507,7 +507,7 @@ def test_a_clone_differs_from_its_first_version_on_where_that_is_said(ask: Ask) 
     assert remotes()["near"].password == "s3cret-of-near"
 
 
-def test_what_cannot_be_cloned_is_told(ask: Ask) -> None:
+def test_a_resource_that_cannot_be_cloned_is_reported(ask: Ask) -> None:
     assert ask("PUT", "bridges/far", {"hostname": "far"}).status == 201
     missing = ask("POST", "bridges/fra/clone", {"name": "near"})
     assert missing.problem == (404, "not-found")

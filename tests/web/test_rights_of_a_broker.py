@@ -79,14 +79,14 @@ async def test_stomp_clients_do_what_the_rules_allow_and_nothing_else(
                     pass
 
 
-async def test_a_rule_may_ask_how_a_client_came_here(broker: BrokerProcess) -> None:
+async def test_a_rule_may_check_the_transport_of_a_client(broker: BrokerProcess) -> None:
     async with client(broker, "websocket", "john") as page, client(broker, "stomp", "john") as program:
         await page.send("/topic/page", "1")
         with pytest.raises(Refused):
             await program.send("/topic/page", "1")
 
 
-async def test_a_denied_send_ends_a_plain_client_with_an_error_that_says_why(broker: BrokerProcess) -> None:
+async def test_a_denied_send_disconnects_a_plain_client_with_the_reason(broker: BrokerProcess) -> None:
     reader, writer = await asyncio.open_connection("127.0.0.1", broker.stomp_port)
     hello = f"CONNECT\naccept-version:1.2\nhost:/\nlogin:mary\npasscode:{PASSWORD}\n\n\0"
     writer.write(hello.encode() + f"SEND\ndestination:/queue/{FORWARDED}\n\n1\0".encode())

@@ -57,7 +57,7 @@ class Driven:
         return reply
 
     def told(self, text: str | bytes) -> list[str]:
-        """Which secrets are in a text, as they are or in base64."""
+        """The secrets that a text contains, as they are or in base64."""
         data = text.encode() if isinstance(text, str) else text
         return [
             name
@@ -200,11 +200,11 @@ def log_in(driven: Driven) -> None:
 # ---------------------------------------------------------------------- where they are not
 
 
-def test_no_answer_tells_a_secret(driven: Driven) -> None:
+def test_no_response_contains_a_secret(driven: Driven) -> None:
     assert {about: told for about, answer in driven.replies if (told := driven.told(answer))} == {}
 
 
-def test_nothing_that_can_be_read_tells_a_secret(driven: Driven) -> None:
+def test_no_readable_resource_contains_a_secret(driven: Driven) -> None:
     newest = driven.ask("GET", "config/versions?limit=1").json()["items"][0]["version"]
     values = {
         "/users/{name}": "jane", "/groups/{name}": "none", "/bridges/{name}": "far", "/rules/{name}": "none",
@@ -222,10 +222,10 @@ def test_nothing_that_can_be_read_tells_a_secret(driven: Driven) -> None:
     driven.ask("GET", "audit", accept="application/x-ndjson")
     assert len(driven.replies) > 50
     assert sum("→ 200" in about for about, _ in driven.replies) > 40
-    test_no_answer_tells_a_secret(driven)
+    test_no_response_contains_a_secret(driven)
 
 
-def test_the_pages_of_the_console_tell_no_secret(driven: Driven) -> None:
+def test_pages_of_the_console_contain_no_secret(driven: Driven) -> None:
     link = driven.broker.login_link()
     driven.made["link for the pages"] = link.rsplit("/", 1)[1]
     cookie = session_of(driven, link)
@@ -242,7 +242,7 @@ def test_the_pages_of_the_console_tell_no_secret(driven: Driven) -> None:
         found = re.findall(rb'href="(/(?:console|admin)/[^"#]*)"', reply.body)
         wanted += [link.decode().replace("&amp;", "&") for link in found]
     assert len(seen) > 20
-    test_no_answer_tells_a_secret(driven)
+    test_no_response_contains_a_secret(driven)
 
 
 def session_of(driven: Driven, link: str) -> str:
@@ -259,7 +259,7 @@ def session_of(driven: Driven, link: str) -> str:
     return found[0]
 
 
-def test_the_command_line_tells_no_secret(driven: Driven, tmp_path: Path) -> None:
+def test_output_of_the_command_line_contains_no_secret(driven: Driven, tmp_path: Path) -> None:
     mom = CommandLine(tmp_path)
     broker = driven.broker
     mom.environment |= {
@@ -276,14 +276,14 @@ def test_the_command_line_tells_no_secret(driven: Driven, tmp_path: Path) -> Non
         assert driven.told(done.out + done.err) == [], command
 
 
-def test_the_log_tells_no_secret(driven: Driven) -> None:
+def test_the_log_contains_no_secret(driven: Driven) -> None:
     log = driven.broker.log
     # What whoever starts a broker is told: a link for themselves, which is none of those here.
     assert "MOM is ready" in log and "/login/once/…" in log
     assert driven.told(log) == []
 
 
-def test_the_list_of_processes_tells_no_secret(driven: Driven) -> None:
+def test_the_process_list_contains_no_secret(driven: Driven) -> None:
     arguments = subprocess.run(["ps", "-eo", "args", "-ww"], check=True, capture_output=True).stdout
     assert b"manage.py broker" in arguments
     assert driven.told(arguments) == []
@@ -311,7 +311,7 @@ def test_the_files_of_the_broker_hold_no_secret_but_what_it_must_know(driven: Dr
     }
 
 
-def test_pages_of_errors_tell_no_secret(driven: Driven) -> None:
+def test_error_pages_contain_no_secret(driven: Driven) -> None:
     """The last one: a table of users that cannot be read makes everything fail."""
     driven.replies.clear()
     for path in ("/nothing/here", "/console/nothing", "/api/v1/nothing", "/docs/problems/nothing"):
@@ -343,6 +343,6 @@ def test_pages_of_errors_tell_no_secret(driven: Driven) -> None:
         # Its own address is known to whoever asked for it.
         driven.replies.append((f"{method} {path} → {reply.status}", reply.body.replace(path.encode(), b"")))
     assert sum("→ 500" in about or "→ 503" in about for about, _ in driven.replies) >= 3
-    test_no_answer_tells_a_secret(driven)
+    test_no_response_contains_a_secret(driven)
     poll(lambda: "OperationalError" in driven.broker.log or "no such table" in driven.broker.log)
-    test_the_log_tells_no_secret(driven)
+    test_the_log_contains_no_secret(driven)

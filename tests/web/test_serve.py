@@ -157,7 +157,9 @@ async def test_a_head_without_end_ends_the_connection(served: Served) -> None:
 
 
 @pytest.mark.parametrize("request_so_far", [b"", b"GET / HTTP/1.1\r\nhost: "])
-async def test_who_takes_too_long_to_ask_is_sent_away(served: Served, request_so_far: bytes) -> None:
+async def test_a_client_that_sends_its_request_too_slowly_is_disconnected(
+    served: Served, request_so_far: bytes
+) -> None:
     assert (await exchange(served, request_so_far)).startswith(b"HTTP/1.1 408")
 
 
@@ -184,7 +186,7 @@ async def test_it_stops_with_a_websocket_open_and_a_request_that_waits(to_stop: 
 
 
 async def exchange(served: Served, request: bytes) -> bytes:
-    """What comes back, to the end of the connection."""
+    """The bytes received until the end of the connection."""
     reader, writer = await asyncio.open_connection("127.0.0.1", served.port)
     try:
         writer.write(request)
@@ -193,7 +195,7 @@ async def exchange(served: Served, request: bytes) -> bytes:
         writer.close()
 
 
-async def test_it_stops_when_nobody_is_there(to_stop: Served) -> None:
+async def test_it_stops_without_clients(to_stop: Served) -> None:
     assert await to_stop.stop() == (0, "stopped\n")
 
 

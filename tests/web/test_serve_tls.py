@@ -56,7 +56,7 @@ async def test_pages_messages_and_websockets_pass_over_tls(served: Served, autho
         assert await page_of_ours.recv() == "nobody"
 
 
-async def test_a_client_certificate_says_who_opens_a_websocket(served: Served, authority: Authority) -> None:
+async def test_a_client_certificate_authenticates_a_websocket(served: Served, authority: Authority) -> None:
     john = authority.trusted(authority.user("john"))
     async with served.websocket(ssl=john) as websocket:
         assert await websocket.recv() == "john"
@@ -66,13 +66,13 @@ async def test_a_client_certificate_says_who_opens_a_websocket(served: Served, a
         assert await websocket.recv() == "john"
 
 
-async def test_plain_http_on_the_tls_port_is_told(served: Served) -> None:
+async def test_plain_http_on_the_tls_port_is_reported(served: Served) -> None:
     answer = await exchange(served, b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n")
     assert answer.startswith(b"HTTP/1.1 400 Bad Request\r\n")
     assert b'"detail":"this port accepts only https and wss"' in answer
 
 
-async def test_who_begins_no_handshake_is_sent_away_in_time(served: Served) -> None:
+async def test_a_client_without_a_handshake_is_disconnected_after_the_timeout(served: Served) -> None:
     for begun in (b"", b"\x16\x03\x01\x02\x00\x01"):
         with contextlib.suppress(ConnectionResetError):
             assert await exchange(served, begun) == b""

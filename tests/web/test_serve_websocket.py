@@ -201,7 +201,7 @@ async def test_a_character_may_be_cut_between_two_fragments(site: tuple[Site, Cl
     assert await site[0].wait_for(4) == euro + b"\xff"
 
 
-async def test_the_application_hears_whether_a_message_was_text(site: tuple[Site, Client]) -> None:
+async def test_the_application_receives_whether_a_message_was_text(site: tuple[Site, Client]) -> None:
     await site[1].send(frame(b"a", Opcode.TEXT))
     await site[0].wait_for(1)
     await site[1].send(frame(b"b"))
@@ -218,7 +218,7 @@ async def test_the_application_hears_whether_a_message_was_text(site: tuple[Site
     ],
     ids=["version 8", "no version", "HTTP/1.0"],
 )
-async def test_an_old_handshake_is_refused_and_hears_the_version(
+async def test_an_old_handshake_is_refused_with_the_supported_version(
     site: tuple[Site, Client], asked: bytes, status: bytes
 ) -> None:
     reader, writer = await asyncio.open_connection(*site[1].writer.get_extra_info("peername"))

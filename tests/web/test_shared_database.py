@@ -104,7 +104,7 @@ def _put(broker: BrokerProcess, path: str, said: dict[str, object]) -> int:
 
 
 @pytest.mark.parametrize("address", ["mysql://x/y", f"postgresql//{SECRET}", f"{SECRET}", "sqlite://"])
-def test_an_address_that_is_none_is_refused_and_not_told(address: str, tmp_path: Path) -> None:
+def test_an_invalid_address_is_refused_and_not_shown(address: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="postgresql://USER") as refused:
         database(address, tmp_path)
     assert SECRET not in str(refused.value)

@@ -43,7 +43,7 @@ def test_the_policy_holds_active_users_and_their_tokens() -> None:
 
 
 @pytest.mark.django_db
-def test_an_empty_database_is_a_policy_that_lets_nobody_in() -> None:
+def test_an_empty_database_is_a_policy_without_logins() -> None:
     destinations = Destinations({}, node_values(Config()))
     assert snapshot.read_policy(anonymous=False) == Policy(destinations=destinations)
 
@@ -130,7 +130,7 @@ async def test_when_tokens_were_used_is_written_down_and_changes_nothing() -> No
 
 
 @pytest.mark.django_db(transaction=True)
-async def test_a_token_that_ends_leaves_the_policy_though_nobody_changed_anything() -> None:
+async def test_an_expired_token_leaves_the_policy_without_a_change() -> None:
     john = await sync_to_async(actions.create_user)(actions.SYSTEM, "john", "correct horse battery")
     for name, lasts_s in (("short", 0.5), ("long", 3600), ("for ever", None)):
         expires = datetime.now(UTC) + timedelta(seconds=lasts_s) if lasts_s is not None else None

@@ -102,7 +102,9 @@ def test_a_wrong_password_is_wrong_whatever_certificate_is_shown(admin: BrokerPr
         assert admin.request("GET", path, authorization="Bearer mom_wrong").status == 401
 
 
-def test_a_certificate_of_nobody_is_told_whom_it_names(broker: BrokerProcess, authority: Authority) -> None:
+def test_a_certificate_of_an_unknown_user_is_reported_with_its_name(
+    broker: BrokerProcess, authority: Authority
+) -> None:
     before, broker.tls = broker.tls, authority.trusted(authority.user("stranger"))
     reply = bare(broker, "GET", "/api/v1/queues/b")
     assert reply.status == 401
@@ -123,9 +125,7 @@ def served_by(broker: BrokerProcess) -> str:
     return ssl.get_server_certificate((broker.host, broker.port))
 
 
-def test_a_certificate_that_cannot_be_used_is_told_in_a_line(
-    start_broker: StartBroker, tmp_path: Path
-) -> None:
+def test_an_unusable_certificate_is_reported_in_a_line(start_broker: StartBroker, tmp_path: Path) -> None:
     with pytest.raises(
         BrokerFailed, match=r"the broker ended: tls-cert: cannot read .*missing\.pem"
     ) as failed:

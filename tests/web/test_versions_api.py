@@ -62,7 +62,7 @@ EVERY = [
 
 
 @pytest.mark.parametrize(("method", "path"), EVERY)
-def test_these_are_for_administrators_alone(ask: Ask, method: str, path: str) -> None:
+def test_versions_are_for_administrators_only(ask: Ask, method: str, path: str) -> None:
     john()
     assert asking(Client())(method, path, {}).problem == (401, "not-authenticated")
     assert by_token("john")(method, path, {}).problem == (403, "not-allowed")
@@ -103,7 +103,7 @@ def test_versions_are_listed_page_by_page_and_filtered(ask: Ask) -> None:
     assert ask("GET", "config/versions?kind=group").pointers == ["query/kind"]
 
 
-def test_one_version_tells_both_sides(ask: Ask) -> None:
+def test_one_version_shows_both_sides(ask: Ask) -> None:
     version = group("g")
     seen = ask("GET", f"config/versions/{version}").body
     assert seen["changes"] == [
@@ -133,7 +133,7 @@ def test_two_versions_are_compared(ask: Ask) -> None:
     assert [(change["name"], change["action"]) for change in back["changes"]] == [("g", "created")]
 
 
-def test_the_way_back_is_tried_and_then_gone(ask: Ask) -> None:
+def test_a_rollback_is_previewed_and_then_made(ask: Ask) -> None:
     to = group("kept")
     newest = group("mistake")
     tried = ask("POST", "config/rollback", {"to": to, "dry_run": True})
@@ -150,7 +150,7 @@ def test_the_way_back_is_tried_and_then_gone(ask: Ask) -> None:
     assert (again.body["version"], again.body["changes"]) == (None, [])
 
 
-def test_the_way_back_names_the_version_that_it_leaves(ask: Ask) -> None:
+def test_a_rollback_names_the_version_it_replaces(ask: Ask) -> None:
     to, newest = group("a"), group("b")
     missing = ask("POST", "config/rollback", {"to": to})
     assert missing.problem == (428, "precondition-required")
@@ -161,7 +161,7 @@ def test_the_way_back_names_the_version_that_it_leaves(ask: Ask) -> None:
     assert ask("POST", "config/rollback", {"to": to}, if_match="*").status == 200
 
 
-def test_one_thing_goes_back(ask: Ask) -> None:
+def test_one_resource_is_rolled_back(ask: Ask) -> None:
     to = group("a")
     group("b")
     group("a", gone=True)
@@ -187,13 +187,13 @@ def test_one_thing_goes_back(ask: Ask) -> None:
         ([], ""),
     ],
 )
-def test_wishes_that_will_not_do(ask: Ask, wish: Any, pointer: str) -> None:
+def test_invalid_requests_are_refused(ask: Ask, wish: Any, pointer: str) -> None:
     refused = ask("POST", "config/rollback", wish, if_match="*")
     assert refused.problem == (400, "invalid")
     assert refused.pointers == [pointer]
 
 
-def test_a_way_back_to_nowhere(ask: Ask) -> None:
+def test_a_rollback_to_an_unknown_version_is_refused(ask: Ask) -> None:
     assert ask("POST", "config/rollback", {"to": 10**30}, if_match="*").problem == (404, "not-found")
 
 
@@ -227,7 +227,7 @@ def test_the_audit_log_is_listed_page_by_page_and_filtered(ask: Ask) -> None:
     assert ask("GET", "audit?limit=0").pointers == ["query/limit"]
 
 
-def test_the_audit_log_says_whether_it_is_whole(ask: Ask) -> None:
+def test_the_audit_log_reports_whether_it_is_valid(ask: Ask) -> None:
     group("a")
     whole = ask("GET", "audit/verify").body
     assert (whole["valid"], whole["broken_at"], whole["entries"]) == (True, None, AuditEntry.objects.count())
@@ -298,7 +298,7 @@ def test_a_plan_is_made_and_exactly_it_is_applied(admin: Client) -> None:
     assert (again.status_code, again.json()["current"]) == (412, f'"{version + 1}.{tag[1:-1].split(".")[1]}"')
 
 
-def test_what_is_wrong_with_a_document_is_told_by_place(admin: Client) -> None:
+def test_errors_of_a_document_are_reported_with_their_position(admin: Client) -> None:
     for path in ("definitions/plan", "definitions"):
         refused = post(admin, path, "mom_definitions: 1\nrules: {r: {efect: deny}}", if_match="*")
         assert refused.status_code == 400
@@ -323,6 +323,6 @@ def test_a_plan_shows_conflicts_with_files_and_applying_it_is_refused(admin: Cli
     assert "zero.config:3" in refused.json()["detail"]
 
 
-def test_what_is_made_without_its_password_is_told(admin: Client) -> None:
+def test_resources_created_without_their_password_are_reported(admin: Client) -> None:
     planned = post(admin, "definitions/plan", "mom_definitions: 1\nusers: {jane: {}}")
     assert planned.json()["without_secret"] == [{"kind": "users", "name": "jane"}]

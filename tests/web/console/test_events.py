@@ -32,5 +32,5 @@ def test_events_are_shown_newest_first_and_found_by_words(
     assert "Nothing matches" in inside.get("/console/events/?filter=none").content.decode()
 
 
-def test_without_a_node_the_page_says_so(inside: Client) -> None:
+def test_without_a_node_the_page_reports_it(inside: Client) -> None:
     assert "only serves the console" in inside.get("/console/events/").content.decode()

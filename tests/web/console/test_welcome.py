@@ -15,7 +15,7 @@ pytestmark = pytest.mark.django_db
 
 
 def led_to(client: Client, user: User) -> str:
-    """Where a one-time link leads."""
+    """The target of a one-time link."""
     return client.get(f"/login/once/{actions.create_login_link(user)}").headers["Location"]
 
 

@@ -68,19 +68,19 @@ def test_one_wrong_edit_among_right_ones_leaves_everything_as_it_was(wrong: Edit
     assert rows() == before
 
 
-def test_what_is_wrong_with_a_single_edit_is_told_by_field() -> None:
+def test_errors_of_a_single_edit_are_reported_by_field() -> None:
     with pytest.raises(ValidationError) as refused:
         apply(ANN, [Edit("rules", "first", {"efect": "deny"})])
     assert "did you mean effect?" in refused.value.message_dict["efect"][0]
 
 
-def test_all_faults_of_an_import_are_told_at_once() -> None:
+def test_all_errors_of_an_import_are_reported_together() -> None:
     with pytest.raises(actions.InvalidEdits) as refused:
         apply(ANN, [Edit("rules", f"r{n}", {"effect": "perhaps"}) for n in range(7)])
     assert len(refused.value.faults) == 7
 
 
-def test_two_edits_of_one_thing_are_refused() -> None:
+def test_two_edits_of_one_resource_are_refused() -> None:
     with pytest.raises(actions.Conflict, match="rule first is edited twice"):
         apply(ANN, [Edit("rules", "first", {}), Edit("rules", "first", None)])
     assert not Rule.objects.exists()
@@ -89,7 +89,7 @@ def test_two_edits_of_one_thing_are_refused() -> None:
 # ---------------------------------------------------------------------- versions
 
 
-def test_the_same_again_writes_nothing() -> None:
+def test_an_unchanged_edit_writes_nothing() -> None:
     edits = [Edit("groups", "staff", {}), Edit("rules", "r", {"groups": ["staff"], "comment": "all of them"})]
     assert apply(ANN, edits).version == 1
     before = rows()
@@ -119,7 +119,7 @@ def test_versions_only_grow_even_over_what_was_removed_and_made_again() -> None:
 
 
 @pytest.mark.parametrize("expected", [0, 1, 3])
-def test_an_edit_of_another_version_is_refused_and_tells_the_version(expected: int) -> None:
+def test_an_edit_of_another_version_is_refused_with_the_current_version(expected: int) -> None:
     apply(ANN, [Edit("groups", "staff", {})])
     apply(ANN, [Edit("destinations", QUEUE, {})])
     with pytest.raises(actions.Stale) as stale:
@@ -131,7 +131,7 @@ def test_an_edit_of_another_version_is_refused_and_tells_the_version(expected: i
 # ---------------------------------------------------------------------- files
 
 
-def test_what_a_file_says_is_changed_by_the_file_alone() -> None:
+def test_a_resource_of_a_file_is_changed_by_the_file_alone() -> None:
     apply(ANN, [Edit("rules", "r", {"comment": "a"}, origin="zero.config:31")])
     for edit in (Edit("rules", "r", {"comment": "b"}), Edit("rules", "r", None)):
         with pytest.raises(actions.Conflict, match=r"zero\.config:31; change it there"):
@@ -141,7 +141,7 @@ def test_what_a_file_says_is_changed_by_the_file_alone() -> None:
     assert said("rules", "r") is None
 
 
-def test_a_thing_that_moved_to_another_line_remembers_its_new_place() -> None:
+def test_a_resource_that_moved_to_another_line_has_its_new_position() -> None:
     apply(ANN, [Edit("rules", "r", {}, origin="zero.config:31")])
     apply(ANN, [Edit("rules", "r", {}, origin="zero.config:32")])
     assert Entry.objects.get().origin == "zero.config:32"
@@ -150,7 +150,7 @@ def test_a_thing_that_moved_to_another_line_remembers_its_new_place() -> None:
 # ---------------------------------------------------------------------- order
 
 
-def test_what_is_named_may_stand_behind_what_names_it() -> None:
+def test_a_reference_may_precede_its_target() -> None:
     apply(ANN, [john(groups=["staff"]), Edit("groups", "staff", {})])
     assert [group.name for group in User.objects.get().groups.all()] == ["staff"]
     apply(ANN, [Edit("groups", "staff", None), Edit("users", "john", None)])
@@ -202,7 +202,7 @@ def test_administration_is_handed_over_in_one_change_whatever_the_order(first: s
 # ---------------------------------------------------------------------- dry runs
 
 
-def test_a_dry_run_tells_what_would_be_and_changes_nothing() -> None:
+def test_a_dry_run_shows_the_result_and_changes_nothing() -> None:
     told = []
     actions.policy_changed.connect(lambda **_: told.append(1), weak=False, dispatch_uid="dry")
     try:
@@ -269,7 +269,7 @@ def some_entries() -> None:
         apply(ANN, [Edit("groups", f"g{number}", {}), Edit("rules", f"r{number}", {})])
 
 
-def test_the_chain_of_the_audit_log_is_whole() -> None:
+def test_the_chain_of_the_audit_log_is_valid() -> None:
     assert audit.verify() == audit.Verdict(0, 1, 0, None)
     some_entries()
     assert audit.verify() == audit.Verdict(10, 1, 10, None)
@@ -288,13 +288,13 @@ def test_the_chain_of_the_audit_log_is_whole() -> None:
         (lambda log: log.all().delete(), 1),
     ],
 )
-def test_what_was_altered_or_removed_shows(action: Callable[[Any], object], broken_at: int) -> None:
+def test_altered_or_removed_entries_are_detected(action: Callable[[Any], object], broken_at: int) -> None:
     some_entries()
     action(AuditEntry.objects)
     assert audit.verify().broken_at == broken_at
 
 
-def test_old_entries_are_let_go_and_the_rest_still_verifies() -> None:
+def test_old_entries_are_deleted_and_the_rest_still_verifies() -> None:
     some_entries()
     middle = AuditEntry.objects.get(number=5).time
     assert audit.prune(middle) == 4
@@ -310,7 +310,7 @@ def test_old_entries_are_let_go_and_the_rest_still_verifies() -> None:
 # ---------------------------------------------------------------------- secrets
 
 
-def test_secrets_are_nowhere_but_where_they_are_needed() -> None:
+def test_secrets_are_stored_only_where_they_are_needed() -> None:
     edits = [
         Edit("users", "john", {}, secrets={"password": "marker one of many"}),
         Edit("bridges", "far", {"hostname": "far.example"}, secrets={"password": "marker two of many"}),

@@ -1,4 +1,4 @@
-"""What somebody without a login may send: over a real connection, bounded in bytes and in time."""
+"""Requests without a login over a real connection, limited in bytes and in time."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ async def port(rest: Rest) -> AsyncIterator[int]:
 
 
 async def answer_of(port: int, *parts: bytes) -> bytes:
-    """What comes back to the end of the connection."""
+    """The bytes received until the end of the connection."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     try:
         for part in parts:
@@ -55,7 +55,7 @@ async def answer_of(port: int, *parts: bytes) -> bytes:
 
 
 async def sent_before_the_end(port: int, begin: bytes, more: bytes) -> int:
-    """How many bytes of `more`, again and again, a connection takes before it ends."""
+    """The number of bytes that a connection takes of repeated `more` before it ends."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     answer = asyncio.create_task(reader.read())
     sent = 0

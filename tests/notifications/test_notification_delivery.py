@@ -84,7 +84,7 @@ class Mail:
 
 
 class Queues:
-    """What the broker publishes."""
+    """The messages that the broker publishes."""
 
     def __init__(self) -> None:
         self.published: list[tuple[str, Any]] = []

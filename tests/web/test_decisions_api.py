@@ -1,4 +1,4 @@
-"""What a broker decided is counted and told, and an edit of rules is tried against it before it is saved."""
+"""Decisions of a broker are counted and reported, and an edit of rules is tried against them before it is saved."""
 
 import base64
 from typing import Any
@@ -57,7 +57,7 @@ def test_a_denial_is_listed_and_its_problem_leads_to_its_explanation(broker: Bro
     assert explained["steps"][0]["reason"] == "the queue differs: it is bills, the rule wants orders"
 
 
-def test_what_administrators_do_is_not_decided_by_rules(broker: BrokerProcess) -> None:
+def test_rules_do_not_decide_about_administrators(broker: BrokerProcess) -> None:
     assert ask(broker, "POST", "/queues/anything/messages", {}).status == 201
     assert ask(broker, "GET", f"/decisions?user={broker.user}").json()["items"] == []
 
@@ -70,7 +70,7 @@ def test_decisions_are_for_administrators(broker: BrokerProcess, path: str) -> N
     assert ask(broker, "POST", path, {}).status == 405
 
 
-async def test_an_edit_of_rules_is_tried_against_what_was_decided_and_who_is_connected(
+async def test_an_edit_of_rules_is_previewed_with_recent_decisions_and_connected_clients(
     broker: BrokerProcess,
 ) -> None:
     assert publish(broker, "john", "orders").status == 201
@@ -97,7 +97,7 @@ async def test_an_edit_of_rules_is_tried_against_what_was_decided_and_who_is_con
     assert ask(broker, "GET", "/rules/orders").json()["users"] == ["john", "mary"]
 
 
-async def test_an_edit_of_a_user_is_tried_too(broker: BrokerProcess) -> None:
+async def test_an_edit_of_a_user_is_previewed_too(broker: BrokerProcess) -> None:
     assert ask(broker, "PUT", "/groups/staff", {}).status == 201
     assert ask(broker, "PUT", "/users/ann", {"password": PASSWORD, "groups": ["staff"]}).status == 201
     assert ask(broker, "PUT", "/rules/staff", {"groups": ["staff"]}).status == 201

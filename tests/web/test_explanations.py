@@ -78,7 +78,7 @@ def ask() -> Ask:
     return asking("admin")
 
 
-def test_the_rule_that_decides_is_told_and_why_each_one_before_it_does_not(ask: Ask) -> None:
+def test_the_deciding_rule_is_shown_and_why_each_earlier_one_does_not_match(ask: Ask) -> None:
     status, found = ask(
         user="john", action="receive", destination="queue:orders", address="10.1.2.3", protocol="stomp"
     )
@@ -120,7 +120,7 @@ def test_an_administrator_may_do_all_but_what_is_the_brokers_own(ask: Ask) -> No
     assert (found["allowed"], found["decided_by"]) == (False, "the broker")
 
 
-def test_a_token_that_lends_less_decides_first(ask: Ask) -> None:
+def test_a_token_with_fewer_grants_decides_first(ask: Ask) -> None:
     grants = [{"rights": ["receive"], "destinations": ["/queue/invoices"]}]
     actions.create_token(actions.SYSTEM, User.objects.get(username="john"), "ci", grants=grants)
     found = ask(user="john", token="ci", action="GET", destination="queue:orders").body
@@ -163,7 +163,7 @@ def test_the_explanation_is_what_the_broker_decides(ask: Ask, destination: str, 
             assert found["decided_by"] == refusal.facts["decided_by"]
 
 
-def test_everybody_may_ask_for_himself_and_learns_nothing_of_rules_about_others() -> None:
+def test_users_may_check_themselves_and_see_no_rules_about_others() -> None:
     found = asking("john")(action="GET", destination="queue:orders").body
     assert found["event"]["user"] == "john"
     assert [step["name"] for step in found["steps"]] == ["invoices", "day", "no-sending", "rest"]
@@ -171,13 +171,13 @@ def test_everybody_may_ask_for_himself_and_learns_nothing_of_rules_about_others(
     assert "mary" not in json.dumps(found)
 
 
-def test_what_others_may_do_is_for_administrators() -> None:
+def test_only_administrators_check_the_access_of_others() -> None:
     john = asking("john")
     assert john(user="mary", action="GET", destination="queue:orders").problem == (403, "not-allowed")
     assert john({"rules": [], "action": "GET", "destination": "queue:a"}).problem == (403, "not-allowed")
 
 
-def test_nobody_may_ask_without_login() -> None:
+def test_an_explanation_requires_a_login() -> None:
     assert Client().get("/api/v1/explain?action=GET&destination=queue:a").status_code == 401
 
 
@@ -218,11 +218,13 @@ def test_a_post_without_rules_asks_those_that_are_saved(ask: Ask) -> None:
         ({"action": "GET", "destination": "queue:a", "usr": "john"}, "query/usr"),
     ],
 )
-def test_a_query_that_is_wrong_is_told_where(ask: Ask, query: dict[str, str], pointer: str) -> None:
+def test_an_invalid_query_is_reported_with_its_position(
+    ask: Ask, query: dict[str, str], pointer: str
+) -> None:
     assert ask(**query).pointer == pointer
 
 
-def test_a_deed_and_a_destination_and_a_user_that_there_are_not_are_refused(ask: Ask) -> None:
+def test_an_unknown_action_destination_or_user_is_refused(ask: Ask) -> None:
     wrong = ask(action="recieve", destination="queue:a")
     assert "did you mean receive?" in wrong.body["detail"]
     assert ask(action="GET", destination="orders").problem == (400, "bad-destination")
@@ -242,7 +244,7 @@ def test_a_deed_and_a_destination_and_a_user_that_there_are_not_are_refused(ask:
         ([{"condition": "x"}], "/rules/0/condition"),
     ],
 )
-def test_rules_that_are_wrong_are_told_where(ask: Ask, rules: Any, pointer: str) -> None:
+def test_invalid_rules_are_reported_with_their_position(ask: Ask, rules: Any, pointer: str) -> None:
     assert ask({"action": "GET", "destination": "queue:a", "rules": rules}).pointer == pointer
 
 
@@ -252,7 +254,7 @@ def test_texts_that_are_none_are_refused(ask: Ask, name: str, value: Any) -> Non
     assert ask({"action": "GET", "destination": "queue:a", name: value}).status in (400, 404)
 
 
-def test_edits_of_rules_that_are_tried_tell_their_impact(ask: Ask) -> None:
+def test_a_dry_run_of_rules_shows_its_impact(ask: Ask) -> None:
     client = Client()
     client.force_login(User.objects.get(username="admin"))
     reply = client.put("/api/v1/rules/more?dry_run=true", json.dumps({"effect": "deny"}), "application/json")

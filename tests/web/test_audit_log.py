@@ -1,4 +1,4 @@
-"""What gets into the audit log without an edit, and out of it again."""
+"""Entries of the audit log that no edit made, and their deletion."""
 
 import asyncio
 import base64
@@ -39,7 +39,7 @@ def john() -> User:
     return user
 
 
-def test_acts_of_the_data_plane_are_entries_with_their_author_and_time() -> None:
+def test_actions_of_the_data_plane_are_entries_with_their_author_and_time() -> None:
     action = OperatorAction(NOON.timestamp(), ANN, PURGED, "queues", "/queue/orders", {"messages": 3})
     assert audit_sources.write([action, action])
     first, _ = entries()
@@ -50,7 +50,7 @@ def test_acts_of_the_data_plane_are_entries_with_their_author_and_time() -> None
     assert audit.verify().broken_at is None
 
 
-def test_a_database_that_cannot_be_written_makes_acts_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_actions_wait_while_the_database_cannot_be_written(monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(actions: Any) -> None:
         raise DatabaseError("disk I/O error")
 
@@ -59,7 +59,7 @@ def test_a_database_that_cannot_be_written_makes_acts_wait(monkeypatch: pytest.M
 
 
 @pytest.mark.django_db(transaction=True)
-async def test_the_keeper_writes_what_comes_and_what_is_left_at_its_end() -> None:
+async def test_the_writer_stores_new_actions_and_the_remaining_ones_when_it_stops() -> None:
     actions = OperatorActions()
     keeping = asyncio.create_task(audit_sources.keep(actions, interval_s=0.01))
     actions.note(ANN, PURGED, "queues", "/queue/first")
@@ -74,7 +74,7 @@ async def test_the_keeper_writes_what_comes_and_what_is_left_at_its_end() -> Non
     assert keys == ["/queue/first", "/queue/last"]
 
 
-def test_who_logs_in_to_the_console_is_recorded(john: User, client: Client) -> None:
+def test_a_login_to_the_console_is_recorded(john: User, client: Client) -> None:
     client.post("/login/", {"username": "john", "password": PASSWORD})
     (entry,) = entries()
     assert (entry.author, entry.action, entry.kind, entry.key) == ("john", "logged in", "users", "john")
@@ -86,7 +86,7 @@ def test_a_one_time_link_is_a_login_too(john: User, client: Client) -> None:
     assert [entry.action for entry in entries()] == ["logged in"]
 
 
-def test_who_fails_to_log_in_is_recorded_without_what_was_tried(john: User, client: Client) -> None:
+def test_a_failed_login_is_recorded_without_the_password(john: User, client: Client) -> None:
     client.post("/login/", {"username": "john", "password": "marker of a wrong password"})
     (entry,) = entries()
     assert (entry.author, entry.action, entry.key, entry.via) == ("", "login failed", "john", "console")
@@ -99,7 +99,7 @@ def test_a_wrong_password_of_the_api_is_recorded_as_that(john: User, client: Cli
     assert [(entry.action, entry.key, entry.via) for entry in entries()] == [("login failed", "john", "api")]
 
 
-def test_requests_of_who_is_logged_in_are_no_logins(john: User, client: Client) -> None:
+def test_requests_of_logged_in_users_are_not_logins(john: User, client: Client) -> None:
     credentials = base64.b64encode(f"john:{PASSWORD}".encode()).decode()
     client.get("/api/v1/tokens", headers={"authorization": f"Basic {credentials}"})
     secret = actions.create_token(actions.SYSTEM, john, "laptop").secret
@@ -125,7 +125,9 @@ def test_any_name_that_is_tried_can_be_recorded(john: User, client: Client, name
     assert audit.verify().broken_at is None
 
 
-def test_what_is_too_old_goes_and_what_is_left_verifies(john: User, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_expired_entries_are_deleted_and_the_rest_verifies(
+    john: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for number in range(20):
         actions.apply(actions.SYSTEM, [actions.Edit("groups", f"g{number}", {})])
     old = timezone.now() - timedelta(days=settings.MOM.audit_days + 1)

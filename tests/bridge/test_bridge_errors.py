@@ -1,4 +1,4 @@
-"""What goes wrong between two brokers: it is named, it is tried again, and nothing else suffers from it."""
+"""Errors between two brokers: each is named and retried, and nothing else suffers from it."""
 
 from __future__ import annotations
 

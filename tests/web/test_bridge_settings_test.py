@@ -33,7 +33,7 @@ def test_settings_are_tested_and_nothing_is_saved(broker: BrokerProcess, setting
     assert [entry["after"]["ok"] for entry in entries] == [True, False, True]
 
 
-def test_the_password_of_a_bridge_serves_where_it_goes_anyway(
+def test_the_stored_password_of_a_bridge_is_used_only_for_its_own_address(
     broker: BrokerProcess, settings: dict[str, Any]
 ) -> None:
     saved = {**settings, "password": broker.password, "desired": "paused"}

@@ -1,4 +1,4 @@
-"""What a browser session has opened ends with it: its WebSocket, its streams, its waiting requests."""
+"""Connections of a browser session end with it: its WebSocket, its streams, its waiting requests."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ OWN = {"X-Requested-With": "tests"}
 
 
 class Opened(NamedTuple):
-    """What carol's browser has open."""
+    """The connections of carol's browser."""
 
     client: httpx.AsyncClient
     socket: ClientConnection
@@ -107,7 +107,7 @@ async def test_a_session_that_is_over_by_itself_ends_what_it_opened(
     ],
     ids=["another password", "deactivated"],
 )
-async def test_a_user_who_may_not_go_on_leaves_nothing_open(
+async def test_a_deactivated_user_keeps_nothing_open(
     broker: BrokerProcess, carol: None, change: dict[str, object], back: dict[str, object]
 ) -> None:
     async with opened(broker) as held:

@@ -30,7 +30,7 @@ def make_bridge(name: str = "far", password: str = PASSWORD) -> None:
 
 
 @pytest.mark.django_db
-def test_a_password_is_sealed_in_its_row_and_open_for_its_bridge() -> None:
+def test_a_password_is_encrypted_in_its_row_and_decrypted_for_its_bridge() -> None:
     make_bridge()
     assert PASSWORD not in Bridge.objects.get().password
     assert remotes()["far"].password == PASSWORD
@@ -50,7 +50,7 @@ def test_a_former_secret_key_opens_until_all_is_sealed_with_the_new_one(settings
 
 
 @pytest.mark.django_db
-def test_a_bridge_whose_password_cannot_be_read_is_named_and_mended_by_a_new_one(
+def test_a_bridge_with_an_unreadable_password_is_named_and_fixed_by_a_new_one(
     settings: Settings,
 ) -> None:
     make_bridge()
@@ -94,7 +94,7 @@ def put_bridge(broker: BrokerProcess, **said: Any) -> None:
 
 
 def error_of(broker: BrokerProcess, code: str) -> str:
-    """What keeps the bridge from connecting, once it is of this sort."""
+    """The error that keeps the bridge from connecting, once it is of this kind."""
     deadline = time.monotonic() + 60
     while True:
         error = broker.request("GET", "/api/v1/bridges/far/status").json()["error"]
@@ -104,7 +104,7 @@ def error_of(broker: BrokerProcess, code: str) -> str:
         time.sleep(0.1)
 
 
-def test_a_lost_secret_key_stops_the_bridge_and_says_so_and_the_former_one_brings_it_back(
+def test_a_lost_secret_key_stops_the_bridge_with_an_error_and_restoring_it_resumes_the_bridge(
     tmp_path: Path, start_broker: StartBroker
 ) -> None:
     broker = start_broker(data=tmp_path / "data")

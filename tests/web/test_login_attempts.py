@@ -99,7 +99,7 @@ def test_an_address_whose_passwords_wait_keeps_no_other_out(
     assert client.post("/login/", RIGHT).status_code == 302
 
 
-def test_a_right_password_is_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_right_password_is_checked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     logins = Logins(read_policy(anonymous=False), check_password)
     loop = SimpleNamespace(call_soon_threadsafe=lambda call, *arguments: call(*arguments))
     request = RequestFactory().get("/api/v1/tokens", headers=basic("administrator"))
@@ -120,7 +120,7 @@ def test_a_token_is_not_slowed_by_wrong_passwords(client: Client, admin: User) -
     assert client.get("/api/v1/tokens", headers={"Authorization": f"Bearer {secret}"}).status_code == 200
 
 
-def test_what_is_not_looked_at_fills_no_audit_log(client: Client) -> None:
+def test_throttled_attempts_are_not_written_to_the_audit_log(client: Client) -> None:
     for number in range(50):
         client.post("/login/", wrong(number))
     assert AuditEntry.objects.filter(action="login failed").count() == 5

@@ -55,17 +55,17 @@ def test_another_request_needs_another_key(path: str, body: dict[str, Any]) -> N
     assert problem(post(path, body, "k")) == (422, "idempotency-mismatch")
 
 
-def test_what_was_refused_may_be_tried_again_with_the_same_key() -> None:
+def test_a_refused_request_may_be_repeated_with_the_same_key() -> None:
     assert post("rules", {"effect": "maybe"}, "k").status_code == 400
     assert post("rules", {"effect": "deny"}, "k").status_code == 201
 
 
-def test_trying_uses_no_key_up() -> None:
+def test_a_dry_run_uses_no_key() -> None:
     assert post("rules?dry_run=true", {}, "k").status_code == 200
     assert post("rules", {}, "k").status_code == 201
 
 
-def test_keys_are_ones_own() -> None:
+def test_keys_belong_to_their_user() -> None:
     jane = actions.create_user(actions.SYSTEM, "jane", "correct horse battery")
     User.objects.filter(pk=jane.pk).update(is_superuser=True)
     assert post("rules", {}, "k").status_code == post("rules", {}, "k", JANE).status_code == 201
@@ -73,7 +73,7 @@ def test_keys_are_ones_own() -> None:
 
 
 @pytest.mark.parametrize("key", ["", "x" * 256, "ü", "a b", '"', "a\x00"])
-def test_a_key_that_is_none_is_pointed_at(key: str) -> None:
+def test_an_invalid_key_is_reported(key: str) -> None:
     reply = post("rules", {}, key)
     assert problem(reply) == (400, "invalid")
     assert json.loads(reply.content)["errors"][0]["pointer"] == "header/Idempotency-Key"
@@ -106,7 +106,7 @@ def test_many_at_once_are_one() -> None:
     assert Rule.objects.count() == 1
 
 
-def test_one_under_way_is_told_until_it_is_abandoned() -> None:
+def test_a_running_request_is_reported_until_it_is_abandoned() -> None:
     first = post("rules", {}, "k")
     KeptAnswer.objects.update(status=None)
     running = post("rules", {}, "k")
