@@ -56,7 +56,7 @@ def step_s(request: pytest.FixtureRequest) -> float:
     return step_s
 
 
-async def test_a_producer_waits_for_room_as_long_as_it_was_promised(step_s: float) -> None:
+async def test_a_producer_is_blocked_for_the_configured_time(step_s: float) -> None:
     time = Time(DestinationPolicy(max_messages=1))
     await time.do(c.Publish(time.client.peer, [(QUEUE, b"1", b"1"), (QUEUE, b"2", b"2")]))
     await time.go_on(10)
@@ -96,7 +96,7 @@ async def test_a_slow_consumer_is_ended_when_it_was_slow_for_so_long(step_s: flo
     assert [refusal.code for _, refusal in time.client.refusals] == ["slow-consumer"]
 
 
-async def test_queues_that_nobody_uses_go_neither_sooner_nor_later(step_s: float) -> None:
+async def test_unused_queues_are_deleted_neither_sooner_nor_later(step_s: float) -> None:
     time = Time()
     limit_s = time.engine.broker.turn.limits.idle_queue_ms / 1000
     await time.do(c.CreateQueue(time.client.peer, "/queue/a"))

@@ -60,11 +60,11 @@ def test_a_word_that_is_not_among_the_choices_is_refused_with_a_suggestion() -> 
         ("MOM_ALLOWED_ORIGINS", "x", "MOM_ALLOWED_ORIGINS: 'x' is not of the form https?://[^/,]+"),
     ],
 )
-def test_a_value_that_will_not_do_is_named(variable: str, value: str, sentence: str) -> None:
+def test_an_invalid_value_is_named(variable: str, value: str, sentence: str) -> None:
     assert refusal(**{variable: value}) == sentence
 
 
-def test_everything_wrong_is_told_at_once() -> None:
+def test_all_errors_are_reported_together() -> None:
     assert len(refusal(MOM_PORT="x", MOM_LEASE="x", MOM_PROT="x").splitlines()) == 3
 
 
@@ -95,7 +95,7 @@ def test_options_become_variables() -> None:
     assert found == {"MOM_PORT": "1", "MOM_ANONYMOUS": "true", "MOM_ADMIN_PASSWORD_FILE": "f"}
 
 
-def test_no_secret_is_an_option_and_every_option_says_its_variable() -> None:
+def test_no_secret_is_an_option_and_every_option_names_its_variable() -> None:
     parser = argparse.ArgumentParser()
     config.add_options(parser)
     text = parser.format_help()
@@ -149,7 +149,9 @@ def test_a_file_gives_settings_that_variables_replace(tmp_path: Path) -> None:
         ('/config/mom/nam = "x"', "1:1: there is no key /config/mom/nam; did you mean /config/mom/name?"),
     ],
 )
-def test_a_wrong_setting_in_a_file_is_told_with_its_place(tmp_path: Path, line: str, fault: str) -> None:
+def test_a_wrong_setting_in_a_file_is_reported_with_its_position(
+    tmp_path: Path, line: str, fault: str
+) -> None:
     file = tmp_path / "zero.config"
     file.write_text(line)
     told = refusal(MOM_CONFIG_FILE=str(file)).splitlines()
@@ -157,7 +159,7 @@ def test_a_wrong_setting_in_a_file_is_told_with_its_place(tmp_path: Path, line: 
     assert told[1].startswith(f"  zero.config:{fault}")
 
 
-def test_a_file_that_is_not_there_is_told_with_what_else_is_wrong(tmp_path: Path) -> None:
+def test_a_missing_file_is_reported_with_all_other_errors(tmp_path: Path) -> None:
     told = refusal(MOM_CONFIG_FILE=str(tmp_path / "zero.config"), MOM_PORT="x")
     assert "MOM_PORT: 'x' is not a number" in told
     assert "there is no file zero.config" in told

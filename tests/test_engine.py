@@ -155,7 +155,7 @@ async def test_a_backlog_beyond_the_window_is_read_back_in_order() -> None:
     assert engine.broker.store.memory_bytes == 0
 
 
-async def test_the_inbox_says_when_it_is_full_and_when_it_is_relieved() -> None:
+async def test_the_inbox_reports_when_it_is_full_and_when_it_has_space_again() -> None:
     class Source:
         relieved_times = 0
 
@@ -186,7 +186,7 @@ async def test_leases_end_by_the_clock_without_any_command() -> None:
     assert client.bodies == [b"one", b"one"]
 
 
-async def test_nobody_waits_for_an_engine_that_failed_meanwhile() -> None:
+async def test_callers_of_a_failed_engine_do_not_wait() -> None:
     journal = MemoryJournal(hold=True)
     engine = engine_over(journal)
     client = Listener()
@@ -288,7 +288,7 @@ def codes(client: Listener) -> list[str]:
     return [refusal.code for _, refusal in client.refusals]
 
 
-async def test_a_client_that_cannot_be_answered_is_closed_and_no_other_hears_of_it() -> None:
+async def test_a_client_that_cannot_be_answered_is_closed_without_affecting_others() -> None:
     engine = engine_over(MemoryJournal())
     broken, well = Broken("flush"), Listener()
     before = internal_errors.of("sending to a client")
@@ -354,7 +354,7 @@ async def test_within_the_node_a_command_that_fails_is_answered_and_nothing_is_c
     assert (receipt, refusal.code) == (b"r", "internal")
 
 
-async def test_who_hears_what_happened_can_fail_without_harm_to_the_engine_or_to_others() -> None:
+async def test_a_failing_listener_affects_neither_the_engine_nor_other_listeners() -> None:
     engine = engine_over(MemoryJournal())
     heard: list[Event] = []
 

@@ -79,7 +79,7 @@ def contents(directory: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize("snapshot", [False, True])
-async def test_a_damaged_batch_is_skipped_when_told_so_and_what_was_lost_is_said(
+async def test_a_damaged_batch_is_skipped_on_request_and_the_loss_is_reported(
     tmp_path: Path, snapshot: bool
 ) -> None:
     node = Node(tmp_path)
@@ -157,7 +157,7 @@ async def test_a_damaged_message_becomes_a_dead_letter_and_the_node_serves_on(
     await node.stop()
 
 
-async def test_looking_at_a_damaged_message_shows_that_it_is_damaged(tmp_path: Path) -> None:
+async def test_browsing_shows_that_a_message_is_damaged(tmp_path: Path) -> None:
     node = Node(tmp_path)
     await node.publish("/queue/a", b"the damaged one")
     await node.publish("/queue/rest", *[BODY] * 150)  # so that it is not in the segment being written
@@ -324,7 +324,7 @@ async def test_repairing_without_any_snapshot_loses_nothing_that_can_be_read(tmp
     await node.stop()
 
 
-async def test_repairing_says_exactly_what_is_lost_and_only_when_told_to_lose_it(tmp_path: Path) -> None:
+async def test_repairing_reports_the_exact_loss_and_requires_consent(tmp_path: Path) -> None:
     kept = await worn_journal(tmp_path)
     carry = next(path for path in files(tmp_path, "carry-*.seg") if kept[1] in path.read_bytes())
     damage(tmp_path, kept[1])
@@ -403,7 +403,7 @@ def starts(directory: Path, damaged: str) -> bool:
     return not error
 
 
-async def test_a_carry_file_that_is_gone_is_told_by_the_messages_that_were_in_it(tmp_path: Path) -> None:
+async def test_a_missing_carry_file_is_reported_with_its_messages(tmp_path: Path) -> None:
     kept = await worn_journal(tmp_path)
     carries = files(tmp_path, "carry-*.seg")
     carried = [body for body in kept if any(body in path.read_bytes() for path in carries)]
@@ -417,7 +417,7 @@ async def test_a_carry_file_that_is_gone_is_told_by_the_messages_that_were_in_it
     await node.stop()
 
 
-async def test_a_history_without_the_messages_that_are_lost_is_mended(tmp_path: Path) -> None:
+async def test_a_history_with_lost_messages_is_repaired(tmp_path: Path) -> None:
     def keeping() -> Node:
         node = Node(tmp_path)
         node.engine.submit(

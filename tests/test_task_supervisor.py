@@ -68,7 +68,7 @@ async def test_one_that_fails_leaves_the_others_alone_and_all_end_at_once(
     assert ended.is_set()
 
 
-async def test_what_nobody_takes_of_a_callback_is_counted() -> None:
+async def test_unhandled_errors_of_callbacks_are_counted() -> None:
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(count_unhandled)
     before = internal_errors.of("the event loop")

@@ -13,7 +13,7 @@ _FEW_LETTERS = st.text("ab", max_size=12)
 
 
 @given(st.text("ab*", max_size=12), _FEW_LETTERS)
-def test_a_pattern_fits_what_shells_say_it_fits(pattern: str, text: str) -> None:
+def test_a_pattern_matches_as_in_shells(pattern: str, text: str) -> None:
     assert matcher(pattern)(text) == fnmatchcase(text, pattern)
 
 

@@ -34,7 +34,7 @@ def test_only_mom_takes_several_messages_in_one_post() -> None:
 
 
 @pytest.mark.process
-def test_a_child_that_ends_by_itself_is_told_with_the_end_of_its_log(tmp_path: Path) -> None:
+def test_a_child_that_ends_by_itself_is_reported_with_the_end_of_its_log(tmp_path: Path) -> None:
     child = Child("false", ["sh", "-c", "echo broken; exit 3"], tmp_path / "log", cwd=tmp_path, env={})
     with pytest.raises(ServerFailed, match=r"false ended with status 3\nbroken"):
         child.wait_until(lambda: False, timeout=30)

@@ -73,7 +73,7 @@ def test_pauses_grow_to_minutes_and_not_beyond_what_a_short_retry_means() -> Non
     assert pause_s(3600.0, 1000) == 3600
 
 
-def test_a_remote_broker_that_says_how_long_to_wait_is_believed_up_to_an_hour() -> None:
+def test_a_retry_delay_of_the_remote_broker_is_kept_up_to_an_hour() -> None:
     told = {"retry_after": 720}
     assert told_wait_s(Refused("rate-limited", "there were too many wrong passwords", told)) == 720
     assert told_wait_s(Refused("rate-limited", "for ever", {"retry_after": 10**9})) == 3600
@@ -90,7 +90,9 @@ def test_a_remote_broker_that_says_how_long_to_wait_is_believed_up_to_an_hour() 
         ({"protocol": "ws"}, "WEBSOCKET"),
     ],
 )
-async def test_it_is_named_where_connecting_ends(tmp_path: Path, said: dict[str, Any], code: str) -> None:
+async def test_the_failed_step_of_a_connection_is_named(
+    tmp_path: Path, said: dict[str, Any], code: str
+) -> None:
     async with pair(tmp_path, **said) as both, both.home.stomp("john") as john:
         await both.send(john, "orders", b"1")
         await until(lambda: both.report()["error"])
@@ -109,7 +111,7 @@ async def test_retrying_can_be_hurried(tmp_path: Path) -> None:
         assert not both.home.node.bridges.retry("rome")
 
 
-async def test_a_missing_ca_file_is_the_trouble_of_that_bridge_alone(tmp_path: Path) -> None:
+async def test_a_missing_ca_file_is_an_error_of_that_bridge_alone(tmp_path: Path) -> None:
     missing = tmp_path / "nowhere.pem"
     async with pair(tmp_path) as both, both.home.stomp("john") as john:
         rome = remote_of(both.away, "rome", protocol="stomps", ca_file=str(missing))
@@ -125,7 +127,7 @@ async def test_a_missing_ca_file_is_the_trouble_of_that_bridge_alone(tmp_path: P
         await until(lambda: both.report()["state"] == "running")
 
 
-async def test_tls_is_spoken_with_whom_the_ca_file_vouches_for(tmp_path: Path) -> None:
+async def test_tls_requires_a_certificate_of_the_ca_file(tmp_path: Path) -> None:
     ours, theirs = Authority(tmp_path, "ours"), Authority(tmp_path, "theirs")
     async with (
         pair(tmp_path) as both,
@@ -144,7 +146,7 @@ async def test_tls_is_spoken_with_whom_the_ca_file_vouches_for(tmp_path: Path) -
         await until(lambda: both.flow("orders")["accepted"] == 1)
 
 
-async def test_a_right_that_is_missing_away_is_the_trouble_of_one_flow(tmp_path: Path) -> None:
+async def test_a_right_missing_at_the_target_is_an_error_of_one_flow(tmp_path: Path) -> None:
     async with pair(tmp_path) as both, both.home.stomp("john") as john:
         await both.away.rule(SYNCS, OTHERS)
         await both.send(john, "other", b"1")
@@ -164,7 +166,7 @@ async def test_a_right_that_is_missing_away_is_the_trouble_of_one_flow(tmp_path:
         assert list(both.away.node.registry.sessions) == [connection]
 
 
-async def test_a_full_target_holds_one_flow_up_until_it_has_room(tmp_path: Path) -> None:
+async def test_a_full_target_blocks_one_flow_until_it_has_space(tmp_path: Path) -> None:
     async with pair(tmp_path) as both, both.home.stomp("john") as john, both.away.stomp("john") as there:
         await both.away.change(destinations=limits(max_messages=2))
         await both.send(john, "orders", *(str(number) for number in range(5)))
@@ -182,7 +184,7 @@ async def test_a_full_target_holds_one_flow_up_until_it_has_room(tmp_path: Path)
         assert (flow["accepted"], flow["duplicate"], flow["gap"]) == (5, 0, 0)
 
 
-async def test_what_is_refused_too_often_is_parked_where_that_is_wanted(tmp_path: Path) -> None:
+async def test_a_message_refused_too_often_is_dead_lettered_if_configured(tmp_path: Path) -> None:
     async with pair(tmp_path, dead_letter_after=3, retry_s=0.1) as both, both.home.stomp("john") as john:
         await both.away.change(destinations=limits(max_message_bytes=10))
         await both.send(john, "orders", b"1", b"much too long", b"2")
@@ -200,7 +202,7 @@ async def test_what_is_refused_too_often_is_parked_where_that_is_wanted(tmp_path
         assert both.home.depth(f"{both.source('orders').removeprefix('/queue/')}.dead") <= 1
 
 
-async def test_what_is_refused_blocks_what_follows_where_nothing_is_said_of_parking(tmp_path: Path) -> None:
+async def test_a_refused_message_blocks_its_flow_by_default(tmp_path: Path) -> None:
     async with pair(tmp_path, retry_s=0.05) as both, both.home.stomp("john") as john:
         await both.away.change(destinations=limits(max_message_bytes=10))
         await both.send(john, "orders", b"much too long", b"2")
@@ -239,7 +241,7 @@ async def test_a_body_that_is_too_large_there_costs_no_connection(
         assert [event["times"] for event in connected] == [1]
 
 
-async def test_headers_that_are_too_many_there_are_the_trouble_of_their_flow(tmp_path: Path) -> None:
+async def test_too_many_headers_for_the_target_are_an_error_of_their_flow(tmp_path: Path) -> None:
     async with (
         small_node(tmp_path / "away", policy_of(users=USERS), name="away", max_headers=20) as away,
         small_node(tmp_path / "home", policy_of(users=USERS), name="home") as home,
@@ -255,7 +257,7 @@ async def test_headers_that_are_too_many_there_are_the_trouble_of_their_flow(tmp
         assert ("dead_lettered", "orders", "TARGET_REFUSED") in events(both)
 
 
-async def test_one_bridge_connects_anew_and_the_other_keeps_its_socket(tmp_path: Path) -> None:
+async def test_one_bridge_reconnects_and_the_other_keeps_its_socket(tmp_path: Path) -> None:
     async with pair(tmp_path) as both, both.home.stomp("john") as john, small_broker() as elsewhere:
         oslo = remote_of(both.away)
         rome = remote_of(both.away, "rome")
@@ -278,7 +280,7 @@ async def test_one_bridge_connects_anew_and_the_other_keeps_its_socket(tmp_path:
         assert elsewhere.engine.broker.destinations.queues["/queue/b"].depth == 1
 
 
-async def test_a_remote_broker_that_answers_nothing_is_stalled_and_is_left(tmp_path: Path) -> None:
+async def test_a_connection_to_a_silent_remote_broker_is_stalled_and_closed(tmp_path: Path) -> None:
     connections = 0
 
     async def be_deaf(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -343,7 +345,7 @@ async def test_bodies_on_their_way_of_all_flows_are_bounded_and_none_starves(
             assert network.accepted == 1
 
 
-async def test_a_body_that_is_long_under_way_is_no_stall(tmp_path: Path) -> None:
+async def test_a_slowly_transferred_body_is_not_a_stall(tmp_path: Path) -> None:
     async with pair(tmp_path) as both, proxy(both.away.node.stomp_port or 0, 65_536) as network:
         await both.change(port=network.port, stalled_s=1.0)
         async with both.home.stomp("john") as john, both.away.stomp("john") as there:
@@ -360,7 +362,7 @@ async def test_a_body_that_is_long_under_way_is_no_stall(tmp_path: Path) -> None
             assert both.flow("orders")["unanswered"] == both.flow("other")["unanswered"] == 0
 
 
-async def test_a_line_that_carries_nothing_more_of_a_long_body_is_stalled(tmp_path: Path) -> None:
+async def test_a_transfer_that_stops_within_a_long_body_is_stalled(tmp_path: Path) -> None:
     async with pair(tmp_path) as both, proxy(both.away.node.stomp_port or 0, 65_536) as network:
         await both.change(port=network.port, stalled_s=0.5)
         async with both.home.stomp("john") as john:
@@ -373,7 +375,7 @@ async def test_a_line_that_carries_nothing_more_of_a_long_body_is_stalled(tmp_pa
             await until(lambda: both.away.depth("orders") == 1)
 
 
-async def test_what_is_refused_costs_one_message_each_time_it_is_tried(tmp_path: Path) -> None:
+async def test_a_refused_message_is_sent_once_for_each_attempt(tmp_path: Path) -> None:
     async with pair(tmp_path, retry_s=0.05) as both, both.home.stomp("john") as john:
         await both.away.change(destinations=limits(max_messages=1))
         await both.send(john, "orders", *(str(number) for number in range(200)))

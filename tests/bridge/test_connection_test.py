@@ -138,7 +138,7 @@ async def test_without_a_queue_the_sync_queue_alone_is_asked_for() -> None:
     ("destination", "step"),
     [("queue:storeAndForwardSyncQueue", "sync-queue"), ("queue:orders", "target")],
 )
-async def test_a_missing_right_names_who_needs_it_for_what(destination: str, step: str) -> None:
+async def test_a_missing_right_is_reported_with_its_user_and_purpose(destination: str, step: str) -> None:
     broker = Scripted(refuses=destination)
     async with listening(broker) as remote:
         found = await tried(remote)
@@ -168,7 +168,7 @@ async def test_a_wrong_password_fails_at_the_login() -> None:
     assert "it has none" in failed(found)["fix"]
 
 
-async def test_nobody_listens() -> None:
+async def test_a_refused_connection_is_reported() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
     found = await tried(Remote("oslo", "127.0.0.1", port))
@@ -176,7 +176,7 @@ async def test_nobody_listens() -> None:
     assert list(outcome(found).values()) == [True, False, None, None, None]
 
 
-async def test_a_host_that_nobody_knows() -> None:
+async def test_an_unknown_host_is_reported() -> None:
     found = await tried(Remote("oslo", "no-such-host.invalid"))
     assert failed(found)["name"] == "dns"
     assert "hostname" in failed(found)["fix"]
@@ -197,7 +197,7 @@ def of_server(authority: Authority) -> ssl.SSLContext:
     return context
 
 
-async def test_a_trusted_certificate_says_whom_it_is_for_and_how_long(authority: Authority) -> None:
+async def test_a_trusted_certificate_is_shown_with_its_names_and_expiry(authority: Authority) -> None:
     async with listening(Scripted(), of_server(authority)) as remote:
         found = await tried(replace(remote, ca_file=str(authority.ca_file)))
     assert found["ok"], found
@@ -206,7 +206,7 @@ async def test_a_trusted_certificate_says_whom_it_is_for_and_how_long(authority:
     assert "localhost" in step["detail"] and "good until 20" in step["detail"]
 
 
-async def test_an_untrusted_certificate_says_why_and_what_it_is(authority: Authority) -> None:
+async def test_an_untrusted_certificate_is_shown_with_the_reason(authority: Authority) -> None:
     async with listening(Scripted(), of_server(authority)) as remote:
         step = failed(await tried(remote))
     assert step["name"] == "tls"

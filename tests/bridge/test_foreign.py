@@ -56,7 +56,7 @@ async def served(stranger: Stranger) -> AsyncIterator[int]:
         yield server.sockets[0].getsockname()[1]
 
 
-async def test_a_stranger_is_told_what_only_the_sender_knows(tmp_path: Path) -> None:
+async def test_a_foreign_broker_receives_the_properties_of_a_message(tmp_path: Path) -> None:
     stranger = Stranger()
     async with served(stranger) as port, pair(tmp_path, port=port) as both, both.home.stomp("john") as john:
         await both.send(john, "orders", b"1", headers={"colour": "red"})
@@ -72,7 +72,7 @@ async def test_a_stranger_is_told_what_only_the_sender_knows(tmp_path: Path) -> 
         assert "mom-flow" not in first
 
 
-async def test_a_producer_speaks_neither_for_the_id_nor_of_persistence_in_other_words(tmp_path: Path) -> None:
+async def test_a_producer_sets_neither_the_id_nor_other_persistence_headers(tmp_path: Path) -> None:
     stranger = Stranger()
     async with served(stranger) as port, pair(tmp_path, port=port) as both, both.home.stomp("john") as john:
         await both.send(john, "orders", b"1", headers={"mom-message-id": "another's", "persistent": "1"})
@@ -83,7 +83,7 @@ async def test_a_producer_speaks_neither_for_the_id_nor_of_persistence_in_other_
         assert (first["persistent"], second["persistent"]) == ("true", "false")
 
 
-async def test_rabbitmq_is_told_of_persistence_and_names_in_its_own_way(tmp_path: Path) -> None:
+async def test_rabbitmq_receives_its_own_persistence_and_name_headers(tmp_path: Path) -> None:
     stranger = Stranger(server="RabbitMQ/3.10")
     async with served(stranger) as port, pair(tmp_path, port=port) as both, both.home.stomp("john") as john:
         await both.send(john, "a/b", b"1", persistent=False)
@@ -116,7 +116,9 @@ async def test_an_error_holds_up_the_flow_that_it_is_about_and_no_other(tmp_path
         assert list(dict.fromkeys(bodies)) == list(range(1, 101))
 
 
-async def test_what_a_stranger_refuses_too_often_is_parked_where_that_is_wanted(tmp_path: Path) -> None:
+async def test_a_message_refused_too_often_by_a_foreign_broker_is_dead_lettered_if_configured(
+    tmp_path: Path,
+) -> None:
     stranger = Stranger()
     async with (
         served(stranger) as port,

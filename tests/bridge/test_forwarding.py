@@ -12,7 +12,7 @@ from tests.bridge.pair import USERS, pair, receive, remote_of, until
 from tests.support.small_node import policy_of, small_node
 
 
-async def test_what_is_sent_at_home_arrives_away_in_order(tmp_path: Path) -> None:
+async def test_messages_arrive_at_the_target_in_order(tmp_path: Path) -> None:
     async with pair(tmp_path) as both, both.home.stomp("john") as john, both.away.stomp("john") as there:
         await both.send(john, "orders", *(str(number) for number in range(1000)))
         assert await receive(there, "orders", 1000) == [str(number).encode() for number in range(1000)]

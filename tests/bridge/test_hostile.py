@@ -13,7 +13,7 @@ from mom_client.transport import open_transport
 from tests.bridge.pair import pair, until
 
 
-async def test_a_mark_that_another_bridge_of_the_user_set_too_far_stops_the_flow_and_loses_nothing(
+async def test_an_offset_that_another_bridge_set_too_far_stops_the_flow_and_loses_nothing(
     tmp_path: Path,
 ) -> None:
     async with pair(tmp_path) as both, both.home.stomp("john") as john:

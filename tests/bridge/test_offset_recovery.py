@@ -10,7 +10,7 @@ from tests.support.proxy import proxy
 from tests.support.small_node import policy_of, small_node
 
 
-async def test_what_was_taken_and_not_answered_is_settled_without_being_sent_again(tmp_path: Path) -> None:
+async def test_messages_stored_but_not_confirmed_are_settled_without_being_sent_again(tmp_path: Path) -> None:
     async with pair(tmp_path) as both, proxy(both.away.node.stomp_port or 0) as network:
         await both.change(port=network.port)
         async with both.home.stomp("john") as john:
@@ -32,7 +32,7 @@ async def test_what_was_taken_and_not_answered_is_settled_without_being_sent_aga
             assert await receive(there, "orders", 52) == [str(number).encode() for number in range(52)]
 
 
-async def test_what_was_sent_and_not_taken_is_sent_again(tmp_path: Path) -> None:
+async def test_messages_sent_but_not_stored_are_sent_again(tmp_path: Path) -> None:
     async with pair(tmp_path) as both, proxy(both.away.node.stomp_port or 0) as network:
         await both.change(port=network.port)
         async with both.home.stomp("john") as john:
@@ -94,7 +94,7 @@ async def test_a_broker_with_an_old_copy_of_its_journal_does_not_take_new_messag
             await until(lambda: away.depth("orders") == 11)
 
 
-async def test_an_old_copy_that_has_numbered_beyond_the_mark_loses_nothing_either(tmp_path: Path) -> None:
+async def test_an_old_copy_with_positions_beyond_the_offset_loses_nothing_either(tmp_path: Path) -> None:
     policy = policy_of(users=USERS)
     async with small_node(tmp_path / "away", policy, name="away") as away:
         async with small_node(tmp_path / "home", policy, name="home"):

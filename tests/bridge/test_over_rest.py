@@ -113,7 +113,7 @@ async def test_the_right_that_is_missing_is_named(tmp_path: Path, rules: tuple[R
         assert "allow bridge" in failed["fix"]
 
 
-async def test_what_waits_for_its_next_attempt_goes_at_once_when_asked(tmp_path: Path) -> None:
+async def test_a_retry_on_request_is_immediate(tmp_path: Path) -> None:
     async with pair(tmp_path, retry_s=600) as both, both.home.rest("admin") as admin:
         await both.away.rule(rule("sync", f"/event/queue == {SYNC}"))
         async with both.home.stomp("john") as john:
@@ -129,7 +129,7 @@ async def test_what_waits_for_its_next_attempt_goes_at_once_when_asked(tmp_path:
             await until(lambda: both.away.depth("orders") == 1)
 
 
-async def test_bridges_are_told_of_as_they_change(tmp_path: Path) -> None:
+async def test_changes_of_bridges_are_published(tmp_path: Path) -> None:
     async with pair(tmp_path) as both, both.home.stomp("admin") as watcher:
         topic = "/topic/$mom.bridge.oslo"
         async with watcher.subscribe(topic, ack="auto", headers={"snapshot": "true"}) as told:

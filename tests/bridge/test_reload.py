@@ -20,7 +20,7 @@ def read(outcome: str = "unchanged", version: int | None = None) -> dict[str, An
     return {"trigger": "brokers.config", "outcome": outcome, "version": version, **nothing}
 
 
-async def test_where_it_is_the_setting_all_bridges_begin_anew_when_files_were_read(tmp_path: Path) -> None:
+async def test_with_the_setting_all_bridges_reconnect_after_a_reload(tmp_path: Path) -> None:
     policy = policy_of(users=USERS)
     async with (
         small_node(tmp_path / "away", policy, name="away") as away,
@@ -55,7 +55,7 @@ async def test_by_default_files_that_were_read_leave_all_bridges_as_they_are(tmp
         assert remote_sessions(both) == before
 
 
-async def test_what_files_came_to_is_told_to_who_listens(tmp_path: Path) -> None:
+async def test_results_of_reloads_are_published(tmp_path: Path) -> None:
     async with pair(tmp_path) as both, both.home.stomp("admin") as admin:
         async with admin.subscribe("/topic/$mom.config.files") as told:
             both.home.node.files_read({**read("refused"), "errors": ["brokers.config:4:1: no"]}, refused=True)

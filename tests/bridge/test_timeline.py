@@ -1,7 +1,7 @@
 from broker_app.bridge.timeline import Event, Timeline
 
 
-def test_what_happens_again_is_one_event_and_the_newest() -> None:
+def test_a_repeated_event_is_counted_in_one_entry_that_is_the_newest() -> None:
     times, told = iter(range(1, 9)), list[Event]()
     timeline = Timeline(lambda: next(times), told.append)
     timeline.note("retrying", code="REFUSED")

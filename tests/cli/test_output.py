@@ -71,7 +71,9 @@ def test_ids(capsys: pytest.CaptureFixture[str]) -> None:
         ("ndjson", '{"name": "q", "depth": 1}\n'),
     ],
 )
-def test_facts_of_one_thing(form: str, expected: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_one_resource_is_shown_as_a_list_of_members(
+    form: str, expected: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     Output(form).facts({"name": "q", "depth": 1})
     assert capsys.readouterr().out == expected
 

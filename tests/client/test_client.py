@@ -9,7 +9,7 @@ from mom_client.stomp import frame as wire
 from tests.client.stage import FakeBroker, FakeSession
 
 
-async def test_says_who_it_is(stage: FakeBroker) -> None:
+async def test_sends_its_login(stage: FakeBroker) -> None:
     client = stage.connect(login="anna", passcode="secret", headers={"x": "y"})
     opening = asyncio.ensure_future(client.open())
     session = await stage.accept()
@@ -53,7 +53,7 @@ async def test_a_refused_login_is_final(stage: FakeBroker) -> None:
     assert len(stage.attempts) == 1
 
 
-async def test_an_address_where_nobody_answers_names_itself(stage: FakeBroker) -> None:
+async def test_an_unreachable_address_is_named(stage: FakeBroker) -> None:
     stage.down = {"stomp://one:1"}
     with pytest.raises(mom_client.ConnectionLost, match="stomp://one:1: nobody at"):
         await stage.connect("stomp://one:1").open()

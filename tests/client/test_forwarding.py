@@ -76,7 +76,7 @@ async def test_a_transaction_forwards_too(stage: FakeBroker) -> None:
         ("a:b", "broker name 'a:b' .* contains ':'"),
     ],
 )
-async def test_a_broker_that_is_none_is_told_before_anything_is_connected(
+async def test_an_invalid_broker_name_is_reported_before_connecting(
     stage: FakeBroker, broker: str | None, said: str
 ) -> None:
     with pytest.raises(ValueError, match=said):
@@ -93,7 +93,7 @@ async def test_a_broker_that_is_none_is_told_before_anything_is_connected(
         ("/topic/news", "/topic/news is no queue"),
     ],
 )
-async def test_what_cannot_be_forwarded_is_told_and_not_sent(
+async def test_a_destination_that_cannot_be_forwarded_is_reported_and_nothing_is_sent(
     stage: FakeBroker, destination: str, said: str
 ) -> None:
     client, session = await stage.client(store_and_forward=True, broker="broker1")
@@ -107,7 +107,7 @@ async def test_what_cannot_be_forwarded_is_told_and_not_sent(
     await stage.leave(client, session)
 
 
-async def test_nobody_far_away_replies_to_a_request(stage: FakeBroker) -> None:
+async def test_a_request_cannot_be_forwarded(stage: FakeBroker) -> None:
     client, session = await stage.client(store_and_forward=True, broker="broker1")
     with pytest.raises(ValueError, match="reply"):
         await client.request("/queue/questions", "?")

@@ -59,7 +59,7 @@ async def test_an_exception_aborts(stage: FakeBroker) -> None:
     await stage.leave(client, session)
 
 
-async def test_a_refused_act_aborts_the_whole(stage: FakeBroker) -> None:
+async def test_a_refused_command_aborts_the_transaction(stage: FakeBroker) -> None:
     client, session = await stage.client()
 
     async def work() -> None:
@@ -95,7 +95,7 @@ async def test_a_connection_lost_within_a_transaction(stage: FakeBroker) -> None
     await stage.leave(client, again)
 
 
-async def test_a_commit_in_doubt_says_so(stage: FakeBroker) -> None:
+async def test_an_unconfirmed_commit_is_reported(stage: FakeBroker) -> None:
     client, session = await stage.client()
 
     async def work() -> None:

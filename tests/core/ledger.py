@@ -85,7 +85,7 @@ class Name:
 
 
 def dead_letters_of(address: str, filters: set[str]) -> set[str]:
-    """The queues that dead letters of an address may go to: a durable subscription's to below the topics that it was on."""
+    """The queues of dead letters of an address; for a durable subscription, those below its topics."""
     name = address.removeprefix("/topic-subscription/")
     if name == address:
         return {f"{address}.dead"}
@@ -347,7 +347,7 @@ class Ledger:
         getattr(self, "_follow_" + type(command).__name__.lower())(session, command)
 
     def _accepted(self, session: Session, command: Any) -> bool:
-        """Return whether it was accepted; commands without a receipt come from a transaction that was accepted whole."""
+        """Return whether it was accepted; commands without a receipt are of an accepted transaction."""
         if command.receipt is None:
             return True
         assert (command.receipt in self.answers) != (command.receipt in self.refusals), "one answer to each"
@@ -946,7 +946,7 @@ class Ledger:
     # ------------------------------------------------------------------ what the broker holds
 
     def _limits_of_attempts(self, address: str) -> set[int]:
-        """The values of `max_attempts` of a queue so far: what waits since then was compared with one of them."""
+        """The values of `max_attempts` of a queue so far: waiting messages were compared with one of them."""
         topics = self.filters.get(address) or [""]
         return {
             policies.of(address, topic).max_attempts for policies in self.all_policies for topic in topics

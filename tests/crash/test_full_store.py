@@ -73,7 +73,7 @@ def take(broker: BrokerProcess, most: int) -> list[str]:
     return taken
 
 
-def test_producers_hear_of_it_consumers_go_on_and_it_passes_when_messages_are_consumed(
+def test_producers_are_refused_until_messages_are_consumed(
     broker: BrokerProcess,
 ) -> None:
     stored = fill(broker)

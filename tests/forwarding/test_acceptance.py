@@ -64,7 +64,7 @@ def two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Two]:
             one.kill()
 
 
-async def test_a_message_waits_at_home_and_goes_when_the_remote_broker_is_there(two: Two) -> None:
+async def test_a_message_waits_at_home_until_the_remote_broker_is_available(two: Two) -> None:
     assert two.away.request("GET", SYNC_QUEUE).status == 404
     two.away.terminate()
     two.bridge("broker1")
@@ -124,7 +124,7 @@ async def test_two_queues_of_a_remote_broker_share_a_connection_and_one_may_rest
         assert network.accepted == 1, "pausing a flow is no reason to connect anew"
 
 
-async def test_a_bridge_without_traffic_sleeps_without_a_connection_and_wakes_at_once(two: Two) -> None:
+async def test_an_idle_bridge_has_no_connection_and_reconnects_at_once(two: Two) -> None:
     async with proxy(two.away.stomp_port) as network:
         two.bridge("idle", port=network.port, idle_s=2.0)
         account = Account("/bridge/idle/seldom")

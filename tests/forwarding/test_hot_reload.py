@@ -192,7 +192,7 @@ async def test_a_password_is_replaced_at_both_ends_while_messages_flow(
         set_password(broker, "broker1", PASSWORD)
 
 
-async def test_as_the_original_did_it_all_bridges_begin_anew_with_the_one_file_that_is_followed(
+async def test_with_one_watched_file_all_bridges_reconnect_as_in_smash(
     start_broker: StartBroker, broker: BrokerProcess, tmp_path: Path
 ) -> None:
     original = '/config/mom += {"follow_files": "config-file", "reload_bridges": "all"}\n'

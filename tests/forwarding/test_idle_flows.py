@@ -28,7 +28,7 @@ async def until_connected(node: NodeProcess, port: int, count: int) -> None:
             await asyncio.sleep(0.05)
 
 
-async def test_flows_that_sleep_take_no_connection_and_hardly_any_time(nodes: Nodes) -> None:
+async def test_idle_flows_take_no_connection_and_hardly_any_time(nodes: Nodes) -> None:
     target, home = nodes.node("target"), nodes.node("home")
     target.start()
     for number in range(BRIDGES):

@@ -24,7 +24,7 @@ async def kill_and_restart(victims: list[NodeProcess], down_s: float) -> None:
 
 
 @pytest.mark.timeout(60 + 6 * KILLS)
-async def test_each_message_arrives_once_and_in_order_whoever_is_killed(nodes: Nodes) -> None:
+async def test_each_message_arrives_once_and_in_order_when_either_broker_is_killed(nodes: Nodes) -> None:
     random.seed(5)
     away = nodes.node("away")
     away.start()

@@ -58,9 +58,7 @@ def home(start_broker: StartBroker, broker: BrokerProcess, tmp_path: Path) -> Ho
     return found
 
 
-async def test_john_may_send_nobody_may_read_and_what_he_sent_is_forwarded(
-    home: Home, broker: BrokerProcess
-) -> None:
+async def test_john_may_only_send_and_his_messages_are_forwarded(home: Home, broker: BrokerProcess) -> None:
     rule(broker, "broker1-syncs", BROKER1_SYNCS)
     at = home.broker
     sending, reading = f"/queues/messages?queue={FORWARDED}", f"/queues/receive?queue={FORWARDED}"

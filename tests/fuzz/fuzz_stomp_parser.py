@@ -25,7 +25,7 @@ SEEDS = (
 
 
 def read(data: bytes, version: str, *, server: bool, strict: bool, piece: int) -> tuple[list[object], bool]:
-    """The result of parsing `data` in pieces of `piece` bytes, runs taken apart; whether a frame is unfinished."""
+    """The frames of `data` parsed in pieces of `piece` bytes, and whether a frame is unfinished."""
     parser = Parser(limits=LIMITS, role="server" if server else "client", strict=strict)
     parser.version = version
     items: list[object] = []

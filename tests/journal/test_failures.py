@@ -158,7 +158,7 @@ def test_a_short_write_is_continued(tmp_path: Path) -> None:
     again.close()
 
 
-def test_a_snapshot_that_fails_is_told_and_the_former_one_stands(tmp_path: Path) -> None:
+def test_a_failed_snapshot_is_reported_and_the_former_one_is_kept(tmp_path: Path) -> None:
     system = FailingSystem(0, errno.EIO, ("rename",))
     life = Life(quick_journal(tmp_path, files=Files(tmp_path, system)))
     life.restore()
@@ -190,7 +190,7 @@ def test_without_room_for_a_next_segment_the_present_one_grows(tmp_path: Path) -
 
 
 @pytest.mark.process
-def test_another_process_is_refused_and_told_who_holds_the_journal(tmp_path: Path) -> None:
+def test_another_process_is_refused_with_the_holder_of_the_journal(tmp_path: Path) -> None:
     life = Life(quick_journal(tmp_path))
     program = (
         "import sys; from broker_app.journal.segments import SegmentJournal\n"

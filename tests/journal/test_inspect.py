@@ -53,7 +53,7 @@ def test_a_journal_at_work_is_not_taken_for_damaged(tmp_path: Path) -> None:
     life.close()
 
 
-def test_an_incomplete_last_batch_is_told_but_is_not_damage(tmp_path: Path) -> None:
+def test_an_incomplete_last_batch_is_reported_but_is_not_damage(tmp_path: Path) -> None:
     life = Life(quick_journal(tmp_path))
     life.publish(b"one")
     life.publish(b"two")

@@ -57,7 +57,7 @@ def test_nothing_is_found_in_a_good_journal(three_batches: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_byte_flipped_anywhere_in_the_middle_is_mended(three_batches: Path, tmp_path: Path) -> None:
+def test_a_byte_flipped_anywhere_in_the_middle_is_repaired(three_batches: Path, tmp_path: Path) -> None:
     (log,) = log_files(three_batches)
     frames = frames_of(log)
     for at in range(frames[2][0]):
@@ -91,7 +91,7 @@ def test_a_byte_flipped_anywhere_in_the_middle_is_mended(three_batches: Path, tm
         assert not [finding for finding in verify(directory) if finding.damage]
 
 
-def test_what_a_damaged_batch_still_tells_is_told(three_batches: Path) -> None:
+def test_readable_parts_of_a_damaged_batch_are_reported(three_batches: Path) -> None:
     (log,) = log_files(three_batches)
     (_, (offset, frame), _) = frames_of(log)
     flip(log, offset + frame.length - 1)
@@ -198,7 +198,7 @@ def test_damaged_meta_and_snapshot_files_are_set_aside(three_batches: Path) -> N
     again.close()
 
 
-def test_what_no_cut_can_mend_is_refused(three_batches: Path) -> None:
+def test_damage_that_truncation_cannot_repair_is_refused(three_batches: Path) -> None:
     (log,) = log_files(three_batches)
     header = codec.decode_segment_header(log.read_bytes())
     assert header is not None

@@ -141,7 +141,7 @@ def _without_tags(template: str) -> str:
 
 
 def _templates(source: str) -> Iterator[tuple[int, str]]:
-    """The beginnings of Lit's templates, and their HTML without what is computed; nested ones by themselves."""
+    """The beginnings of Lit's templates, and their HTML without expressions; nested ones separately."""
     # A stack of what we are in: the pieces of a template, or None for code in braces within one.
     stack: list[tuple[int, list[str]] | None] = []
     at, end = 0, len(source)

@@ -119,7 +119,7 @@ async def test_a_webhook_gets_the_alert_as_json() -> None:
         (b"", "does not speak HTTP"),
     ],
 )
-async def test_a_webhook_that_does_not_take_it_says_why_and_a_redirect_is_not_followed(
+async def test_a_refusal_of_a_webhook_is_reported_and_a_redirect_is_not_followed(
     answer: bytes, said: str
 ) -> None:
     async with Web().running() as web:
@@ -145,7 +145,7 @@ async def test_an_answer_before_the_final_one_is_passed_over() -> None:
         await webhook.post(web.url, b"{}", {})
 
 
-async def test_mail_says_what_is_wrong_and_where_to_look() -> None:
+async def test_mail_contains_the_alert_and_a_link() -> None:
     async with Mail().running() as mail:
         post = Mailer("127.0.0.1", mail.port, sender="mom@b1.example")
         await deliver(Target.of("mailto:ops@example.org"), TOLD, Queues(), post)
@@ -155,7 +155,7 @@ async def test_mail_says_what_is_wrong_and_where_to_look() -> None:
     assert "look    https://mom.example/console/?at=" in letter
 
 
-async def test_a_mail_server_that_refuses_or_is_not_configured_says_so() -> None:
+async def test_a_mail_server_that_refuses_or_is_not_configured_is_reported() -> None:
     target = Target.of("mailto:ops@example.org")
     async with Mail().running() as mail:
         mail.refuses = "ops@"
@@ -173,7 +173,7 @@ async def test_a_queue_of_the_broker_gets_it_as_a_message() -> None:
     ]
 
 
-async def test_a_notice_that_fails_is_tried_again_until_it_is_taken() -> None:
+async def test_a_failed_notification_is_repeated_until_it_is_accepted() -> None:
     gave_up: list[str] = []
     async with Web().running() as web:
         web.answers = [b"HTTP/1.1 503 Later\r\n\r\n"] * 2
@@ -191,7 +191,7 @@ async def test_a_notice_that_fails_is_tried_again_until_it_is_taken() -> None:
     assert gave_up == []
 
 
-async def test_a_notice_that_nobody_takes_is_given_up_and_of_too_many_none_is_kept() -> None:
+async def test_a_notification_that_fails_for_ever_is_given_up_and_the_queue_is_bounded() -> None:
     gave_up: list[str] = []
     done = asyncio.Event()
 
@@ -221,12 +221,12 @@ async def test_a_notice_that_nobody_takes_is_given_up_and_of_too_many_none_is_ke
         "https://host/a b", "mailto:", "mailto:a@b@c", "mailto:a@b\r\nBcc: x@y", "https://host/" + "x" * 1000,
     ],
 )  # fmt: skip
-def test_what_is_no_target_is_refused(text: str) -> None:
+def test_an_invalid_target_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"must|does not|needed|remove user"):
         Target.of(text)
 
 
-def test_whom_an_alert_is_told_to_says_its_rule_or_the_setting_and_of_silence_nobody_hears() -> None:
+def test_targets_come_from_the_rule_or_the_setting_and_a_silenced_alert_has_none() -> None:
     own = AlertRule.of(
         "store",
         {"condition": "store", "threshold": 1, "for_s": 0, "severity": "warning", "notify": ["queue:b"]},

@@ -39,7 +39,7 @@ async def test_alerts_are_listed_acknowledged_and_silenced_for_a_while(rest: Res
     ]
 
 
-async def test_an_alert_that_ended_is_listed_and_nothing_can_be_said_to_it(rest: Rest) -> None:
+async def test_an_ended_alert_is_listed_and_cannot_be_changed(rest: Rest) -> None:
     alert = await with_alert(rest)
     rest.events.note("files", "reload", "applied")
     rest.now += 60
@@ -49,7 +49,7 @@ async def test_an_alert_that_ended_is_listed_and_nothing_can_be_said_to_it(rest:
     assert (reply.status_code, reply.json()["type"]) == (409, "/docs/problems/conflict")
 
 
-async def test_what_is_wrong_with_a_request_about_alerts_is_said(rest: Rest) -> None:
+async def test_errors_of_alert_requests_are_reported(rest: Rest) -> None:
     alert = await with_alert(rest)
     silence = f"/alerts/{alert.id}/silence"
     for body in (

@@ -34,7 +34,7 @@ async def test_each_item_gets_its_result_in_order(rest: Rest) -> None:
     assert [item["body"] for item in received] == ["one", {"n": 3}]
 
 
-async def test_items_say_all_that_headers_can_say(rest: Rest) -> None:
+async def test_items_have_a_member_for_each_header(rest: Rest) -> None:
     item = {
         "body_base64": base64.b64encode(b"\0\xff").decode(),
         "content_type": "application/x-thing",
@@ -108,7 +108,7 @@ async def test_wrong_items(rest: Rest, item: object, pointer: str | None) -> Non
 
 
 @pytest.mark.parametrize("content", [b"{}", b'"x"', b"[", b"[1,]", b"\xff", b"[" * 100_000, b""])
-async def test_what_is_no_array_is_refused_whole(rest: Rest, content: bytes) -> None:
+async def test_a_body_that_is_not_an_array_is_refused(rest: Rest, content: bytes) -> None:
     reply = await rest.alice.post(
         "/queues/a/messages/batch", content=content, headers={"content-type": "application/json"}
     )
@@ -176,7 +176,7 @@ async def test_topics_take_batches(rest: Rest) -> None:
     assert "id" in reply.json()["results"][0]
 
 
-async def test_who_may_and_how(rest: Rest) -> None:
+async def test_rights_and_methods_are_checked(rest: Rest) -> None:
     assert (await rest.anonymous.post("/queues/a/messages/batch", json=[])).status_code == 401
     assert (await rest.alice.get("/queues/a/messages/batch")).status_code == 405
     wrong = await rest.alice.post(

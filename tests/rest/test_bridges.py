@@ -16,7 +16,7 @@ from tests.rest.conftest import Rest
 from tests.rest.test_operator_actions import told
 
 
-async def test_how_all_bridges_stand(bridged: Rest) -> None:
+async def test_the_status_of_all_bridges(bridged: Rest) -> None:
     orphan = {"bridge": "gone", "queue": "q", "source": "/queue/storeAndForward:gone/queue/q", "depth": 4}
     bridged.bridges.stray = [{**orphan, "error": {"code": "NO_BRIDGE", "detail": "none"}}]
     mark = {"sender": "south~1f", "source": "bills", "owner": "s", "accepted": 812, "count": 400}
@@ -49,7 +49,7 @@ INCOMING = "/forwarding/incoming"
 BILLS_OF_SOUTH = f"{INCOMING}?sender=south~1f&source=bills"
 
 
-async def test_how_far_another_broker_has_come_is_forgotten_by_administrators(bridged: Rest) -> None:
+async def test_administrators_delete_replication_offsets(bridged: Rest) -> None:
     peer = begin_flow(bridged)
     await bridged.plane.turn()
     refused = await bridged.alice.delete(BILLS_OF_SOUTH)
@@ -66,7 +66,7 @@ async def test_how_far_another_broker_has_come_is_forgotten_by_administrators(br
     assert (await bridged.alice.delete(BILLS_OF_SOUTH)).status_code == 404
 
 
-async def test_administrators_hand_over_what_another_broker_forwards(bridged: Rest) -> None:
+async def test_administrators_reassign_replication_offsets(bridged: Rest) -> None:
     peer = begin_flow(bridged)
     await bridged.plane.turn()
     assert (await bridged.alice.patch(BILLS_OF_SOUTH, json={"owner": "bob"})).status_code == 409
@@ -89,7 +89,7 @@ async def test_administrators_hand_over_what_another_broker_forwards(bridged: Re
         ("?sender=south~1f&source=bill", 404, "did you mean bills?"),
     ],
 )
-async def test_what_nobody_forwards_is_not_forgotten(
+async def test_an_unknown_offset_cannot_be_deleted(
     bridged: Rest, query: str, status: int, words: str
 ) -> None:
     bridged.engine.submit(c.Disconnect(begin_flow(bridged)))
@@ -116,7 +116,7 @@ async def test_others_see_what_they_may_browse_and_nothing_else(bridged: Rest) -
         )
 
 
-async def test_what_happened_to_a_bridge_comes_newest_first(bridged: Rest) -> None:
+async def test_events_of_a_bridge_are_listed_newest_first(bridged: Rest) -> None:
     shown = (await bridged.alice.get("/bridges/west/events?limit=2")).json()
     assert [one["queue"] for one in shown["items"]] == ["bills", "orders"]
     assert shown["approx_total"] == 3
@@ -134,7 +134,7 @@ async def test_an_unknown_bridge_comes_with_a_suggestion(bridged: Rest, path: st
     assert "did you mean west?" in refused.json()["detail"]
 
 
-async def test_what_waits_for_its_next_attempt_tries_now(bridged: Rest) -> None:
+async def test_a_waiting_bridge_retries_on_request(bridged: Rest) -> None:
     for body, queue in ((None, None), ({"queue": "orders"}, "orders")):
         reply = await bridged.alice.post("/bridges/west/retry", json=body)
         assert (reply.status_code, reply.json()["name"]) == (200, "west"), reply.text
@@ -205,7 +205,7 @@ async def test_messages_are_sent_and_browsed_there_as_below_queues(bridged: Rest
         ("west/queues/q.dead", 400, "dead letters are not forwarded"),
     ],
 )
-async def test_wrong_names_are_told_and_no_queue_is_made(
+async def test_wrong_names_are_reported_and_create_no_queue(
     bridged: Rest, path: str, status: int, words: str
 ) -> None:
     for way in ("", "/messages"):
@@ -215,7 +215,7 @@ async def test_wrong_names_are_told_and_no_queue_is_made(
     assert not bridged.engine.broker.destinations.queues
 
 
-async def test_who_may_not_send_does_not_make_queues(bridged: Rest) -> None:
+async def test_users_without_the_right_to_send_create_no_queue(bridged: Rest) -> None:
     bridged.logins.reload(replace(bridged.logins.policy, version=2, rules=Rules(BOBS[:1])))
     refused = await bridged.bob.post("/bridges/west/queues/orders")
     assert (refused.status_code, refused.json()["right"]) == (403, "send")

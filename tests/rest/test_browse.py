@@ -20,7 +20,7 @@ async def look(rest: Rest, queue: str, **params: Any) -> dict[str, Any]:
     return page
 
 
-async def test_looking_shows_everything_and_changes_nothing(rest: Rest) -> None:
+async def test_browsing_shows_everything_and_changes_nothing(rest: Rest) -> None:
     ids = await rest.publish("a", "1", "2", **{"mom-header-tenant": "acme", "mom-type": "t"})
     (leased,) = await rest.receive("a")
     before = rest.engine.broker.destinations.queues["/queue/a"].counters.delivered
@@ -179,7 +179,7 @@ async def test_messages_that_are_not_found(rest: Rest, address: str, status: int
     assert (await rest.alice.get(address)).status_code == status
 
 
-async def test_a_purge_has_to_be_meant(rest: Rest) -> None:
+async def test_a_purge_requires_confirmation(rest: Rest) -> None:
     await rest.publish("a", "1", "2", "3")
     await rest.receive("a")
     assert (await rest.alice.delete("/queues/a/messages")).status_code == 400
@@ -213,7 +213,7 @@ async def why(rest: Rest, message_id: str, queue: str = "a") -> dict[str, Any]:
     return answer
 
 
-async def test_a_message_says_why_it_is_there(rest: Rest) -> None:
+async def test_a_message_is_shown_with_the_reasons_why_it_waits(rest: Rest) -> None:
     first, second = await rest.publish("a", "1", "2")
     assert await why(rest, first) == {
         "id": first,
@@ -255,7 +255,9 @@ async def test_a_message_with_an_id_of_its_own_is_found_where_memory_has_only_it
         ({"state": "unsettled", "q": "e"}, ["one"]),
     ],
 )
-async def test_looking_for_some(make_rest: MakeRest, params: dict[str, str], expected: list[str]) -> None:
+async def test_messages_are_searched(
+    make_rest: MakeRest, params: dict[str, str], expected: list[str]
+) -> None:
     rest = make_rest(core=Limits(window=1))
     for body in ("one", "two", "three"):
         await rest.publish("a", body, **({} if body == "two" else {"mom-header-tenant": "acme"}))
@@ -265,7 +267,7 @@ async def test_looking_for_some(make_rest: MakeRest, params: dict[str, str], exp
     assert (page["scanned"], page["next"]) == (3, None)
 
 
-async def test_a_search_that_takes_long_stops_says_so_and_goes_on_where_it_stopped(
+async def test_a_long_search_stops_incomplete_and_continues_from_its_cursor(
     rest: Rest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(browse, "_MAX_SCANNED", 2)

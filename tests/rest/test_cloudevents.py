@@ -84,7 +84,7 @@ async def test_a_batch_of_events_goes_to_a_topic(rest: Rest) -> None:
         '{"a":' * 10_000,
     ],
 )
-async def test_what_is_no_event_is_refused(rest: Rest, event: str) -> None:
+async def test_an_invalid_event_is_refused(rest: Rest, event: str) -> None:
     refused = await rest.alice.post("/queues/a/messages", content=event, headers=STRUCTURED)
     assert (refused.status_code, refused.json()["type"]) == (400, "/docs/problems/invalid")
 

@@ -106,7 +106,7 @@ async def test_connections_of_others_are_ended_by_administrators_alone(rest: Res
     assert (await rest.alice.delete(f"/connections/{other.id}")).status_code == 204
 
 
-async def test_an_operator_ends_a_connection_and_its_client_is_told_why(rest: Rest) -> None:
+async def test_an_operator_closes_a_connection_and_its_client_receives_the_reason(rest: Rest) -> None:
     make_admin(rest, "alice")
     client = await Client(rest, "bob").connect(**{"mom-soft-errors": "true"})
     await client.ask("SUBSCRIBE\nid:1\ndestination:/queue/a\nack:client\nreceipt:r\n\n\0")
@@ -127,7 +127,7 @@ async def test_an_operator_ends_a_connection_and_its_client_is_told_why(rest: Re
     assert (await shown(rest, f"/connections/{client.id}"))["closed_at"] is not None
 
 
-async def test_what_is_wrong_is_said(rest: Rest) -> None:
+async def test_errors_are_reported(rest: Rest) -> None:
     make_admin(rest, "alice")
     client = await Client(rest, "bob").connect()
     address = f"/connections/{client.id}"
@@ -155,7 +155,7 @@ async def happened(rest: Rest, id: str) -> list[tuple[str, str]]:
     return [(event["event"], event["detail"]) for event in reversed(items)]
 
 
-async def test_what_happened_to_a_client_is_told_after_it_has_gone(rest: Rest) -> None:
+async def test_events_of_a_client_are_shown_after_it_disconnected(rest: Rest) -> None:
     make_admin(rest, "alice")
     client = await Client(rest, "bob").connect(**{"client-id": "till-7", "mom-soft-errors": "true"})
     await client.ask("SUBSCRIBE\nid:1\ndestination:/queue/a\nreceipt:r\n\n\0")
@@ -249,7 +249,7 @@ async def test_clients_that_come_again_and_again_are_named(rest: Rest) -> None:
     assert (row["user"], row["client"], row["connects"]) == ("bob", "till-7", 5)
 
 
-async def test_consumers_tell_how_they_came_and_how_long_they_hold_what_they_get(rest: Rest) -> None:
+async def test_consumers_are_shown_with_transport_and_holding_time(rest: Rest) -> None:
     client = await Client(rest, "bob").connect(**{"client-id": "worker-1"})
     await client.ask("SUBSCRIBE\nid:1\ndestination:/queue/a\nack:client-individual\nreceipt:r\n\n\0")
     (row,) = (await shown(rest, "/queues/a/consumers"))["items"]

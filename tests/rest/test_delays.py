@@ -43,7 +43,7 @@ async def test_a_short_delay_ends_by_itself(rest: Rest) -> None:
     assert "delay-s" not in item["headers"]
 
 
-async def test_a_repeat_is_told_with_the_id_of_the_first(rest: Rest) -> None:
+async def test_a_repeat_is_answered_with_the_id_of_the_first(rest: Rest) -> None:
     first, repeat = [
         (await rest.alice.post("/queues/a/messages", content=b"x", headers={"mom-dedup-id": "1"})).json()
         for _ in range(2)

@@ -82,7 +82,7 @@ async def test_a_queue_of_its_first_use_has_the_version_nought(rest: Rest) -> No
         assert reply.json()["name"] == "a/b" and not reply.json()["declared"]
 
 
-async def test_looking_at_what_is_not_there_makes_nothing(rest: Rest) -> None:
+async def test_reading_an_unknown_destination_creates_nothing(rest: Rest) -> None:
     for address in ("/queues/a", "/topics/a"):
         reply = await rest.alice.get(address)
         assert (reply.status_code, reply.json()["type"]) == (404, "/docs/problems/not-found")

@@ -142,7 +142,7 @@ async def test_another_user_on_the_same_connection_is_not_taken_for_the_first(wi
     assert (await wire.post("2", "authorization: Bearer nobody\r\n")).status == 401
 
 
-async def test_who_asks_for_an_end_of_the_connection_gets_it_after_the_answer(wire: Wire) -> None:
+async def test_a_requested_close_of_the_connection_follows_the_response(wire: Wire) -> None:
     assert (await wire.post("1", ALICE + "connection: close\r\n")).headers["connection"] == "close"
     assert await wire.reader.read() == b""
 
@@ -154,7 +154,7 @@ async def test_a_body_that_does_not_come_is_not_waited_for(wire: Wire) -> None:
     assert wire.rest.depth("a") == 0
 
 
-async def test_an_engine_that_fails_answers_those_who_wait(rest: Rest) -> None:
+async def test_a_failing_engine_answers_waiting_requests(rest: Rest) -> None:
     answers: list[tuple[int, bytes]] = []
 
     class Connection:
@@ -172,7 +172,7 @@ async def test_an_engine_that_fails_answers_those_who_wait(rest: Rest) -> None:
     assert b"store-unavailable" in answers[0][1]
 
 
-async def test_a_client_that_leaves_before_its_answer_harms_nobody(wire: Wire) -> None:
+async def test_a_client_that_disconnects_before_its_response_affects_no_other(wire: Wire) -> None:
     wire.write("last words")
     await wire.writer.drain()
     wire.writer.close()

@@ -53,7 +53,7 @@ async def bury(rest: Rest, queue: str, *texts: str, reason: str = "no", **header
     assert (await rest.alice.post("/leases/settle", json={"nack": nack})).status_code == 200
 
 
-async def test_a_digest_counts_dead_letters_by_where_and_why_they_died(rest: Rest) -> None:
+async def test_a_digest_counts_dead_letters_by_origin_and_reason(rest: Rest) -> None:
     await bury(rest, "orders", "1", "2", reason="schema v3")
     await bury(rest, "orders", "3", reason="timeout")
     digest = (await rest.alice.get("/queues/orders.dead/digest")).json()
@@ -75,7 +75,7 @@ async def test_a_digest_counts_dead_letters_by_where_and_why_they_died(rest: Res
 # ---------------------------------------------------------------------- plans
 
 
-async def test_a_dry_run_says_what_a_retry_would_do_and_changes_nothing(rest: Rest) -> None:
+async def test_a_dry_run_shows_what_a_retry_would_do_and_changes_nothing(rest: Rest) -> None:
     await bury(rest, "orders.new", *"1234567", reason="schema is old")
     await bury(rest, "orders.eu", "8", reason="schema is old")
     await bury(rest, "orders.new", "9", reason="db down")
@@ -177,7 +177,7 @@ async def test_messages_are_chosen_by_id(make_rest: MakeRest) -> None:
         ({"plan": "p_0", "op": "move"}, "invalid"),
     ],
 )
-async def test_wishes_that_cannot_be(rest: Rest, wish: dict[str, Any], problem: str) -> None:
+async def test_invalid_job_requests_are_refused(rest: Rest, wish: dict[str, Any], problem: str) -> None:
     await rest.publish("a", "1")
     reply = await rest.alice.post("/jobs", json=wish)
     assert reply.json()["type"] == f"/docs/problems/{problem}", reply.text
@@ -236,7 +236,7 @@ async def test_where_nothing_is_delayed_no_other_message_is_taken_for_it(rest: R
     assert await bodies(rest, "a") == ["now"]
 
 
-async def test_results_say_what_became_of_each(rest: Rest) -> None:
+async def test_results_contain_the_outcome_of_each_message(rest: Rest) -> None:
     ids = await rest.publish("a", "1", "2", "3")
     plan = await post(rest, 200, op="move", source="a", target="b", dry_run=True)
     first = await rest.receive("a", max=2)
@@ -460,7 +460,7 @@ async def test_an_export_that_is_not_done_cannot_be_fetched(rest: Rest) -> None:
 # ---------------------------------------------------------------------- one message
 
 
-async def test_one_message_is_removed_unless_somebody_has_it(rest: Rest) -> None:
+async def test_one_message_is_removed_unless_it_is_delivered(rest: Rest) -> None:
     ids = await rest.publish("a", "1", "2")
     (held,) = await rest.receive("a")
     taken = await rest.alice.delete(f"/messages/{held['id']}?queue=a")

@@ -31,7 +31,7 @@ async def test_a_publish_waits_for_room(rest: Rest) -> None:
     assert (await posting).status_code == 201
 
 
-async def test_a_publish_that_finds_no_room_in_time_is_refused_and_told_when_to_come_again(
+async def test_a_publish_blocked_too_long_is_refused_with_retry_after(
     make_rest: MakeRest,
 ) -> None:
     rest = make_rest(limits=HASTY)
@@ -73,7 +73,7 @@ async def test_an_atomic_batch_comes_in_whole_or_not_at_all(rest: Rest) -> None:
     assert rest.depth("a") == 0
 
 
-async def test_a_full_store_is_told_and_recovers(make_rest: MakeRest) -> None:
+async def test_a_full_store_is_reported_and_recovers(make_rest: MakeRest) -> None:
     rest = make_rest(limits=HASTY)
     await rest.publish("a", "1")
     rest.journal.space = 0

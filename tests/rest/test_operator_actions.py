@@ -16,7 +16,7 @@ def told(rest: Rest) -> list[tuple[str, str, str, dict[str, Any]]]:
     return [(action.action, action.kind, action.key, dict(action.facts)) for action in taken]
 
 
-async def test_programs_that_send_receive_and_settle_are_not_told_of(rest: Rest) -> None:
+async def test_sending_receiving_and_settling_by_programs_is_not_recorded(rest: Rest) -> None:
     await rest.publish("actions", "1", "2")
     for item in await rest.receive("actions", max=2):
         await rest.alice.delete(f"/leases/{item['receipt']}")
@@ -25,7 +25,7 @@ async def test_programs_that_send_receive_and_settle_are_not_told_of(rest: Rest)
     assert told(rest) == []
 
 
-async def test_a_purge_is_told_with_how_many_messages_waited(rest: Rest) -> None:
+async def test_a_purge_is_recorded_with_the_number_of_messages(rest: Rest) -> None:
     await rest.publish("actions", "1", "2")
     reply = await rest.alice.delete(
         "/queues/actions/messages?all=true",
@@ -56,14 +56,14 @@ async def test_a_browsers_session_is_the_console(rest: Rest) -> None:
     assert (action.operator.user, action.operator.token, action.operator.via) == ("alice", None, "console")
 
 
-async def test_what_is_refused_is_not_told_as_done(rest: Rest) -> None:
+async def test_refused_requests_are_not_recorded(rest: Rest) -> None:
     assert (await rest.alice.delete("/queues/actions/messages")).status_code == 400
     assert (await rest.alice.delete("/messages/x?queue=actions")).status_code == 404
     assert (await rest.anonymous.delete("/queues/actions/messages?all=true")).status_code == 401
     assert told(rest) == []
 
 
-async def test_a_message_that_is_deleted_is_told_of(rest: Rest) -> None:
+async def test_a_deleted_message_is_recorded(rest: Rest) -> None:
     (message_id,) = await rest.publish("actions", "1")
     assert (await rest.alice.delete(f"/messages/{message_id}?queue=actions")).status_code == 204
     assert told(rest) == [("deleted", "messages", message_id, {"destination": QUEUE})]
@@ -81,13 +81,13 @@ async def test_a_message_that_is_deleted_is_told_of(rest: Rest) -> None:
         ("/messages/{id}/why?queue=actions", 0),
     ],
 )
-async def test_bodies_that_are_looked_at_are_told_of(rest: Rest, path: str, messages: int) -> None:
+async def test_reading_bodies_is_recorded(rest: Rest, path: str, messages: int) -> None:
     message_id = (await rest.publish("actions", "1", "2", "3"))[0]
     assert (await rest.alice.get(path.format(id=message_id))).status_code == 200
     assert told(rest) == ([("read", "queues", QUEUE, {"messages": messages})] if messages else [])
 
 
-async def test_a_connection_that_is_ended_is_told_of(rest: Rest) -> None:
+async def test_closing_a_connection_is_recorded(rest: Rest) -> None:
     client = Client(rest, "alice")
     await client.connect()
     reply = await rest.alice.request("DELETE", f"/connections/{client.id}", json={"reason": "it is late"})
@@ -95,7 +95,7 @@ async def test_a_connection_that_is_ended_is_told_of(rest: Rest) -> None:
     assert told(rest) == [("closed", "connections", client.id, {"user": "alice", "told": "it is late"})]
 
 
-async def test_jobs_are_told_of_from_their_beginning_to_their_undoing(rest: Rest) -> None:
+async def test_jobs_are_recorded_from_start_to_undo(rest: Rest) -> None:
     await rest.publish("actions", "1", "2")
     wish = {"op": "move", "source": "actions", "target": "elsewhere"}
     planned = (await rest.alice.post("/jobs", json={**wish, "dry_run": True})).json()
@@ -108,7 +108,7 @@ async def test_jobs_are_told_of_from_their_beginning_to_their_undoing(rest: Rest
     assert told(rest) == [("undone", "jobs", job["id"], {"by": undone["id"]})]
 
 
-async def test_a_job_that_is_cancelled_is_told_of(rest: Rest) -> None:
+async def test_cancelling_a_job_is_recorded(rest: Rest) -> None:
     await rest.publish("actions", *map(str, range(100)))
     wish = {"op": "delete", "source": "actions", "rate_per_s": 1}
     job = (await rest.alice.post("/jobs", json=wish)).json()
@@ -118,7 +118,7 @@ async def test_a_job_that_is_cancelled_is_told_of(rest: Rest) -> None:
     assert (action, kind, key, facts["op"]) == ("cancelled", "jobs", job["id"], "delete")
 
 
-async def test_exports_are_told_of_when_they_are_taken(rest: Rest) -> None:
+async def test_downloads_of_exports_are_recorded(rest: Rest) -> None:
     await rest.publish("actions", "1", "2")
     job = (await rest.alice.post("/jobs", json={"op": "export", "source": "actions"})).json()
     await rest.until_later(lambda: not rest.jobs.get(job["id"]).open)

@@ -24,7 +24,7 @@ async def stats(client: httpx.AsyncClient) -> dict[str, Any]:
     return found
 
 
-async def test_the_broker_tells_all_that_smash_told(bridged: Rest) -> None:
+async def test_the_response_has_all_members_of_smash(bridged: Rest) -> None:
     await bridged.publish("a", "12345", "x")
     await bridged.publish(ORDERS, "y")
     client = await Client(bridged, "alice").connect()
@@ -72,7 +72,7 @@ async def test_it_asks_for_a_login_and_shows_what_may_be_seen(bridged: Rest) -> 
     assert "east" not in seen["pipes"]
 
 
-async def test_other_questions_are_told_what_there_is(rest: Rest) -> None:
+async def test_unknown_queries_are_answered_with_the_known_ones(rest: Rest) -> None:
     for query in ("", "?q=state"):
         refused = await asked(rest.alice, query)
         assert (refused.status_code, refused.json()["errors"][0]["pointer"]) == (400, "query/q")
@@ -80,7 +80,7 @@ async def test_other_questions_are_told_what_there_is(rest: Rest) -> None:
     assert not rest.plane.owns({"method": "GET", "path": "/opsmanager/other"})
 
 
-async def test_bytes_of_those_who_have_gone_stay_counted(rest: Rest) -> None:
+async def test_bytes_of_disconnected_clients_stay_counted(rest: Rest) -> None:
     client = await Client(rest, "bob").connect()
     before = (await stats(rest.alice))["stats"]
     await client.pipe.send(b"DISCONNECT\n\n\0")

@@ -174,7 +174,7 @@ async def test_a_bug_is_no_trace_back_for_the_client(rest: Rest, caplog: pytest.
 # ---------------------------------------------------------------------- facts
 
 
-async def test_health_says_whether_the_node_serves(rest: Rest) -> None:
+async def test_health_reports_whether_the_node_serves(rest: Rest) -> None:
     assert (await rest.anonymous.get("/health/live")).json() == {"status": "live"}
     assert (await rest.anonymous.get("/health/ready")).json() == {"status": "ready"}
     rest.plane.stop()

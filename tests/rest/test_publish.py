@@ -12,7 +12,7 @@ from broker_app.net.rest import RestLimits
 from tests.rest.conftest import MakeRest, Rest
 
 
-async def test_a_message_is_stored_and_its_reply_says_where(rest: Rest) -> None:
+async def test_the_reply_to_a_stored_message_has_its_location(rest: Rest) -> None:
     reply = await rest.alice.post("/queues/orders.new/messages", json={"id": 4711})
     assert reply.status_code == 201
     answer = reply.json()
@@ -32,7 +32,7 @@ async def test_the_reply_leaves_after_the_commit_and_not_before(make_rest: MakeR
     assert (await posting).status_code == 201
 
 
-async def test_headers_of_the_message_come_back_to_whoever_receives_it(rest: Rest) -> None:
+async def test_headers_of_a_message_are_delivered_to_its_consumer(rest: Rest) -> None:
     headers = {
         "content-type": "text/plain; charset=utf-8",
         "mom-priority": "7",
@@ -83,7 +83,7 @@ async def test_slashes_of_a_name_need_no_escape(rest: Rest) -> None:
     assert rest.depth("a/b") == 1
 
 
-async def test_a_topic_says_how_many_it_reached(rest: Rest) -> None:
+async def test_the_reply_of_a_topic_has_the_number_of_subscribers(rest: Rest) -> None:
     reply = await rest.alice.post("/topics/news/messages", content=b"x")
     assert (reply.status_code, reply.json()["copies"], reply.json()["stored"]) == (201, 0, "memory")
     assert "location" not in reply.headers
@@ -140,7 +140,7 @@ async def test_reserved_and_bad_names_are_refused(rest: Rest) -> None:
     assert (await rest.alice.post("/topics/a.*/messages", content=b"x")).status_code == 400
 
 
-async def test_who_has_no_credentials_is_refused(rest: Rest) -> None:
+async def test_a_request_without_credentials_is_refused(rest: Rest) -> None:
     reply = await rest.anonymous.post("/queues/a/messages", content=b"x")
     assert (reply.status_code, reply.json()["type"]) == (401, "/docs/problems/not-authenticated")
     assert "Bearer" in reply.headers["www-authenticate"]

@@ -164,7 +164,7 @@ async def test_a_lease_that_ends_gives_the_message_to_the_next(rest: Rest) -> No
     assert (await rest.alice.delete(f"/leases/{again['receipt']}")).status_code == 204
 
 
-async def test_acknowledging_twice_says_that_it_is_gone(rest: Rest) -> None:
+async def test_acknowledging_twice_is_answered_with_gone(rest: Rest) -> None:
     await rest.publish("a", "1")
     (item,) = await rest.receive("a")
     assert (await rest.alice.delete(f"/leases/{item['receipt']}")).status_code == 204
@@ -172,7 +172,7 @@ async def test_acknowledging_twice_says_that_it_is_gone(rest: Rest) -> None:
     assert (again.status_code, again.json()["now_held_by"]) == (409, "gone")
 
 
-async def test_a_receipt_is_worth_nothing_to_somebody_else(rest: Rest) -> None:
+async def test_a_receipt_is_valid_for_its_client_only(rest: Rest) -> None:
     await rest.publish("a", "1")
     (item,) = await rest.receive("a")
     assert (await rest.bob.delete(f"/leases/{item['receipt']}")).status_code == 403

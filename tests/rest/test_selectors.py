@@ -36,7 +36,7 @@ async def test_a_receive_finds_its_message_deep_in_the_journal(make_rest: MakeRe
     assert bodies(await rest.receive("a", selector=RED)) == ["100 red"]
 
 
-async def test_a_receive_waits_for_what_it_wants(rest: Rest) -> None:
+async def test_a_receive_waits_for_a_matching_message(rest: Rest) -> None:
     await send(rest, "blue")
     waiting = asyncio.ensure_future(rest.receive("a", selector=RED, wait_s=10))
     await rest.until(lambda: bool(rest.engine.broker.destinations.queues["/queue/a"].consumers))
@@ -97,7 +97,7 @@ async def test_messages_of_a_group_go_to_one_at_a_time(rest: Rest) -> None:
     assert bodies(await rest.receive("a", max=9)) == ["2"]
 
 
-async def test_consumers_are_shown_with_what_they_want(rest: Rest) -> None:
+async def test_consumers_are_shown_with_their_selectors(rest: Rest) -> None:
     stream = Stream(rest, "/api/v1/queues/a/events?selector=colour%20%3D%20%27red%27")
     await rest.until(lambda: "/queue/a" in rest.engine.broker.destinations.queues)
     facts = (await rest.alice.get("/queues/a")).json()

@@ -53,7 +53,7 @@ async def test_a_queue_that_ended_lately_still_has_its_past(rest: Rest) -> None:
     assert shown["now"] is None
 
 
-async def test_what_is_wrong_with_a_question_is_said(rest: Rest) -> None:
+async def test_errors_of_a_query_are_reported(rest: Rest) -> None:
     assert (await rest.alice.get("/queues/none/stats")).status_code == 404
     assert (await rest.alice.get("/topics/none/stats")).status_code == 404
     await rest.publish("a", "1")
@@ -72,7 +72,7 @@ async def events(stream: Stream, count: int) -> list[dict[str, Any]]:
     return [json.loads(part.partition("\n\n")[0]) for part in stream.text.decode().split("data: ")[1:]]
 
 
-async def test_a_stream_tells_the_numbers_after_each_pass(rest: Rest) -> None:
+async def test_a_stream_sends_the_numbers_after_each_pass(rest: Rest) -> None:
     stream, other = Stream(rest, "/api/v1/stats/stream"), Stream(rest, "/api/v1/stats/stream")
     await events(stream, 1)
     assert stream.headers[b"content-type"] == b"text/event-stream"

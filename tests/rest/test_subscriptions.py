@@ -45,7 +45,7 @@ async def publish(rest: Rest, topic: str = "prices") -> dict[str, Any]:
     return answer
 
 
-async def test_one_tells_how_far_it_lags_behind(rest: Rest) -> None:
+async def test_a_subscription_shows_its_lag(rest: Rest) -> None:
     reader = Reader(rest)
     await reader.subscribe("audit", credit=1)
     for _ in range(3):
@@ -75,7 +75,7 @@ async def test_one_tells_how_far_it_lags_behind(rest: Rest) -> None:
     assert (await rest.alice.get("/subscriptions/audit")).json()["state"] == "offline"
 
 
-async def test_a_sender_learns_that_its_message_is_kept(rest: Rest) -> None:
+async def test_the_reply_to_a_sender_counts_durable_subscriptions(rest: Rest) -> None:
     assert await publish(rest) | {"id": "", "seq": 0} == {"id": "", "seq": 0, "stored": "memory", "copies": 0}
     await Reader(rest).subscribe("audit")
     assert await publish(rest) | {"id": "", "seq": 0} == {"id": "", "seq": 0, "stored": "synced", "copies": 1}
@@ -109,7 +109,7 @@ async def test_its_owner_deletes_it(rest: Rest) -> None:
 
 
 @pytest.mark.parametrize("address", ["/subscriptions", "/subscriptions/a", "/topics/a/subscriptions"])
-async def test_strangers_learn_nothing(rest: Rest, address: str) -> None:
+async def test_other_users_see_nothing(rest: Rest, address: str) -> None:
     assert (await rest.anonymous.get(address)).status_code == 401
 
 

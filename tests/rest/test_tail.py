@@ -14,7 +14,7 @@ def skipped(stream: Stream) -> int:
     return sum(json.loads(block.split("data: ")[1])["count"] for block in told)
 
 
-async def test_a_tail_shows_what_comes_and_takes_it_from_nobody(rest: Rest) -> None:
+async def test_a_tail_shows_new_messages_without_consuming_them(rest: Rest) -> None:
     await rest.publish("a", "before")
     tail = Stream(rest, "/api/v1/queues/a/tail")
     await rest.until_later(lambda: b"connected" in tail.text)
@@ -42,6 +42,6 @@ async def test_what_goes_beyond_the_credit_is_counted(rest: Rest) -> None:
     await tail.leave()
 
 
-async def test_who_may_not_read_may_not_watch(rest: Rest) -> None:
+async def test_a_tail_requires_the_right_to_read(rest: Rest) -> None:
     assert (await rest.alice.get("/queues/a/tail?credit=0")).status_code == 400
     assert (await rest.anonymous.get("/queues/a/tail")).status_code == 401

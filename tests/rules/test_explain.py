@@ -17,7 +17,7 @@ def why(conditions: str, event: Event = EVENT) -> str:
     return step.why
 
 
-def test_each_rule_until_the_one_that_decides_is_told_and_those_after_it_are_counted() -> None:
+def test_rules_up_to_the_deciding_one_are_explained_and_later_ones_counted() -> None:
     rules = Rules(
         [
             Rule("invoices", conditions="/event/queue == invoices"),
@@ -69,23 +69,23 @@ def test_each_rule_until_the_one_that_decides_is_told_and_those_after_it_are_cou
         ("!(/event/queue == orders)", "/event/queue == orders holds, and the rule wants that it does not"),
     ],
 )
-def test_what_does_not_hold_is_told(conditions: str, reason: str) -> None:
+def test_the_false_part_of_a_condition_is_shown(conditions: str, reason: str) -> None:
     assert why(conditions) == reason
 
 
-def test_of_many_alternatives_the_first_are_told() -> None:
+def test_of_many_alternatives_the_first_are_shown() -> None:
     text = " || ".join(f"/event/queue == q{number}" for number in range(10))
     assert why(text).endswith("the rule wants q2; and 7 more do not hold either")
 
 
-def test_of_many_users_the_first_are_told() -> None:
+def test_of_many_users_the_first_are_shown() -> None:
     rules = Rules([Rule("r", users=tuple(f"u{number}" for number in range(9)))])
     assert rules.explain(EVENT).steps[0].why == (
         "it is about u0, u1, u2, u3, u4 and 4 more, and john is none of them"
     )
 
 
-def test_a_subscription_with_wildcards_is_told_what_is_not_certain() -> None:
+def test_uncertain_matches_of_a_subscription_with_wildcards_are_explained() -> None:
     event = Event("john", method="GET", topic="orders.*")
     assert why("/event/topic == orders.new", event) == (
         "it is not certain that /event/topic == orders.new holds for all topics that orders.* stands for"
@@ -98,7 +98,7 @@ def test_a_subscription_with_wildcards_is_told_what_is_not_certain() -> None:
     )
 
 
-def test_a_wide_rule_is_told_not_to_name_a_store_and_forward_queue() -> None:
+def test_a_wide_rule_is_explained_as_not_naming_a_store_and_forward_queue() -> None:
     assert why("/event/method == GET", Event("john", method="GET", queue="storeAndForward:b/queue/q")) == (
         "it does not name storeAndForward:b/queue/q, as a store-and-forward queue needs"
     )

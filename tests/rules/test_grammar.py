@@ -108,7 +108,7 @@ def test_a_comparison_with_what_an_event_does_not_have_is_false_whatever_it_is(p
     assert holds(f"!(/event/{path} == {value})", nobody)
 
 
-def test_who_is_in_no_group_is_not_in_the_group() -> None:
+def test_a_user_without_groups_is_not_in_the_group() -> None:
     assert holds("/event/group != ops", Event("mary"))
 
 
@@ -220,7 +220,7 @@ KNOWN = (
         ("/event/queue =~ \ud800", 1, 17, "it is no text in UTF-8"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_is_told_with_line_and_column(
+def test_errors_are_reported_with_line_and_column(
     text: str, line: int, column: int, detail: str | None
 ) -> None:
     with pytest.raises(RuleError) as raised:
@@ -271,7 +271,7 @@ def test_parentheses_alone_cost_nothing() -> None:
 @pytest.mark.parametrize(
     "start", ["(", "!", "/event/queue == (", "/event/queue == (a", "/event/queue == 'a\\", "((a"]
 )
-def test_what_is_wrong_many_times_is_told_quickly(start: str) -> None:
+def test_many_errors_are_reported_quickly(start: str) -> None:
     text = (start * MAX_LENGTH)[:MAX_LENGTH]
     with pytest.raises(RuleError):
         parse(text)

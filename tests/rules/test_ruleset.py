@@ -12,12 +12,12 @@ from broker_app.rules.rule import EFFECTS, Rule
 from broker_app.rules.ruleset import Rules
 
 
-def test_where_there_are_no_rules_whoever_is_logged_in_may_do_all() -> None:
+def test_without_rules_every_logged_in_user_may_do_everything() -> None:
     decision = Rules().decide(Event("john", method="POST", queue="orders"))
     assert (decision.allowed, decision.reason) == (True, "there are no rules")
 
 
-def test_where_there_is_any_rule_what_none_matches_is_denied() -> None:
+def test_with_any_rule_an_unmatched_event_is_denied() -> None:
     rules = Rules([Rule("a", conditions="/event/queue == invoices")])
     decision = rules.decide(Event("john", method="POST", queue="orders"))
     assert (decision.allowed, decision.reason, decision.number) == (False, "no rule allows it", 0)
@@ -40,7 +40,7 @@ def test_the_first_rule_that_matches_decides() -> None:
     assert rules.decide(Event("john", method="GET", queue="orders")).number == 3
 
 
-def test_a_rule_without_users_and_groups_is_about_everybody() -> None:
+def test_a_rule_without_users_and_groups_is_about_all_users() -> None:
     rules = Rules([Rule("a", conditions="/event/method == GET")])
     assert rules.decide(Event("whoever", method="GET", topic="news")).allowed
     assert not rules.decide(Event("whoever", method="POST", topic="news")).allowed
@@ -111,7 +111,7 @@ def test_an_action_is_a_method_or_a_right(action: str) -> None:
     assert method_of(action) == "POST"
 
 
-def test_what_is_no_deed_is_refused_with_a_suggestion() -> None:
+def test_an_unknown_action_is_refused_with_a_suggestion() -> None:
     with pytest.raises(ValueError, match="there is no action 'sent'; did you mean send"):
         method_of("sent")
     with pytest.raises(ValueError, match="there is no action 'browze'; did you mean BROWSE"):

@@ -42,7 +42,7 @@ def allowed(rules: Rules, user: str, method: str, queue: str) -> bool:
     return rules.decide(Event(user, method=method, queue=queue)).allowed
 
 
-def test_john_may_send_to_the_store_and_forward_queue_and_nobody_else_may() -> None:
+def test_only_john_may_send_to_the_store_and_forward_queue() -> None:
     home = rules(HOME)
     assert allowed(home, "john", "POST", FORWARDED)
     assert home.decide(Event("john", method="POST", queue=FORWARDED)).reason == "rule 1 (zero.config:1)"
@@ -86,7 +86,7 @@ def test_an_unquoted_value_with_colons_and_slashes_runs_to_the_closing_parenthes
 
 
 @pytest.mark.parametrize("method", ["GET", "BROWSE", "READ", "MANAGE"])
-def test_a_wide_rule_does_not_let_anybody_read_a_store_and_forward_queue(method: str) -> None:
+def test_a_wide_rule_does_not_allow_reading_a_store_and_forward_queue(method: str) -> None:
     wide = Rules(
         [
             Rule("everything"),
@@ -116,6 +116,6 @@ def test_a_wide_rule_that_denies_holds_for_a_store_and_forward_queue_too() -> No
     assert allowed(denied, "john", "GET", FORWARDED)
 
 
-def test_a_store_and_forward_queue_is_read_by_nobody_where_there_are_no_rules() -> None:
+def test_without_rules_no_user_reads_a_store_and_forward_queue() -> None:
     assert allowed(Rules(), "john", "POST", FORWARDED)
     assert not allowed(Rules(), "john", "GET", FORWARDED)

@@ -66,7 +66,7 @@ def test_an_alert_fires_when_its_condition_has_held_for_long_enough_and_ends_whe
     assert turned.watch.firing == 0
 
 
-def test_a_condition_that_passes_in_between_begins_anew() -> None:
+def test_an_interrupted_condition_starts_again() -> None:
     turned = Turned()
     turned.after(0, a=1)
     turned.after(50)
@@ -74,7 +74,7 @@ def test_a_condition_that_passes_in_between_begins_anew() -> None:
     assert turned.after(60, a=1) == [("fired", "a")]
 
 
-def test_what_is_acknowledged_is_still_there_and_behind_what_nobody_sees_to() -> None:
+def test_acknowledged_alerts_are_listed_behind_open_ones() -> None:
     turned = Turned(replace(RULE, for_s=0))
     turned.after(0, a=1)
     turned.after(1, a=1, b=1)
@@ -183,7 +183,7 @@ def test_a_message_that_waits_too_long_for_its_consumers() -> None:
     assert stage.found("no-consumer") == {}
 
 
-def test_messages_that_nobody_consumes() -> None:
+def test_a_queue_without_consumers() -> None:
     stage = Broken()
     stage.client().publish("/queue/a")
     stage.client().publish("/queue/a.dead")
@@ -312,7 +312,7 @@ class OnDuty(Broken):
             self.evaluator.evaluate()
 
 
-async def test_what_is_said_to_an_alert_outlives_the_node(tmp_path: Path) -> None:
+async def test_acknowledgements_and_silences_survive_a_restart(tmp_path: Path) -> None:
     stage = OnDuty(tmp_path / "alerts.json")
     stage.taken = 0.9
     await stage.second(66)
@@ -332,7 +332,7 @@ async def test_what_is_said_to_an_alert_outlives_the_node(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("content", ["", "[]", '{"alerts": [{}]}', '{"alerts": 7}', '{"silences": [[1]]}'])
-async def test_a_file_that_cannot_be_used_lets_alerts_begin_anew(tmp_path: Path, content: str) -> None:
+async def test_after_an_unusable_file_alerts_start_again(tmp_path: Path, content: str) -> None:
     file = tmp_path / "alerts.json"
     file.write_text(content)
     stage = OnDuty(file)

@@ -22,7 +22,7 @@ def told(kept: ClientEvents, id: str) -> list[tuple[str, str, int]]:
     return [(happened.event, happened.detail, happened.times) for happened in visit.events]
 
 
-def test_what_happened_is_known_for_a_day_after_the_client_has_gone(clock: Clock) -> None:
+def test_events_are_kept_for_a_day_after_the_client_disconnected(clock: Clock) -> None:
     kept = ClientEvents(clock)
     kept.begin("1", BOB)
     kept.note("1", client_events.SUBSCRIBED, detail="/queue/a")
@@ -60,7 +60,7 @@ def test_a_client_to_which_much_happens_keeps_its_beginning_and_the_newest(clock
     )
 
 
-def test_those_who_went_first_are_forgotten_first(clock: Clock) -> None:
+def test_clients_that_disconnected_first_are_forgotten_first(clock: Clock) -> None:
     kept = ClientEvents(clock)
     for number in range(MAX_GONE + 1):
         kept.begin(str(number), BOB)
@@ -69,7 +69,7 @@ def test_those_who_went_first_are_forgotten_first(clock: Clock) -> None:
     assert kept.find("1") is not None
 
 
-def test_who_logs_in_five_times_within_five_minutes_is_flapping(clock: Clock) -> None:
+def test_a_client_that_logs_in_five_times_within_five_minutes_is_flapping(clock: Clock) -> None:
     kept = ClientEvents(clock)
     for number in range(5):
         kept.begin(str(number), BOB)
@@ -82,7 +82,7 @@ def test_who_logs_in_five_times_within_five_minutes_is_flapping(clock: Clock) ->
     assert kept.flapping() == []
 
 
-def test_who_takes_leave_never_flaps(clock: Clock) -> None:
+def test_a_client_that_sends_disconnect_is_never_flapping(clock: Clock) -> None:
     """A command line connects for each message, and there is nothing wrong with it."""
     kept = ClientEvents(clock)
     for number in range(20):
@@ -104,7 +104,7 @@ def test_pages_in_a_browser_never_flap(clock: Clock) -> None:
     assert kept.find("19") is not None
 
 
-def test_rates_are_those_since_somebody_looked_last(clock: Clock) -> None:
+def test_rates_are_those_since_the_last_read(clock: Clock) -> None:
     kept = ClientEvents(clock)
     kept.begin("1", BOB)
     clock.now += 10

@@ -53,7 +53,7 @@ def test_dead_letters_want_no_consumer() -> None:
     assert stage.condition("/queue/a.dead").state == "idle"
 
 
-def test_a_queue_that_grows_for_two_minutes_says_when_it_is_full() -> None:
+def test_a_queue_that_grows_for_two_minutes_has_an_estimated_time_until_full() -> None:
     stage = Watched(policy=DestinationPolicy(max_messages=1_000))
     stage.client().subscribe("/queue/a", credit=1)
     producer = stage.client()
@@ -70,7 +70,7 @@ def test_a_queue_that_grows_for_two_minutes_says_when_it_is_full() -> None:
     assert stage.condition().state == "idle"
 
 
-def test_a_limit_that_is_reached_and_a_pause_are_said_before_all_else() -> None:
+def test_a_reached_limit_and_a_pause_are_reported_first() -> None:
     stage = Watched(policy=DestinationPolicy(max_messages=2, limit_behavior=REJECT_NEWEST))
     for _ in range(2):
         stage.client().publish("/queue/a")
@@ -82,7 +82,7 @@ def test_a_limit_that_is_reached_and_a_pause_are_said_before_all_else() -> None:
     assert stage.condition("/topic/t").state == "paused"
 
 
-def test_a_course_remembers_five_minutes_and_fills_what_was_not_told() -> None:
+def test_a_trend_keeps_five_minutes_and_fills_gaps() -> None:
     course, traffic = Trend(), Traffic()
     assert course.trend(1_000) == []
     for second, number in ((1_000, 5), (1_009, 7), (1_031, 2)):

@@ -53,7 +53,7 @@ async def test_a_loop_that_only_waits_has_no_lag_of_its_own(
     assert lag.blocked_s(60) < 0.4
 
 
-async def test_what_is_computed_is_told_from_what_is_waited_for(lag: LoopLag) -> None:
+async def test_computing_is_distinguished_from_waiting(lag: LoopLag) -> None:
     a_call_that_sleeps_in_the_loop()
     async with asyncio.timeout(60):
         while lag.lag_s(60) < 0.4:

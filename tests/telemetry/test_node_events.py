@@ -27,7 +27,7 @@ async def event(messages: Any, type_: str, **facts: Any) -> dict[str, Any]:
                 return dict(body["data"])
 
 
-async def test_events_reach_who_listens_and_statistics_come_every_second(broker: BrokerProcess) -> None:
+async def test_events_reach_subscribers_and_statistics_come_every_second(broker: BrokerProcess) -> None:
     async with client(broker) as watcher:
         async with watcher.subscribe("/topic/$mom.>", ack="auto", headers=SNAPSHOT) as told:
             first = await event(told, "mom.conn.opened.snapshot")
@@ -52,7 +52,7 @@ async def test_events_reach_who_listens_and_statistics_come_every_second(broker:
             assert times[0][:19] != times[1][:19]
 
 
-async def test_a_connection_closed_over_rest_is_told_with_its_reason(broker: BrokerProcess) -> None:
+async def test_a_connection_closed_over_rest_is_published_with_its_reason(broker: BrokerProcess) -> None:
     closing = "/topic/$mom.conn.closed"
     async with client(broker) as watcher, watcher.subscribe(closing, ack="auto") as told:
         reader, writer = await asyncio.open_connection("127.0.0.1", broker.stomp_port)

@@ -57,7 +57,7 @@ def test_rates_depth_and_age_of_a_queue() -> None:
     assert watched.statistics.latest()["node"]["in_rate"] == 0.0
 
 
-def test_what_the_broker_tells_of_itself_is_no_work_of_its_users() -> None:
+def test_system_topics_are_not_counted_as_traffic_of_users() -> None:
     watched = Watched()
     producer, listeners = watched.stage.client(), [watched.stage.client() for _ in range(2)]
     for listener in listeners:
@@ -147,7 +147,7 @@ def test_a_delivery_that_comes_back_is_no_sample_of_holding() -> None:
     assert 3.0 <= hold["p50"] <= 3.5
 
 
-def test_samples_are_bounded_and_cost_nothing_where_nobody_looks() -> None:
+def test_samples_are_bounded_and_cost_nothing_when_they_are_not_read() -> None:
     watched = Watched(destinations=1)
     producer, taker = watched.stage.client(), watched.stage.client()
     taker.subscribe("/queue/a", c.AUTO)
@@ -183,7 +183,7 @@ def test_a_consumer_in_numbers() -> None:
     }  # fmt: skip
 
 
-def test_a_queue_made_anew_goes_on_from_zero() -> None:
+def test_a_queue_created_again_starts_from_zero() -> None:
     watched = Watched()
     watched.stage.client().publish("/queue/a", persistent=False)
     watched.tick()

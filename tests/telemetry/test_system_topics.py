@@ -80,7 +80,7 @@ def events(client: Client) -> list[tuple[str, str, Body]]:
     return [(topic, body["type"], body["data"]) for topic, body in bodies(client) if "specversion" in body]
 
 
-def test_nothing_is_noted_or_published_while_nobody_listens(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_recorded_or_published_without_subscribers(monkeypatch: pytest.MonkeyPatch) -> None:
     stage = Heard()
     monkeypatch.setattr(stage.statistics, "latest", lambda: pytest.fail("nobody asked"))
     monkeypatch.setattr(stage.statistics, "full", lambda address: pytest.fail("nobody asked"))
@@ -97,7 +97,7 @@ def test_nothing_is_noted_or_published_while_nobody_listens(monkeypatch: pytest.
     assert not stage.system_topics._events
 
 
-def test_what_nobody_listens_to_is_not_published_although_other_things_are() -> None:
+def test_topics_without_subscribers_are_not_published_although_others_are() -> None:
     stage = Heard()
     listener = stage.listener("$mom.dest.created")
     stage.client().subscribe("/queue/a")
@@ -182,7 +182,7 @@ def test_consumers_come_and_go_by_destination() -> None:
     ]
 
 
-def test_dead_letters_are_told_once_a_second_however_many_they_are() -> None:
+def test_dead_letters_are_published_once_a_second_however_many_they_are() -> None:
     stage = Heard()
     listener = stage.listener("$mom.dead.a")
     taker = stage.client()
@@ -198,7 +198,7 @@ def test_dead_letters_are_told_once_a_second_however_many_they_are() -> None:
     assert data["last_detail"] == "last"
 
 
-def test_a_full_destination_is_told_once_and_that_it_has_room_again() -> None:
+def test_a_full_destination_is_published_once_and_again_when_it_has_space() -> None:
     stage = Heard()
     policy = DestinationPolicy(max_messages=2, limit_behavior=REJECT_NEWEST)
     stage.decide(c.Reconfigure(Policies(exact={"/queue/a": policy})))
@@ -217,7 +217,7 @@ def test_a_full_destination_is_told_once_and_that_it_has_room_again() -> None:
     assert data["full"] is False
 
 
-def test_slow_consumers_are_told_and_that_they_recovered() -> None:
+def test_slow_consumers_and_their_recovery_are_published() -> None:
     stage = Heard()
     listener = stage.listener("$mom.conn.slow")
     taker = stage.client("anna")
@@ -241,7 +241,7 @@ def test_slow_consumers_are_told_and_that_they_recovered() -> None:
     assert (data["slow"], data["ended"]) == (False, False)
 
 
-def test_connections_are_told_with_the_reason_of_their_end() -> None:
+def test_connections_are_published_with_the_reason_of_their_end() -> None:
     stage = Heard()
     stage.system_topics.connection("opened", {"id": "unheard"})
     listener = stage.listener("$mom.conn.*")
@@ -253,7 +253,7 @@ def test_connections_are_told_with_the_reason_of_their_end() -> None:
     assert closed[2]["reason"] == "the client left"
 
 
-def test_a_snapshot_says_how_things_stand_before_changes_come() -> None:
+def test_a_snapshot_contains_the_status_before_later_changes() -> None:
     stage = Heard()
     stage.connections = [{"id": "c1"}]
     taker = stage.client("anna")
@@ -326,7 +326,7 @@ def bridge(name: str = "west", **facts: Any) -> Body:
     }  # fmt: skip
 
 
-def test_a_bridge_is_told_of_when_it_changes_and_its_figures_every_five_seconds() -> None:
+def test_a_bridge_is_published_when_it_changes_and_its_figures_every_five_seconds() -> None:
     stage = Heard()
     listener = stage.listener("$mom.bridge.>")
     stage.bridges = [bridge()]
@@ -355,7 +355,7 @@ def test_a_bridge_is_told_of_when_it_changes_and_its_figures_every_five_seconds(
     assert [data["state"] for _, _, data in events(listener)] == ["gone"]
 
 
-def test_who_wants_a_snapshot_hears_how_each_bridge_stands() -> None:
+def test_a_snapshot_contains_the_status_of_each_bridge() -> None:
     stage = Heard()
     stage.bridges = [bridge("west"), bridge("east")]
     listener = stage.listener("$mom.bridge.west", snapshot=True)
@@ -364,7 +364,7 @@ def test_who_wants_a_snapshot_hears_how_each_bridge_stands() -> None:
     assert [one["name"] for one in body["data"]["items"]] == ["west"]
 
 
-def test_nobody_looks_at_bridges_while_nobody_listens_to_them() -> None:
+def test_bridges_are_not_read_without_subscribers() -> None:
     stage = Heard()
     stage.system_topics._bridges = lambda: pytest.fail("nobody asked")
     stage.listener("$mom.stats")
@@ -375,7 +375,7 @@ def job(name: str = "j_1", state: str = "running", processed: int = 0, ended_ms:
     return {"id": name, "state": state, "total": 400, "processed": processed, "ended_ms": ended_ms}
 
 
-def test_a_job_is_told_of_when_it_comes_on_and_when_it_ends() -> None:
+def test_progress_and_end_of_a_job_are_published() -> None:
     stage = Heard()
     long_ago = job("j_0", "done", 400, ended_ms=1)
     stage.jobs = [job(), long_ago]
@@ -392,7 +392,7 @@ def test_a_job_is_told_of_when_it_comes_on_and_when_it_ends() -> None:
     assert [data["state"] for _, _, data in events(listener)] == ["done"]
 
 
-def test_a_job_that_ended_before_anybody_could_hear_of_it_is_told_of() -> None:
+def test_a_job_that_ended_before_the_first_report_is_published() -> None:
     stage = Heard()
     listener = stage.listener("$mom.job.j_1")
     stage.jobs = [job("j_1", "done", 400, ended_ms=stage.now_us // 1000)]
@@ -402,7 +402,7 @@ def test_a_job_that_ended_before_anybody_could_hear_of_it_is_told_of() -> None:
     assert [one["state"] for one in body["data"]["items"]] == ["done"]
 
 
-def test_alerts_are_told_as_they_fire_and_those_that_are_open_come_first() -> None:
+def test_alerts_are_published_when_they_fire_after_the_open_ones() -> None:
     stage = Heard()
     stage.alerts = [{"id": "1", "subject": "/queue/a"}]
     listener = stage.listener("$mom.alert", snapshot=True)
@@ -413,7 +413,7 @@ def test_alerts_are_told_as_they_fire_and_those_that_are_open_come_first() -> No
     assert events(listener) == [("$mom.alert", "mom.alert.fired", {"id": "2", "subject": "/queue/b"})]
 
 
-def test_what_is_written_into_the_event_log_is_told() -> None:
+def test_entries_of_the_event_log_are_published() -> None:
     stage = Heard()
     listener = stage.listener("$mom.event")
     stage.system_topics.logged({"id": "7", "name": "west", "event": "stalled"})
@@ -421,7 +421,7 @@ def test_what_is_written_into_the_event_log_is_told() -> None:
     assert events(listener) == [("$mom.event", "mom.event", {"id": "7", "name": "west", "event": "stalled"})]
 
 
-def test_what_moved_is_told_in_rows_and_what_rests_is_not_told_again() -> None:
+def test_changed_destinations_are_published_in_rows_and_idle_ones_are_not() -> None:
     stage = Heard()
     listener = stage.listener("$mom.destinations", "$mom.node")
     for _ in range(3):
@@ -454,7 +454,7 @@ def test_more_rows_than_a_message_holds_come_in_the_next_ones(monkeypatch: pytes
     assert sorted(names[:5]) == list("abcde")
 
 
-def test_that_a_queue_grows_no_more_is_told_although_it_rests() -> None:
+def test_an_idle_queue_is_published_once_when_it_stops_growing() -> None:
     stage = Heard()
     listener = stage.listener("$mom.destinations")
     taker = stage.client()

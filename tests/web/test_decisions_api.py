@@ -1,4 +1,4 @@
-"""Decisions of a broker are counted and reported, and an edit of rules is tried against them before it is saved."""
+"""Decisions of a broker are counted and reported; an edit of rules is previewed with them."""
 
 import base64
 from typing import Any
