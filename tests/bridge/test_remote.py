@@ -23,7 +23,7 @@ def test_a_remote_has_defaults_and_hides_its_password() -> None:
         ("wss", "oslo", "wss://oslo:61613/ws"),
     ],
 )
-def test_the_address_says_how_and_where(protocol: str, hostname: str, address: str) -> None:
+def test_the_address_contains_scheme_host_and_port(protocol: str, hostname: str, address: str) -> None:
     assert Remote.of("oslo", {"hostname": hostname, "protocol": protocol}).address == address
 
 

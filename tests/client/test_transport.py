@@ -174,7 +174,7 @@ async def test_what_was_written_is_sent_before_leaving(opener: Opener) -> None:
 
 
 @pytest.mark.parametrize("scheme", ["stomp", "stomp+tls", "ws", "wss"])
-async def test_nobody_there(scheme: str, unused_tcp_port: int) -> None:
+async def test_nothing_listens_at_the_address(scheme: str, unused_tcp_port: int) -> None:
     with pytest.raises(OSError):  # noqa: PT011 -- which one is the system's choice
         await open_transport(f"{scheme}://127.0.0.1:{unused_tcp_port}/ws")
 

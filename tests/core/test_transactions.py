@@ -87,7 +87,7 @@ def test_disconnecting_aborts(client: Client) -> None:
         [c.Settle(None, [2], cumulative=True), c.Return(None, [1], cumulative=True)],  # type: ignore[arg-type]
     ],
 )
-def test_one_action_that_cannot_be_done_undoes_all(
+def test_one_failed_command_aborts_the_transaction(
     client: Client, actions: list[c.Settle | c.Return]
 ) -> None:
     enlist(client, out(client, b"a"))

@@ -64,7 +64,7 @@ async def test_without_rules_every_authenticated_client_may_do_everything(node: 
         assert (await rest.delete("/queues/b/messages?all=true")).status_code == 204
 
 
-async def test_the_home_brokers_rule_lets_john_send_and_nobody_else_do_anything(node: SmallNode) -> None:
+async def test_the_home_brokers_rule_allows_only_john_to_send(node: SmallNode) -> None:
     await node.rule(HOME)
     async with node.stomp("john") as mom, node.rest("john") as rest:
         await mom.send(f"/queue/{FORWARDED}", "1")

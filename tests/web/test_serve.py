@@ -169,7 +169,7 @@ async def test_a_body_for_a_page_has_to_come_in_time(served: Served, length: int
     assert (await exchange(served, head)).startswith(b"HTTP/1.1 408")
 
 
-async def test_it_stops_with_a_websocket_open_and_a_request_that_waits(to_stop: Served) -> None:
+async def test_it_stops_with_an_open_websocket_and_a_waiting_request(to_stop: Served) -> None:
     async with (
         httpx.AsyncClient(base_url=to_stop.url, trust_env=False) as client,
         to_stop.websocket() as program,

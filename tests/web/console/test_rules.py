@@ -122,7 +122,7 @@ def test_users_can_only_check_their_own_access(client: Client, john: User) -> No
     assert "only administrators may check other users" in page and "it is about mary" not in page
 
 
-def test_without_a_node_the_page_of_denials_says_so(inside: Client) -> None:
+def test_without_a_node_the_page_of_denials_reports_it(inside: Client) -> None:
     assert "only serves the console" in inside.get("/console/rules/denials").content.decode()
 
 
