@@ -88,7 +88,7 @@ def pause_s(retry_s: float, refused_logins: int) -> float:
     return min(retry_s * 2.0 ** min(max(0, refused_logins - 1), 20), longest_s)
 
 
-def told_wait_s(error: Exception) -> float:
+def suggested_wait_s(error: Exception) -> float:
     """The seconds that the remote broker asks to wait; 0 if it did not ask."""
     retry_after = error.problem.get("retry_after") if isinstance(error, Refused) else None
     return (

@@ -61,21 +61,21 @@ class Attempts:
         #: refused logins in a row
         self.refused_logins = 0
         #: seconds that the remote broker asked for
-        self._asked_s = 0.0
+        self._suggested_wait_s = 0.0
 
     def refused(self, fault: Exception, *, is_login: bool) -> None:
         """Note why an attempt failed."""
         self.refused_logins = self.refused_logins + 1 if is_login else 0
-        self._asked_s = errors.told_wait_s(fault)
+        self._suggested_wait_s = errors.suggested_wait_s(fault)
 
     def login_accepted(self) -> None:
         """The next attempt need not wait longer than others."""
-        self.refused_logins, self._asked_s = 0, 0.0
+        self.refused_logins, self._suggested_wait_s = 0, 0.0
 
     def delay_s(self, retry_s: float) -> float:
         """Seconds until the next attempt, with jitter."""
         pause_s = errors.pause_s(retry_s, self.refused_logins)
-        return max(self._asked_s, pause_s * random.uniform(1 - JITTER, 1 + JITTER))
+        return max(self._suggested_wait_s, pause_s * random.uniform(1 - JITTER, 1 + JITTER))
 
 
 class Pipe:

@@ -52,10 +52,10 @@ def notification_of(event: AlertEvent, broker: str, console: str | None) -> Noti
 async def deliver(target: Target, notification: Notification, publisher: Publisher, mailer: Mailer) -> None:
     """Raises OSError or ValueError if it was not accepted."""
     if target.kind == QUEUE:
-        block = f"content-type:application/json\nmom-notice:{notification.id}\n".encode()
+        block = f"content-type:application/json\nmom-notification:{notification.id}\n".encode()
         publisher.publish([(Envelope(target.where, block, persistent=True), _encoded(notification))])
     elif target.kind == WEBHOOK:
-        await webhook.post(target.where, _encoded(notification), {"Mom-Notice": notification.id})
+        await webhook.post(target.where, _encoded(notification), {"Mom-Notification": notification.id})
     else:
         await mailer.send(target.where, notification.title, notification.text)
 

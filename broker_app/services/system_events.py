@@ -106,4 +106,4 @@ class SystemEvents:
     def _gave_up(self, target: Target, notification: Notification, fault: str) -> None:
         log.warning("a notification of an alert could not be delivered to %s: %s", target.where, fault)
         detail = f"{target.where}: {fault}"
-        self._events.note(ALERTS, notification.id, "not delivered", code="NOTICE", detail=detail)
+        self._events.note(ALERTS, notification.id, "not delivered", code="NOTIFICATION", detail=detail)

@@ -64,7 +64,7 @@ def impact(
             break
         turned.add(row, now.decide(row.event), then.decide(row.event))
     return {
-        "decisions": turned.told(),
+        "decisions": turned.summary(),
         "clients_affected": len(clients),
         "clients_left_out": len(connected) - seen,
         "clients": clients[:MOST_SHOWN],
@@ -89,8 +89,8 @@ class _Turned:
             {**shown(row.event), "times": row.times, "decided_by": after.reason, "until_now": before.reason}
         )
 
-    def told(self) -> dict[str, Any]:
-        """As JSON, what happened most often first."""
+    def summary(self) -> dict[str, Any]:
+        """As JSON, the most frequent events first."""
         for events in self._events.values():
             events.sort(key=lambda one: -one["times"])
         return {

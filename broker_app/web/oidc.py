@@ -103,10 +103,10 @@ def _let_in(request: HttpRequest, sociallogin: Any) -> HttpResponse:
     return redirect(wanted if safe else resolve_url(settings.LOGIN_REDIRECT_URL))
 
 
-def _claims(told: dict[str, Any]) -> Claims:
+def _claims(response: dict[str, Any]) -> Claims:
     """The checked claims of a user. Raises ValueError with the missing or invalid claim."""
     mom = settings.MOM
-    signed, more = told.get("id_token") or {}, told.get("userinfo") or {}
+    signed, more = response.get("id_token") or {}, response.get("userinfo") or {}
     if not signed.get("sub"):
         raise ValueError("sent no ID token")
     if more and more.get("sub") != signed["sub"]:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from broker_app.bridge.bridge_errors import pause_s, told_wait_s
+from broker_app.bridge.bridge_errors import pause_s, suggested_wait_s
 from broker_app.bridge.inflight_window import FLIGHT_BYTES
 from broker_app.net.policy.destination_settings import Destinations, Own
 from broker_app.remote import Remote
@@ -75,10 +75,10 @@ def test_pauses_grow_to_minutes_and_not_beyond_what_a_short_retry_means() -> Non
 
 def test_a_retry_delay_of_the_remote_broker_is_kept_up_to_an_hour() -> None:
     told = {"retry_after": 720}
-    assert told_wait_s(Refused("rate-limited", "there were too many wrong passwords", told)) == 720
-    assert told_wait_s(Refused("rate-limited", "for ever", {"retry_after": 10**9})) == 3600
-    assert told_wait_s(Refused("not-authenticated", "no", {"retry_after": "soon"})) == 0
-    assert told_wait_s(OSError()) == 0
+    assert suggested_wait_s(Refused("rate-limited", "there were too many wrong passwords", told)) == 720
+    assert suggested_wait_s(Refused("rate-limited", "for ever", {"retry_after": 10**9})) == 3600
+    assert suggested_wait_s(Refused("not-authenticated", "no", {"retry_after": "soon"})) == 0
+    assert suggested_wait_s(OSError()) == 0
 
 
 @pytest.mark.parametrize(

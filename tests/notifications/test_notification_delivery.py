@@ -98,7 +98,7 @@ async def test_a_webhook_gets_the_alert_as_json() -> None:
         await deliver(Target.of(web.url), TOLD, Queues(), Mailer())
     head, body = web.taken[0]
     assert head.startswith("POST /hooks/mom?key=7 HTTP/1.1\r\n")
-    assert "Mom-Notice: 1f-fired\r\n" in head
+    assert "Mom-Notification: 1f-fired\r\n" in head
     assert (body["event"], body["broker"], body["alert"]["detail"]) == (
         "fired",
         "b1",

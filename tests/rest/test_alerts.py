@@ -31,7 +31,7 @@ async def test_alerts_are_listed_acknowledged_and_silenced_for_a_while(rest: Res
     assert (await rest.alice.get("/alerts?state=firing,ended")).json()["items"] == []
     reply = await rest.alice.post(f"/alerts/{alert.id}/silence", json={"for_s": 0})
     assert reply.json()["state"] == "firing"
-    done = [(action.action, action.key, action.facts["told"]) for action in rest.actions.take()]
+    done = [(action.action, action.key, action.facts["reason"]) for action in rest.actions.take()]
     assert done == [
         ("acknowledged", "configuration/files", "on it"),
         ("silenced", "configuration/files", "later"),

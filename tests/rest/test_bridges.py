@@ -62,7 +62,7 @@ async def test_administrators_delete_replication_offsets(bridged: Rest) -> None:
     assert told(bridged) == []
     assert (await bridged.alice.delete(BILLS_OF_SOUTH)).status_code == 204
     assert not bridged.engine.broker.forwarding.offsets
-    assert told(bridged) == [("deleted", "marks", "south~1f/bills", {})]
+    assert told(bridged) == [("deleted", "offsets", "south~1f/bills", {})]
     assert (await bridged.alice.delete(BILLS_OF_SOUTH)).status_code == 404
 
 
@@ -77,7 +77,7 @@ async def test_administrators_reassign_replication_offsets(bridged: Rest) -> Non
     assert (refused.status_code, "did you mean bob?" in refused.json()["detail"]) == (404, True)
     assert (await bridged.alice.patch(BILLS_OF_SOUTH, json={"owner": "bob"})).status_code == 204
     assert [mark.owner for mark in bridged.engine.broker.forwarding.offsets.values()] == ["bob"]
-    assert told(bridged) == [("handed over", "marks", "south~1f/bills", {"owner": "bob"})]
+    assert told(bridged) == [("handed over", "offsets", "south~1f/bills", {"owner": "bob"})]
 
 
 @pytest.mark.parametrize(

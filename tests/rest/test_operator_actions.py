@@ -92,7 +92,7 @@ async def test_closing_a_connection_is_recorded(rest: Rest) -> None:
     await client.connect()
     reply = await rest.alice.request("DELETE", f"/connections/{client.id}", json={"reason": "it is late"})
     assert reply.status_code == 204
-    assert told(rest) == [("closed", "connections", client.id, {"user": "alice", "told": "it is late"})]
+    assert told(rest) == [("closed", "connections", client.id, {"user": "alice", "reason": "it is late"})]
 
 
 async def test_jobs_are_recorded_from_start_to_undo(rest: Rest) -> None:

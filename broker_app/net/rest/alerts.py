@@ -97,7 +97,7 @@ class AlertEndpoints:
         return alert
 
     def _audit(self, request: Request, action: str, alert: Alert, reason: str, **facts: float) -> None:
-        request.audit(action, "alerts", f"{alert.rule}/{alert.subject}", told=reason, **facts)
+        request.audit(action, "alerts", f"{alert.rule}/{alert.subject}", reason=reason, **facts)
 
 
 def _check_administers(request: Request) -> None:

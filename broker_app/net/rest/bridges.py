@@ -211,7 +211,7 @@ class BridgeEndpoints:
         pending_reply = self._engine_client.pending_reply()
         self._engine_client.submit(c.DeleteOffset(self._engine_client.peer, sender, source, pending_reply))
         await self._engine_client.answer(pending_reply)
-        request.audit(operator_audit.DELETED, "marks", f"{sender}/{source}")
+        request.audit(operator_audit.DELETED, "offsets", f"{sender}/{source}")
         return NO_CONTENT
 
     async def hand_over(self, request: Request) -> Reply:
@@ -227,7 +227,7 @@ class BridgeEndpoints:
             c.ReassignOffset(self._engine_client.peer, sender, source, owner, pending_reply)
         )
         await self._engine_client.answer(pending_reply)
-        request.audit(operator_audit.HANDED_OVER, "marks", f"{sender}/{source}", owner=owner)
+        request.audit(operator_audit.HANDED_OVER, "offsets", f"{sender}/{source}", owner=owner)
         return NO_CONTENT
 
     def _asked_of_mark(self, request: Request) -> Mapping[str, str]:

@@ -115,7 +115,9 @@ class ConnectionEndpoints:
         body = await request.json(CloseRequest, required=False)
         session = self._to_end(request, body)
         self._connections.close(session, body.reason, request.user)
-        request.audit(operator_audit.CLOSED, "connections", request.name, user=session.user, told=body.reason)
+        request.audit(
+            operator_audit.CLOSED, "connections", request.name, user=session.user, reason=body.reason
+        )
         return NO_CONTENT
 
     async def drain(self, request: Request) -> Reply:
@@ -126,7 +128,7 @@ class ConnectionEndpoints:
         if not 0 <= body.within_s <= MAX_DRAIN_S:
             raise invalid("/within_s", f"must be from 0 to {MAX_DRAIN_S:g} seconds", body.within_s)
         self._connections.drain(session, body.reason, body.within_s, request.user)
-        facts = {"user": session.user, "told": body.reason, "within_s": body.within_s}
+        facts = {"user": session.user, "reason": body.reason, "within_s": body.within_s}
         request.audit(operator_audit.DRAINED, "connections", request.name, **facts)
         return json_reply(self._connections.facts(session), status=202)
 

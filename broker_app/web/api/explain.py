@@ -261,7 +261,7 @@ def _answer(request: Request, question: _Asked, rules: Rules) -> Response:
     tried = found.steps if before is None else ()
     # Rules name other users, which only administrators may see.
     everything = administers(request)
-    told = [step for step in tried if everything or _concerns(step, question.event)][-MOST_STEPS:]
+    visible = [step for step in tried if everything or _concerns(step, question.event)][-MOST_STEPS:]
     return Response(
         {
             "event": shown(question.event),
@@ -270,9 +270,9 @@ def _answer(request: Request, question: _Asked, rules: Rules) -> Response:
             "rule": None if decision.rule is None else _shown_rule(decision.number, decision.rule),
             "steps": [
                 {**_shown_rule(step.number, step.rule), "matched": step.matched, "reason": step.why}
-                for step in told
+                for step in visible
             ],
-            "steps_left_out": len(tried) - len(told),
+            "steps_left_out": len(tried) - len(visible),
             "not_reached": len(rules) - len(tried),
         }
     )
