@@ -54,7 +54,7 @@ class Outcome:
 
 
 def promises(outcome: Outcome) -> list[Promise]:
-    """The figures beside what the broker promises for a backlog."""
+    """The figures and what the broker promises for a backlog."""
     peaks = [outcome.fill["server"]["rss_peak_kib"], outcome.drain["server"]["rss_peak_kib"]]
     growth = max(*(peak / 1024 for peak in peaks), outcome.restarted_mib) - outcome.idle_mib
     kept_mib = outcome.fill["server"]["rss_end_kib"] / 1024 - outcome.idle_mib

@@ -1,4 +1,4 @@
-"""This checkout beside an older one, by turns in one run.
+"""This checkout and an older one, by turns in one run.
 
 `python -m benchmarks.before_after CHECKOUT` starts the broker of both, each with the interpreter of its own
 `.venv`, and runs each workload on one after the other; who is first changes each round. The ratio of a

@@ -2,7 +2,7 @@
 
 An engine and its journal run in this process. Producers send to a queue and a consumer acknowledges, as fast
 as the loop allows, while one message waits in another queue, and `--backlog` further ones in a third. A
-heart-beat of the loop tells how long nothing else could happen; each batch's commit is timed.
+timer of the loop measures how long nothing else could happen; each batch's commit is timed.
 """
 
 from __future__ import annotations
@@ -156,7 +156,7 @@ def disk_bytes(directory: Path) -> int:
 async def measure(
     directory: Path, count: int, backlog: int, segment_bytes: int, enough_bytes: int = 0
 ) -> Outcome:
-    """Publish and acknowledge `count` messages beside one that waits; then let the journal come to rest, or
+    """Publish and acknowledge `count` messages next to one that waits; then let the journal come to rest, or
     to fewer than `enough_bytes`."""
     loop = asyncio.get_running_loop()
     journal = TimedJournal(

@@ -1,4 +1,4 @@
-"""The console beside many destinations: the first paint, what tabs cost the browser and the broker.
+"""The console with many destinations: the first paint, what tabs cost the browser and the broker.
 
 A real Chromium looks at the list of queues; further tabs are STOMP clients over WebSocket that hear what a
 tab hears. While it is measured, messages come to as many queues a second as rows are shown.
@@ -45,7 +45,7 @@ REQUESTS, GLANCE_S = 10, 0.001
 
 
 class Promise(NamedTuple):
-    """A figure beside what it must not exceed."""
+    """A figure and its limit."""
 
     what: str
     measured: float
@@ -66,7 +66,7 @@ def name_of(number: int) -> str:
     return f"{KINDS[number % 5]}.{REGIONS[number // 5 % 4]}.{number:05}"
 
 
-# ------------------------------------------------------------------ what runs beside the broker
+# ------------------------------------------------------------------ programs next to the broker
 
 
 async def _send_to(url: str, password: str, numbers: Sequence[int], every_s: float) -> None:

@@ -85,7 +85,7 @@ def flow(batch: int, messages: int) -> float:
 
 
 def published(batch: int, messages: int) -> float:
-    """Seconds for messages that nobody takes, each answered."""
+    """Seconds for messages without a consumer, each answered."""
     broker, producer = Broker(), Silent()
     envelope = Envelope("/queue/a", b"content-type:text/plain\n")
     publish = c.Publish(producer.peer, [(envelope, BODY, b"1") for _ in range(batch)])

@@ -55,7 +55,7 @@ def resident_kib() -> int:
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith("VmRSS:"):
             return int(line.split()[1])
-    raise OSError("the system does not tell the resident memory")
+    raise OSError("the system does not report the resident memory")
 
 
 async def measure(directory: Path, count: int, spread_s: float, watch_s: float) -> dict[str, float]:

@@ -1,9 +1,8 @@
-"""Forwarding: messages produced at one broker and consumed at another, beside a queue of one broker alone.
+"""Forwarding: messages produced at one broker and consumed at another, and a queue of one broker alone.
 
 `python -m benchmarks.forwarding` starts two brokers. Each pair of runs has the same producers and consumers,
 by turns with a local queue and with a queue that is forwarded over a bridge; the rate is from the first SEND
-to the last acknowledgement. The latency added is the difference of the medians at a rate that keeps nobody
-busy.
+to the last acknowledgement. The latency added is the difference of the medians at a low rate.
 """
 
 from __future__ import annotations
@@ -94,7 +93,7 @@ class Two:
         self._runs = 0
 
     def run(self, size: int, flows: int, count: int, *, forwarded: bool) -> Run:
-        """Move `count` messages through queues that nobody has used before."""
+        """Move `count` messages through queues that have never been used."""
         self._runs += 1
         queue = f"run-{self._runs}-%d"
         target = self.away if forwarded else self.home

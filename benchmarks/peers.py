@@ -1,6 +1,6 @@
 """`make bench-peers`: install Debian's RabbitMQ and ActiveMQ, and try each one.
 
-Their configuration is made anew for each run, in the run's own directory (`servers.py`). Debian's
+Their configuration is made for each run, in the run's own directory (`servers.py`). Debian's
 packages bring system services; those that were not there before are stopped and disabled again.
 """
 

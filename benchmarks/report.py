@@ -51,7 +51,7 @@ class Verdict:
 
 
 def summarise(measurements: Iterable[Measurement]) -> Summaries:
-    """Medians by (workload, server). A run with faults keeps its figures, and its faults are kept beside."""
+    """Medians by (workload, server). A run with faults keeps its figures, and its faults are kept with it."""
     grouped: dict[tuple[str, str], list[Measurement]] = {}
     for measurement in measurements:
         grouped.setdefault((measurement.workload, measurement.server), []).append(measurement)

@@ -8,7 +8,7 @@ one decision to the next but what expressions (`=~`) matched; events go round am
 - nobody: typical rules, and an event that none of them allows;
 - one place: all rules are about one queue, each about two users of its own;
 - wildcards: typical rules of topics, and a subscription with a wildcard, which looks at all of them;
-- expressions: a rule has `=~` instead of a name and is about everybody, so that no index helps: the event
+- expressions: a rule has `=~` instead of a name and is about all users, so that no index helps: the event
   matches the one in the middle.
 """
 

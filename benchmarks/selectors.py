@@ -3,8 +3,8 @@
 `python -m benchmarks.selectors` prints two tables; those of queues are the best of three rounds.
 
 - 1,000 consumers with different selectors on one queue in which 100,000 messages wait that none of them
-  wants, beside the same queue without them. What is published matches nobody, or one who settles it.
-- 100,000 subscriptions to topics with mixed wildcards, of which 10 match, beside 10 that all match.
+  wants, and the same queue without them. A published message matches no consumer, or one that settles it.
+- 100,000 subscriptions to topics with mixed wildcards, of which 10 match, compared with 10 that all match.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Journal:
 
 
 class Deep:
-    """A queue in which messages wait that nobody wants, and perhaps consumers who want others."""
+    """A queue of messages that no consumer matches, and perhaps consumers that match others."""
 
     def __init__(self, *, selectors: int, plain: int = 0) -> None:
         self.broker, self.producer = Broker(), Silent()
@@ -81,7 +81,7 @@ class Deep:
         self.began_s = perf_counter() - start
 
     def publish(self, batch: int, envelopes: Callable[[], Iterator[Envelope]]) -> float:
-        """Seconds for publishing, and for settling where somebody took a message."""
+        """Seconds for publishing, and for settling if a consumer took a message."""
         entries = [(envelope, BODY, None) for envelope in itertools.islice(envelopes(), PUBLISHED)]
         commands = [
             c.Publish(self.producer.peer, entries[at : at + batch]) for at in range(0, PUBLISHED, batch)

@@ -363,7 +363,7 @@ def _listens(port: int) -> bool:
 
 
 def _http_status(url: str, login: str = "", *, method: str = "GET", body: bytes | None = None) -> int:
-    """The HTTP status of one request; 0 when nobody answers. `login` is `user:password`."""
+    """The HTTP status of one request; 0 without an answer. `login` is `user:password`."""
     request = urllib.request.Request(url, data=body, method=method)
     if login:
         request.add_header("Authorization", f"Basic {base64.b64encode(login.encode()).decode()}")

@@ -80,7 +80,7 @@ def resident_kib(pid: int) -> int:
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():
         if line.startswith("VmRSS:"):
             return int(line.split()[1])
-    raise OSError("the system does not tell the resident memory")
+    raise OSError("the system does not report the resident memory")
 
 
 def connections(pid: int, port: int) -> int:
@@ -152,7 +152,7 @@ async def trickle(home: Home, sources: Sequence[Forwarded]) -> None:
 
 
 async def measure(directory: Path, bridges: int, flows: int, awake: int, seconds: float) -> list[Looked]:
-    """Without bridges, with bridges nothing was sent to, with all asleep, and with some awake."""
+    """Without bridges, with bridges nothing was sent to, with all idle, and with some active."""
     target = Target(directory / "target")
     target.start()
     found: list[Looked] = []
@@ -171,7 +171,7 @@ async def measure(directory: Path, bridges: int, flows: int, awake: int, seconds
             found.append(await look(f"{bridges} bridges without queues", home, target, seconds / 3))
             sources = [Forwarded(f"b{n % bridges}", f"arrived{n // bridges}") for n in range(flows)]
             await forwarded(home, target, sources)
-            found.append(await look(f"{bridges} bridges, {flows:,} flows asleep", home, target, seconds))
+            found.append(await look(f"{bridges} bridges, {flows:,} flows idle", home, target, seconds))
             feeding = asyncio.create_task(trickle(home, sources[:awake]))
             await asyncio.sleep(2)
             what = f"the same, {awake} of them with a message each second"

@@ -60,7 +60,7 @@ class Workload:
     """One run of mombench, the same for every server but for address, login and dialect.
 
     `destination` gets the number of the round for `{round}`, so that nothing left over from one round
-    can disturb the next. A run lasts as long as the caller says, or until `share` of the backlog has
+    can disturb the next. A run lasts as long as the caller sets, or until `share` of the backlog has
     passed where that is set.
     """
 
@@ -138,7 +138,7 @@ def _rest(name: str, title: str, connections: int, floor: Floor, batch: int = 1)
 
 
 def _backlog(name: str, title: str, mode: str, options: tuple[str, ...], rate: float) -> Workload:
-    """Filling a queue that nobody reads, then emptying it (W6)."""
+    """Filling a queue without consumers, then emptying it (W6)."""
     return Workload(
         name=name,
         title=title,

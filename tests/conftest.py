@@ -18,7 +18,7 @@ __all__ = ["broker", "chromium", "start_broker"]
 
 #: by what a storm can be repeated, in the environment, which every process of a run inherits
 SEED = "STORM_SEED"
-# How long an example takes says more of a busy machine than of a strategy.
+# How long an example takes depends more on a busy machine than on a strategy.
 settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("busy")
 

@@ -1,4 +1,4 @@
-"""The site's settings for tests: the defaults, with data in a directory that goes away."""
+"""The site's settings for tests: the defaults, with data in a temporary directory."""
 
 import atexit
 import os

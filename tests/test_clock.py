@@ -108,7 +108,7 @@ async def test_unused_queues_are_deleted_neither_sooner_nor_later(step_s: float)
     assert "/queue/a" not in time.engine.broker.destinations.queues
 
 
-async def test_what_expires_and_what_is_delayed_follow_the_clock() -> None:
+async def test_expiry_and_delays_follow_the_clock() -> None:
     time = Time()
     expiring = Envelope("/queue/a", expires_ms=round((time.wall_s + 600) * 1000))
     delayed = Envelope("/queue/b", special=Special(delay_ms=600_000))

@@ -46,7 +46,7 @@ async def test_receipts_and_deliveries_leave_after_the_commit_and_not_before() -
     assert (client.receipts, client.bodies) == ([b"r"], [b"one"])
 
 
-async def test_what_arrives_during_a_commit_becomes_one_batch() -> None:
+async def test_commands_that_arrive_during_a_commit_become_one_batch() -> None:
     journal = MemoryJournal(hold=True)
     engine = engine_over(journal)
     client = Listener()
@@ -327,7 +327,7 @@ async def test_a_client_that_cannot_even_be_closed_leaves_the_broker() -> None:
 async def test_a_command_that_fails_before_it_changed_anything_closes_its_client_alone() -> None:
     engine = engine_over(MemoryJournal())
     well, state = Listener(), take_snapshot(engine.broker)
-    no_address: Any = None  # stands for a fault of ours: nothing that a client says is of this type
+    no_address: Any = None  # stands for an error of ours: nothing that a client sends is of this type
     makers: list[Callable[[Peer], c.Command]] = [
         lambda peer: c.Subscribe(peer, "1", no_address, c.INDIVIDUAL),
         lambda peer: c.Subscribe(peer, "1", "/queue/a", c.INDIVIDUAL, selector=5),  # type: ignore[arg-type]

@@ -100,7 +100,7 @@ async def test_a_damaged_batch_is_skipped_on_request_and_the_loss_is_reported(
     done = offline.repair(tmp_path, skip_damaged=True, dry_run=False)
     assert [str(path) for path in files(tmp_path, "damaged-*")] == [done.kept]
     assert done.waiting == 3
-    # Without a snapshot nobody knows that there was a message; with one, which queue it waited in.
+    # Without a snapshot no record shows that there was a message; with one, which queue it waited in.
     assert done.lost == ({"/queue/a": 1} if snapshot else {})
     assert done.damages[0].destinations == ("/queue/a",)
     node = Node(tmp_path)
@@ -346,7 +346,7 @@ async def test_repairing_reports_the_exact_loss_and_requires_consent(tmp_path: P
 
 @pytest.mark.parametrize("kind", ["snapshot-*.snap", "carry-*.seg", "log-*.seg", "*.idx", "meta.json"])
 async def test_a_flipped_bit_anywhere_loses_nothing_that_can_be_read(tmp_path: Path, kind: str) -> None:
-    """The node starts with all that is whole, or names the file; then repair says exactly what is lost."""
+    """The node starts with all that is whole, or names the file; then repair reports exactly what is lost."""
     whole, copy = tmp_path / "whole", tmp_path / "copy"
     kept = await worn_journal(whole)
     seed = random.randrange(1 << 32)

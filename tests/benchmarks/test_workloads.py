@@ -15,7 +15,7 @@ def test_a_destination_of_its_own_for_each_round() -> None:
         assert workload.destination.format(round=1) != workload.destination.format(round=2)
 
 
-def test_what_is_not_persistent_is_named() -> None:
+def test_messages_that_are_not_persistent_are_named() -> None:
     assert {workload.group for workload in WORKLOADS if not workload.persistent} == {"W4", "W8"}
 
 

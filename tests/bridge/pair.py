@@ -60,7 +60,7 @@ class Pair:
 
 
 async def until(condition: Callable[[], Any], deadline_s: float = 10.0) -> None:
-    """Waits until `condition` is true; what it looks at tells nobody when it changes."""
+    """Waits until `condition` is true; its subject does not report changes."""
     async with asyncio.timeout(deadline_s):
         while not condition():
             await asyncio.sleep(0.01)
@@ -85,7 +85,7 @@ USERS = {"john": (), "bridge": (), "admin": ()}
 async def pair(
     path: Path, *, home_policy: Policy | None = None, away_policy: Policy | None = None, **said: Any
 ) -> AsyncIterator[Pair]:
-    """Two nodes for the length of a `with` block; `said` is about the bridge."""
+    """Two nodes for the length of a `with` block; `said` is the configuration of the bridge."""
     async with (
         small_node(path / "away", policy_of(users=USERS), name="away") as away,
         small_node(

@@ -1,4 +1,4 @@
-"""Testing a connection: each step says what came of it and how to fix it, and nothing is left behind."""
+"""Testing a connection: each step has its result and how to fix it, and nothing is left behind."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _MOM = "mom-bridge:1\nserver:mom/9\n"
 
 
 class Scripted:
-    """A broker that says what a test wants; `heard` are the frames that came."""
+    """A broker that sends what a test wants; `heard` are the frames that came."""
 
     def __init__(self, connected: str = _MOM, refuses: str = "") -> None:
         self.connected = connected
@@ -106,7 +106,7 @@ def outcome(found: dict[str, Any]) -> dict[str, bool | None]:
 
 
 def failed(found: dict[str, Any]) -> dict[str, Any]:
-    """The one step that failed; it says how to fix it."""
+    """The one step that failed; it has a fix."""
     assert not found["ok"]
     step: dict[str, Any]
     (step,) = [step for step in found["steps"] if step["ok"] is False]

@@ -14,7 +14,7 @@ from tests.bridge.pair import pair, until
 
 
 class Stranger:
-    """A broker that takes every message but those for the queue `bad`. `names` says whether its ERROR has the
+    """A broker that takes every message but those for the queue `bad`. `names` is whether its ERROR has the
     receipt of what it is about; `sent` are the SENDs that it took."""
 
     def __init__(self, *, names: bool = True, server: str = "Stranger/1") -> None:

@@ -1,4 +1,4 @@
-"""Bridges whose configuration changes while they forward: what begins anew, and what is not touched."""
+"""Bridges whose configuration changes while they forward: what restarts, and what is not touched."""
 
 from __future__ import annotations
 

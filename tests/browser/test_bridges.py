@@ -14,7 +14,7 @@ ONE = "/console/bridges/one?name=west"
 
 @pytest.fixture(scope="module")
 def west(broker: BrokerProcess, tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    """A second broker. The first has a bridge to it, one to nobody, and a queue without a bridge."""
+    """A second broker. The first has a bridge to it, one to an unused address, and an orphan."""
     other = BrokerProcess(tmp_path_factory.mktemp("west") / "data", environment={"MOM_NAME": "west"})
     other.start()
     bridge = {

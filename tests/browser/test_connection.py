@@ -58,7 +58,7 @@ def test_a_killed_broker_is_reported_and_reconnected_without_reloading(
     expect(kept).to_contain_text("2")
     explorer.get_by_role("link", name="Queues", exact=False).first.click()
     expect(own_page.get_by_role("heading", level=1, name="Queues")).to_be_focused()
-    assert own_page.evaluate("window.whole"), "the page was loaded anew"
+    assert own_page.evaluate("window.whole"), "the page was reloaded"
     forget_failed_connections(complaints)
 
 

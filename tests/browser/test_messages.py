@@ -187,7 +187,7 @@ def test_a_dead_letter_is_edited_sent_again_and_replaced(
     page.get_by_label("Destination", exact=True).fill("/queue/$reserved")
     page.locator("form.publish").get_by_role("button", name="Publish").click()
     expect(page.get_by_role("alert")).to_contain_text("$")
-    # The browser itself reports the reply that says so.
+    # The browser itself reports that reply.
     assert all("403" in complaint for complaint in complaints)
     complaints.clear()
 

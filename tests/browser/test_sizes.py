@@ -17,7 +17,7 @@ EDITOR_KIB = 190
 
 SOURCES = ROOT / "frontend" / "src"
 PAGES = sorted((ROOT / "templates" / "console").glob("**/*.html"))
-#: loaded by every page once it is drawn, beside the islands of the frame
+#: loaded by every page once it is drawn, besides the islands of the frame
 CONVERSATION = "@stomp/stompjs/esm6/index.js"
 
 

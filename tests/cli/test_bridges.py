@@ -96,7 +96,7 @@ def test_events_are_followed(bridged: CommandLine) -> None:
     assert bridged("pub", "/bridge/lost/orders", "one").code == OK
     with bridged.popen("bridge", "logs", "lost", "--follow", "-n", "0", "--every", "0.1") as following:
         assert following.stdout is not None
-        # Every try that fails is told: it happened again.
+        # Each failed attempt is an event: it happened again.
         told = [following.stdout.readline().split("\t") for _ in range(3)]
         following.terminate()
     assert told[-1][3] == "REFUSED", told

@@ -58,7 +58,7 @@ def test_dump_shows_subscriptions_and_delays(start_broker: StartBroker, command_
 
 
 def forward(broker: BrokerProcess, *positions: int) -> bytes:
-    """Forward messages as the bridge of another broker; what is said of the mark."""
+    """Forward messages as the bridge of another broker; its offset."""
     login = f"login:{broker.user}\npasscode:{broker.password}\nmom-bridge:home~1"
     flow = "destination:/queue/storeAndForwardSyncQueue\nid:f\nmom-source:s\nmom-target:/queue/t"
     frames = [f"CONNECT\naccept-version:1.2\nhost:/\n{login}\n\n\0", f"SUBSCRIBE\n{flow}\n\n\0"]

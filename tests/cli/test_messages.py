@@ -46,7 +46,7 @@ def test_bodies_from_elsewhere(mom: CommandLine, tmp_path: Path) -> None:
     assert bodies(mom, "pub.from", 10) == ['{"a": 1}', "from stdin", "@home", "{{braces}}", ""]
 
 
-def test_what_is_piped_into_pub_is_the_message(mom: CommandLine) -> None:
+def test_the_standard_input_of_pub_is_the_message(mom: CommandLine) -> None:
     assert mom("pub", "pub.piped", stdin="hi\n").code == OK
     assert bodies(mom, "pub.piped", 2) == ["hi\n"]
 

@@ -1,4 +1,4 @@
-"""`mom` and a broker with TLS: what it trusts, what it shows, and what it says when that will not do."""
+"""`mom` and a broker with TLS: what it trusts, what it shows, and its error when that fails."""
 
 from __future__ import annotations
 

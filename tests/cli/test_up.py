@@ -44,7 +44,7 @@ def running(command_line: CommandLine, *options: str, **more: Any) -> Iterator[s
 
 
 def test_commands_find_the_broker_by_the_data_directory(command_line: CommandLine, tmp_path: Path) -> None:
-    """Another port than the usual one needs no address: as the README says."""
+    """Another port than the usual one needs no address: as in the README."""
     with running(command_line, "--port", "0", "--stomp-port", "0", cwd=tmp_path):
         token = command_line("token", "create", "first", cwd=tmp_path).out.strip()
         by_folder = command_line("queue", "ls", cwd=tmp_path, environment={"MOM_TOKEN": token})

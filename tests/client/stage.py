@@ -121,7 +121,7 @@ class FakeBroker:
     """Opens pipes for clients; `accept` gives the broker's end of each, in order."""
 
     def __init__(self) -> None:
-        self.down: set[str] = set()  # addresses where nobody answers
+        self.down: set[str] = set()  # addresses without a broker
         self.attempts: list[tuple[float, str]] = []  # when and where the client tried
         self._sessions: asyncio.Queue[FakeSession] = asyncio.Queue()
 

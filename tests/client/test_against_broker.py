@@ -244,7 +244,7 @@ async def test_a_start_in_the_past(url: str) -> None:
         assert (await messages.get(10)).text == "now"
 
 
-async def test_what_is_stored_and_forwarded_waits_before_the_other_broker_is_known(
+async def test_forwarded_messages_wait_before_their_bridge_is_configured(
     url: str, broker: BrokerProcess
 ) -> None:
     queue = str(uuid.uuid4())

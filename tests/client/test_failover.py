@@ -29,7 +29,7 @@ def test_success_starts_afresh() -> None:
     assert list(itertools.islice(failover, 3)) == [(A, 1), (B, 0), (A, 2)]
 
 
-def test_what_broke_comes_last() -> None:
+def test_the_broken_address_is_tried_last() -> None:
     failover = Failover([A, B, C], STEADY)
     assert next(failover) == (A, 0)
     failover.connected()

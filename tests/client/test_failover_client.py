@@ -190,7 +190,7 @@ async def test_sends_wait_for_ever_by_default(stage: FakeBroker) -> None:
 # -- state after a reconnect -------------------------------------------------------------------
 
 
-async def test_what_is_sent_again_has_the_same_dedup_id(stage: FakeBroker) -> None:
+async def test_a_repeated_send_has_the_same_dedup_id(stage: FakeBroker) -> None:
     client, session = await stage.client(uri(ONE, TWO))
     sending = asyncio.gather(
         client.send("/queue/a", b"1"),

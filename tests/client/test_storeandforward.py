@@ -13,7 +13,7 @@ def test_a_name_goes_up_to_the_first_queue() -> None:
 
 
 @pytest.mark.parametrize("found", [LONGEST, Forwarded("b", "q"), Forwarded("b", "a/b:c")])
-def test_what_is_made_of_two_elements_is_read_as_them(found: Forwarded) -> None:
+def test_a_name_made_of_two_elements_is_parsed_into_them(found: Forwarded) -> None:
     assert forwarded(*found) == found
     assert parse(found.name) == found
     assert parse_bridge(f"/bridge/{found.broker}/{found.queue}") == found

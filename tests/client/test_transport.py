@@ -167,7 +167,7 @@ async def test_the_end(opener: Opener) -> None:
     await transport.close()
 
 
-async def test_what_was_written_is_sent_before_leaving(opener: Opener) -> None:
+async def test_written_bytes_are_sent_before_a_disconnect(opener: Opener) -> None:
     transport = await opener()
     transport.write(b"last words")
     await transport.close()

@@ -56,7 +56,7 @@ class Waiting(NamedTuple):
 
 
 class Choices:
-    """The laws about picking. `envelopes` says of a recorded position what was published there."""
+    """The laws about picking. `envelopes` has by recorded position what was published there."""
 
     def __init__(self, envelope_at: Callable[[str, int], Envelope]) -> None:
         self._envelope_at = envelope_at
@@ -91,9 +91,7 @@ class Choices:
                 key = (queue.address, _group_in(queue, message.envelope), queue.lane_of(message), selector)
                 first.setdefault(key, []).append(acceptance)
         for key, accepted in first.items():
-            assert min(accepted) > self._newest.get(key, 0), (
-                "first deliveries come in the order of acceptance"
-            )
+            assert min(accepted) > self._newest.get(key, 0), "first deliveries are in the order of acceptance"
             self._newest[key] = max(accepted)
 
     def check_nobody_waits_in_vain(self, queue: Queue, available: list[tuple[Subscription, str]]) -> None:
@@ -105,10 +103,10 @@ class Choices:
                     continue
                 name = _group_in(queue, each.envelope)
                 group = queue.selective.groups.find(name) if queue.selective and name else None
-                assert name, "nobody waits in vain"
+                assert name, "no message waits for a free consumer"
                 assert group is not None, f"group {name} is free"
                 assert group.owner is not subscription, f"group {name} is this consumer's"
-                assert group.owner is not None or group.unsettled, f"group {name} is nobody's"
+                assert group.owner is not None or group.unsettled, f"group {name} has no consumer"
 
 
 def check_groups(held: list[tuple[Subscription, Message]]) -> None:

@@ -1,10 +1,10 @@
 """Floods: random producers against random limits, with the laws of admission checked after each run.
 
-- every message is answered once, or waits in line; nobody else is in line
+- every message is answered once, or waits in line; nothing else is in line
 - what was accepted is recorded once (of a topic: once for each durable subscription), in the order in which
   its producer sent it, and stays until its end is recorded with a cause that its queue's rules allow
-- a transaction comes in whole or not at all, and never waits
-- no queue goes beyond its limits, no line beyond its bound, and whoever can make room is read on
+- a transaction is accepted whole or not at all, and never waits
+- no queue goes beyond its limits, no line beyond its bound, and a client that can free space is read
 - bytes that are counted are bytes that are there
 - the records give the same broker
 
@@ -124,7 +124,7 @@ class Flood:
         self.policies = Policies()
         self.decide([c.StoreSpace(None), c.Reconfigure(self.policies)])
         if not self.stage.limits.max_messages:
-            assert not self.open and not self.farewells, "without limits nobody waits"
+            assert not self.open and not self.farewells, "without limits nothing waits"
         self._restart()
 
     def _restart(self) -> None:
@@ -390,7 +390,7 @@ class Flood:
             first = usage.blocked[0]
             full = policy.max_messages and count + 1 > policy.max_messages
             heavy = policy.max_bytes and weight + len(first.body) > policy.max_bytes
-            assert full or heavy, "nobody waits in vain"
+            assert full or heavy, "no message waits for a free consumer"
 
     def _weight(self, queue: Queue) -> int:
         """The bytes of all bodies of a queue, wherever they are; 0 where no limit asks for them."""

@@ -132,7 +132,7 @@ class Session:
         self.interests: dict[str, Interest] = {}
         #: those that the broker ended in this run, which may have got something before
         self.ended: dict[str, Interest] = {}
-        #: the flows that it began, and the offsets that it was told in this run
+        #: the flows that it began, and the offsets that it received in this run
         self.sender_flows: dict[str, SenderFlow] = {}
         self.offsets: list[Message] = []
         self.held: dict[int, tuple[Interest, Message]] = {}
@@ -230,7 +230,7 @@ class Ledger:
         #: positions that were moved away, and deleted
         self.left: set[int] = set()
         self.deleted: set[int] = set()
-        #: what was published anew: address and body
+        #: what was republished: address and body
         self.placed: list[tuple[str, bytes]] = []
         self.paused_peers = {session.peer for session in self.sessions if session.paused}
 
@@ -299,7 +299,7 @@ class Ledger:
         self._check_arrivals(outcome, told)
 
     def restarted(self) -> None:
-        """The broker was killed and recovered: what was not recorded is lost, everybody has to come back."""
+        """The broker was killed and recovered: unrecorded state is lost, all clients have to reconnect."""
         self.decided = False
         # An id lives as long as its message: both are on the disk, or both are lost.
         for seen in [seen for seen, (_, body) in self.ids_seen.items() if body not in self.ever_recorded]:
@@ -307,7 +307,7 @@ class Ledger:
         self.sessions.clear()
         self.removed.clear()
         for record in read(self.stage.batches[-1]) if self.stage.batches else ():
-            if record.kind == records.ACKED and record.flags == records.TRIMMED:  # while nobody looked
+            if record.kind == records.ACKED and record.flags == records.TRIMMED:  # unobserved
                 for position in record.numbers:
                     live = self.live.pop(position, None)
                     if live is not None:
@@ -832,7 +832,7 @@ class Ledger:
         assert serial in interest.expected, "it goes to those whose filter matches"
         if message.attempts == 0 and not interest.in_order:
             assert self.accepted_at[serial] > interest.newest.get(priority, 0), (
-                "a topic's messages come in order"
+                "a topic's messages arrive in order"
             )
             interest.newest[priority] = self.accepted_at[serial]
         interest.came.add(serial)
@@ -936,7 +936,7 @@ class Ledger:
         assert copied == self.copied + placed, "once for each durable subscription"
         assert sorted(ends[records.ACKNOWLEDGED]) == sorted(self.settled)
         assert all(not places.isdisjoint(buried) for places in dead), "dead letters are moved, not lost"
-        assert all(placed in buried for placed in self.placed), "what is moved is recorded anew"
+        assert all(placed in buried for placed in self.placed), "a moved message is recorded again"
         assert self.left == set(ends[records.MOVED]), "it ends at its source in the batch that moves it"
         assert self.deleted <= set(ends[records.PURGED])
         assert self.rejected <= {*ends[records.DEAD_LETTERED], *ends[records.DISCARDED]}
@@ -1128,14 +1128,14 @@ class Ledger:
         elif queue.available:
             first = queue.first_lane()
             assert first is None or (first.loading and not first.ready and not first.returned), (
-                "nobody waits in vain"
+                "no message waits for a free consumer"
             )
         assert queue.counters.removed == self.purged[queue] + self.moved[queue]
         ended = queue.counters.acked + queue.counters.expired + queue.counters.dead + queue.counters.removed
         there = queue.depth + queue.unsettled
         assert queue.counters.published + self.at_start.get(queue, 0) == ended + there
 
-    # ------------------------------------------------------------------ what the broker tells
+    # ------------------------------------------------------------------ events of the broker
 
     def _hear_anew(self) -> None:
         """Check that the broker's events add up to what it holds, from here on."""
@@ -1174,7 +1174,9 @@ class Ledger:
                 case DeadLetter():
                     self.told_dead[fact.address] += fact.messages
         queues = self.stage.queues
-        for fact in told:  # dead letters come last, also those of one that was gone and made anew since
+        for (
+            fact
+        ) in told:  # dead letters come last, also those of one that was deleted and created again since
             if isinstance(fact, DestinationDeleted) and fact.address in queues:
                 self.told_dead[fact.address] = queues[fact.address].counters.dead
         assert self.told_queues == {address for address in queues if not address.startswith("/temp-queue/")}

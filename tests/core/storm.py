@@ -233,7 +233,7 @@ class Storm:
         left = [live.expires_ms for live in ledger.live.values()]
         assert not any(has_expired(expires_ms, stage.now_ms) for expires_ms in left)
         held = [message for session in self.sessions for _, message in session.held.values()]
-        assert len(left) == sum(message.recorded for message in held), "everything comes in the end"
+        assert len(left) == sum(message.recorded for message in held), "everything arrives in the end"
 
     # ------------------------------------------------------------------ drawing
 

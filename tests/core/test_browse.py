@@ -126,7 +126,7 @@ def test_a_page_misses_nothing_though_the_last_one_seen_is_gone(stage: Stage, pe
     found = browse(stage.broker, "/queue/a", after=after)
     assert found is not None
     rest = [item.position for item in items[3:]]
-    repeated = 0 if persistent else 2  # of the other kind: nothing tells any more that they were seen
+    repeated = 0 if persistent else 2  # of the other kind: nothing shows any more that they were seen
     assert [item.position for item in found][repeated:] == rest
 
 

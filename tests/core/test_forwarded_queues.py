@@ -13,7 +13,7 @@ QUEUE = "/queue/storeAndForward:b/queue/q"
 
 
 def arrived(stage: Stage, *run: c.Command) -> list[str]:
-    """The queues that were told of when `run` was carried out."""
+    """The queues that were reported when `run` was carried out."""
     told = stage.decide(*run).take_events()
     return [fact.address for fact in told if isinstance(fact, Arrived)]
 

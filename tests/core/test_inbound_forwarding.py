@@ -240,7 +240,7 @@ def test_a_deleted_offset_belongs_to_the_user_who_begins_next(stage: Stage, brid
     next_one.peer.user = "next"
     assert next_one.begin() == (0, 0)
     next_one.answers()
-    assert next_one.forward(1) == [1], "nobody knows that it was here before"
+    assert next_one.forward(1) == [1], "no record shows that it was here before"
     next_one.disconnect()
     stage.restart()
     assert mark(stage).facts == ("next", 1, 1, stage.now_ms)

@@ -27,7 +27,7 @@ def consumer(stage: Stage) -> Client:
 
 
 def later(stage: Stage, body: bytes, delay_ms: int, address: str = A, **facts: object) -> bytes:
-    """Publish with a delay; the id that the sender is told."""
+    """Publish with a delay; the id that the sender receives."""
     message = stage.client().publish(address, body, special=Special(delay_ms=delay_ms), **facts)
     return stage.broker.turn.ids.of(message)
 

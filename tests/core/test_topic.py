@@ -49,7 +49,7 @@ class Meadow:
         found: list[Subscription | NamedSubscription] = [*match.singles, *match.named]
         found += [member for look in match.fanout_groups for member in look.members]
         assert len(found) == match.copies
-        assert len(found) == len(set(found)), "nobody is found twice"
+        assert len(found) == len(set(found)), "no subscription is found twice"
         return set(found)
 
     def expected(self, name: str) -> set[Subscription | NamedSubscription]:
@@ -78,7 +78,7 @@ def test_the_trie_finds_what_a_scan_of_all_subscriptions_finds(
         meadow.remove(random.randrange(len(meadow.listed)))  # type: ignore[attr-defined]
         for name in names:
             assert meadow.found(name) == meadow.expected(name)
-    assert meadow.topics._root.empty, "nothing is left of filters that nobody has"
+    assert meadow.topics._root.empty, "nothing is left of filters without subscriptions"
 
 
 @pytest.mark.parametrize(

@@ -48,7 +48,7 @@ def broker(disk: Path) -> Iterator[BrokerProcess]:
 
 
 async def produce_until_refused(broker: BrokerProcess, number: int, promised: set[int]) -> None:
-    """Send with WINDOW receipts outstanding until the broker says that its store is full."""
+    """Send with WINDOW receipts outstanding until the broker reports that its store is full."""
     connection = Connection(broker)
     await connection.open()
     serial = 1_000_000 * number + len(promised)

@@ -23,7 +23,7 @@ def unsupported() -> str:
 
 
 def settings() -> str:
-    """Everything that can be said about a destination."""
+    """All settings of destinations."""
     rows = [f"| `{s.name}` | {_values(s)} | {_default(s)} | {s.about} |" for s in SETTINGS.values()]
     return "\n".join(["| setting | values | default | meaning |", "|---|---|---|---|", *rows])
 

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.process
 TEXT = (ROOT / "docs" / "bridges.md").read_text(encoding="utf-8")
 SNIPPETS = re.findall(r"^```(sh|python)\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
 BIN = Path(sys.executable).parent
-#: the ports that the example names; here they are others, which nobody has
+#: the ports that the example names; here they are others, which are free
 PORTS = ("8001", "8002", "61623", "61624")
 
 

@@ -1,4 +1,4 @@
-"""docs/protocol.md says what the code does."""
+"""docs/protocol.md agrees with the code."""
 
 from broker_app.config import settings
 from tests.docs import generated

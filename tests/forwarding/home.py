@@ -29,7 +29,7 @@ class HasProcess(Protocol):
 
 
 def connection(name: str, port: int, user: str = "broker1", password: str = PASSWORD, **said: Any) -> str:
-    """The line of a file that says a bridge to this machine."""
+    """The line of a file that configures a bridge to this machine."""
     credentials = {"user": user, "password": password}
     value = {"hostname": "127.0.0.1", "port": port, "bridgeCredentials": credentials, **QUICK, **said}
     return f"/config/connection/messaging/{name} = {json.dumps(value)}\n"

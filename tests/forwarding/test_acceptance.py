@@ -85,7 +85,7 @@ async def test_a_message_waits_at_home_until_the_remote_broker_is_available(two:
     assert two.status("broker1")["state"] == "running"
 
 
-async def test_what_is_sent_during_an_outage_arrives_once_and_in_order_soon_after_it(two: Two) -> None:
+async def test_messages_sent_during_an_outage_arrive_once_and_in_order_soon_after_it(two: Two) -> None:
     two.away.terminate()
     two.bridge("outage")
     account = Account("/bridge/outage/numbers")
@@ -121,7 +121,7 @@ async def test_two_queues_of_a_remote_broker_share_a_connection_and_one_may_rest
         await asyncio.to_thread(two.bridge, "shared", port=network.port, paused_queues=[])
         await first.drain(two.away, "shared-1", quiet_s=0.1)
         assert first.faults() == []
-        assert network.accepted == 1, "pausing a flow is no reason to connect anew"
+        assert network.accepted == 1, "pausing a flow is no reason to reconnect"
 
 
 async def test_an_idle_bridge_has_no_connection_and_reconnects_at_once(two: Two) -> None:

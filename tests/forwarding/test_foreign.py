@@ -1,7 +1,7 @@
 """RabbitMQ and ActiveMQ as remote brokers: nothing is lost through restarts of theirs and of ours.
 
-They keep no marks, so what was on its way when a connection broke may come twice; each message says by
-`mom-message-id` which it is.
+They keep no marks, so what was on its way when a connection broke may come twice; each message has its
+`mom-message-id`.
 """
 
 from __future__ import annotations

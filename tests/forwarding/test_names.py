@@ -16,7 +16,7 @@ from tests.forwarding.home import BOTH_LINES, Home, client, connection
 from tests.support.broker_process import BrokerFailed, BrokerProcess, Reply, StartBroker
 
 BROKER, QUEUE = "b" * 20, "q" * 79
-#: broker, queue, and what is said of them
+#: broker, queue, and their configuration
 WRONG = [
     (BROKER + "b", QUEUE, r"broker name .*21 characters; at most 20"),
     (BROKER, QUEUE + "q", r"queue name .*80 characters; at most 79"),
@@ -108,7 +108,7 @@ async def test_stomp_and_the_client_library_refuse_the_same(broker: BrokerProces
         assert queues(broker) == before
 
 
-def test_what_waits_for_no_broker_has_a_form_too(broker: BrokerProcess) -> None:
+def test_an_orphan_has_a_form_too(broker: BrokerProcess) -> None:
     before = queues(broker)
     for name in ("storeAndForward:", "storeAndForward:b", "storeAndForward:b/q"):
         refused = broker.request("POST", f"/api/v1/queues/messages?{urlencode({'queue': name})}", b"1")

@@ -63,7 +63,7 @@ async def swallows_what_is_answered(network: Proxy) -> None:
 
 
 async def falls_silent(network: Proxy) -> None:
-    """Neither end is told, and both have to notice."""
+    """Neither end is notified, and both have to notice."""
     network.out.drops = network.back.drops = True
     await asyncio.sleep(random.uniform(1.5, 2.5))
     network.cut()  # what had vanished can no longer be missed inside a connection

@@ -11,7 +11,7 @@ from mom_client.stomp.frame import MESSAGE, Frame
 from mom_client.stomp.parser import Parser
 from tests.support.broker_process import BrokerProcess
 
-#: names below which different users may do different things
+#: names below which different users have different rights
 OPEN, PRIVATE, FORBIDDEN = "open", "dora", "secret"
 QUEUES = [f"/queue/{below}.{name}" for below in (OPEN, PRIVATE, FORBIDDEN) for name in "abc"]
 TOPICS = [f"/topic/{below}.{name}" for below in (OPEN, PRIVATE, FORBIDDEN) for name in ("x", "y", "x.deep")]
@@ -113,7 +113,7 @@ class StompFuzz:
         if ack and len(self._acks) < 1000:
             self._acks.append(ack)
 
-    # ------------------------------------------------------------------ what it says
+    # ------------------------------------------------------------------ its output
 
     def _frame(self) -> bytes:
         self.frames_sent += 1
@@ -166,7 +166,7 @@ class StompFuzz:
         return said + self._unsubscribe() if random.random() < 0.1 else said
 
     def _look_at_broker(self) -> bytes:
-        """Ask how things stand, with a queue of one's own among them that goes with the connection."""
+        """Ask for states, with a queue of one's own among them that goes with the connection."""
         address = self._random.choice(["/topic/$mom.>", "/topic/$mom.stats.>"])
         lines = [f"destination:{address}", f"id:{self._id()}", "snapshot:true"]
         if self._random.random() < 0.3:

@@ -2,8 +2,8 @@
 once, against a real broker.
 
 The broker must stay up and answer nothing with 5xx but 503. Its loop must never be held up for long, its
-memory stay bounded, and nobody read or change what is not for him. STORM_SEED repeats a run, FUZZ_SECONDS
-makes it longer.
+memory stay bounded, and no client reads or changes what it has no right to. STORM_SEED repeats a run,
+FUZZ_SECONDS makes it longer.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ READ_S = 0.3
 MOST_READ = 4 * 1024 * 1024
 
 PASSWORD = "correct horse battery"
-CANARY = "what nobody but the administrator may read"
+CANARY = "what only the administrator may read"
 SECRET = "secret.queue"
 #: names that a user may use; administrators leave what is secret alone
 OPEN, ADMINS = ("open.a", "open.b", "open.c"), ("adm.a", "adm.b")

@@ -2,8 +2,8 @@
 broker for `FUZZ_SECONDS` (60; hours in `make soak`), by chance from `STORM_SEED` on, shown in the run's head.
 
 The broker stays up, meets no fault of its own, is never held up and keeps its memory bounded (`watched`).
-Nobody gets a message that no rule ever gave him. Meanwhile a ledger is kept: each message of it that was
-confirmed is received, once unless it says so.
+No client receives a message that no rule ever granted it. Meanwhile a ledger is kept: each confirmed
+message of it is received, once unless it is marked.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ async def test_no_frames_and_no_actions_of_operators_stop_the_broker(start_broke
     ]
     await asyncio.wait(running, timeout=SECONDS, return_when=asyncio.FIRST_COMPLETED)
     ledger.stop.set()
-    with contextlib.suppress(TimeoutError):  # then something is missing, which is said below
+    with contextlib.suppress(TimeoutError):  # then something is missing, which is reported below
         async with asyncio.timeout(120):
             while not ((sending.done() and ledger.confirmed <= ledger.received) or watch.broken):
                 await asyncio.sleep(0.1)
@@ -131,7 +131,7 @@ class Operator:
     async def run(self) -> None:
         async with admin(self._broker) as rest:
             while not self.broken:
-                with contextlib.suppress(httpx.TransportError):  # the watch says whether the broker is there
+                with contextlib.suppress(httpx.TransportError):  # the watch shows whether the broker is there
                     await self._act(rest)
                 await asyncio.sleep(self._random.choice([0.01, 0.05, 0.2]))
 

@@ -1,5 +1,5 @@
-"""Clients of other languages and other authors, unchanged: sends with receipts, six messages that come in one
-segment, ACK, NACK, a transaction that is aborted and one that is committed. Each has a program in `clients`.
+"""Clients of other languages and other authors, unchanged: sends with receipts, six messages in one segment,
+ACK, NACK, a transaction that is aborted and one that is committed. Each has a program in `clients`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The promises of `journal.port`, as tests that every implementation runs.
 
 A test module for an implementation derives from `JournalContract` and provides the fixture `open_life`:
-a function that opens the same storage anew each time it is called.
+a function that opens the same storage each time it is called.
 """
 
 import pytest
@@ -20,7 +20,7 @@ class JournalContract:
         assert life.recovery.snapshot_position == life.recovery.next_position == FIRST_POSITION
         assert life.restore() == []
 
-    def test_what_was_committed_is_replayed_in_order_with_all_it_carried(self, open_life: Open) -> None:
+    def test_committed_batches_are_replayed_in_order_and_complete(self, open_life: Open) -> None:
         life = open_life()
         life.restore()
         life.publish(b"one", b"two")

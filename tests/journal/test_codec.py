@@ -1,4 +1,4 @@
-"""The byte layouts come back as they went in, and nonsense is told from sense."""
+"""The byte layouts come back as they went in, and nonsense is recognized."""
 
 import pytest
 from hypothesis import given

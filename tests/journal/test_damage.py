@@ -1,4 +1,4 @@
-"""Torn tails are cut and told; damage anywhere else stops with the file, the place and what is lost."""
+"""Torn tails are cut and reported; damage anywhere else stops with the file, the place and what is lost."""
 
 import json
 import shutil
@@ -252,7 +252,7 @@ def test_a_damaged_snapshot_gives_way_to_the_one_before(tmp_path: Path, cut: int
     again.close()
 
 
-def test_what_the_older_snapshot_needs_is_kept_until_it_goes(tmp_path: Path) -> None:
+def test_segments_that_the_older_snapshot_needs_are_kept(tmp_path: Path) -> None:
     life = Life(quick_journal(tmp_path))
     life.restore()
     (kept,) = life.publish(b"kept")

@@ -109,7 +109,7 @@ class Refusing(QuickSystem):
 
 
 @pytest.mark.parametrize("error", [errno.ENOMEM, errno.EACCES, errno.ESTALE, errno.ETIMEDOUT, errno.EMFILE])
-def test_what_cannot_be_read_now_is_not_taken_for_damaged(tmp_path: Path, error: int) -> None:
+def test_a_file_that_cannot_be_read_now_is_not_taken_for_damaged(tmp_path: Path, error: int) -> None:
     system = Refusing()
     life = filled(tmp_path, system)
     system.error = error

@@ -1,4 +1,4 @@
-"""Every call to the operating system failing once: nothing confirmed is lost, and the error says enough."""
+"""Every call to the operating system failing once: nothing confirmed is lost, and the error is precise."""
 
 import errno
 import os

@@ -60,9 +60,7 @@ def fail_a_commit(life: Life) -> None:
 
 
 @pytest.mark.parametrize("snapshot", [False, True])
-def test_what_was_built_upon_a_batch_whose_sync_failed_outlives_the_power(
-    tmp_path: Path, snapshot: bool
-) -> None:
+def test_batches_after_a_failed_sync_survive_a_power_failure(tmp_path: Path, snapshot: bool) -> None:
     cache = PageCache()
     directory = tmp_path / "journal"
     life = Life(journal_on(cache, directory))

@@ -145,7 +145,7 @@ def test_nothing_is_freed_before_the_snapshot_and_before_retain(tmp_path: Path) 
     life.snapshot()
     assert life.journal.statistics()["segments_recycled"] == 0
     life.journal.retain([])
-    assert life.journal.statistics()["segments_recycled"] == 0, "the log is all there is beside the snapshot"
+    assert life.journal.statistics()["segments_recycled"] == 0, "the log is all there is besides the snapshot"
     life.snapshot()
     assert life.journal.statistics()["segments_recycled"] > 3
     life.close()

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from django.template.base import Lexer, TokenType
 
-#: what is the same in every language, beside what stands in <code> and the like or below translate="no"
+#: what is the same in every language, besides the content of <code> or below translate="no"
 SAME = frozenset(
     """
     ACK API CSV DELETE GET HTTP HTTPS JSON MOM NACK NDJSON OIDC POST PUT REST SSE STOMP TLS URL UTC XML YAML

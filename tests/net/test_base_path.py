@@ -11,7 +11,7 @@ from broker_app.net.http.base_path import BasePath
 
 
 async def sent(base_path: BasePath, path: str, location: bytes) -> tuple[dict[str, Any], list[Event]]:
-    """The scope after it has come in, and what left when a reply said `location`."""
+    """The scope as received, and what was sent when a reply had `location`."""
     events: list[Event] = []
 
     async def send(event: Event) -> None:

@@ -59,7 +59,7 @@ def receipt(position: object) -> bytes:
 
 
 async def begun(client: RawClient, id: str = "f", **facts: str) -> tuple[str, str]:
-    """Begin a flow; what its message says of `accepted` and `count`."""
+    """Begin a flow; what its message has in `accepted` and `count`."""
     assert await client.ask(begin(id, **facts)) == receipt(f"b-{id}")
     lines = dict(line.split(":", 1) for line in (await client.frame()).decode().split("\n")[1:] if line)
     assert lines["subscription"] == id
@@ -268,7 +268,7 @@ async def test_another_user_cannot_advance_the_offset_of_a_disconnected_sender(
     assert "as the user anna, and mallory cannot" in str(problem["detail"])
     assert (await refusal(stranger))[:2] == ("flow-broken", "500")
     assert await begun(await bridge()) == ("1", "1")
-    # The mark of another queue is nobody's yet.
+    # The mark of another queue has no consumer yet.
     assert await begun(stranger, source="another") == ("0", "0")
 
 

@@ -102,7 +102,7 @@ async def test_an_id_of_rabbitmq_belongs_to_its_topic(broker: SmallBroker) -> No
     assert sorted(named.name for named in broker.engine.broker.destinations.named.values()) == ["1@a", "1@b"]
 
 
-async def test_what_rabbitmq_deletes_by_itself_is_not_durable(broker: SmallBroker) -> None:
+async def test_an_auto_delete_subscription_of_rabbitmq_is_not_durable(broker: SmallBroker) -> None:
     client = await broker.client()
     await subscribe(client, durable="true", auto_delete="true")
     assert broker.engine.broker.destinations.named == {}

@@ -267,7 +267,7 @@ def test_a_connection_has_no_rate_limit_by_default() -> None:
 
 
 async def test_blocked_messages_of_a_disconnected_client_are_dropped() -> None:
-    """Nothing is read of it, so that nobody hears it leave: the kernel is asked."""
+    """Nothing is read of it, so that its end goes unnoticed: the kernel is asked."""
     async with small_broker(limits=Limits(blocked_per_peer=1)) as broker:
         limit(broker, max_messages=1)
         producer = await broker.client()

@@ -49,9 +49,9 @@ async def message(client: RawClient) -> tuple[dict[str, str], str]:
 
 
 MEANINGS: dict[str, tuple[str, dict[str, str], dict[str, Any]]] = {
-    "nothing said, to a queue": (Q, {}, {"persistent": True, "priority": 4, "ttl_ms": 0, "expires_ms": 0}),
-    "nothing said, to a topic": (T, {}, {"persistent": True, "priority": 4}),
-    "nothing said, to a temporary queue": ("/temp-queue/a", {}, {"persistent": False}),
+    "without headers, to a queue": (Q, {}, {"persistent": True, "priority": 4, "ttl_ms": 0, "expires_ms": 0}),
+    "without headers, to a topic": (T, {}, {"persistent": True, "priority": 4}),
+    "without headers, to a temporary queue": ("/temp-queue/a", {}, {"persistent": False}),
     "persistent": (Q, {"persistent": "false"}, {"persistent": False}),
     "priority": (Q, {"priority": "9"}, {"priority": 9}),
     "expires": (Q, {"expires": "1900000000000"}, {"expires_ms": 1_900_000_000_000}),

@@ -64,7 +64,7 @@ def test_the_first_read_is_recorded_at_once_and_further_ones_after_a_minute(
     clock.now = 1122.0
     assert readings(actions) == []
     actions.note_reading(ANN, "queues", QUEUE, 1)
-    assert readings(actions) == [("ann", QUEUE, 1)], "who begins again is told of at once"
+    assert readings(actions) == [("ann", QUEUE, 1)], "a new beginning is recorded at once"
 
 
 def test_reads_are_recorded_by_user_and_destination(actions: OperatorActions) -> None:

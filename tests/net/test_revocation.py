@@ -37,7 +37,7 @@ async def frame(pipe: local.LocalPipe) -> str:
 async def connected(
     node: SmallNode, user: str = "john", token: str | None = None, **headers: str
 ) -> local.LocalPipe:
-    """A client within the process, which says bytes and has no opinion."""
+    """A client within the process, which sends bytes as they are."""
     pipe = local.LocalPipe(node.node.registry, Identity(user, token))
     lines = "".join(f"{name}:{value}\n" for name, value in headers.items())
     await pipe.send(f"CONNECT\naccept-version:1.2\nhost:/\n{lines}\n\0".encode())

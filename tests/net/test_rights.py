@@ -311,7 +311,7 @@ async def test_lists_hide_queues_of_store_and_forward_where_there_are_no_rules(n
         job = (await root.post("/jobs", json={"op": "export", "source": FORWARDED})).json()["id"]
         assert (await john.get("/jobs")).json()["items"] == []
         assert (await root.get("/jobs")).json()["items"][0]["id"] == job
-        assert len((await john.get("/connections")).json()["items"]) == 1, "no rule says whose they are"
+        assert len((await john.get("/connections")).json()["items"]) == 1, "no rule names their owner"
 
 
 def test_a_view_without_single_checks_equals_what_may_be_browsed() -> None:
@@ -441,7 +441,7 @@ async def test_a_token_has_of_its_owners_rights_what_it_was_granted(node: SmallN
             await mom.send("/topic/orders.eu", "1")  # granted, and not the owner's
         assert refused.value.problem["decided_by"] == "no rule allows it"
     async with node.stomp("john") as mom:
-        await mom.send("/queue/other", "the password lends all")
+        await mom.send("/queue/other", "the password grants all")
 
 
 async def test_a_token_with_grants_does_not_own_what_its_user_created(node: SmallNode) -> None:

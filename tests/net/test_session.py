@@ -79,7 +79,7 @@ class Stage:
         return True
 
     def notify(self, event: str, session: Any) -> None:
-        """Nobody listens here."""
+        """No listener is here."""
 
     def knows_host(self, host: str) -> bool:
         return True

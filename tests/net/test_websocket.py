@@ -177,9 +177,7 @@ async def test_a_client_that_speaks_in_bytes_is_answered_in_bytes(broker: SmallB
     client.send(CONNECT)
     assert (await client.event())["bytes"].startswith(b"CONNECTED\n")
     client.send("SEND\ndestination:/queue/a\nreceipt:1\n\nx\0")
-    assert (await client.event())["bytes"].startswith(b"RECEIPT\n"), (
-        "CONNECT has said it for the whole session"
-    )
+    assert (await client.event())["bytes"].startswith(b"RECEIPT\n"), "CONNECT applies to the whole session"
     await client.leave()
 
 

@@ -21,7 +21,7 @@ TOLD = notification_of(AlertEvent("fired", ALERT), "b1", "https://mom.example/co
 
 
 class Web:
-    """A receiver of webhooks that answers as the test says."""
+    """A receiver of webhooks that answers as the test sets."""
 
     def __init__(self) -> None:
         self.answers: list[bytes] = []
@@ -53,7 +53,7 @@ class Web:
 
 
 class Mail:
-    """A server that takes mail, and refuses whom the test says."""
+    """A server that takes mail, and refuses the addresses that the test sets."""
 
     def __init__(self) -> None:
         self.letters: list[str] = []
@@ -196,7 +196,7 @@ async def test_a_notification_that_fails_for_ever_is_given_up_and_the_queue_is_b
     done = asyncio.Event()
 
     async def refuse(target: Target, told: Notification) -> None:
-        raise OSError("nobody there")
+        raise OSError("no server there")
 
     def hear(target: Target, told: Notification, fault: str) -> None:
         gave_up.append(fault)
@@ -206,7 +206,7 @@ async def test_a_notification_that_fails_for_ever_is_given_up_and_the_queue_is_b
     outbox = RetryQueue(refuse, hear, delays_s=(0.0,))
     outbox.put(target, TOLD)
     await asyncio.wait_for(done.wait(), 10)
-    assert gave_up == ["nobody there"]
+    assert gave_up == ["no server there"]
     slow = RetryQueue(refuse, hear, delays_s=(60.0,))
     for _ in range(MOST + 2):
         slow.put(target, TOLD)

@@ -28,6 +28,6 @@ def report(name: str = "west", **facts: Any) -> dict[str, Any]:
     return {
         "name": name, "address": "stomp://w:61613", "desired": "running", "drained": False,
         "state": "retrying", "attempts": 2, "connected_ms": None, "foreign": None, "server": "",
-        "error": {"code": "REFUSED", "detail": "nobody listens", "at_ms": 1_750_000_000_000},
+        "error": {"code": "REFUSED", "detail": "no listener", "at_ms": 1_750_000_000_000},
         "flows": [flow("bills"), flow("orders", depth=2)], **facts,
     }  # fmt: skip

@@ -51,7 +51,7 @@ def policy(*, anonymous: bool = False) -> Policy:
 
 
 class FakeBridges:
-    """A supervisor that knows what a test says; `retried` and `tried` are what it was asked for."""
+    """A supervisor that has what a test sets; `retried` and `tried` are what it was asked for."""
 
     def __init__(self) -> None:
         self.known: dict[str, dict[str, Any]] = {}

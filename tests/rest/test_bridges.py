@@ -25,7 +25,7 @@ async def test_the_status_of_all_bridges(bridged: Rest) -> None:
     east, west = shown["bridges"]
     assert (west["name"], west["state"], west["backlog"], west["flow_count"]) == ("west", "retrying", 5, 2)
     assert (west["sent"], west["accepted"], west["in_flight"]) == (20, 16, 2)
-    assert west["error"] == {"code": "REFUSED", "detail": "nobody listens", "at": "2025-06-15T15:06:40.000Z"}
+    assert west["error"] == {"code": "REFUSED", "detail": "no listener", "at": "2025-06-15T15:06:40.000Z"}
     assert west["progress_at"] == "2025-06-15T15:06:40.500Z"
     assert (west["delivery"], east["delivery"]) == (None, "at-least-once")
     assert [one["queue"] for one in west["flows"]] == ["bills", "orders"]
@@ -112,7 +112,7 @@ async def test_others_see_what_they_may_browse_and_nothing_else(bridged: Rest) -
     for name in ("east", "nowhere"):
         refused = await bridged.bob.get(f"/bridges/{name}/status")
         assert (refused.status_code, refused.json()["right"]) == (403, "browse"), (
-            "whether there is one is not told"
+            "whether there is one is hidden"
         )
 
 

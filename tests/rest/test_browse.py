@@ -109,7 +109,7 @@ async def test_a_page_holds_only_so_many_bytes(make_rest: MakeRest) -> None:
     assert following["items"][0]["body"] == "16"
 
 
-async def test_what_does_not_exist_is_not_made(rest: Rest) -> None:
+async def test_browsing_creates_no_queue(rest: Rest) -> None:
     missing = await rest.alice.get("/queues/nothing/messages")
     assert (missing.status_code, missing.json()["type"]) == (404, "/docs/problems/not-found")
     assert not rest.engine.broker.destinations.queues
@@ -324,7 +324,7 @@ async def test_a_text_is_found_in_any_case_of_letters_as_far_as_bodies_are_searc
     ],
     ids=["a long text", "a long value", "a long line", "many headers", "many parameters"],
 )
-async def test_what_is_asked_for_has_bounds(rest: Rest, query: str) -> None:
+async def test_query_parameters_have_limits(rest: Rest, query: str) -> None:
     await rest.publish("a", "1")
     refused = await rest.alice.get(f"/queues/a/messages?{query}")
     assert (refused.status_code, refused.json()["type"]) == (400, "/docs/problems/invalid")

@@ -14,7 +14,7 @@ from tests.support.listener import Listener
 
 
 def say(rest: Rest, **rows: dict[str, Any]) -> None:
-    """Settings of queues and topics: `queue_a={…}` is said about /queue/a; each has its number as version."""
+    """Settings of queues and topics: `queue_a={…}` are those of /queue/a; each has its number as version."""
     addresses = ["/" + name.replace("_", "/", 1) for name in rows]
     said = {
         at: Own(rows[name], number) for number, (at, name) in enumerate(zip(addresses, rows, strict=True), 1)
@@ -152,7 +152,7 @@ async def test_a_query_that_cannot_be_is_refused(rest: Rest, query: str) -> None
         "/queues/a/messages?fields=id,id",
     ],
 )
-async def test_what_a_list_sorts_by_or_shows_is_named_once(rest: Rest, path: str) -> None:
+async def test_sort_keys_and_fields_of_a_list_are_named_once(rest: Rest, path: str) -> None:
     await rest.publish("a", "1")
     reply = await rest.alice.get(path)
     assert (reply.status_code, reply.json()["type"]) == (400, "/docs/problems/invalid")

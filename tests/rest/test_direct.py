@@ -113,7 +113,7 @@ async def test_a_request_may_come_in_any_pieces(wire: Wire) -> None:
         (ALICE + "content-encoding: gzip\r\n", PATH, 415, "unsupported-type"),
     ],
 )
-async def test_what_is_wrong_gets_its_problem_and_the_connection_goes_on(
+async def test_a_wrong_request_gets_its_problem_and_the_connection_stays_open(
     wire: Wire, headers: str, path: str, status: int, problem: str
 ) -> None:
     assert (await wire.post("before")).status == 201

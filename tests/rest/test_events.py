@@ -53,7 +53,7 @@ class Stream:
         await self.task
 
     async def messages(self, count: int) -> list[dict[str, Any]]:
-        """Wait until `count` messages have come in all."""
+        """Wait until `count` messages have arrived in total."""
         async with asyncio.timeout(10):
             while True:
                 blocks = [block for block in self.text.decode().split("\n\n") if "event: message" in block]
@@ -86,7 +86,7 @@ async def test_json_bodies_stay_in_one_line(rest: Rest) -> None:
     await stream.leave()
 
 
-async def test_what_a_leaving_client_holds_goes_back(rest: Rest) -> None:
+async def test_unsettled_messages_of_a_disconnected_client_return(rest: Rest) -> None:
     stream = Stream(rest, "/api/v1/queues/a/events?credit=5")
     await rest.publish("a", "1", "2")
     first, _ = await stream.messages(2)

@@ -152,7 +152,7 @@ async def test_nothing_is_done_behind_a_body_whose_answer_closes(served: Served)
 
 
 @pytest.mark.parametrize("wrong", [b"GET /\xff HTTP/1.1\r\nhost: a\r\n\r\n", b"no HTTP\r\n\r\n" * 10_000])
-async def test_what_is_no_http_ends_its_connection_alone(served: Served, wrong: bytes) -> None:
+async def test_bytes_that_are_not_http_end_only_their_connection(served: Served, wrong: bytes) -> None:
     """Also behind a message, and where the client takes no answer, so that the connection stays."""
     config = served.server.config
     while not served.server.started:

@@ -75,7 +75,7 @@ async def test_keys_belong_to_their_user(rest: Rest) -> None:
     assert rest.depth("a") == 2
 
 
-async def test_what_was_refused_may_be_tried_again(rest: Rest) -> None:
+async def test_a_refused_request_may_be_repeated(rest: Rest) -> None:
     assert (await post(rest.alice, BATCH, {"no": "array"})).status_code == 400
     assert (await post(rest.alice, BATCH, [{"body": "x"}])).status_code == 200
 

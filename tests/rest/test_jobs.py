@@ -314,7 +314,7 @@ async def test_an_import_waits_for_room_at_its_target(rest: Rest) -> None:
     assert ((await ended(rest, job))["done"], await bodies(rest, "b")) == (4, ["2", "3"])
 
 
-async def test_what_a_queue_rejects_is_refused(rest: Rest) -> None:
+async def test_messages_that_a_queue_rejects_are_refused(rest: Rest) -> None:
     await rest.publish("a", "1", "22", "333")
     await limit(rest, "b", max_messages=1, limit_behavior="REJECT_NEWEST", max_message_bytes=2)
     job = await run(rest, op="move", source="a", target="b")
@@ -373,7 +373,7 @@ async def test_jobs_go_on_after_a_restart(rest: Rest, make_rest: MakeRest) -> No
     assert await bodies(next_one, "b") == list(map(str, range(40)))
 
 
-async def test_what_a_topic_retains_is_replayed_into_a_queue(rest: Rest) -> None:
+async def test_retained_messages_of_a_topic_are_replayed_into_a_queue(rest: Rest) -> None:
     policies = Policies(exact={"/topic/t": DestinationPolicy(retention_ms=60_000)})
     rest.engine.submit(c.Reconfigure(policies))
     await rest.engine.wait_idle()
@@ -408,7 +408,7 @@ async def export(rest: Rest, queue: str) -> httpx.Response:
     return await rest.alice.get(f"/jobs/{job['id']}/export")
 
 
-async def test_what_is_exported_can_be_imported(make_rest: MakeRest) -> None:
+async def test_an_export_can_be_imported(make_rest: MakeRest) -> None:
     rest = make_rest(core=Limits(window=2))
     await rest.publish("a", '{"n": 1}', **{"content-type": "application/json", "mom-header-x": "a:1"})
     await rest.publish("a", "two\nlines", **{"mom-priority": "7", "mom-correlation-id": "c"})
@@ -535,7 +535,7 @@ async def test_an_export_whose_results_were_lost_is_written_again(make_rest: Mak
     assert len(whole.splitlines()) == 9
 
 
-async def test_what_lived_in_memory_is_gone_after_a_restart(make_rest: MakeRest) -> None:
+async def test_messages_in_memory_are_lost_by_a_restart(make_rest: MakeRest) -> None:
     rest = make_rest()
     await rest.publish("a", "1", "2", "3", **{"mom-persistent": "false"})
     job = await post(rest, op="move", source="a", target="b", rate_per_s=5)

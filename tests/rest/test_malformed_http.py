@@ -79,7 +79,7 @@ async def sent_before_the_end(port: int, begin: bytes, more: bytes) -> int:
     [CHUNKED + b"0\r\n", CHUNKED + b"0\r\nx: ", CHUNKED + b"1;", b""],
     ids=["trailers", "a trailer", "a chunk extension", "empty lines"],
 )
-async def test_what_is_neither_head_nor_body_has_an_end(port: int, begin: bytes) -> None:
+async def test_trailing_bytes_are_bounded(port: int, begin: bytes) -> None:
     more = {CHUNKED + b"0\r\n": b"x:y\r\n", b"": b"\r\n"}.get(begin, b"y" * 5)
     assert await sent_before_the_end(port, begin, more * 10_000) < FAR_TOO_MUCH
 

@@ -1,4 +1,4 @@
-"""Statistics as WebSphere sMash told them, and the event log."""
+"""Statistics in the format of WebSphere sMash, and the event log."""
 
 from __future__ import annotations
 

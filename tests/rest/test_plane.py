@@ -80,7 +80,7 @@ async def test_a_session_cookie_counts_on_our_own_pages_alone(
     address = "/limits" if method == "GET" else "/queues/a/receive"
     reply = await rest.anonymous.request(method, address, headers={**COOKIE, **headers})
     assert reply.status_code == status
-    # Whoever is let in without credentials is as easily borrowed by foreign pages.
+    # A client without credentials is as easily borrowed by foreign pages.
     open_to_all = make_rest(anonymous=True)
     assert (await open_to_all.anonymous.request(method, address, headers=headers)).status_code == status
 

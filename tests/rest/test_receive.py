@@ -61,7 +61,7 @@ async def test_a_client_that_leaves_leaves_no_subscription(rest: Rest) -> None:
 
 
 async def call(rest: Rest, method: str, path: str, body: bytes, *, leave: bool) -> list[dict[str, object]]:
-    """A bare ASGI exchange with a client that goes away when its body is sent."""
+    """A bare ASGI exchange with a client that disconnects when its body is sent."""
     events: list[dict[str, object]] = [{"type": "http.request", "body": body}]
     sent: list[dict[str, object]] = []
 

@@ -65,7 +65,7 @@ async def test_errors_of_a_query_are_reported(rest: Rest) -> None:
 
 
 async def events(stream: Stream, count: int) -> list[dict[str, Any]]:
-    """Wait until `count` events have come in all."""
+    """Wait until `count` events have arrived in total."""
     async with asyncio.timeout(10):
         while stream.text.count(b"event: stats\n") < count:
             await asyncio.sleep(0)

@@ -31,7 +31,7 @@ async def test_a_tail_shows_new_messages_without_consuming_them(rest: Rest) -> N
     assert not rest.engine.broker.store.taps
 
 
-async def test_what_goes_beyond_the_credit_is_counted(rest: Rest) -> None:
+async def test_messages_beyond_the_credit_are_counted(rest: Rest) -> None:
     tail = Stream(rest, "/api/v1/topics/t/tail?credit=8")
     await rest.until_later(lambda: b"connected" in tail.text)
     for number in range(20):

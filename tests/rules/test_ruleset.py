@@ -215,7 +215,7 @@ def test_a_condition_compiled_is_the_condition_judged(text: str, event: Event) -
     events.filter(lambda event: event.topic is not None and is_wild(event.topic)),
     st.sampled_from(TOPICS),
 )
-def test_what_is_certain_of_a_pattern_holds_for_each_topic_that_it_stands_for(
+def test_a_certain_decision_for_a_pattern_holds_for_each_of_its_topics(
     text: str, event: Event, topic: str
 ) -> None:
     condition = parse(text)

@@ -20,7 +20,7 @@ def test_unescape_undoes_escape(value: str, version: str) -> None:
 
 
 @given(st.dictionaries(text.filter(len), text, max_size=5), st.binary(max_size=50))
-def test_what_is_encoded_is_read_back(headers: dict[str, str], body: bytes) -> None:
+def test_encoded_frames_are_parsed_back(headers: dict[str, str], body: bytes) -> None:
     headers = {name: value for name, value in headers.items() if name not in ("receipt", "content-length")}
     (frame,) = Parser().receive(encode(wire.SEND, headers, body))
     assert isinstance(frame, Frame)

@@ -207,7 +207,7 @@ def test_equal_header_blocks_share_their_headers() -> None:
     assert frame.headers is not frames[0].headers
 
 
-def test_what_is_remembered_is_bounded() -> None:
+def test_the_cache_is_bounded() -> None:
     parser = Parser()
     for number in range(1000):
         parser.receive(encode(wire.SEND, {"unique": f"{number}" * 20}, b""))

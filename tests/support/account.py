@@ -47,7 +47,7 @@ def broker_may_end() -> Iterator[None]:
 class Account:
     """The messages of one queue, in the order in which they were sent, from 0.
 
-    A message is promised when its receipt came. Whoever sends goes on with the next number when a connection
+    A message is promised when its receipt came. A sender continues with the next number when a connection
     breaks, so a number is in the first broker once, or not at all.
     """
 

@@ -11,7 +11,7 @@ from tests.support.missing import missing
 #: commands, the first that is there is taken: without toolbars and tabs it costs a third less
 BROWSERS = ("chromium-headless-shell", "chromium", "google-chrome")
 
-# It runs as root in containers, and calls nobody.
+# It runs as root in containers, and calls no other host.
 CHROMIUM_FLAGS = [
     "--no-sandbox",
     "--disable-gpu",

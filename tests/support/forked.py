@@ -149,7 +149,7 @@ def _become(arguments: list[str], cwd: str, environment: dict[str, str]) -> None
 
 
 def _ended(failure: BaseException | None) -> int:
-    """The exit code of a program that ended so; what it did not expect is told as Python tells it."""
+    """The exit code of a program that ended so; an unexpected error is printed by Python."""
     if failure is None:
         return 0
     if isinstance(failure, SystemExit) and isinstance(failure.code, int | None):

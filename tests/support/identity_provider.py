@@ -19,7 +19,7 @@ CLIENT_ID, CLIENT_SECRET = "console", "of the console"
 
 
 class IdentityProvider:
-    """Everybody who comes is the person of `claims`, without being asked. `ID token`s are signed by `key`;
+    """Each visitor is the user of `claims`, without being asked. `ID token`s are signed by `key`;
     the published one stays the first."""
 
     def __init__(self) -> None:
@@ -40,7 +40,7 @@ class IdentityProvider:
                 provider.answer(self, self.rfile.read(int(self.headers["content-length"])).decode())
 
             def log_message(self, *_: Any) -> None:
-                """Nobody reads it."""
+                """Not read by any test."""
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Answers)
         self.issuer = f"http://127.0.0.1:{self._server.server_port}/realm"
@@ -51,7 +51,7 @@ class IdentityProvider:
         self._server.server_close()
 
     def settings(self) -> dict[str, str]:
-        """The variables of a node whose people log in here."""
+        """The variables of a node whose users log in here."""
         return {
             "MOM_OIDC_ISSUER": self.issuer,
             "MOM_OIDC_CLIENT_ID": CLIENT_ID,

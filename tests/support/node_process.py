@@ -111,7 +111,7 @@ class NodeProcess:
 
     def bridge_to(self, target: NodeProcess, name: str, *, port: int = 0, **said: Any) -> None:
         """Have, from the next start on, a bridge of that name to a node, which has started once; `port` is
-        that of a proxy before it, and `said` other fields of `Remote`."""
+        that of a proxy before it, and `said` are other fields of `Remote`."""
         login = {"user": target.user, "password": target.password}
         self.bridges[name] = quick(
             name, **{"hostname": target.host, "port": port or target.stomp_port, **login, **said}
@@ -161,7 +161,7 @@ class Nodes:
         return pid, web, stomp
 
     def _answer(self, deadline: float, pid: int | None = None) -> list[int]:
-        """The numbers of the next line; a process that ended says nothing."""
+        """The numbers of the next line; a process that ended prints nothing."""
         assert self._program.stdout is not None
         with contextlib.ExitStack() as cleanup:
             watched: list[Any] = [self._program.stdout]

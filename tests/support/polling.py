@@ -1,4 +1,4 @@
-"""Waiting for what foreign processes do without telling."""
+"""Waiting for effects of foreign processes that report nothing."""
 
 import time
 from collections.abc import Callable

@@ -101,7 +101,7 @@ class Proxy:
                 writer.transport.abort()
 
     def half_close(self) -> None:
-        """Tell the target that nothing more comes, while what it says still arrives."""
+        """End the connection to the target in this direction, while its output still arrives."""
         for writers in self._open.values():
             writers[1].write_eof()
 

@@ -59,7 +59,7 @@ class SmallBroker:
         return client
 
     async def stranger(self) -> RawClient:
-        """A connection on which nothing was said yet."""
+        """A connection without any frames yet."""
         reader, writer = await asyncio.open_connection(
             "127.0.0.1", self.port, limit=64 * 1024 * 1024, ssl=self.tls
         )

@@ -55,7 +55,7 @@ class SmallNode:
         return self.node.logins.policy
 
     async def change(self, **changes: Any) -> None:
-        """Reload the policy with these fields changed, and wait until everybody obeys it."""
+        """Reload the policy with these fields changed, and wait until it is applied."""
         policy = replace(self.policy, version=self.policy.version + 1, **changes)
         self.node.reload(policy)
         async with asyncio.timeout(10):

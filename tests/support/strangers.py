@@ -1,4 +1,4 @@
-"""schemathesis' look at wrong credentials, for a broker that slows down whoever guesses."""
+"""schemathesis' look at wrong credentials, for a broker that slows down guessing clients."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Alerts: when they fire, what is said to them, and when they end; in a time that the test turns."""
+"""Alerts: when they fire, their acknowledgement, and when they end; in a time that the test turns."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ def test_events_are_kept_for_a_day_after_the_client_disconnected(clock: Clock) -
     assert list(kept.gone()) == []
 
 
-def test_what_happens_again_and_again_is_one_line(clock: Clock) -> None:
+def test_a_repeated_event_is_one_line(clock: Clock) -> None:
     kept = ClientEvents(clock)
     kept.begin("1", BOB)
     for _ in range(3):

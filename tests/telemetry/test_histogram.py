@@ -17,7 +17,7 @@ def test_buckets_follow_each_other_without_gap() -> None:
     assert all(bucket(end) == index and bucket(end + 1) == index + 1 for index, end in enumerate(ends))
 
 
-def test_what_is_longer_than_any_bucket_counts_in_the_last_one() -> None:
+def test_a_value_above_all_buckets_counts_in_the_last_one() -> None:
     assert bucket(1 << 60) == bucket(1 << 41)
 
 

@@ -24,7 +24,7 @@ def a_call_that_sleeps_in_the_loop() -> None:
     time.sleep(0.5)
 
 
-async def test_what_holds_the_loop_up_is_measured_and_logged_with_its_stack(
+async def test_a_blocked_loop_is_measured_and_logged_with_its_stack(
     lag: LoopLag, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with asyncio.timeout(50):

@@ -204,7 +204,7 @@ def test_the_destination_at_rest_the_longest_gives_its_past_to_an_active_one() -
         watched.tick()
     producer.publish("/queue/c")
     watched.tick()
-    assert watched.series("/queue/c", 1)["in"] == [None], "nobody gives way who was active just now"
+    assert watched.series("/queue/c", 1)["in"] == [None], "an active destination is not replaced"
     assert watched.row("/queue/c")["in_rate"] == 1.0
     watched.tick(IDLE_S)
     producer.publish("/queue/b")
@@ -277,7 +277,7 @@ def test_the_past_of_the_node_has_what_waits_everywhere_and_dead_letters_apart()
     assert watched.statistics.head()["node"]["backlog"] == 3
 
 
-def test_what_waited_in_a_queue_that_is_gone_waits_no_longer() -> None:
+def test_messages_of_a_deleted_queue_leave_the_backlog() -> None:
     watched = Watched()
     watched.stage.client().publish("/queue/a")
     watched.tick()
@@ -294,7 +294,7 @@ def test_the_past_of_the_node_reaches_back_a_day_in_bounded_memory() -> None:
     assert steps == [1, 10, 10, 60]
 
 
-def test_what_was_there_before_a_start_waits_at_once() -> None:
+def test_recovered_messages_are_in_the_backlog_at_once() -> None:
     watched = Watched()
     watched.stage.client().publish("/queue/a")
     watched.stage.restart()

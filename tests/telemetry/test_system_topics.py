@@ -21,7 +21,7 @@ Body = dict[str, Any]
 
 
 class Heard(Stage):
-    """A stage whose broker tells of itself when the test lets a second pass."""
+    """A stage whose broker publishes system topics when the test lets a second pass."""
 
     def __init__(self, **limits: Any) -> None:
         super().__init__(**limits)
@@ -82,8 +82,8 @@ def events(client: Client) -> list[tuple[str, str, Body]]:
 
 def test_nothing_is_recorded_or_published_without_subscribers(monkeypatch: pytest.MonkeyPatch) -> None:
     stage = Heard()
-    monkeypatch.setattr(stage.statistics, "latest", lambda: pytest.fail("nobody asked"))
-    monkeypatch.setattr(stage.statistics, "full", lambda address: pytest.fail("nobody asked"))
+    monkeypatch.setattr(stage.statistics, "latest", lambda: pytest.fail("no subscriber"))
+    monkeypatch.setattr(stage.statistics, "full", lambda address: pytest.fail("no subscriber"))
     taker = stage.client()
     taker.subscribe("/queue/a")
     stage.listener("t.>", ">")
@@ -124,7 +124,7 @@ def test_the_numbers_of_all_and_of_one_destination_come_once_a_second() -> None:
     )  # fmt: skip
     stage.second()
     (_, again), (_, rest) = bodies(listener)
-    assert again["destinations"][0]["in_rate"] == rest["in_rate"] == 0.0, "that it came to rest is told"
+    assert again["destinations"][0]["in_rate"] == rest["in_rate"] == 0.0, "that it became idle is reported"
     stage.second()
     assert [topic for topic, _ in bodies(listener)] == ["$mom.stats"]
 
@@ -279,7 +279,7 @@ def test_a_snapshot_contains_the_status_before_later_changes() -> None:
     stage.second()
     changes = {type_: data for _, type_, data in events(listener)}
     assert changes["mom.dest.created"] == {"destination": "/queue/c"}
-    assert events(stage.listener("$mom.dest.created")) == [], "nobody else hears a snapshot"
+    assert events(stage.listener("$mom.dest.created")) == [], "no other client receives a snapshot"
 
 
 def test_a_snapshot_is_bounded() -> None:
@@ -366,7 +366,7 @@ def test_a_snapshot_contains_the_status_of_each_bridge() -> None:
 
 def test_bridges_are_not_read_without_subscribers() -> None:
     stage = Heard()
-    stage.system_topics._bridges = lambda: pytest.fail("nobody asked")
+    stage.system_topics._bridges = lambda: pytest.fail("no subscriber")
     stage.listener("$mom.stats")
     stage.second()
 
@@ -434,7 +434,7 @@ def test_changed_destinations_are_published_in_rows_and_idle_ones_are_not() -> N
     assert moved["missed"] == 0
     stage.second()
     rates = [row[4] for _, body in bodies(listener) if "rows" in body for row in body["rows"]]
-    assert rates == [0.0], "that it came to rest is told"
+    assert rates == [0.0], "that it became idle is reported"
     stage.second()
     assert [topic for topic, _ in bodies(listener)] == ["$mom.node"]
 
@@ -449,7 +449,7 @@ def test_more_rows_than_a_message_holds_come_in_the_next_ones(monkeypatch: pytes
     for _ in range(4):
         stage.second()
         told += [([row[0][-1] for row in body["rows"]], body["missed"]) for _, body in bodies(listener)]
-    assert [missed for _, missed in told[:2]] == [3, 3], "those told are told once more when they rest"
+    assert [missed for _, missed in told[:2]] == [3, 3], "reported ones are reported once more when idle"
     names = [name for names, _ in told for name in names]
     assert sorted(names[:5]) == list("abcde")
 

@@ -14,7 +14,7 @@ from broker_app.web.actions import SYSTEM, Edit
 
 pytestmark = pytest.mark.django_db
 
-#: by the model's page, the fields that are secrets, or tell of them
+#: by the model's page, the fields that are secrets, or reveal them
 SECRETS = [
     ("broker_app_bridge", "password"),
     ("auth_user", "password"),

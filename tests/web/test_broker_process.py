@@ -1,4 +1,4 @@
-"""`manage.py broker` as a process: what it says, who it lets in, how it stops."""
+"""`manage.py broker` as a process: its output, who it lets in, how it stops."""
 
 import asyncio
 import os
@@ -20,7 +20,7 @@ MANAGE = [sys.executable, str(ROOT / "manage.py")]
 
 
 class Broker:
-    """A running broker and what it said when it was ready."""
+    """A running broker and its output when it was ready."""
 
     def __init__(self, process: asyncio.subprocess.Process, said: str) -> None:
         self.process = process

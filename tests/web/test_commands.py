@@ -46,7 +46,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> Started:
 
 
 class Terminal(io.StringIO):
-    """An output that a person reads at once, and nobody keeps."""
+    """An output that a user reads at once."""
 
     def isatty(self) -> bool:
         return True

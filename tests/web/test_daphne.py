@@ -1,4 +1,4 @@
-"""Daphne serves the pages in a process of their own, beside the broker; messages it leaves to the broker."""
+"""Daphne serves the pages in a process of their own, next to the broker; messages it leaves to the broker."""
 
 import os
 import re

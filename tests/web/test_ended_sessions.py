@@ -61,7 +61,7 @@ def _text(frame: str | bytes) -> str:
 
 
 async def all_ended(held: Opened) -> None:
-    """Wait until nothing of it is open, and see that each was told why."""
+    """Wait until nothing of it is open, and see that each received the reason."""
     async with asyncio.timeout(PATIENCE_S):
         assert "not-authenticated" in "".join([_text(frame) async for frame in held.socket])
         assert "not-authenticated" in "".join([part async for part in held.stream.aiter_text()])

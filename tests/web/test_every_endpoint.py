@@ -15,7 +15,7 @@ pytestmark = pytest.mark.process
 
 DOCUMENT = openapi.document(api.document())
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
-#: what is done to destinations is decided by rules, or looked at by everybody; the rest is administration
+#: what is done to destinations is decided by rules, or visible to all users; the rest is administration
 EVERYBODYS = frozenset(
     "queues topics messages leases jobs subscriptions connections stats node limits health tokens"
     " explain".split()
@@ -53,7 +53,7 @@ class Operation(NamedTuple):
         described = self.said["tags"][0] not in EVERYBODYS and not self.open
         settings = self.template.endswith(("queues/{name}", "topics/{name}")) and self.method != "GET"
         reads = self.method == "GET" and ("/destinations/" in self.template or "/forwarding" in self.template)
-        # Of a bridge, everybody sees and uses the queues to which they have the right.
+        # Of a bridge, all users see and uses the queues to which they have the right.
         queues = "/bridges/{bridge}/queues/" in self.template
         stands = self.template.endswith(("/bridges/{name}/status", "/bridges/{name}/events"))
         return (described or settings) and not (reads or queues or stands)
@@ -122,7 +122,7 @@ class Caller:
 
 @pytest.fixture(scope="module")
 def caller(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Caller]:
-    """Tokens of an administrator, of somebody who is none, and of an administrator for messages alone."""
+    """Tokens of an administrator, of another user, and of an administrator for messages alone."""
     environment = {"MOM_MAX_BODY_BYTES": "1MiB"}
     broker = BrokerProcess(tmp_path_factory.mktemp("broker") / "data", environment=environment)
     broker.start()
@@ -163,7 +163,7 @@ def test_administration_is_for_administrators(caller: Caller, operation: Operati
 @pytest.mark.parametrize("template", PATHS)
 def test_methods_that_are_not_described_are_not_possible(caller: Caller, template: str) -> None:
     described = {operation.method for operation in OPERATIONS if operation.template == template}
-    # The settings of queues, topics and things may be written with the name in the query.
+    # The settings of queues, topics and others may be written with the name in the query.
     unnamed = {"PUT", "PATCH", "DELETE"} if f"{template}/{{name}}" in PATHS else set()
     for method in set(METHODS) - described - unnamed:
         reply = caller.refused(method, PATHS[template], b"{}", content_type="application/json")

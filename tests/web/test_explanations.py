@@ -103,7 +103,7 @@ def test_an_action_is_a_right_or_a_method_and_a_destination_may_be_an_address(as
         assert (found["allowed"], found["decided_by"]) == (False, "rule 4 (no-sending)")
 
 
-def test_what_is_left_out_is_not_known(ask: Ask) -> None:
+def test_an_omitted_fact_is_unknown(ask: Ask) -> None:
     found = ask(user="john", action="GET", destination="queue:orders").body
     assert found["steps"][2]["reason"] == "there is no address"
     assert found["decided_by"] == "rule 5 (rest)"

@@ -363,7 +363,7 @@ def test_a_bad_file_changes_nothing_is_reported_once_and_its_next_correct_form_i
     assert "zero.config:4:20: found a number, expected = or +=" in caplog.text
     assert said("rules") == before
     assert follower.watch.check() is None
-    assert follower.change(RULE % "b" + "\n\n/config/mom/credit 7\n") is None, "it is told once"
+    assert follower.change(RULE % "b" + "\n\n/config/mom/credit 7\n") is None, "it is reported once"
     state = follower.watch.shown()
     assert (state["state"], state["files"][0]["state"]) == ("refused", "refused")
     repaired = follower.change(RULE % "b")

@@ -71,7 +71,7 @@ def test_clients_that_would_lose_a_used_right_are_listed() -> None:
     ]  # fmt: skip
 
 
-def test_what_was_sent_before_a_client_connected_is_not_its_own() -> None:
+def test_messages_sent_before_a_connection_are_not_counted_for_it() -> None:
     decided = [Decided(sends("mary", "orders"), True, "orders", 3, 60.0)]
     assert impact(NOW, THEN, decided, [connected("mary", 61.0)])["clients"] == []
 

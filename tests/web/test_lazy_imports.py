@@ -1,4 +1,4 @@
-"""The site starts without libraries that nobody uses; who needs one of them may have it later."""
+"""The site starts without unused libraries; a user of one loads it later."""
 
 import os
 import subprocess

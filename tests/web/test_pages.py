@@ -1,4 +1,4 @@
-"""Pages: who sees them, and what browsers are told to keep to."""
+"""Pages: their readers, and the headers for browsers."""
 
 import json
 from typing import Any

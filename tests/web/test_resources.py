@@ -15,7 +15,7 @@ from broker_app.web.resource_types.bridges import remotes
 
 pytestmark = pytest.mark.django_db
 
-#: something that can be said of each kind, and a change of it
+#: a spec of each kind, and a change of it
 EXAMPLES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "rules/r1": ({"conditions": '/event/queue == "a"', "users": ["admin"]}, {"effect": "deny"}),
     "users/jane": ({"groups": [], "password": "correct horse battery"}, {"email": "jane@example.org"}),
@@ -77,7 +77,7 @@ def john() -> User:
     return actions.create_user(actions.SYSTEM, "john", "correct horse battery")
 
 
-# ---------------------------------------------------------------------- one thing
+# ---------------------------------------------------------------------- one resource
 
 
 @pytest.mark.parametrize("place", EXAMPLES)
@@ -182,7 +182,7 @@ def test_a_group_with_a_new_member_is_sent_again_but_can_be_replaced(ask: Ask) -
     assert ask("PUT", "groups/g", {}, if_match=tag).status == 200
 
 
-# ---------------------------------------------------------------------- what is wrong is told
+# ---------------------------------------------------------------------- errors
 
 
 @pytest.mark.parametrize(

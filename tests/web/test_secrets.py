@@ -23,7 +23,7 @@ from tests.support.polling import poll
 
 pytestmark = pytest.mark.process
 
-#: what somebody typed, was given, or set; by what it is
+#: what a user typed, received, or set; by what it is
 SECRETS = {
     name: f"sekret-{number}-{name.replace(' ', '-')}-7f3a"
     for number, name in enumerate(
@@ -278,7 +278,7 @@ def test_output_of_the_command_line_contains_no_secret(driven: Driven, tmp_path:
 
 def test_the_log_contains_no_secret(driven: Driven) -> None:
     log = driven.broker.log
-    # What whoever starts a broker is told: a link for themselves, which is none of those here.
+    # The output for the user who starts a broker: a link, which is none of those here.
     assert "MOM is ready" in log and "/login/once/…" in log
     assert driven.told(log) == []
 
@@ -340,7 +340,7 @@ def test_error_pages_contain_no_secret(driven: Driven) -> None:
             **headers,
         }
         reply = driven.broker.request(method, path, body.encode(), **given)
-        # Its own address is known to whoever asked for it.
+        # Its own address is known to its user.
         driven.replies.append((f"{method} {path} → {reply.status}", reply.body.replace(path.encode(), b"")))
     assert sum("→ 500" in about or "→ 503" in about for about, _ in driven.replies) >= 3
     test_no_response_contains_a_secret(driven)

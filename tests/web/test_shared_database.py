@@ -70,7 +70,7 @@ async def test_a_rule_at_one_broker_holds_at_the_other_within_a_second(
     async with connect(address, login="john", passcode="correct horse battery") as client:
         for _ in range(3):
             await client.send("/queue/a", b"before")
-            # Somebody else's rule: from now on nothing is allowed that no rule allows.
+            # Another user's rule: from now on nothing is allowed that no rule allows.
             assert _put(one, "rules/others", {"users": ["jane"]}) == 201
             took.append(await _time_until_refused(client))
             assert one.request("DELETE", "/api/v1/rules/others", None, **{"If-Match": "*"}).status == 204

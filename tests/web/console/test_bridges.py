@@ -219,7 +219,7 @@ def test_a_connection_is_tested_step_by_step(inside: Client, node: AnsweringNode
     step = {
         "name": "tcp",
         "ok": False,
-        "detail": "nobody listens",
+        "detail": "no listener",
         "fix": "start the broker",
         "seconds": 0.1,
     }
@@ -235,7 +235,7 @@ def test_a_connection_is_tested_step_by_step(inside: Client, node: AnsweringNode
         "steps": [others[0], step, others[1]],
     }
     page = sent(inside, "/console/bridges/test?name=west", queue="orders")
-    for text in ("The connection does not work", "w is 10.0.0.1", "nobody listens", "Start the broker."):
+    for text in ("The connection does not work", "w is 10.0.0.1", "no listener", "Start the broker."):
         assert text in page, text
     [(remote, queue)] = node.tried
     assert (remote.password, queue) == ("of the bridge", "orders")

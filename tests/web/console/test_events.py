@@ -17,18 +17,18 @@ def test_events_are_shown_newest_first_and_found_by_words(
     inside: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log = EventLog(lambda: 1_750_000_000.0)
-    log.note("bridges", "west", "retrying", code="REFUSED", detail="nobody listens", queue="orders")
+    log.note("bridges", "west", "retrying", code="REFUSED", detail="no listener", queue="orders")
     log.note("files", "brokers.config", "refused", detail="brokers.config:4:1: <what>")
     monkeypatch.setattr(event_log, "node_of", lambda request: SimpleNamespace(events=log))
     page = inside.get("/console/events/").content.decode()
-    assert page.index("brokers.config:4:1: &lt;what&gt;") < page.index("REFUSED: nobody listens")
+    assert page.index("brokers.config:4:1: &lt;what&gt;") < page.index("REFUSED: no listener")
     assert "(orders)" in page and "/console/bridges/?filter=west" in page
     page = inside.get("/console/events/?filter=WEST").content.decode()
-    assert "nobody listens" in page and "brokers.config:4" not in page
+    assert "no listener" in page and "brokers.config:4" not in page
     page = inside.get("/console/events/?kind=files").content.decode()
-    assert "nobody listens" not in page and "brokers.config:4" in page
+    assert "no listener" not in page and "brokers.config:4" in page
     page = inside.get("/console/events/?trouble=1").content.decode()
-    assert "nobody listens" in page and "brokers.config:4" not in page
+    assert "no listener" in page and "brokers.config:4" not in page
     assert "Nothing matches" in inside.get("/console/events/?filter=none").content.decode()
 
 
