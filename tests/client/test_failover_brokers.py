@@ -1,0 +1,137 @@
+"""Failover with real brokers that are killed: nothing is lost, nothing doubles, nobody is left behind."""
+
+import asyncio
+import time
+import uuid
+from collections.abc import Callable
+
+import pytest
+
+import mom_client
+from tests.client.test_against_broker import tcp, websocket
+from tests.support.broker_process import BrokerProcess, StartBroker
+
+REAL_TIME = True
+
+
+def connect(
+    *brokers: BrokerProcess, options: str, way: Callable[[BrokerProcess], str] = tcp
+) -> mom_client.Client:
+    url = f"failover:({','.join(map(way, brokers))})?{options}"
+    return mom_client.connect(url, login=BrokerProcess.user, passcode=BrokerProcess.password)
+
+
+def depth(broker: BrokerProcess, queue: str) -> int:
+    return int(broker.request("GET", f"/api/v1/queues/{queue}").json()["depth"])
+
+
+@pytest.mark.parametrize("confirm", [True, False], ids=["confirmed", "tracked"])
+async def test_nothing_is_lost_and_nothing_doubles(start_broker: StartBroker, confirm: bool) -> None:
+    """Sends go on over three kills; each message is stored once, those without a wait as well."""
+    broker = start_broker()
+    options = "maxReconnectDelay=200&trackMessages=true&maxCacheSize=10000000"
+    stop = asyncio.Event()
+    sent = 0
+
+    async def send_all(mom: mom_client.Client) -> None:
+        nonlocal sent
+        while not stop.is_set():
+            batch = range(sent, sent + 20)
+            await asyncio.gather(*(mom.send("/queue/once", b"%d" % n, confirm=confirm) for n in batch))
+            sent += 20
+            await asyncio.sleep(0)
+
+    async with connect(broker, options=options) as mom:
+        sending = asyncio.create_task(send_all(mom))
+        for _ in range(3):
+            goal = sent + 200
+            while sent < goal:
+                await asyncio.sleep(0.001)
+            broker.kill()
+            await asyncio.to_thread(broker.start)
+        stop.set()
+        await sending
+    async with connect(broker, options="") as mom, mom.subscribe("/queue/once", credit=1000) as messages:
+        bodies = []
+        for _ in range(sent):
+            message = await messages.get(20)
+            bodies.append(int(message.body))
+            await message.ack()
+        assert sorted(bodies) == list(range(sent))
+        with pytest.raises(mom_client.Timeout):
+            await messages.get(0.2)
+
+
+@pytest.mark.parametrize("way", [tcp, websocket])
+async def test_a_spare_connection_to_another_broker(
+    start_broker: StartBroker, broker: BrokerProcess, way: Callable[[BrokerProcess], str]
+) -> None:
+    first, second, queue = start_broker(), broker, str(uuid.uuid4())
+    async with (
+        connect(
+            first, second, options="randomize=false&backup=true&initialReconnectDelay=20000", way=way
+        ) as mom,
+        mom.subscribe(f"/queue/{queue}") as messages,
+    ):
+        assert mom.address == way(first)
+        async with asyncio.timeout(20):
+            while mom.spares != [way(second)]:
+                await asyncio.sleep(0.01)
+        killed = time.monotonic()
+        first.kill()
+        await mom.send(f"/queue/{queue}", "over the spare")
+        assert (await messages.get(10)).text == "over the spare"
+        assert time.monotonic() - killed < 10  # a new connection would have waited 20 s
+        assert mom.address == way(second)
+
+
+@pytest.mark.parametrize("way", [tcp, websocket])
+async def test_the_return_to_the_preferred_broker(
+    start_broker: StartBroker, broker: BrokerProcess, way: Callable[[BrokerProcess], str]
+) -> None:
+    """AF-T12"""
+    preferred, queue = start_broker(), str(uuid.uuid4())
+    preferred.kill()
+    events: list[str] = []
+    url = f"failover:({way(preferred)},{way(broker)})?priorityBackup=true"
+    client = mom_client.connect(
+        url, login=broker.user, passcode=broker.password, listener=lambda event: events.append(event.kind)
+    )
+    async with client as mom:
+        assert mom.address == way(broker)
+        starting = asyncio.create_task(asyncio.to_thread(preferred.start))
+        sent, returned = 0, 0.0
+        while mom.address != way(preferred):
+            await mom.send(f"/queue/{queue}", b"%d" % sent)
+            sent += 1
+            if starting.done() and not returned:
+                returned = time.monotonic()
+            assert not returned or time.monotonic() - returned < 5
+        await starting
+        await mom.send(f"/queue/{queue}", "there")
+        assert depth(preferred, queue) > 0
+    assert depth(preferred, queue) + depth(broker, queue) == sent + 1
+    assert events == ["closing", "closed", "reconnected", "closing", "closed"]
+
+
+async def test_dedup_ids_harm_nothing(broker: BrokerProcess) -> None:
+    """Sends to temporary queues, delayed ones, replies, transactions and forwarded messages."""
+    queue = f"/queue/{uuid.uuid4()}"
+    async with connect(broker, options="") as mom, mom.subscribe(queue) as messages:
+        async with asyncio.timeout(20):
+
+            async def serve() -> None:
+                request = await messages.get()
+                await request.reply("yes")
+                await request.ack()
+
+            serving = asyncio.create_task(serve())
+            assert (await mom.request(queue, "well?")).text == "yes"
+            await serving
+            await mom.send(queue, "late", delay_s=0.05)
+            assert (await messages.get()).text == "late"
+            await mom.send(f"/topic/{uuid.uuid4()}", "unheard")
+            async with mom.transaction() as tx:
+                await tx.send(queue, "both")
+            assert (await messages.get()).text == "both"
+            await mom.send(mom.destination("q", store_and_forward=True, broker="other"), "forwarded")

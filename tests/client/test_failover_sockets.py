@@ -1,0 +1,212 @@
+"""Failover over sockets: a text of addresses from a file or a server, times on the clock, threads."""
+
+import asyncio
+import contextlib
+import threading
+import time
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pytest
+
+import mom_client
+import mom_client.blocking
+from mom_client import updates
+from mom_client.updates import UpdateSource
+from tests.client.loopback import LoopbackBroker
+
+REAL_TIME = True
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(20):
+        while not condition():
+            await asyncio.sleep(0.005)
+
+
+async def test_sends_fail_in_time_and_the_client_lives_on() -> None:
+    """AF-T08"""
+    async with (
+        LoopbackBroker() as broker,
+        mom_client.connect(f"failover:({broker.address})?timeout=3000&maxReconnectDelay=100") as mom,
+    ):
+        await mom.send("/queue/a", "1")
+        await broker.stop()
+        await until(lambda: not mom.connected)
+        began = time.monotonic()
+        with pytest.raises(mom_client.ConnectionLost, match="no connection for 3 s"):
+            await mom.send("/queue/a", "2")
+        assert 3.0 <= time.monotonic() - began <= 3.5
+        await broker.start()
+        await mom.send("/queue/a", "3")
+        assert broker.bodies == [b"1", b"3"]
+
+
+async def test_six_attempts_at_two_dead_addresses() -> None:
+    """AF-T07, with real ports: they count who comes, and let nobody in."""
+    attempts = 0
+
+    async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal attempts
+        attempts += 1
+        writer.close()
+
+    async with contextlib.AsyncExitStack() as stack:
+        ports = []
+        for _ in range(2):
+            server = await asyncio.start_server(refuse, "127.0.0.1", 0)
+            await stack.enter_async_context(server)
+            ports.append(server.sockets[0].getsockname()[1])
+        one, two = (f"stomp://127.0.0.1:{port}" for port in ports)
+        client = mom_client.connect(f"failover:({one},{two})?maxReconnectAttempts=3")
+        with pytest.raises(mom_client.ConnectionLost) as error:
+            await client.open()
+        assert one in str(error.value) and two in str(error.value)
+        assert attempts == 6
+        with pytest.raises(mom_client.ConnectionLost):
+            await client.send("/queue/a")
+
+
+async def test_the_return_to_the_preferred_broker_under_load() -> None:
+    """AF-T12 on the clock: sends in flight all the time, none fails and none is sent twice."""
+    preferred, second = LoopbackBroker(), LoopbackBroker()
+    await preferred.start()
+    await preferred.stop()
+    async with second:
+        url = f"failover:({preferred.address},{second.address})?priorityBackup=true"
+        async with mom_client.connect(url) as mom:
+            assert mom.address == second.address
+            sent = 0
+            await preferred.start()
+            returned = time.monotonic()
+            while mom.address != preferred.address or sent < 1000:
+                await asyncio.gather(
+                    *(mom.send("/queue/a", b"%d" % number) for number in range(sent, sent + 50))
+                )
+                sent += 50
+                assert time.monotonic() - returned < 5
+            bodies = second.bodies + preferred.bodies
+            assert sorted(map(int, bodies)) == list(range(sent))
+            assert second.bodies and preferred.bodies
+            assert (preferred.connections, second.connections) == (1, 1)
+    await preferred.stop()
+
+
+@pytest.mark.parametrize("form", ["path", "file", "http"])
+async def test_a_text_of_addresses(tmp_path: Path, form: str) -> None:
+    """It is read when all others have failed, and again in each sweep."""
+    async with LoopbackBroker() as broker, LoopbackBroker() as other:
+        text = tmp_path / "brokers"
+        text.write_text("")
+        async with served(text) as url:
+            source = {"path": str(text), "file": text.as_uri(), "http": url}[form]
+            events: list[mom_client.ConnectionEvent] = []
+            client = mom_client.connect(
+                f"failover:({broker.address})?updateURIsURL={source}&maxReconnectDelay=20",
+                listener=events.append,
+            )
+            async with client as mom:
+                await broker.stop()
+                await until(lambda: len(events) > 3)
+                assert not mom.connected
+                text.write_text(f"nonsense, {broker.address},\n {other.address}\n")
+                await mom.send("/queue/a", "x")
+                assert mom.address == other.address
+                assert other.bodies == [b"x"]
+
+
+@contextlib.asynccontextmanager
+async def served(file: Path) -> AsyncIterator[str]:
+    """The URL of `file` at a server that is closed in the end."""
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.0 200 OK\r\n\r\n" + await asyncio.to_thread(file.read_bytes))
+        await writer.drain()
+        writer.close()
+
+    async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/list"
+
+
+async def test_a_changed_text_lets_the_delay_begin_again(tmp_path: Path) -> None:
+    text = tmp_path / "brokers"
+    for rebalance in (True, False):
+        source = UpdateSource(str(text), rebalance=rebalance)
+        text.write_text("stomp://a:1, stomp://b:2")
+        assert await source.read() == (["stomp://a:1", "stomp://b:2"], False)
+        text.write_text("stomp://b:2,stomp://a:1")
+        assert await source.read() == (["stomp://b:2", "stomp://a:1"], False)  # the same set
+        text.write_text("stomp://b:2")
+        assert await source.read() == (["stomp://b:2"], rebalance)
+
+
+async def test_a_text_that_cannot_be_read_is_a_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    large, binary = tmp_path / "large", tmp_path / "binary"
+    large.write_bytes(b"x" * (updates.MAX_BYTES + 1))
+    binary.write_bytes(b"\xff")
+    for path, reason in (
+        (tmp_path / "missing", "No such file"),
+        (large, "more than 65,536 bytes"),
+        (binary, "codec can't decode"),
+    ):
+        caplog.clear()
+        assert await UpdateSource(str(path)).read() == ([], False)
+        assert f"updateURIsURL {path} cannot be read" in caplog.text and reason in caplog.text
+    monkeypatch.setattr(updates, "READ_S", 0.1)
+
+    async def dawdle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.0 200 OK\r\n\r\n")
+        with contextlib.suppress(OSError):
+            await reader.read()
+        writer.close()
+
+    async with await asyncio.start_server(dawdle, "127.0.0.1", 0) as server:
+        caplog.clear()
+        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
+        assert await UpdateSource(url).read() == ([], False)
+        assert "cannot be read: no answer within 0.1 s" in caplog.text
+
+
+def test_events_of_a_blocking_client() -> None:
+    """The listener has a thread of its own, and may use the client."""
+    heard: list[tuple[str, str]] = []
+    threads: set[str] = set()
+    reconnected = threading.Event()
+
+    def listen(event: mom_client.ConnectionEvent) -> None:
+        heard.append((event.kind, event.address))
+        threads.add(threading.current_thread().name)
+        if event.kind == "reconnected":
+            mom.send("/queue/a", "from the listener")
+            reconnected.set()
+
+    loop = asyncio.new_event_loop()
+    serving = threading.Thread(target=loop.run_forever)
+    serving.start()
+
+    def run(work: object) -> None:
+        asyncio.run_coroutine_threadsafe(work, loop).result(20)  # type: ignore[arg-type]
+
+    broker = LoopbackBroker()
+    run(broker.start())
+    try:
+        with mom_client.blocking.connect(f"failover:({broker.address})", listener=listen) as mom:
+            mom.send("/queue/a", "before")
+            run(broker.stop())
+            run(broker.start())
+            assert reconnected.wait(20)
+            assert mom.connected and mom.address == broker.address
+    finally:
+        run(broker.stop())
+        loop.call_soon_threadsafe(loop.stop)
+        serving.join()
+        loop.close()
+    assert broker.bodies == [b"before", b"from the listener"]
+    kinds = [kind for kind, _ in heard if kind != "reconnect failed"]
+    assert kinds == ["closed", "reconnected", "closing", "closed"]
+    assert {address for _, address in heard} == {broker.address}
+    assert len(threads) == 1 and threading.current_thread().name not in threads
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("mom_client")]
