@@ -2,11 +2,38 @@
 
 import asyncio
 import contextlib
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Self
 
 from mom_client.stomp import Frame, Parser, encode
 from mom_client.stomp import frame as wire
+
+Handler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+
+
+async def close(writer: asyncio.StreamWriter) -> None:
+    """End a connection, and wait until its socket is closed."""
+    writer.close()
+    with contextlib.suppress(OSError):
+        await writer.wait_closed()
+
+
+@contextlib.asynccontextmanager
+async def serving(answer: Handler) -> AsyncIterator[int]:
+    """The port of a server that gives each connection to `answer`, and in the end waits for their close."""
+    tasks: set[asyncio.Task[None]] = set()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        tasks.add(task)
+        with contextlib.suppress(OSError):
+            await answer(reader, writer)
+        await close(writer)
+
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+        yield server.sockets[0].getsockname()[1]
+    await asyncio.gather(*tasks)
 
 
 class LoopbackBroker:
@@ -18,7 +45,7 @@ class LoopbackBroker:
         self.connections = 0  # that were accepted
         self.port = 0
         self._server: asyncio.Server | None = None
-        self._writers: set[asyncio.StreamWriter] = set()
+        self._writers: dict[asyncio.Task[None], asyncio.StreamWriter] = {}  # by the task that serves
 
     @property
     def address(self) -> str:
@@ -36,8 +63,9 @@ class LoopbackBroker:
         """End at once, as a process does that is killed."""
         if self._server is not None:
             self._server.close()
-            for writer in self._writers:
+            for writer in self._writers.values():
                 writer.transport.abort()
+            await asyncio.gather(*self._writers)
             await self._server.wait_closed()
 
     async def __aenter__(self) -> Self:
@@ -49,7 +77,9 @@ class LoopbackBroker:
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
-        self._writers.add(writer)
+        task = asyncio.current_task()
+        assert task is not None
+        self._writers[task] = writer
         parser = Parser()
         with contextlib.suppress(OSError):
             while data := await reader.read(65536):
@@ -57,8 +87,8 @@ class LoopbackBroker:
                     assert isinstance(item, Frame), item
                     self.frames.append(item)
                     self._answer(item, writer)
-        self._writers.discard(writer)
-        writer.close()
+        await close(writer)
+        del self._writers[task]
 
     def _answer(self, frame: Frame, writer: asyncio.StreamWriter) -> None:
         def say(command: bytes, headers: Mapping[str, str]) -> None:

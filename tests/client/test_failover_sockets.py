@@ -13,7 +13,7 @@ import mom_client
 import mom_client.blocking
 from mom_client import updates
 from mom_client.updates import UpdateSource
-from tests.client.loopback import LoopbackBroker
+from tests.client.loopback import LoopbackBroker, serving
 
 REAL_TIME = True
 
@@ -49,15 +49,9 @@ async def test_six_attempts_at_two_dead_addresses() -> None:
     async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         nonlocal attempts
         attempts += 1
-        writer.close()
 
-    async with contextlib.AsyncExitStack() as stack:
-        ports = []
-        for _ in range(2):
-            server = await asyncio.start_server(refuse, "127.0.0.1", 0)
-            await stack.enter_async_context(server)
-            ports.append(server.sockets[0].getsockname()[1])
-        one, two = (f"stomp://127.0.0.1:{port}" for port in ports)
+    async with serving(refuse) as first, serving(refuse) as second:
+        one, two = f"stomp://127.0.0.1:{first}", f"stomp://127.0.0.1:{second}"
         client = mom_client.connect(f"failover:({one},{two})?maxReconnectAttempts=3")
         with pytest.raises(mom_client.ConnectionLost) as error:
             await client.open()
@@ -123,10 +117,9 @@ async def served(file: Path) -> AsyncIterator[str]:
         await reader.readuntil(b"\r\n\r\n")
         writer.write(b"HTTP/1.0 200 OK\r\n\r\n" + await asyncio.to_thread(file.read_bytes))
         await writer.drain()
-        writer.close()
 
-    async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
-        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/list"
+    async with serving(answer) as port:
+        yield f"http://127.0.0.1:{port}/list"
 
 
 async def test_a_changed_text_lets_the_delay_begin_again(tmp_path: Path) -> None:
@@ -159,13 +152,11 @@ async def test_a_text_that_cannot_be_read_is_a_warning(
 
     async def dawdle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"HTTP/1.0 200 OK\r\n\r\n")
-        with contextlib.suppress(OSError):
-            await reader.read()
-        writer.close()
+        await reader.read()
 
-    async with await asyncio.start_server(dawdle, "127.0.0.1", 0) as server:
+    async with serving(dawdle) as port:
         caplog.clear()
-        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
+        url = f"http://127.0.0.1:{port}/"
         assert await UpdateSource(url).read() == ([], False)
         assert "cannot be read: no answer within 0.1 s" in caplog.text
 
