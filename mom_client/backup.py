@@ -3,11 +3,10 @@
 import asyncio
 import contextlib
 
-from .errors import ClientError
 from .failover import Pace
 from .held import HeldLink
 from .link import Link
-from .search import BrokerSearch
+from .search import ATTEMPT_ERRORS, BrokerSearch
 
 __all__ = ["BackupPool"]
 
@@ -39,6 +38,10 @@ class BackupPool:
         if self._task is None:
             self._task = asyncio.create_task(self._fill(), name="mom_client backup")
 
+    def list_changed(self) -> None:
+        """The list of brokers is another."""
+        self._changed.set()
+
     async def take(self, wanted: str) -> Link | None:
         """A spare connection, to the address that is `wanted` if one is; None if there is none."""
         await self._stop_filling()
@@ -66,18 +69,20 @@ class BackupPool:
         delays = self._pace.delays()
         while True:
             self._changed.clear()
-            await self._drop_current()
+            await self._drop_others()
             missing = await self._open_missing()
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(next(delays) if missing else None):
                     await self._changed.wait()
                     delays = self._pace.delays()
 
-    async def _drop_current(self) -> None:
-        """A spare connection to the broker in use is none."""
-        same = self._spares.pop(self._current, None)
-        if same is not None:
-            await same.close()
+    async def _drop_others(self) -> None:
+        """A spare connection to the broker in use is none, nor one to a broker that is no longer listed."""
+        listed = set(self._search.failover.addresses) - {self._current}
+        for address in self._spares.keys() - listed:
+            spare = self._spares.pop(address, None)
+            if spare is not None:
+                await spare.close()
 
     async def _open_missing(self) -> bool:
         """Open what the pool lacks. Returns true if a broker could not be reached that is needed."""
@@ -86,7 +91,7 @@ class BackupPool:
             if len(self._spares) >= self._size:
                 return False
             if address not in self._spares:
-                with contextlib.suppress(OSError, ClientError):  # TimeoutError is an OSError
+                with contextlib.suppress(*ATTEMPT_ERRORS):
                     self._hold(await self._search.open(address))
         return len(self._spares) < min(self._size, len(others))
 

@@ -3,7 +3,7 @@
 import asyncio
 import json
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from .failover import Failover
@@ -35,11 +35,13 @@ class BrokerLists:
         failover: Failover,
         switch: Switch,
         *,
+        changed: Callable[[], None] = lambda: None,
         reconnect: bool = True,
         preferred: Sequence[str] = (),
     ) -> None:
         self._failover = failover
         self._switch = switch
+        self._changed = changed  # called when the set of addresses has changed
         self._reconnect = reconnect
         self._preferred = preferred
         self._task: asyncio.Task[Any] | None = None
@@ -69,6 +71,8 @@ class BrokerLists:
         uris = order.get("uris")
         listed = uris if isinstance(uris, list) else []
         changed = self._failover.learn([uri for uri in listed if isinstance(uri, str)])
+        if changed:
+            self._changed()
         target = order.get("reconnect")
         if isinstance(target, str) and target:
             if self._reconnect and self._failover.accepts(target):

@@ -43,7 +43,8 @@ class FailoverUri:
         if not self.nested:
             return address
         parts = urllib.parse.urlsplit(address)
-        own = [pair for pair in split_query(parts.query) if pair[0] not in dict(self.nested)]
+        given = urllib.parse.parse_qsl(parts.query, keep_blank_values=True)
+        own = [pair for pair in given if pair[0] not in dict(self.nested)]
         return parts._replace(query=urllib.parse.urlencode([*own, *self.nested])).geturl()
 
 
@@ -112,7 +113,8 @@ def _parts(rest: str, url: str) -> tuple[str, str]:
 def _check_no_options(addresses: Sequence[str]) -> None:
     """Without parentheses a query is that of its address; an option there would go unnoticed."""
     for address in addresses:
-        for name, value in split_query(urllib.parse.urlsplit(address).query):
+        query = urllib.parse.urlsplit(address).query
+        for name, value in urllib.parse.parse_qsl(query, keep_blank_values=True):
             if is_option(name):
                 wanted = f"write failover:(…)?{name}={value[:80]}"
                 raise ValueError(f"{name} would be an option of {address[:80]} alone: {wanted}")

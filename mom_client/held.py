@@ -17,6 +17,7 @@ class HeldLink:
     def __init__(self, link: Link, ended: Callable[[], None] = lambda: None) -> None:
         self._link = link
         self._ended = ended
+        self._alive = True
         self._task = asyncio.create_task(self._read(), name="mom_client spare")
 
     @property
@@ -29,15 +30,15 @@ class HeldLink:
 
         with contextlib.suppress(ClientError):
             await self._link.run(ignore)
+        self._alive = False
         await self._link.close()
         self._ended()
 
     async def release(self) -> Link | None:
         """The link, to be read by the caller from now on; None if it has ended."""
-        alive = not self._task.done()
         self._task.cancel()
         await asyncio.wait([self._task])
-        return self._link if alive and self._task.cancelled() else None
+        return self._link if self._alive else None
 
     async def close(self) -> None:
         """End the connection."""

@@ -43,6 +43,7 @@ class ConnectionKeeper:
         self.version = "1.2"  # of the last connection
         self.epoch = 0
         self._up = asyncio.Event()  # set while there is a connection, and when there will be none again
+        self._lost_at = 0.0  # loop time
         self._closing = False
         self._end: ClientError | None = None  # why there will be no connection again
         self._task: asyncio.Task[None] | None = None
@@ -143,9 +144,16 @@ class ConnectionKeeper:
         self.live()
 
     async def wait_room(self) -> None:
-        """Wait for room in the socket and among the unconfirmed."""
+        """Wait for room in the socket and among the unconfirmed.
+
+        Raises ConnectionLost if there was no connection for as long as a send may wait.
+        """
         if not self.unconfirmed.room.is_set():
+            began = self._now()
             await self.unconfirmed.room.wait()
+            waited, limit_s = self._now() - max(began, self._lost_at), self._timing.resend_s
+            if self.link is None and self._end is None and limit_s is not None and waited >= limit_s:
+                raise ConnectionLost(f"no connection for {limit_s:g} s")
         if self.link is not None:
             await self.link.drain()
 
@@ -220,6 +228,7 @@ class ConnectionKeeper:
             reason = error
         self._up.clear()
         self.link = None
+        self._lost_at = self._now()
         self._search.failover.lost(self.address)
         lost = ConnectionLost(f"the connection broke before the answer came: {reason}")
         self.unconfirmed.connection_lost(lost)
@@ -237,6 +246,9 @@ class ConnectionKeeper:
         self.ended(reason, self._closing)
         self._up.set()
         self.unconfirmed.room.set()
+
+    def _now(self) -> float:
+        return asyncio.get_running_loop().time()
 
     def _attempt_failed(self, address: str, reason: str) -> None:
         self._notify(ConnectionEvent("reconnect failed", address, reason))

@@ -5,17 +5,19 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from .errors import ConnectionLost, Refused
+from .errors import ClientError, ConnectionLost, Refused
 from .failover import Failover
 from .link import Link, Opener
 from .stomp import Limits
 from .stomp.connection import Connection
 from .updates import UpdateSource
 
-__all__ = ["BrokerSearch", "Timing"]
+__all__ = ["ATTEMPT_ERRORS", "BrokerSearch", "Timing"]
 
 log = logging.getLogger("mom_client")
 
+#: What an attempt to connect may raise: also TimeoutError, an OSError; a ValueError for no host name.
+ATTEMPT_ERRORS = (OSError, ClientError, ValueError)
 #: Refusals of a login that no other attempt will change.
 _FINAL = frozenset(("not-authenticated", "not-allowed", "wrong-host", "unsupported-version"))
 
@@ -58,7 +60,7 @@ class BrokerSearch:
         self._warn_every = warn_every
 
     async def open(self, address: str) -> Link:
-        """Connect to one address and log in. Raises OSError, TimeoutError, ConnectionLost or Refused."""
+        """Connect to one address and log in. Raises one of `ATTEMPT_ERRORS`."""
         beats = (self._timing.heart_beat_s,) * 2
         connection = Connection(heart_beat_s=beats, limits=self._limits)
         async with asyncio.timeout(self._timing.connect_timeout_s):
@@ -76,7 +78,7 @@ class BrokerSearch:
                 raise self._exhausted(reasons, attempts)
             address, delay_s = step
             if self.failover.sweeps > sweeps:
-                self._warn(sweeps, reasons)
+                self._warn(sweeps, attempts, reasons)
             await asyncio.sleep(delay_s)
             attempts += 1
             try:
@@ -88,7 +90,7 @@ class BrokerSearch:
                 self.follow(refused)
             except TimeoutError:
                 reasons[address] = f"no answer within {self._timing.connect_timeout_s:g} s"
-            except (OSError, ConnectionLost) as error:
+            except ATTEMPT_ERRORS as error:
                 reasons[address] = str(error) or type(error).__name__
             log.info("%s: %s", address, reasons[address])
             self.failed(address, reasons[address])
@@ -106,10 +108,10 @@ class BrokerSearch:
             addresses, changed = await self._updates.read()
             self.failover.extend(addresses, afresh=changed)
 
-    def _warn(self, failed: int, reasons: Mapping[str, str]) -> None:
+    def _warn(self, failed: int, attempts: int, reasons: Mapping[str, str]) -> None:
         every = self._warn_every
         if every > 0 and failed > 0 and (failed == 1 or failed % every == 0):
-            log.warning("no broker answers after %d sweeps of the list (%s)", failed, _listed(reasons))
+            log.warning("no broker answers after %s (%s)", _counted(failed, attempts), _listed(reasons))
 
     def _exhausted(self, reasons: Mapping[str, str], attempts: int) -> ConnectionLost:
         if not attempts:
@@ -117,9 +119,12 @@ class BrokerSearch:
             return ConnectionLost(
                 f"the connection was lost, and no attempt to reconnect is allowed ({known})"
             )
-        sweeps = self.failover.sweeps
-        counted = f"{sweeps} sweep{'s' * (sweeps > 1)} of the list, {attempts} attempt{'s' * (attempts > 1)}"
+        counted = _counted(self.failover.sweeps, attempts)
         return ConnectionLost(f"no broker answers after {counted} ({_listed(reasons)})")
+
+
+def _counted(sweeps: int, attempts: int) -> str:
+    return f"{sweeps} sweep{'s' * (sweeps > 1)} of the list, {attempts} attempt{'s' * (attempts > 1)}"
 
 
 def _listed(reasons: Mapping[str, str]) -> str:

@@ -64,15 +64,23 @@ class BrokerSelection:
         self._lists: BrokerLists | None = None
         self._priority: PriorityMonitor | None = None
         self._backup: BackupPool | None = None
-        if options.update_uris_supported and not uri.static:
-            self._lists = BrokerLists(
-                search.failover, switch, reconnect=options.reconnect_supported, preferred=preferred
-            )
-        if preferred:
-            self._priority = PriorityMonitor(switch, preferred, pace)
         if options.backup:
             self._backup = BackupPool(search, options.backup_pool_size, pace)
             keeper.spare = self._backup.take
+        if preferred:
+            self._priority = PriorityMonitor(switch, preferred, pace)
+        if options.update_uris_supported and not uri.static:
+            self._lists = BrokerLists(
+                search.failover,
+                switch,
+                changed=self._list_changed,
+                reconnect=options.reconnect_supported,
+                preferred=preferred,
+            )
+
+    def _list_changed(self) -> None:
+        if self._backup is not None:
+            self._backup.list_changed()
 
     @property
     def spares(self) -> list[str]:

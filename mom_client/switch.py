@@ -4,10 +4,10 @@ import asyncio
 import logging
 
 from .activity import Activity
-from .errors import ClientError, ConnectionLost
+from .errors import ConnectionLost
 from .held import HeldLink
 from .keeper import ConnectionKeeper
-from .search import BrokerSearch
+from .search import ATTEMPT_ERRORS, BrokerSearch
 
 __all__ = ["Switch"]
 
@@ -42,7 +42,7 @@ class Switch:
             try:
                 async with asyncio.timeout(timeout_s):
                     held = HeldLink(await self._search.open(address))
-            except (OSError, ClientError) as error:  # TimeoutError is an OSError
+            except ATTEMPT_ERRORS as error:
                 log.debug("%s: %s", address, error)
                 return False
             while True:

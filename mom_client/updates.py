@@ -1,6 +1,7 @@
 """A text of addresses outside the broker, for when no known address answers (`updateURIsURL`)."""
 
 import asyncio
+import http.client
 import logging
 import time
 import urllib.error
@@ -42,7 +43,7 @@ class UpdateSource:
         try:
             async with asyncio.timeout(READ_S):
                 text = await asyncio.to_thread(self._read)
-        except (OSError, ValueError) as error:  # TimeoutError is an OSError
+        except (OSError, ValueError, http.client.HTTPException) as error:  # TimeoutError is an OSError
             reason = f"no answer within {READ_S:g} s" if isinstance(error, TimeoutError) else error
             log.warning("updateURIsURL %s cannot be read: %s", self._source, reason)
             return [], False

@@ -134,7 +134,7 @@ async def test_warnings(stage: FakeBroker, caplog: pytest.LogCaptureFixture) -> 
     with pytest.raises(mom_client.ConnectionLost):
         await stage.connect(uri(ONE, maxReconnectAttempts=8, warnAfterReconnectAttempts=3)).open()
     counts = [record.args[0] for record in caplog.records if record.args]  # type: ignore[index]
-    assert counts == [1, 3, 6]
+    assert counts == [f"{n} sweep{'s' * (n > 1)} of the list, {n} attempt{'s' * (n > 1)}" for n in (1, 3, 6)]
     caplog.clear()
     with pytest.raises(mom_client.ConnectionLost):
         await stage.connect(uri(ONE, maxReconnectAttempts=8, warnAfterReconnectAttempts=0)).open()
@@ -172,6 +172,16 @@ async def test_the_timeout_begins_with_the_loss(stage: FakeBroker) -> None:
     again.confirm(await again.expect(wire.SEND))
     await sending
     await stage.leave(client, again)
+
+
+async def test_the_timeout_of_sends_for_which_there_is_no_room(stage: FakeBroker) -> None:
+    client, session = await stage.client(uri(ONE, timeout=3000), max_unconfirmed=2)
+    began = await lose(stage, session, ONE)
+    sending = [asyncio.ensure_future(client.send("/queue/a")) for _ in range(6)]
+    errors = await asyncio.gather(*sending, return_exceptions=True)
+    assert all(isinstance(error, mom_client.ConnectionLost) for error in errors)
+    assert asyncio.get_running_loop().time() - began == pytest.approx(3)
+    await client.close()
 
 
 async def test_sends_wait_for_ever_by_default(stage: FakeBroker) -> None:
@@ -576,6 +586,30 @@ async def test_a_pool_of_spare_connections_fills_itself(stage: FakeBroker) -> No
     assert sorted(client.spares) == [THREE, TWO]
     await stage.leave(client, first)
     assert again.closed.is_set() and second.closed.is_set()
+
+
+async def test_spare_connections_follow_the_list(stage: FakeBroker) -> None:
+    client, session = await welcomed(stage, uri(ONE, backup="true"))
+    await asyncio.sleep(100)
+    assert not client.spares
+    session.deliver("$mom.failover", 1, b'["stomp://two:2"]')
+    spare = await stage.accept()
+    await spare.welcome()
+    await asyncio.sleep(1)
+    assert client.spares == [TWO]
+    session.deliver("$mom.failover", 2, b'["stomp://three:3"]')
+    other = await stage.accept()
+    assert other.address == THREE
+    await other.welcome()
+    await asyncio.sleep(1)
+    assert client.spares == [THREE] and spare.closed.is_set()
+    await stage.leave(client, session)
+
+
+async def test_a_host_name_that_is_none_is_an_address_that_fails() -> None:
+    client = mom_client.connect("failover:(stomp://a..b:1)?maxReconnectAttempts=1")
+    with pytest.raises(mom_client.ConnectionLost, match=r"a\.\.b:1: "):
+        await client.open()
 
 
 async def test_a_spare_connection_lives_by_its_heart_beats(stage: FakeBroker) -> None:
