@@ -1,4 +1,4 @@
-"""What a broker orders its clients: lists of brokers, and to go to another."""
+"""Orders of a broker to its clients: lists of brokers, and to go to another."""
 
 import asyncio
 import json

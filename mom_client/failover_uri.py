@@ -35,7 +35,7 @@ class FailoverUri:
 
     @property
     def send_timeout_s(self) -> float | None:
-        """How long the send of a message waits for a connection; None: for ever."""
+        """The time that the send of a message waits for a connection; None: for ever."""
         return None if self.options.timeout < 0 else self.options.timeout / 1000
 
     def with_nested(self, address: str) -> str:

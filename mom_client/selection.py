@@ -1,4 +1,4 @@
-"""What a failover URI adds to a client: spare connections, the return to a preferred broker, broker lists."""
+"""Failover settings of a client: spare connections, the return to a preferred broker, broker lists."""
 
 from .activity import Activity
 from .backup import BackupPool

@@ -256,7 +256,7 @@ class Trial:
 
     @property
     def _who(self) -> str:
-        return self._remote.user or "everybody"
+        return self._remote.user or "an anonymous user"
 
     async def _begin(self) -> Refused | None:
         """Begin a flow of a sender that there is not, and end it; the refusal, if it was refused."""

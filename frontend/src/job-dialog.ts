@@ -109,7 +109,7 @@ function completed(jobRequest: JobRequest, given: FormData): JobRequest {
 /** The plan of a job: count, ages, origins, reasons, warnings and samples. */
 function previewText(drawn: Plan): TemplateResult {
   const times = drawn.oldest && drawn.newest;
-  return html`<div class="foreseen">
+  return html`<div class="job-preview">
     <p><strong>${ngettext("{count} message", "{count} messages", drawn.count)}</strong>${drawn.matches > drawn.count
       ? html` ${gettext("of {matches} matching", { matches: count(drawn.matches) })}`
       : nothing}${times

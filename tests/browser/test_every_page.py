@@ -55,7 +55,7 @@ QUERIES: dict[str, list[str]] = {
     "users-remove": ["?name=john", "?name=admin"],
     "groups-edit": ["?name=office"],
     "groups-remove": ["?name=office"],
-    "tokens": ["?of=everybody"],
+    "tokens": ["?of=all"],
     "tokens-remove": ["?name=admin/laptop"],
     "brokers-edit": ["?name=other"],
     "brokers-remove": ["?name=other"],

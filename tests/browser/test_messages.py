@@ -158,7 +158,7 @@ def test_selected_messages_are_moved_and_a_deletion_is_cancelled(page: Page, bro
     dialog = page.get_by_role("dialog", name="Move 2 messages · chosen")
     dialog.get_by_label("Target queue").fill("elsewhere")
     dialog.get_by_label("Reason").focus()
-    expect(dialog).to_contain_text("elsewhere does not exist and will be made")
+    expect(dialog).to_contain_text("elsewhere does not exist and will be created")
     dialog.get_by_role("button", name="Move", exact=True).click()
     expect(page.locator("mom-job-toast")).to_contain_text("2 done")
     expect(rows(page)).to_have_count(1)

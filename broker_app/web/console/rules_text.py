@@ -32,7 +32,7 @@ _FAULTS = 50
 class Mistake(NamedTuple):
     """An error in the text; `line` and `column` count from 1, 0 means unknown."""
 
-    says: str
+    message: str
     line: int
     column: int
 
@@ -132,13 +132,13 @@ def _placed(text: str, fault: definitions.Fault) -> Mistake:
     if fault.line:
         return Mistake(fault.detail, fault.line, fault.column)
     node = definitions.node_at(text, fault.pointer)
-    says = f"{fault.pointer.removeprefix('/rules/')}: {fault.detail}" if fault.pointer else fault.detail
+    message = f"{fault.pointer.removeprefix('/rules/')}: {fault.detail}" if fault.pointer else fault.detail
     if node is None:
-        return Mistake(says, 0, 0)
+        return Mistake(message, 0, 0)
     line, column = node.start_mark.line + 1, node.start_mark.column + 1
     if fault.pointer.endswith("/conditions") and isinstance(node, yaml.ScalarNode):
         column += _within(node)
-    return Mistake(says, line, column)
+    return Mistake(message, line, column)
 
 
 def _within(node: yaml.ScalarNode) -> int:

@@ -133,10 +133,10 @@ class Tokens(Page):
     """The user's own tokens; administrators can list those of all users."""
 
     def get(self, request: HttpRequest) -> HttpResponse:
-        everybody = is_administrator(request) and request.GET.get("of") == "everybody"
-        rows = rows_of(Token.objects.all()) if everybody else own_tokens(request)
+        of_all_users = is_administrator(request) and request.GET.get("of") == "all"
+        rows = rows_of(Token.objects.all()) if of_all_users else own_tokens(request)
         return render(
-            request, "console/tokens.html", {"subject": TOKENS, "rows": rows, "everybody": everybody}
+            request, "console/tokens.html", {"subject": TOKENS, "rows": rows, "of_all_users": of_all_users}
         )
 
 

@@ -268,21 +268,21 @@ function typedFor({ number, name }: Operation): string {
 /** Run an action for each item, a few at a time. */
 async function each<Item extends { name: string }>(
   operation: Operation,
-  things: Item[],
-  action: (thing: Item) => Promise<unknown>,
+  items: Item[],
+  action: (item: Item) => Promise<unknown>,
 ): Promise<{ done: Item[]; failures: Failure[] }> {
   const done: Item[] = [];
   const failures: Failure[] = [];
-  const waiting = things.values();
+  const waiting = items.values();
   const work = async () => {
-    for (const thing of waiting) {
+    for (const item of waiting) {
       try {
-        await action(thing);
-        done.push(thing);
+        await action(item);
+        done.push(item);
       } catch (fault) {
-        failures.push({ name: thing.name, why: errorText(fault) });
+        failures.push({ name: item.name, why: errorText(fault) });
       }
-      if (things.length > 1) operation.progress(gettext("{done} of {all}", { done: done.length + failures.length, all: things.length }));
+      if (items.length > 1) operation.progress(gettext("{done} of {all}", { done: done.length + failures.length, all: items.length }));
     }
   };
   await Promise.all(Array.from({ length: TOGETHER }, work));

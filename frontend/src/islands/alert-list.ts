@@ -91,7 +91,7 @@ export class AlertList extends Island {
     return html`<li data-tone=${tone}>
       <span class="shape" role="img" aria-label=${word}>${shape}</span>
       <div>
-        <a class="says" href=${consolePage(alert.page)}>${sentenceOf(alert)}</a>
+        <a class="caption" href=${consolePage(alert.page)}>${sentenceOf(alert)}</a>
         <p class="quiet since">
           <span class="tag">${alert.rule}</span> ${gettext("fired")} ${moment(alert.since)}
           ${alert.ended_at ? html`· ${gettext("ended")} ${moment(alert.ended_at)}` : nothing}

@@ -56,7 +56,7 @@ export class AttentionList extends Island {
     const { tone, shape, word } = signOf(alert);
     return html`<li data-tone=${tone}>
       <span class="shape" role="img" aria-label=${word}>${shape}</span>
-      <a class="says" href=${consolePage(alert.page)}>${sentenceOf(alert)}</a>
+      <a class="caption" href=${consolePage(alert.page)}>${sentenceOf(alert)}</a>
       <span class="quiet since">${alert.by ? gettext("acknowledged by {who}", { who: alert.by }) : nothing} ${moment(alert.since)}</span>
       <span class="best">${this.#best(alert)}</span>
     </li>`;

@@ -197,7 +197,7 @@ export class Chart extends Island {
     const lines = this.lines.map((line) => this.#line(line, columns));
     const newest = times.map((_, index) => times.length - 1 - index).slice(0, SHOWN_STEPS);
     return html`<div class="chart-table" tabindex="0" role="region" aria-label=${this.heading}>
-      <table class="things">
+      <table class="resources">
         <caption class="quiet">
           ${ngettext("The newest value of {all}", "The newest {count} values of {all}", newest.length, { all: count(times.length) })}
         </caption>

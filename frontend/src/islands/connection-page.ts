@@ -44,7 +44,7 @@ export class ConnectionPage extends Island {
 
   protected override willUpdate(changed: Map<PropertyKey, unknown>): void {
     // The frame keeps the element when one client's page follows another's.
-    if (changed.get("connection") !== undefined) this.#polling.anew();
+    if (changed.get("connection") !== undefined) this.#polling.restart();
   }
 
   async #read(): Promise<Answer> {
@@ -77,7 +77,7 @@ export class ConnectionPage extends Island {
       <dl class="facts" data-old=${fault ? "true" : nothing}>
         ${this.#facts(connection).map(([label, value]) => html`<div><dt>${label}</dt><dd class="num">${value}</dd></div>`)}
       </dl>
-      <div class="beside">
+      <div class="side-by-side">
         <section>
           <h2>${gettext("Client")}</h2>
           <dl class="pairs">
@@ -140,7 +140,7 @@ export class ConnectionPage extends Island {
       <h2>${gettext("Subscriptions")}</h2>
       ${consumers.length === 0
         ? html`<div class="empty"><p>${gettext("No subscriptions: the client only sends.")}</p></div>`
-        : html`<table class="things">
+        : html`<table class="resources">
             <caption class="visually-hidden">${gettext("Subscriptions")}</caption>
             <thead>
               <tr>

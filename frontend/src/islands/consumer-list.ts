@@ -84,7 +84,7 @@ export class ConsumerList extends Island {
           ? gettext("; the first {shown} are shown", { shown: count(this.#consumers.length) })
           : nothing}
       </p>
-      <table class="things consumers" data-old=${this.#fault === undefined ? nothing : "true"}>
+      <table class="resources consumers" data-old=${this.#fault === undefined ? nothing : "true"}>
         <thead>
           <tr>
             <th scope="col">${gettext("client")}</th>

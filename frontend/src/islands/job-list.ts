@@ -102,7 +102,7 @@ export class JobList extends Island {
   }
 
   #table(): TemplateResult {
-    return html`<table class="things jobs" data-old=${this.#fault ? "true" : nothing}>
+    return html`<table class="resources jobs" data-old=${this.#fault ? "true" : nothing}>
       <caption class="visually-hidden">${gettext("Jobs, newest first")}</caption>
       <thead>
         <tr>

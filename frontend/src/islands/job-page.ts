@@ -139,7 +139,7 @@ export class JobPage extends Island {
     const bare = placeOf(job.source);
     return html`<section>
       <h3>${ngettext("{count} message that was not processed", "The first {count} messages that were not processed", this.#problems.length)}</h3>
-      <table class="things">
+      <table class="resources">
         <thead><tr><th scope="col">${gettext("message")}</th><th scope="col">${gettext("result")}</th><th scope="col">${gettext("reason")}</th></tr></thead>
         <tbody>
           ${this.#problems.map(

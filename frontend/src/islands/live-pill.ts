@@ -38,7 +38,7 @@ export class LivePill extends Island {
     const { tone, text } = this.#say();
     const role = tone === "bad" ? "alert" : nothing;
     return html`<span class="pill" role=${role} data-tone=${tone}>
-      <span class="dot" aria-hidden="true"></span><span class="says">${text}</span>
+      <span class="dot" aria-hidden="true"></span><span class="caption">${text}</span>
     </span>`;
   }
 

@@ -99,7 +99,7 @@ export class NodeTopology extends Island {
       <title>${title}</title>
       <rect x=${x} y=${y} width=${WIDTH} height=${HEIGHT} rx="8"></rect>
       <text class="title" x=${x + 11} y=${y + 19}>${short}</text>
-      <text class="says" x=${x + 11} y=${y + 34}>${shape ? `${shape} ` : ""}${text}</text>
+      <text class="caption" x=${x + 11} y=${y + 34}>${shape ? `${shape} ` : ""}${text}</text>
     </a>`;
   }
 

@@ -123,7 +123,7 @@ export class QuickStart extends Island {
   }
 
   #table(messages: BrowsedMessage[]) {
-    return html`<table class="things">
+    return html`<table class="resources">
       <caption class="visually-hidden">${gettext("Messages")}</caption>
       <thead><tr><th scope="col">${gettext("time")}</th><th scope="col">${gettext("body")}</th><th scope="col" class="num">${gettext("size")}</th></tr></thead>
       <tbody>${messages.map((message) => html`<tr><td data-label=${gettext("time")}>${moment(message.time)}</td><th scope="row"><code>${textOf(message.body)}</code></th><td class="num" data-label=${gettext("size")}>${bytes(message.size)}</td></tr>`)}</tbody>

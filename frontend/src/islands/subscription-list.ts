@@ -91,7 +91,7 @@ export class SubscriptionList extends Island {
           ? gettext("; the first {shown} are shown", { shown: count(this.#subscriptions.length) })
           : nothing}
       </p>
-      <table class="things" data-old=${this.#fault === undefined ? nothing : "true"}>
+      <table class="resources" data-old=${this.#fault === undefined ? nothing : "true"}>
         <thead>
           <tr>
             <th scope="col">${gettext("name")}</th>

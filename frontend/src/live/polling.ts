@@ -55,7 +55,7 @@ export class Polling<Answer> implements ReactiveController {
   }
 
   /** Forgets the answer, which is one to another question, and reads now. */
-  anew(): void {
+  restart(): void {
     this.answer = undefined;
     this.again();
   }

@@ -68,10 +68,10 @@ def test_only_administrators_see_tokens_of_others(client: Client, admin: User, j
     actions.create_token(SYSTEM, admin, "of the admin")
     actions.create_token(SYSTEM, john, "of john")
     client.force_login(john)
-    assert "of the admin" not in client.get("/console/tokens/?of=everybody").content.decode()
+    assert "of the admin" not in client.get("/console/tokens/?of=all").content.decode()
     assert client.get("/console/tokens/remove?name=admin/of the admin").status_code == 403
     assert client.post("/console/tokens/remove?name=admin/of the admin").status_code == 403
     page = sent(client, "/console/tokens/remove?name=john/of john")
     assert "Token john/of john was removed." in page and "Undo" not in page
     client.force_login(admin)
-    assert "of the admin" in client.get("/console/tokens/?of=everybody").content.decode()
+    assert "of the admin" in client.get("/console/tokens/?of=all").content.decode()
