@@ -34,7 +34,7 @@ def test_a_built_in_rule_is_shown_changed_and_restored(mom: Mom) -> None:
     assert mom("alert", "rule", "rm", "flapping", "--yes").code == 0
     assert mom("alert", "rule", "show", "flapping", "-o", "json").json()["origin"] == "built-in"
     kept = mom("alert", "rule", "rm", "flapping", "--yes")
-    assert kept.code != 0 and "it can be changed, not removed" in kept.err
+    assert kept.code != 0 and "it can be changed, not deleted" in kept.err
 
 
 def test_commands_do_not_count_as_flapping_clients(broker: BrokerProcess, mom: Mom) -> None:
