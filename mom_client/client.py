@@ -58,6 +58,7 @@ def connect(
     tls: ssl.SSLContext | None = None,
     opener: Opener | None = None,
     listener: Listener | None = None,
+    wait_connected: bool = True,
     store_and_forward: bool = False,
     broker: str | None = None,
 ) -> "Client":
@@ -81,6 +82,7 @@ def connect(
     tls                context for stomp+tls and wss, default `mom_client.transport.tls_context()`
     opener             how to open a transport for an address, for in-process pipes
     listener           called with a `ConnectionEvent` when the connection changes; it must not wait
+    wait_connected     False: entering does not wait for the first connection; what is sent waits for it
     store_and_forward  whether all that is sent to a queue is for that queue of another broker: the broker at
                        `url` keeps it until the other has it, which may be switched off meanwhile
     broker             the other, by the name of the bridge to it; also for `Client.destination`
@@ -119,6 +121,7 @@ def connect(
         timing,
         uri,
         listener=listener,
+        wait_connected=wait_connected,
         max_unconfirmed=max_unconfirmed,
         store_and_forward=store_and_forward,
         broker=broker,
@@ -177,6 +180,7 @@ class Client:
         uri: FailoverUri | None = None,
         *,
         listener: Listener | None = None,
+        wait_connected: bool = True,
         max_unconfirmed: int,
         store_and_forward: bool = False,
         broker: str | None = None,
@@ -185,6 +189,7 @@ class Client:
         self._broker = broker
         self._numbers = itertools.count(1)
         self._listener = listener
+        self._wait_connected = wait_connected
         self._keeper = keeper = ConnectionKeeper(search, timing, self._notify)
         activity = Activity()
         composer = Composer(broker if store_and_forward else None)
@@ -214,8 +219,14 @@ class Client:
         return self.open().__await__()
 
     async def open(self) -> Self:
-        """Connect and log in. Raises Refused or ConnectionLost."""
-        await self._keeper.open(self._max_unconfirmed)
+        """Connect and log in. Raises Refused or ConnectionLost.
+
+        With `wait_connected=False` that goes on in the background, and its errors are those of sends.
+        """
+        if self._wait_connected:
+            await self._keeper.open(self._max_unconfirmed)
+        else:
+            self._keeper.start(self._max_unconfirmed)
         return self
 
     async def close(self) -> None:

@@ -59,21 +59,29 @@ class ConnectionKeeper:
         """True if there is a connection now."""
         return self.link is not None and self._end is None
 
+    def start(self, max_unconfirmed: int) -> None:
+        """Connect and log in, in the background. Assumes a running loop."""
+        if self._task is not None:
+            self.check_end()
+            raise RuntimeError("this client was opened before; make another")
+        self.unconfirmed = Unconfirmed(max_unconfirmed, self._timing.resend_s)
+        self._task = asyncio.create_task(self._keep_connected(), name="mom_client")
+
     async def open(self, max_unconfirmed: int) -> None:
         """Connect and log in. Raises Refused or ConnectionLost."""
-        if self._task is not None:
-            raise RuntimeError("this client was opened before; make another")
-        self.check_end()
-        self.unconfirmed = Unconfirmed(max_unconfirmed, self._timing.resend_s)
+        self.start(max_unconfirmed)
+        assert self._task is not None
         try:
-            link = await self._search.find()
-        except ClientError as error:
-            self._end = error
-            self._up.set()
+            await self._up.wait()
+            if not self.epoch:
+                await asyncio.wait([self._task])
+        except asyncio.CancelledError:
+            await self.close()
             raise
-        self._search.failed = self._attempt_failed
-        self._establish(link)
-        self._task = asyncio.create_task(self._keep_connected(link), name="mom_client")
+        if not self.epoch:
+            self._task.result()
+            assert self._end is not None
+            raise self._end
 
     async def close(self) -> None:
         """Wait until the broker has processed all that was sent, and disconnect. Twice is harmless."""
@@ -174,9 +182,12 @@ class ConnectionKeeper:
         if self.epoch > 1:
             self._report("reconnected", reason)
 
-    async def _keep_connected(self, link: Link) -> None:
-        """Read until the connection breaks, find another, continue."""
+    async def _keep_connected(self) -> None:
+        """Find a broker, read until the connection breaks, find another, continue."""
         try:
+            link = await self._find_broker()
+            self._search.failed = self._attempt_failed
+            self._establish(link)
             while True:
                 reason = await self._read_until_lost(link)
                 if self._closing or not self._timing.reconnect:
@@ -198,9 +209,9 @@ class ConnectionKeeper:
         active = ""
         if isinstance(reason, Refused) and self._search.follow(reason):
             active = reason.active
-        return await self.spare(active) or await self._find_another_broker()
+        return await self.spare(active) or await self._find_broker()
 
-    async def _find_another_broker(self) -> Link:
+    async def _find_broker(self) -> Link:
         """Search for as long as it takes; meanwhile sends expire."""
         waited = "" if self._timing.resend_s is None else f" for {self._timing.resend_s:g} s"
         detail = f"no connection{waited}; the message may or may not have been stored"
@@ -208,8 +219,9 @@ class ConnectionKeeper:
         try:
             return await self._search.find()
         except ConnectionLost as error:
-            known = ", ".join(self._search.failover.addresses)
-            self._notify(ConnectionEvent("reconnect failed", known, str(error), final=True))
+            if self.epoch:
+                known = ", ".join(self._search.failover.addresses)
+                self._notify(ConnectionEvent("reconnect failed", known, str(error), final=True))
             raise
         finally:
             expiry.cancel()

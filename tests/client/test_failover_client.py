@@ -162,6 +162,50 @@ async def test_the_timeout_of_a_send(stage: FakeBroker, confirm: bool) -> None:
     await stage.leave(client, again)
 
 
+async def test_a_start_without_a_broker(stage: FakeBroker) -> None:
+    """AF-T08, from the first moment"""
+    stage.down = {ONE}
+    async with stage.connect(uri(ONE, timeout=3000, maxReconnectDelay=500), wait_connected=False) as client:
+        for confirm in (True, False):
+            began = asyncio.get_running_loop().time()
+            with pytest.raises(mom_client.ConnectionLost, match="no connection for 3 s"):
+                await client.send("/queue/a", b"too late", confirm=confirm)
+            assert 3.0 <= asyncio.get_running_loop().time() - began <= 3.5
+        waiting = asyncio.ensure_future(client.send("/queue/a", b"in time"))
+        entering = asyncio.ensure_future(client.subscribe("/queue/a").__aenter__())
+        await asyncio.sleep(1)
+        stage.down = set()
+        session = await stage.come_back(client)
+        frames = [await session.expect(wire.SEND), await session.expect(wire.SUBSCRIBE)]
+        assert frames[0].body == b"in time"
+        session.confirm(*frames)
+        await asyncio.gather(waiting, entering)
+        await stage.leave(client, session)
+
+
+async def test_a_start_in_the_background_that_fails(stage: FakeBroker) -> None:
+    stage.down = {ONE, TWO}
+    events: list[mom_client.ConnectionEvent] = []
+    url = uri(ONE, TWO, maxReconnectAttempts=3)
+    async with stage.connect(url, wait_connected=False, listener=events.append) as client:
+        with pytest.raises(mom_client.ConnectionLost, match="3 sweeps of the list, 6 attempts"):
+            await client.send("/queue/a")
+    assert not events
+
+
+async def test_an_opening_that_is_given_up_leaves_nothing_behind(stage: FakeBroker) -> None:
+    stage.down = {ONE}
+    client = stage.connect(uri(ONE))
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(60):
+            await client.open()
+    before = len(stage.attempts)
+    await asyncio.sleep(3600)
+    assert len(stage.attempts) == before
+    with pytest.raises(mom_client.ConnectionLost, match="the client was closed"):
+        await client.send("/queue/a")
+
+
 async def test_the_timeout_begins_with_the_loss(stage: FakeBroker) -> None:
     client, session = await stage.client(uri(ONE, timeout=3000, initialReconnectDelay=2000))
     sending = asyncio.ensure_future(client.send("/queue/a", b"slow"))
