@@ -36,12 +36,17 @@ class HeldLink:
 
     async def release(self) -> Link | None:
         """The link, to be read by the caller from now on; None if it has ended."""
-        self._task.cancel()
+        if self._alive:  # otherwise it is closing the link
+            self._task.cancel()
         await asyncio.wait([self._task])
         return self._link if self._alive else None
 
     async def close(self) -> None:
-        """End the connection."""
+        """End the connection; being cancelled does not stop that."""
+        self._closing = asyncio.create_task(self._close())
+        await asyncio.shield(self._closing)
+
+    async def _close(self) -> None:
         link = await self.release()
         if link is not None:
             await link.close()

@@ -44,10 +44,12 @@ class ConnectionKeeper:
         self.epoch = 0
         self._up = asyncio.Event()  # set while there is a connection, and when there will be none again
         self._lost_at = 0.0  # loop time
+        self._open = False  # a connection whose end was not reported yet
         self._closing = False
         self._end: ClientError | None = None  # why there will be no connection again
         self._task: asyncio.Task[None] | None = None
-        self._handover: Link | None = None  # the next connection, while the present one is being ended
+        #: the next connection, while the present one is being ended, and why
+        self._handover: tuple[Link, str] | None = None
         self.spare: Callable[[str], Awaitable[Link | None]] = _no_spare
         self.established: Callable[[Link], None]
         self.take: Callable[[list[Frame | AckRun]], None]
@@ -94,12 +96,11 @@ class ConnectionKeeper:
             self._finish(ConnectionLost("the client was closed"))
             self._task.cancel()
             await asyncio.wait([self._task])
-        for open_link in (link, self._handover):
+        for open_link in (link, self._handover[0] if self._handover is not None else None):
             if open_link is not None:
                 await open_link.close()
-        if self.link is not None:
-            self.link = None
-            self._report("closed", "the client was closed")
+        self.link = None
+        self._report_closed("the client was closed")
 
     async def hand_over(self, link: Link, reason: str) -> None:
         """Continue over `link`, after the broker of the present connection has answered what it has got.
@@ -107,7 +108,7 @@ class ConnectionKeeper:
         What is sent meanwhile waits for `link`.
         """
         old = self.live()
-        self._handover = link
+        self._handover = link, reason
         self._report("closing", reason)
         self._up.clear()
         self.link = None
@@ -173,6 +174,7 @@ class ConnectionKeeper:
         failover.learn(link.connection.headers.get("mom-failover", "").split(","))
         self.epoch += 1
         self.link = link
+        self._open = True
         self.address = link.address
         self.version = link.connection.version
         self.established(link)
@@ -192,8 +194,9 @@ class ConnectionKeeper:
                 reason = await self._read_until_lost(link)
                 if self._closing or not self._timing.reconnect:
                     raise reason
+                why = str(reason) if self._handover is None else self._handover[1]
                 link = await self._next_link(reason)
-                self._establish(link, str(reason))
+                self._establish(link, why)
         except ClientError as error:
             self._finish(error)
         except BaseException as error:
@@ -202,9 +205,9 @@ class ConnectionKeeper:
 
     async def _next_link(self, reason: ClientError) -> Link:
         """The connection that was prepared, a spare one, or one that is found."""
-        link, self._handover = self._handover, None
-        if link is not None:
-            return link
+        prepared, self._handover = self._handover, None
+        if prepared is not None:
+            return prepared[0]
         log.warning("%s: %s; reconnecting", self.address, reason)
         active = ""
         if isinstance(reason, Refused) and self._search.follow(reason):
@@ -246,7 +249,7 @@ class ConnectionKeeper:
         self.unconfirmed.connection_lost(lost)
         self.lost(lost)
         await link.close()
-        self._report("closed", str(reason))
+        self._report_closed(str(reason) if self._handover is None else self._handover[1])
         return reason
 
     def _finish(self, reason: ClientError) -> None:
@@ -264,6 +267,11 @@ class ConnectionKeeper:
 
     def _attempt_failed(self, address: str, reason: str) -> None:
         self._notify(ConnectionEvent("reconnect failed", address, reason))
+
+    def _report_closed(self, reason: str) -> None:
+        if self._open:
+            self._open = False
+            self._report("closed", reason)
 
     def _report(self, kind: EventKind, reason: str) -> None:
         self._notify(ConnectionEvent(kind, self.address, reason))

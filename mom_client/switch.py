@@ -7,6 +7,7 @@ from .activity import Activity
 from .errors import ConnectionLost
 from .held import HeldLink
 from .keeper import ConnectionKeeper
+from .link import Link
 from .search import ATTEMPT_ERRORS, BrokerSearch
 
 __all__ = ["Switch"]
@@ -45,18 +46,9 @@ class Switch:
             except ATTEMPT_ERRORS as error:
                 log.debug("%s: %s", address, error)
                 return False
-            while True:
-                try:
-                    await self._activity.quiet()
-                except asyncio.CancelledError:
-                    await held.close()
-                    raise
-                link = await held.release()
-                if link is None:
-                    return False
-                if not self._activity.count:
-                    break
-                held = HeldLink(link)
+            link = await self._when_quiet(held)
+            if link is None:
+                return False
             try:
                 self._keeper.live(epoch)
             except ConnectionLost:
@@ -64,3 +56,16 @@ class Switch:
                 return False
             await self._keeper.hand_over(link, reason)
             return True
+
+    async def _when_quiet(self, held: HeldLink) -> Link | None:
+        """The link, when nothing is open that a change would break; None if it has ended meanwhile."""
+        try:
+            while True:
+                await self._activity.quiet()
+                link = await held.release()
+                if link is None or not self._activity.count:
+                    return link
+                held = HeldLink(link)
+        except asyncio.CancelledError:
+            await held.close()
+            raise

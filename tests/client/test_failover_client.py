@@ -568,6 +568,7 @@ async def test_the_return_to_the_preferred_broker(stage: FakeBroker) -> None:
         ("closed", TWO),
         ("reconnected", ONE),
     ]
+    assert {event.reason for event in events} == {f"returning to {ONE}, which is preferred"}
     stage.attempts.clear()
     await asyncio.sleep(60)
     assert not stage.attempts and second.quiet  # once
