@@ -46,7 +46,8 @@ class Refused(ClientError):
         self.code = code
         self.detail = detail
         self.problem: Mapping[str, Any] = problem or {}
-        #: address of the broker that serves, if the one that refused is a mirror and names it
+        #: address of the broker that serves, if a mirror has refused and names it; or several, with commas
+        #: between them, one of each protocol
         self.active = str(self.problem.get("active") or "")
 
     @classmethod

@@ -209,9 +209,7 @@ class ConnectionKeeper:
         if prepared is not None:
             return prepared[0]
         log.warning("%s: %s; reconnecting", self.address, reason)
-        active = ""
-        if isinstance(reason, Refused) and self._search.follow(reason):
-            active = reason.active
+        active = self._search.follow(reason, self.address) if isinstance(reason, Refused) else ""
         return await self.spare(active) or await self._find_broker()
 
     async def _find_broker(self) -> Link:

@@ -87,7 +87,7 @@ class BrokerSearch:
                 if refused.code in _FINAL:
                     raise
                 reasons[address] = str(refused)
-                self.follow(refused)
+                self.follow(refused, address)
             except TimeoutError:
                 reasons[address] = f"no answer within {self._timing.connect_timeout_s:g} s"
             except ATTEMPT_ERRORS as error:
@@ -95,12 +95,18 @@ class BrokerSearch:
             log.info("%s: %s", address, reasons[address])
             self.failed(address, reasons[address])
 
-    def follow(self, refused: Refused) -> bool:
-        """Go to the broker that serves, if the refusal names it. Returns false if it does not."""
-        if not (refused.active and self.failover.redirect(refused.active)):
-            return False
-        log.info("going to %s, which serves", refused.active)
-        return True
+    def follow(self, refused: Refused, address: str) -> str:
+        """Go to the broker that serves, if that at `address` has named it in its refusal.
+
+        Returns the address, of the same protocol if there is one; empty if there is none to go to.
+        """
+        named = [part.strip() for part in refused.active.split(",") if part.strip()]
+        scheme = address.partition(":")[0]
+        named.sort(key=lambda other: other.partition(":")[0] != scheme)
+        if not named or not self.failover.redirect(named[0]):
+            return ""
+        log.info("going to %s, which serves", named[0])
+        return named[0]
 
     async def _extend(self) -> None:
         """Append the addresses of the update source, once all others have failed."""

@@ -21,8 +21,10 @@ from typing import Any, Protocol
 
 from websockets.asyncio.client import ClientConnection
 from websockets.asyncio.client import connect as connect_websocket
-from websockets.exceptions import WebSocketException
+from websockets.exceptions import InvalidStatus, WebSocketException
 from websockets.typing import Subprotocol
+
+from .errors import Refused
 
 if sys.platform == "linux":
     import fcntl
@@ -118,7 +120,7 @@ def tls_context(ca_file: str | None = None, cert_file: str | None = None) -> ssl
 
 
 async def open_transport(address: str, tls: ssl.SSLContext | None = None) -> Transport:
-    """Connect to `address`. Raises OSError."""
+    """Connect to `address`. Raises OSError, or Refused when a mirror names the broker that serves."""
     try:
         return await _open(address, tls)
     except ssl.SSLCertVerificationError as error:
@@ -156,6 +158,12 @@ async def _open_websocket(address: str, tls: ssl.SSLContext | None) -> Transport
             open_timeout=None,
             close_timeout=CLOSE_S,
         )
+    except InvalidStatus as error:
+        headers = {name.lower(): text for name, text in error.response.headers.raw_items()}
+        refused = Refused.from_frame(headers, bytes(error.response.body or b""))
+        if refused.active:  # a mirror, which names the broker that serves
+            raise refused from error
+        raise OSError(f"no WebSocket at {address}: {error}") from error
     except WebSocketException as error:
         raise OSError(f"no WebSocket at {address}: {error}") from error
     return WebSocketTransport(websocket)

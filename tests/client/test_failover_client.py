@@ -446,6 +446,17 @@ async def test_an_old_main_names_the_broker_that_serves(stage: FakeBroker, where
     await stage.leave(client, last)
 
 
+async def test_the_address_of_the_same_protocol_is_taken(stage: FakeBroker) -> None:
+    opening = asyncio.ensure_future(stage.connect(uri("ws://one/ws")).open())
+    mirror = await stage.accept()
+    await mirror.expect(wire.CONNECT)
+    mirror.say(wire.ERROR, {"active": f"{TWO}, ws://two/ws"}, b"")
+    session = await stage.accept()
+    assert session.address == "ws://two/ws"
+    await session.welcome()
+    await stage.leave(await opening, session)
+
+
 async def test_brokers_that_name_each_other_do_not_trap_the_client(stage: FakeBroker) -> None:
     opening = asyncio.ensure_future(stage.connect(uri(ONE, TWO, THREE, maxReconnectAttempts=1)).open())
     for address, other in ((ONE, TWO), (TWO, ONE), (THREE, TWO)):

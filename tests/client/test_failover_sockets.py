@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import json
 import threading
 import time
 from collections.abc import AsyncIterator, Callable
@@ -159,6 +160,24 @@ async def test_a_text_that_cannot_be_read_is_a_warning(
         url = f"http://127.0.0.1:{port}/"
         assert await UpdateSource(url).read() == ([], False)
         assert "cannot be read: no answer within 0.1 s" in caplog.text
+
+
+async def test_a_mirror_that_refuses_web_sockets_names_the_broker_that_serves() -> None:
+    async with LoopbackBroker() as broker:
+
+        async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.readuntil(b"\r\n\r\n")
+            problem = {"type": "/docs/problems/MAIN_ACTIVE", "detail": "a mirror", "active": broker.address}
+            body = json.dumps(problem).encode()
+            length = b"content-length: %d" % len(body)
+            writer.write(b"HTTP/1.1 503 Service Unavailable\r\n%b\r\n\r\n%b" % (length, body))
+            await writer.drain()
+
+        async with (
+            serving(refuse) as port,
+            mom_client.connect(f"failover:(ws://127.0.0.1:{port}/ws)") as mom,
+        ):
+            assert mom.address == broker.address
 
 
 def test_events_of_a_blocking_client() -> None:
