@@ -129,10 +129,10 @@ class SelectiveDelivery:
             for position in lane.loading:
                 lane.paged.insert(position)
             del lane.loading[:]
+            kept = self._turn.limits.window  # selective delivery holds more of them in memory
             if lane.paged:
-                self._store.page_out(
-                    lane, bisect_right(lane.ready, lane.paged.first + lane.shift, key=order_of)
-                )
+                kept = min(kept, bisect_right(lane.ready, lane.paged.first + lane.shift, key=order_of))
+            self._store.page_out(lane, kept)
         queue.available.extend(state.everything.available)
         for subscription in queue.consumers:
             subscription.selector_group = None
