@@ -8,7 +8,7 @@ import random
 
 import pytest
 
-from tests.support.account import Account, check_counters, working
+from tests.support.account import Account, check_counters, client, working
 from tests.support.node_process import NodeProcess, Nodes
 
 KILLS = int(os.environ.get("KILLS", "50"))
@@ -42,6 +42,10 @@ async def test_each_message_arrives_once_and_in_order_when_either_broker_is_kill
             await kill_and_restart(victims, random.uniform(0.0, 0.2))
             kills += len(victims)
     for number, account in enumerate(accounts):
+        async with client(
+            home
+        ) as sender:  # a flow that had nothing to forward since the start has no counters
+            await account.send(1, sender)
         await account.drain(away, f"orders-{number}")
         assert account.faults() == []
     await check_counters(home, "away")
