@@ -152,7 +152,7 @@ async def test_a_damaged_message_becomes_a_dead_letter_and_the_node_serves_on(
     assert node.engine.broker.destinations.queues["/queue/a.dead"].depth == 1
     assert (
         b"is damaged"
-        in node.engine.read([*node.engine.broker.destinations.queues["/queue/a.dead"].lanes[0].paged])[0]
+        in node.engine.records([*node.engine.broker.destinations.queues["/queue/a.dead"].lanes[0].paged])[0]
     )
     await node.stop()
 
@@ -165,7 +165,7 @@ async def test_browsing_shows_that_a_message_is_damaged(tmp_path: Path) -> None:
     damage(tmp_path, b"the damaged one")
     node = Node(tmp_path)
     (position,) = node.engine.broker.destinations.queues["/queue/a"].lanes[0].paged
-    message = Reader("/queue/a").message(node.engine.read([position])[0], position)
+    message = Reader("/queue/a").message(node.engine.records([position])[0], position)
     assert "is damaged" in headers(message.envelope.block)["damaged"]
     assert node.engine.broker.destinations.queues["/queue/a"].depth == 1, "looking changes nothing"
     await node.stop()

@@ -13,26 +13,24 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import Protocol
 
 from broker_app.broker_recovery import rebuild
 from broker_app.core.broker import Broker
 from broker_app.core.commands import ClockStepped, Command, Loaded
-from broker_app.core.errors import Refused
-from broker_app.core.message import DEFAULT_PRIORITY
 from broker_app.core.outcome import Event, Fetch, Outcome
-from broker_app.core.records import damaged as damaged_record
 from broker_app.core.recovery import live_positions
 from broker_app.core.snapshot import take_snapshot
 from broker_app.engine.busy_poll import BusyPoll
 from broker_app.engine.clock import EngineClock, now_us
 from broker_app.engine.output import Output
+from broker_app.engine.record_reader import RecordReader, or_damage
 from broker_app.engine.snapshots import Snapshots
 from broker_app.engine.store_space import SpaceCheck
 from broker_app.internal_errors import EventListeners, internal_errors
-from broker_app.journal.errors import Busy
+from broker_app.journal.errors import Busy, JournalFailed
 from broker_app.journal.port import Batch, Damaged, Journal
 
 log = logging.getLogger(__name__)
@@ -93,6 +91,8 @@ class Engine:
         self.broker = broker
         #: called with the events of each batch
         self.listeners: EventListeners[[list[Event]]] = EventListeners("the engine's listeners")
+        #: for the API and for jobs
+        self.records = RecordReader(journal)
         self._journal = journal
         self._clock = EngineClock(clock, steady)
         self._loop = asyncio.get_running_loop()
@@ -137,6 +137,10 @@ class Engine:
         self._journal.retain(live_positions(self.broker))
         return opened.report
 
+    def adopt(self) -> None:
+        """Go on with a broker that was rebuilt from the journal, which is open."""
+        self._journal.retain(live_positions(self.broker))
+
     # ------------------------------------------------------------------ commands
 
     def submit(self, command: Command, size: int = 0) -> None:
@@ -159,7 +163,13 @@ class Engine:
     @property
     def ended(self) -> BaseException | None:
         """The reason why no command is carried out any more; None while the engine runs."""
+        self._check_lease()
         return self._ended
+
+    def _check_lease(self) -> None:
+        """End when another broker may have taken the journal over, as after a pause of this process."""
+        if self._ended is None and not self._journal.is_held:
+            self._end(JournalFailed("the lease of the journal expired before it could be renewed"))
 
     async def wait_idle(self) -> None:
         """Wait until everything submitted so far is decided, committed and sent, or never will be."""
@@ -180,6 +190,7 @@ class Engine:
 
     def _turn(self) -> None:
         self._scheduled = False
+        self._check_lease()
         if self._committing or self._ended is not None:
             return
         try:
@@ -267,11 +278,14 @@ class Engine:
 
     def _load(self, fetch: Fetch) -> None:
         """Read messages back that the broker needs."""
-        try:
-            found = self._journal.read(fetch.positions)
-        except Busy as error:
-            log.warning("messages of %s will be read %g s later: %s", fetch.address, BUSY_S, error)
-            self._loop.call_later(BUSY_S, self._load_again, fetch)
+        self._journal.read(fetch.positions, partial(self._loaded, fetch))
+
+    def _loaded(self, fetch: Fetch, found: list[bytes | Damaged] | None, error: Exception | None) -> None:
+        if self._ended is not None:
+            return
+        if found is None:
+            assert error is not None
+            self._load_failed(fetch, error)
             return
         damaged = [record for record in found if isinstance(record, Damaged)]
         for record in damaged:
@@ -281,27 +295,15 @@ class Engine:
                 fetch.address,
                 record.why,
             )
-        records = [_or_damage(record, fetch.priority) for record in found]
+        records = [or_damage(record, fetch.priority) for record in found]
         self.submit(Loaded(*fetch, records, {record.position for record in damaged}))
 
-    def _load_again(self, fetch: Fetch) -> None:
-        if self._ended is not None:
-            return
-        try:
-            self._load(fetch)
-        except Exception as error:  # a bug: what is in memory cannot be trusted any more
+    def _load_failed(self, fetch: Fetch, error: Exception) -> None:
+        if not isinstance(error, Busy):  # a bug: what is in memory cannot be trusted any more
             self._end(error)
-
-    def read(self, positions: Sequence[int]) -> list[bytes]:
-        """Return PUBLISHED records; a damaged one is replaced by a record of the damage.
-
-        Raises Refused while files cannot be read.
-        """
-        try:
-            found = self._journal.read(positions)
-        except Busy as error:
-            raise Refused("busy", "the broker cannot read its files now; try again in a moment") from error
-        return [_or_damage(record, DEFAULT_PRIORITY) for record in found]
+            return
+        log.warning("messages of %s will be read %g s later: %s", fetch.address, BUSY_S, error)
+        self._loop.call_later(BUSY_S, self._load, fetch)
 
     def _notify_waiting(self) -> None:
         """Resume the sources that waited for room in the inbox."""
@@ -361,26 +363,21 @@ class Engine:
                     "%d messages of %s are not persistent, and are lost by this stop", lost, queue.address
                 )
 
-    async def stop(self) -> None:
+    async def stop(self, *, snapshot: bool = True) -> None:
         """Carry out what is in the inbox, write a snapshot, and carry out nothing more."""
         while self._busy:  # more may be submitted meanwhile
             await self.wait_idle()
         if self._ended is None:
             self._log_loss()
             self._ended = RuntimeError("the engine was stopped")
-            done = self._loop.create_future()
-            self._journal.snapshot(
-                self.broker.turn.next_position, [take_snapshot(self.broker)], done.set_result
-            )
-            self._ended = await done or self._ended
+            if snapshot:
+                self._ended = await self._last_snapshot() or self._ended
         self._clock.stop()
 
-
-def _or_damage(record: bytes | Damaged, priority: int) -> bytes:
-    """The record, or the record of its damage."""
-    if isinstance(record, Damaged):
-        return damaged_record(priority, record.why, record.time_us // 1000)
-    return record
+    async def _last_snapshot(self) -> BaseException | None:
+        done: asyncio.Future[BaseException | None] = self._loop.create_future()
+        self._journal.snapshot(self.broker.turn.next_position, [take_snapshot(self.broker)], done.set_result)
+        return await done
 
 
 def _batch(outcome: Outcome) -> Batch:

@@ -10,6 +10,7 @@ from broker_app.core import commands as c
 from broker_app.core.errors import Refused
 from broker_app.core.model import InnerReceiver, Peer
 from broker_app.engine import Backpressure, Engine
+from broker_app.journal.errors import NotLoaded
 
 _Value = TypeVar("_Value")
 
@@ -44,8 +45,15 @@ class EngineRequests(InnerReceiver):
         return answer
 
     async def inspect(self, read: Callable[[], _Value]) -> _Value:
-        """Return the result of `read`, called between two batches, when all state is in the journal."""
-        return await self.ask(c.Answer(self.peer, None), lambda _: read())
+        """Return the result of `read`, called between two batches, when all state is in the journal.
+
+        It is called again when records had to be fetched for it.
+        """
+        while True:
+            try:
+                return await self.ask(c.Answer(self.peer, None), lambda _: read())
+            except NotLoaded as missing:
+                await self.engine.records.load(missing.positions)
 
     def engine_ended(self, error: BaseException) -> None:
         """Fail all open requests."""

@@ -71,15 +71,18 @@ class JobManager:
         #: of all files of finished jobs
         self.bytes_kept = 0
 
-    def start(self) -> None:
-        """Load all jobs, and continue those that a former process had not finished."""
+    async def start(self) -> None:
+        """Load all jobs, and continue those that a former process had not finished.
+
+        Before there are clients: they could consume messages that an unfinished job has moved.
+        """
         for job in self._store.load():
             self._jobs[job.id] = job
             if not job.open:
                 continue
             runner = _runner_of(job, self._context)
             try:
-                runner.restore()
+                await self._context.read.repeat(runner.restore)
             except (OSError, ValueError, KeyError) as error:
                 log.warning("job %s cannot be read any more: %s", job.id, error)
                 job.state, job.reason, job.ended_ms = FAILED, "its files were damaged", _now_ms()

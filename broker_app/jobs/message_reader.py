@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 from array import array
 from collections.abc import AsyncIterator, Callable, Sequence
-from typing import NamedTuple
+from functools import partial
+from typing import NamedTuple, Protocol, TypeVar
 
 from broker_app.core import views
 from broker_app.core.broker import Broker
@@ -16,7 +17,16 @@ from broker_app.core.turn import UNRECORDED
 from broker_app.core.views import LaneContents
 from broker_app.journal.errors import NoSuchPosition
 
-JournalRead = Callable[[Sequence[int]], list[bytes]]
+_Value = TypeVar("_Value")
+
+
+class JournalRead(Protocol):
+    """Reads records; see `engine.record_reader.RecordReader`."""
+
+    def __call__(self, positions: Sequence[int]) -> list[bytes]: ...
+
+    async def repeat(self, work: Callable[[], _Value]) -> _Value: ...
+
 
 #: how long a reader may block the event loop
 SLICE_S = 0.004
@@ -84,7 +94,7 @@ async def messages(read: JournalRead, address: str, snapshot: QueueSnapshot) -> 
                 await asyncio.sleep(0)
                 until = clock() + SLICE_S
         for position in lane.outside:
-            record = record_of(read, position)
+            record = await read.repeat(partial(record_of, read, position))
             if record is not None:
                 yield reader.message(record, position)
             if clock() > until:

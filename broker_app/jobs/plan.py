@@ -6,6 +6,7 @@ from array import array
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -115,7 +116,7 @@ async def build(
     plan = JobPlan(plan_id, spec, source, target, valid_until_ms, topic, next_position=snapshot.next_position)
     most = min(spec.limit or MAX_MESSAGES, MAX_MESSAGES)
     if chosen.empty and target != c.ORIGIN:
-        _take_all(plan, snapshot, read, most)
+        await _take_all(plan, snapshot, read, most)
     else:
         await _match(plan, filters.fitting(chosen, broker.turn.ids, now_ms), snapshot, broker, read, most)
     plan.warnings += _warnings(plan, broker, snapshot)
@@ -183,12 +184,12 @@ def _snapshot(broker: Broker, op: str, source: str, state: str | None) -> QueueS
     return message_reader.snapshot_queue(broker, queue)
 
 
-def _take_all(plan: JobPlan, snapshot: QueueSnapshot, read: JournalRead, most: int) -> None:
+async def _take_all(plan: JobPlan, snapshot: QueueSnapshot, read: JournalRead, most: int) -> None:
     """Take all messages; without a filter only the sample is read."""
     plan.matches = snapshot.size
     if plan.spec.op != PURGE:
         plan.positions = snapshot.positions()[:most]
-    for message in _ends(plan.source, snapshot, read):
+    for message in await read.repeat(lambda: list(_ends(plan.source, snapshot, read))):
         _note_time(plan, message)
     for lane in snapshot.lanes:
         plan.sample += lane.messages[: SAMPLE - len(plan.sample)]
@@ -196,7 +197,7 @@ def _take_all(plan: JobPlan, snapshot: QueueSnapshot, read: JournalRead, most: i
             more = message_reader.QueueSnapshot(
                 [LaneContents([], lane.outside[: SAMPLE - len(plan.sample)])], 0, 0
             )
-            plan.sample += _read_all(plan.source, more, read)
+            plan.sample += await read.repeat(partial(_read_all, plan.source, more, read))
 
 
 def _ends(address: str, snapshot: QueueSnapshot, read: JournalRead) -> Iterator[Message]:

@@ -6,6 +6,7 @@ import asyncio
 from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 from broker_app.core import commands as c
@@ -54,7 +55,7 @@ class TransferJob(JobRunner):
         job = self.job
         items = self._items()
         while job.processed < len(items) and self._goes_on():
-            batch = self._prepare(items, job.processed)
+            batch = await self.context.read.repeat(partial(self._prepare, items, job.processed))
             intent = [(entry.number, entry.id, entry.target, entry.lost) for entry in batch]
             await asyncio.to_thread(self.context.store.intend, job.id, intent)
             await self._ask(batch)

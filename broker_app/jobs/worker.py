@@ -120,7 +120,7 @@ class JobRunner:
     def restore(self) -> None:
         """Find out how far an unfinished job was, when the node starts."""
         job = self.job
-        job.processed, job.counts = 0, {}
+        job.processed, job.counts, self._found = 0, {}, {}
         newest = job.began_at
         for line in self.context.store.results(job.id):
             job.count(line["status"], line.get("count", 1))

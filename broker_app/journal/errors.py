@@ -1,5 +1,7 @@
 """Errors of journals; each names the file, the position and the fix."""
 
+from collections.abc import Sequence
+
 
 def remedies(directory: object) -> str:
     """The fix of a damaged journal, for the end of a sentence."""
@@ -31,6 +33,14 @@ class NoSpace(JournalFailed):
 class Busy(JournalFailed):
     """A file cannot be read now, for want of descriptors, memory or rights; nothing is lost, and it may be
     read soon."""
+
+
+class NotLoaded(JournalError):
+    """The records at `positions` are being fetched: repeat what needs them when they are there."""
+
+    def __init__(self, positions: Sequence[int]) -> None:
+        super().__init__("records are being fetched")
+        self.positions = positions
 
 
 class NoSuchPosition(JournalError, KeyError):

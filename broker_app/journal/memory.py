@@ -13,7 +13,7 @@ from broker_app.journal.errors import (
     NoSuchPosition,
 )
 from broker_app.journal.meta import TAG_BITS
-from broker_app.journal.port import FIRST_POSITION, Batch, Damaged, Done, Recovery, StoredBatch
+from broker_app.journal.port import FIRST_POSITION, Batch, Damaged, Done, Found, Recovery, StoredBatch
 
 
 @dataclass
@@ -44,12 +44,15 @@ class MemoryJournal:
         self.storage = storage or MemoryStorage()
         self.tag, self.created_us, self.epoch = self.storage.tag, self.storage.created_us, 0
         self.hold = hold
+        self.hold_reads = False
+        self.background_error: Exception | None = None
         self.failure: Exception | None = None
         self.space = 1 << 40
         self.wants_snapshot = False
         self._failed: Exception | None = None
         self._open = False
         self._pending: Callable[[], None] | None = None
+        self._pending_reads: list[Callable[[], None]] = []
         self._counters = {"commits": 0, "records": 0, "bytes_written": 0, "snapshots": 0}
 
     def open(self) -> Recovery:
@@ -61,6 +64,11 @@ class MemoryJournal:
         stored.epoch += 1
         self.epoch = stored.epoch
         return Recovery(stored.snapshot, stored.snapshot_position, stored.next_position, [])
+
+    @property
+    def is_held(self) -> bool:
+        """See `port.Journal.is_held`."""
+        return True
 
     def replay(self) -> Iterator[StoredBatch]:
         """See `port.Journal.replay`."""
@@ -130,15 +138,28 @@ class MemoryJournal:
         """See `port.Journal.room`."""
         return self.space if self._open else 0
 
-    def read(self, positions: Sequence[int]) -> list[bytes | Damaged]:
-        """See `port.Journal.read`."""
-        found: list[bytes | Damaged] = []
+    def read(self, positions: Sequence[int], found: Found) -> None:
+        """See `port.Journal.read`. With `hold_reads`, reads wait until `release_reads` is called."""
+        if self.hold_reads:
+            self._pending_reads.append(lambda: self._read(positions, found))
+        else:
+            self._read(positions, found)
+
+    def release_reads(self) -> None:
+        """Carry out the reads that wait."""
+        pending, self._pending_reads = self._pending_reads, []
+        for read in pending:
+            read()
+
+    def _read(self, positions: Sequence[int], found: Found) -> None:
+        records: list[bytes | Damaged] = []
         for position in positions:
             if position not in self.storage.contents:
-                raise NoSuchPosition(position, "nothing is stored there (never written, or freed)")
+                found(None, NoSuchPosition(position, "nothing is stored there (never written, or freed)"))
+                return
             why = self.storage.damaged.get(position)
-            found.append(self.storage.contents[position] if why is None else Damaged(position, why))
-        return found
+            records.append(self.storage.contents[position] if why is None else Damaged(position, why))
+        found(records, None)
 
     def snapshot(self, position: int, parts: Sequence[bytes], done: Done) -> None:
         """See `port.Journal.snapshot`."""

@@ -53,6 +53,10 @@ class Damaged:
     time_us: int = 0
 
 
+#: takes the records that were read, or the error
+Found = Callable[[list[bytes | Damaged] | None, Exception | None], None]
+
+
 @dataclass(frozen=True, slots=True)
 class Recovery:
     """The result of `open`: start from `snapshot`, then replay what follows `snapshot_position`.
@@ -76,6 +80,16 @@ class Journal(Protocol):
     tag: int  # 26 random bits, drawn when the journal was created
     created_us: int  # when that was (µs since 1970, UTC)
     wants_snapshot: bool  # a snapshot would let space come back, which is short, or the journal has time
+
+    @property
+    def is_held(self) -> bool:
+        """True while no other broker can have taken the journal over; cheap, and asked before every batch."""
+        ...
+
+    @property
+    def background_error(self) -> Exception | None:
+        """The last failure that the journal lives with."""
+        ...
 
     def open(self) -> Recovery:
         """Take the journal for this process and find where it ends.
@@ -118,12 +132,13 @@ class Journal(Protocol):
         """
         ...
 
-    def read(self, positions: Sequence[int]) -> list[bytes | Damaged]:
-        """The whole records at these PUBLISHED positions, in the order asked; neighbours are cheapest.
+    def read(self, positions: Sequence[int], found: Found) -> None:
+        """Read the whole records at these PUBLISHED positions, then call `found(records, None)`, in the order
+        asked; on failure `found(None, error)`: NoSuchPosition, or Busy if trying again may help. Neighbours
+        are cheapest. `found` may be called before `read` returns.
 
         Assumes: they are committed and not freed (a freed one may or may not still be there).
-        What is stored and cannot be read is Damaged; the others are there all the same.
-        Raises NoSuchPosition; Busy if trying again may help.
+        A record that is stored and cannot be read is Damaged; the others are there all the same.
         """
         ...
 

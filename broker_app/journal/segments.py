@@ -17,7 +17,7 @@ from broker_app.journal.errors import JournalDamaged, JournalFailed, NoSpace, re
 from broker_app.journal.files import File, Files
 from broker_app.journal.free_space import DiskMonitor, FreeSpace
 from broker_app.journal.log_writer import LogWriter
-from broker_app.journal.port import FIRST_POSITION, Batch, Damaged, Done, Recovery, StoredBatch
+from broker_app.journal.port import FIRST_POSITION, Batch, Done, Found, Recovery, StoredBatch
 from broker_app.journal.reader import Reader, load_frame
 from broker_app.journal.segment import Segment, SegmentIndex
 from broker_app.journal.segment_pool import SegmentPool
@@ -155,6 +155,11 @@ class SegmentJournal:
             except NoSpace:
                 if not self._pool.release_reserve(self._log.segment_bytes):
                     raise
+
+    @property
+    def is_held(self) -> bool:
+        """See `port.Journal.is_held`: the lock of the directory is held until `close`."""
+        return True
 
     def replay(self) -> Iterator[StoredBatch]:
         """See `port.Journal.replay`."""
@@ -323,9 +328,14 @@ class SegmentJournal:
 
     # --------------------------------------------------------------------------- reading
 
-    def read(self, positions: Sequence[int]) -> list[bytes | Damaged]:
-        """See `port.Journal.read`."""
-        return self._reader.read(self._index, positions)
+    def read(self, positions: Sequence[int], found: Found) -> None:
+        """See `port.Journal.read`. Local files are read at once."""
+        try:
+            records = self._reader.read(self._index, positions)
+        except Exception as error:
+            found(None, error)
+        else:
+            found(records, None)
 
     # ------------------------------------------------------------------------- snapshots
 

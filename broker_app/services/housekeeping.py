@@ -11,7 +11,7 @@ from broker_app.config import Config
 from broker_app.engine import Engine
 from broker_app.internal_errors import EventListeners, internal_errors
 from broker_app.jobs.job_manager import JobManager
-from broker_app.journal.segments import SegmentJournal
+from broker_app.journal.port import Journal
 from broker_app.net.stomp.session_registry import SessionRegistry
 from broker_app.telemetry import Statistics
 
@@ -25,7 +25,7 @@ class Housekeeping:
         self,
         config: Config,
         engine: Engine,
-        journal: SegmentJournal,
+        journal: Journal,
         statistics: Statistics,
         registry: SessionRegistry,
         jobs: JobManager,
@@ -75,5 +75,7 @@ class Housekeeping:
         journal = self._journal.statistics()
         if self._config.max_store_bytes:
             return journal["bytes_stored"] / self._config.max_store_bytes
+        if self._config.journal is not None:
+            return 0.0  # a database does not report its space
         on_disk = journal["bytes_on_disk"]
         return on_disk / max(1, on_disk + shutil.disk_usage(self._config.data).free)

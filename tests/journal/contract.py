@@ -43,22 +43,22 @@ class JournalContract:
         batch = batch_of(1, [record[:4], record[4:9], record[9:]], keep=[1])
         batch.count = 1
         life.commit(batch)
-        assert life.journal.read([1]) == [record]
+        assert life.read([1]) == [record]
 
     def test_records_are_read_in_the_order_asked(self, open_life: Open) -> None:
         life = open_life()
         life.restore()
         life.publish(*(b"%d" % i for i in range(10)))
         life.publish(*(b"%d" % i for i in range(10, 20)))
-        assert life.journal.read([20, 1, 12, 3, 1]) == [published(b"%d" % i) for i in (19, 0, 11, 2, 0)]
-        assert life.journal.read([]) == []
+        assert life.read([20, 1, 12, 3, 1]) == [published(b"%d" % i) for i in (19, 0, 11, 2, 0)]
+        assert life.read([]) == []
 
     def test_reading_what_was_never_written_names_the_position(self, open_life: Open) -> None:
         life = open_life()
         life.restore()
         life.publish(b"one")
         with pytest.raises(NoSuchPosition, match="position 77 "):
-            life.journal.read([1, 77])
+            life.read([1, 77])
 
     def test_records_are_read_after_reopening(self, open_life: Open) -> None:
         life = open_life()
@@ -67,7 +67,7 @@ class JournalContract:
         life.close()
         again = open_life()
         again.restore([1, 2])
-        assert again.journal.read([1, 2]) == [published(b"one"), published(b"two")]
+        assert again.read([1, 2]) == [published(b"one"), published(b"two")]
 
     def test_retaining_what_is_not_stored_is_damage(self, open_life: Open) -> None:
         life = open_life()
@@ -124,7 +124,7 @@ class JournalContract:
         again = open_life()
         assert (again.recovery.snapshot, again.recovery.snapshot_position) == (b"after one", 2)
         assert [batch.first_position for batch in again.restore([1, 2, 3])] == [2, 3]
-        assert again.journal.read([1]) == [published(b"one")]
+        assert again.read([1]) == [published(b"one")]
 
     def test_a_later_snapshot_takes_the_place_of_the_former(self, open_life: Open) -> None:
         life = open_life()

@@ -8,7 +8,7 @@ from typing import Any
 
 from broker_app.journal import codec
 from broker_app.journal.files import Files
-from broker_app.journal.port import Batch, Journal, Recovery, StoredBatch
+from broker_app.journal.port import Batch, Damaged, Journal, Recovery, StoredBatch
 from broker_app.journal.segments import SegmentJournal
 
 SETTLED = 2  # a record type that means nothing to the journal
@@ -32,6 +32,17 @@ def batch_of(
     return batch
 
 
+def read_now(journal: Journal, positions: Sequence[int]) -> list[bytes | Damaged]:
+    """The records at these positions, of a journal that reads at once. Raises what reading reports."""
+    answers: list[tuple[list[bytes | Damaged] | None, Exception | None]] = []
+    journal.read(positions, lambda found, error: answers.append((found, error)))
+    ((found, error),) = answers
+    if error is not None:
+        raise error
+    assert found is not None
+    return found
+
+
 class Life:
     """One holder of a journal from open to close, committing synchronously."""
 
@@ -52,6 +63,10 @@ class Life:
         self.journal.commit(batch, answers.append)
         assert answers == [None]
         self.next = batch.first_position + batch.count
+
+    def read(self, positions: Sequence[int]) -> list[bytes | Damaged]:
+        """The records at these positions."""
+        return read_now(self.journal, positions)
 
     def publish(self, *bodies: bytes) -> list[int]:
         """Commit PUBLISHED records; their positions."""

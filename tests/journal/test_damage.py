@@ -71,7 +71,7 @@ def test_the_last_batch_cut_at_every_byte_is_cut_away(three_batches: Path, copy:
             assert f"offset {offset}, position 5" in life.recovery.report[0]
         assert [batch.first_position for batch in life.restore([1, 2, 3, 4])] == [1, 3]
         assert life.publish(b"anew") == [5]
-        assert life.journal.read([4, 5]) == [published(b"second of 1"), published(b"anew")]
+        assert life.read([4, 5]) == [published(b"second of 1"), published(b"anew")]
         life.close()
         again = Life(quick_journal(directory))
         assert again.recovery.report == []
@@ -132,7 +132,7 @@ def test_a_lost_index_is_made_again(tmp_path: Path) -> None:
     indexes[1].write_bytes(indexes[1].read_bytes()[:-1])
     again = Life(quick_journal(tmp_path, segment_bytes=512))
     again.restore(range(1, 7))
-    assert again.journal.read(range(1, 7)) == [published(bytes(300))] * 6
+    assert again.read(range(1, 7)) == [published(bytes(300))] * 6
     again.close()
     assert all(path.exists() for path in indexes)
 
@@ -151,7 +151,7 @@ def test_only_what_is_damaged_before_the_snapshot_cannot_be_read(tmp_path: Path)
     assert (tmp_path / index_name(first.name)).exists()
     again = Life(quick_journal(tmp_path, segment_bytes=512))
     again.restore(range(1, 7))
-    damaged, whole = again.journal.read([1, 6])
+    damaged, whole = again.read([1, 6])
     assert damaged == Damaged(
         1, f"{first.name}, offset 64: the batch of 1 records at position 1 is damaged", 1_700_000_000_000_001
     )
@@ -174,7 +174,7 @@ def test_a_segment_that_is_gone_or_that_the_disk_refuses_is_damage_of_its_messag
     lost = frames_of(first)[-1][1].next_position
     first.unlink()
     second.write_bytes(b"")
-    records = again.journal.read(range(1, 7))
+    records = again.read(range(1, 7))
     assert all(isinstance(record, Damaged) for record in records[: lost - 1])
     assert records[5] == published(bytes(300))
     again.close()
@@ -197,8 +197,8 @@ def test_a_damaged_batch_does_not_keep_other_segments_from_being_copied(tmp_path
     statistics = life.journal.statistics()
     assert statistics["segments_copied"] > 0
     assert statistics["segments_recycled"] > 3
-    assert isinstance(life.journal.read([damaged])[0], Damaged)
-    assert life.journal.read([kept]) == [published(b"kept")]
+    assert isinstance(life.read([damaged])[0], Damaged)
+    assert life.read([kept]) == [published(b"kept")]
     life.close()
 
 
@@ -228,8 +228,8 @@ def test_small_neighbours_one_of_which_is_damaged_are_not_copied_again_and_again
     for _ in range(3):
         life.snapshot()
     assert life.journal.statistics()["background_failures"] == 1
-    assert any(isinstance(record, Damaged) for record in life.journal.read(first))
-    assert life.journal.read(second) == [published(b"second" * 8)] * 8
+    assert any(isinstance(record, Damaged) for record in life.read(first))
+    assert life.read(second) == [published(b"second" * 8)] * 8
     life.close()
 
 
@@ -269,7 +269,7 @@ def test_segments_that_the_older_snapshot_needs_are_kept(tmp_path: Path) -> None
     assert again.recovery.snapshot == b"at 149"
     positions = [batch.first_position for batch in again.restore([kept])]
     assert positions[0] == again.recovery.snapshot_position
-    assert again.journal.read([kept]) == [published(b"kept")]
+    assert again.read([kept]) == [published(b"kept")]
     assert not newest.exists()
     again.snapshot(b"next")
     again.close()

@@ -60,9 +60,9 @@ def filled(directory: Path, system: QuickSystem) -> Life:
 def test_when_no_file_can_be_opened_one_that_is_open_is_closed_for_it(tmp_path: Path) -> None:
     system = Crowded()
     life = filled(tmp_path, system)
-    life.journal.read([1])
+    life.read([1])
     system.free = 0
-    assert life.journal.read([1, 2, 3, 4, 5, 6]) == [published(bytes(300))] * 6
+    assert life.read([1, 2, 3, 4, 5, 6]) == [published(bytes(300))] * 6
     system.free = None
     life.close()
 
@@ -73,9 +73,9 @@ def test_reading_without_any_descriptor_is_to_be_tried_again(tmp_path: Path) -> 
     system.free = 0
     life.journal._files.release_spare_descriptors()  # type: ignore[attr-defined]
     with pytest.raises(Busy, match="ulimit"):
-        life.journal.read([1])
+        life.read([1])
     system.free = 1
-    assert life.journal.read([1]) == [published(bytes(300))]
+    assert life.read([1]) == [published(bytes(300))]
     system.free = None
     life.close()
 
@@ -114,9 +114,9 @@ def test_a_file_that_cannot_be_read_now_is_not_taken_for_damaged(tmp_path: Path,
     life = filled(tmp_path, system)
     system.error = error
     with pytest.raises(Busy):
-        life.journal.read(range(1, 7))
+        life.read(range(1, 7))
     system.error = 0
-    assert life.journal.read(range(1, 7)) == [published(bytes(300))] * 6
+    assert life.read(range(1, 7)) == [published(bytes(300))] * 6
     life.close()
 
 
@@ -124,9 +124,9 @@ def test_a_directory_that_is_away_is_not_taken_for_damaged(tmp_path: Path) -> No
     life = filled(tmp_path / "journal", QuickSystem())
     (tmp_path / "journal").rename(tmp_path / "away")
     with pytest.raises(Busy):
-        life.journal.read(range(1, 7))
+        life.read(range(1, 7))
     (tmp_path / "away").rename(tmp_path / "journal")
-    assert life.journal.read(range(1, 7)) == [published(bytes(300))] * 6
+    assert life.read(range(1, 7)) == [published(bytes(300))] * 6
     life.close()
 
 
@@ -201,7 +201,7 @@ async def test_messages_are_read_as_soon_as_a_descriptor_is_free(tmp_path: Path)
     assert engine.ended is None
     assert len(client.bodies) < 400
     with pytest.raises(Refused, match="cannot read its files now"):
-        engine.read([1])
+        engine.records([1])
     system.exhausted = False
     await taken_by(engine, client, 400)
     await engine.stop()

@@ -14,7 +14,7 @@ from broker_app.journal.files import Files
 from broker_app.journal.inspect import verify
 from broker_app.journal.segments import SegmentJournal
 
-from .stage import Life, QuickSystem, batch_of, published, quick_journal
+from .stage import Life, QuickSystem, batch_of, published, quick_journal, read_now
 
 CHANGING = (
     "open", "pwritev", "fdatasync", "fsync", "posix_fallocate", "ftruncate", "rename", "unlink", "pread",
@@ -84,7 +84,7 @@ class Play:
                 del self.wanted[position]
             if number % 4 == 3:
                 journal.snapshot(self.next, [b"%d" % round_], lambda error: None)
-        assert journal.read(list(self.wanted)) == list(self.wanted.values())
+        assert read_now(journal, list(self.wanted)) == list(self.wanted.values())
 
     def _commit(self, journal: SegmentJournal, batch: Any) -> None:
         answers: list[BaseException | None] = []
@@ -103,7 +103,7 @@ class Play:
         life = Life(quick_journal(self.files.directory, segment_bytes=1024))
         assert life.recovery.next_position in (self.next, self.next + 1)
         life.restore(list(self.wanted))
-        assert life.journal.read(list(self.wanted)) == list(self.wanted.values())
+        assert life.read(list(self.wanted)) == list(self.wanted.values())
         life.publish(b"and on")
         life.close()
         assert not [finding for finding in verify(self.files.directory) if finding.damage]
@@ -154,7 +154,7 @@ def test_a_short_write_is_continued(tmp_path: Path) -> None:
     life.close()
     again = Life(quick_journal(tmp_path))
     again.restore([1])
-    assert again.journal.read([1]) == [published(bytes(1000))]
+    assert again.read([1]) == [published(bytes(1000))]
     again.close()
 
 
@@ -185,7 +185,7 @@ def test_without_room_for_a_next_segment_the_present_one_grows(tmp_path: Path) -
         life.publish(bytes(300))
     assert isinstance(journal.background_error, JournalFailed)
     assert journal.statistics()["background_failures"] == 1
-    assert len(journal.read(range(1, 11))) == 10
+    assert len(read_now(journal, range(1, 11))) == 10
     life.close()
 
 

@@ -13,7 +13,7 @@ from broker_app.journal.inspect import verify
 from broker_app.journal.reserve import RESERVE
 from broker_app.journal.segments import SegmentJournal
 
-from .stage import Life, QuickSystem, batch_of, published, quick_journal
+from .stage import Life, QuickSystem, batch_of, published, quick_journal, read_now
 
 SEGMENT = 8192
 BODY = bytes(300)
@@ -88,7 +88,7 @@ def test_new_messages_are_refused_while_settling_and_snapshots_go_on(disk: Small
     assert journal.room() > 0, "it is found out by itself that there is space again"
     kept = publish_until_refused(life)
     assert len(kept) > 4 * SEGMENT // len(BODY)
-    assert journal.read(kept) == [published(BODY)] * len(kept)
+    assert read_now(journal, kept) == [published(BODY)] * len(kept)
     life.close()
 
 
@@ -128,7 +128,7 @@ def test_a_worn_segment_is_left_for_a_small_one_when_there_is_no_space_for_anoth
         life.snapshot(bytes(100))
         journal.tick()
     assert journal.room() > 0
-    assert journal.read([old]) == [published(b"kept")]
+    assert read_now(journal, [old]) == [published(b"kept")]
     assert journal.statistics()["postponed"] == 0
     life.close()
 
@@ -165,7 +165,7 @@ def test_a_batch_without_space_waits_for_it_and_is_written_whole(disk: SmallDisk
     journal.tick()
     assert answers == [None]
     assert journal.statistics()["postponed"] > 0
-    assert journal.read([*first, life.next]) == [published(b"first"), large]
+    assert read_now(journal, [*first, life.next]) == [published(b"first"), large]
     life.close()
     again = Life(quick_journal(disk.directory))
     assert again.recovery.report == []
@@ -197,7 +197,7 @@ def test_a_journal_on_a_full_disk_starts_and_can_be_emptied(disk: SmallDisk) -> 
     again = Life(journal)
     assert journal.room() < 2 * SEGMENT
     again.restore(kept)
-    assert again.journal.read(kept) == [published(BODY)] * len(kept)
+    assert again.read(kept) == [published(BODY)] * len(kept)
     for number, position in enumerate(kept):
         again.settle(position)
         if number % 20 == 0:

@@ -10,7 +10,7 @@ import pytest
 from broker_app.journal.inspect import verify
 
 from .killed import body_of, replay
-from .stage import quick_journal
+from .stage import quick_journal, read_now
 
 pytestmark = pytest.mark.process
 
@@ -34,7 +34,7 @@ def test_nothing_confirmed_is_lost_when_the_process_is_killed(tmp_path: Path) ->
         freed |= missing
         published |= wanted
         positions = sorted(wanted)
-        assert journal.read(positions) == [body_of(position) for position in positions]
+        assert read_now(journal, positions) == [body_of(position) for position in positions]
         journal.close()
     assert not [finding for finding in verify(tmp_path) if finding.damage]
     assert sum(path.stat().st_size for path in tmp_path.iterdir()) < 2_000_000

@@ -83,7 +83,7 @@ def test_batches_after_a_failed_sync_survive_a_power_failure(tmp_path: Path, sna
     life = Life(journal_on(cache, directory))
     assert life.recovery.report == []
     life.restore([1, 2, 3, 4])
-    assert life.journal.read([1, 2, 3, 4]) == [
+    assert life.read([1, 2, 3, 4]) == [
         published(body) for body in (b"first", b"second", b"never synced", b"confirmed")
     ]
     life.close()
@@ -105,5 +105,5 @@ def test_a_start_whose_own_sync_fails_confirms_nothing(tmp_path: Path) -> None:
     life = Life(journal_on(cache, directory))
     assert life.recovery.next_position == 2
     life.restore([1])
-    assert life.journal.read([1]) == [published(b"first")]
+    assert life.read([1]) == [published(b"first")]
     life.close()

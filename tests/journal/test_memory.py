@@ -1,4 +1,4 @@
-"""The in-memory journal keeps the contract, and can fail and wait on request."""
+"""The in-memory journal keeps the contract, and can fail and wait when told to."""
 
 import pytest
 
@@ -26,11 +26,7 @@ def test_a_damaged_record_is_named_and_the_others_are_read() -> None:
     life.restore()
     life.publish(b"one", b"two", b"three")
     storage.damaged[2] = "as the test wants"
-    assert life.journal.read([1, 2, 3]) == [
-        published(b"one"),
-        Damaged(2, "as the test wants"),
-        published(b"three"),
-    ]
+    assert life.read([1, 2, 3]) == [published(b"one"), Damaged(2, "as the test wants"), published(b"three")]
 
 
 def test_a_commit_waits_when_held_and_is_lost_when_the_journal_closes_before() -> None:

@@ -39,11 +39,11 @@ def test_one_old_message_does_not_pin_the_log(tmp_path: Path) -> None:
     after_100 = disk_bytes(tmp_path)
     publish_and_settle(life, 1000)
     assert disk_bytes(tmp_path) <= after_100 + 8192
-    assert life.journal.read([old]) == [published(b"the old one")]
+    assert life.read([old]) == [published(b"the old one")]
     life.close()
     again = Life(quick_journal(tmp_path))
     again.restore([old])
-    assert again.journal.read([old]) == [published(b"the old one")]
+    assert again.read([old]) == [published(b"the old one")]
     again.close()
 
 
@@ -59,15 +59,15 @@ def test_survivors_of_many_stretches_are_gathered_in_few_files(tmp_path: Path) -
     assert statistics["segments"] <= 8
     assert statistics["live_records"] == 60
     expected = [published(b"kept %d" % number) for number in range(60)]
-    assert life.journal.read(kept) == expected
-    assert life.journal.read(kept[::-1]) == expected[::-1]
+    assert life.read(kept) == expected
+    assert life.read(kept[::-1]) == expected[::-1]
     with pytest.raises(NoSuchPosition, match="reclaimed"):
-        life.journal.read([kept[0] + 1])
+        life.read([kept[0] + 1])
     life.close()
 
     again = Life(quick_journal(tmp_path))
     again.restore(kept)
-    assert again.journal.read(kept) == expected
+    assert again.read(kept) == expected
     again.settle(*kept)
     publish_and_settle(again, 32)
     assert again.journal.statistics()["carry_files"] == 0
@@ -97,7 +97,7 @@ def test_a_stretch_whose_few_survivors_are_its_bytes_is_left_alone(tmp_path: Pat
     publish_and_settle(life, 64)
     statistics = life.journal.statistics()
     assert statistics["carry_files"] == 0
-    assert life.journal.read([big]) == [published(bytes(6000))]
+    assert life.read([big]) == [published(bytes(6000))]
     assert not list(tmp_path.glob("*.new"))
     life.close()
 
@@ -131,7 +131,7 @@ def test_history_is_kept_as_long_as_asked(tmp_path: Path) -> None:
         statistics = life.journal.statistics()
         sizes.append(statistics["bytes_stored"])
         newest = statistics["next_position"] - 2
-        assert life.journal.read([newest]) == [published(bytes(300))]
+        assert life.read([newest]) == [published(bytes(300))]
         life.close()
     assert sizes[0] < 20_000
     assert 30_000 < sizes[1] < 70_000
@@ -168,7 +168,7 @@ def test_sources_and_carry_file_may_both_be_there_after_a_crash(tmp_path: Path) 
             (directory / name).write_bytes(content)
     again = Life(quick_journal(directory))
     again.restore([old])
-    assert again.journal.read([old]) == [published(b"the old one")]
+    assert again.read([old]) == [published(b"the old one")]
     assert again.journal.statistics()["carry_files"] == 1
     again.close()
     assert not [finding for finding in verify(directory) if finding.damage]
@@ -179,7 +179,7 @@ def test_a_large_batch_gets_a_segment_that_is_large_enough(tmp_path: Path) -> No
     life.restore()
     small = life.publish(b"small")
     large = life.publish(bytes(100_000))
-    assert life.journal.read([*large, *small]) == [published(bytes(100_000)), published(b"small")]
+    assert life.read([*large, *small]) == [published(bytes(100_000)), published(b"small")]
     life.settle(*large, *small)
     publish_and_settle(life, 64)
     assert disk_bytes(tmp_path) < 60_000

@@ -112,7 +112,7 @@ class JournalStorm(RuleBasedStateMachine):
     @rule(choice=st.randoms(use_true_random=False))
     def read_in_any_order(self, choice: Random) -> None:
         asked = choice.sample(list(self.wanted), len(self.wanted))
-        assert self.life.journal.read(asked) == [self.wanted[position] for position in asked]
+        assert self.life.read(asked) == [self.wanted[position] for position in asked]
 
     @invariant()
     def live_records_are_counted(self) -> None:

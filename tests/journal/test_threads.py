@@ -11,7 +11,7 @@ from broker_app.journal.errors import JournalFailed
 from broker_app.journal.files import Files
 from broker_app.journal.segments import SegmentJournal
 
-from .stage import Life, QuickSystem, batch_of, published, quick_journal
+from .stage import Life, QuickSystem, batch_of, published, quick_journal, read_now
 
 
 class GatedSystem(QuickSystem):
@@ -74,7 +74,7 @@ async def test_a_commit_is_not_done_and_not_readable_before_its_sync(tmp_path: P
     assert journal.statistics()["next_position"] == 1
     system.gate.set()
     await task
-    assert journal.read([1]) == [published(b"x")]
+    assert read_now(journal, [1]) == [published(b"x")]
     journal.close()
 
 
@@ -130,7 +130,7 @@ async def test_a_long_life_with_threads_loses_nothing_and_needs_little_space(tmp
         while asked != len(snapshots):
             await asyncio.sleep(0.001)
     assert journal.background_error is None
-    assert journal.read(list(kept)) == list(kept.values())
+    assert read_now(journal, list(kept)) == list(kept.values())
     statistics = journal.statistics()
     assert statistics["segments_recycled"] > 1
     assert statistics["live_records"] == len(kept)
@@ -140,7 +140,7 @@ async def test_a_long_life_with_threads_loses_nothing_and_needs_little_space(tmp
     assert again.open().next_position == position
     list(again.replay())
     again.retain([array("Q", kept)])
-    assert again.read(list(kept)) == list(kept.values())
+    assert read_now(again, list(kept)) == list(kept.values())
     again.close()
     await asyncio.sleep(0)
 

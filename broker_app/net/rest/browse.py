@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -17,6 +17,7 @@ from broker_app.core.message import Message
 from broker_app.core.model import Queue
 from broker_app.jobs import filters
 from broker_app.jobs.filters import Filter
+from broker_app.jobs.message_reader import JournalRead
 from broker_app.net import operator_audit
 from broker_app.net.rest import items
 from broker_app.net.rest.engine_client import EngineClient
@@ -42,7 +43,6 @@ _FIRST_RUN = 16
 _MAX_RUN = 256
 
 _Cursor = tuple[int, int]
-JournalRead = Callable[[Sequence[int]], list[bytes]]
 
 
 class Shown(NamedTuple):

@@ -19,6 +19,7 @@ from broker_app.core.message import Message
 from broker_app.core.model import Delivery, InnerReceiver, Peer
 from broker_app.engine import Backpressure, Engine
 from broker_app.internal_errors import internal_errors
+from broker_app.journal.errors import NotLoaded
 from broker_app.net.rest import refusals
 from broker_app.net.rest.refusals import Refusal
 from broker_app.net.rest.replies import Header
@@ -197,7 +198,14 @@ class EngineClient(InnerReceiver):
         self._open.discard(waiting)
 
     async def inspect(self, read: Callable[[], _Value]) -> _Value:
-        """Return the result of `read`, called between two batches."""
+        """Return the result of `read`, called between two batches; again when records had to be fetched."""
+        while True:
+            try:
+                return await self._inspect(read)
+            except NotLoaded as missing:
+                await self.engine.records.load(missing.positions)
+
+    async def _inspect(self, read: Callable[[], _Value]) -> _Value:
         self.check_alive()
         inspect = InspectRequest(read)
         self._open.add(inspect)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-
 from broker_app.core.history import History
 from broker_app.core.message import Message
 from broker_app.core.records import Reader
 from broker_app.core.replay import LAST, NOW, SEQ, TIME, Start, parse_start
+from broker_app.jobs.message_reader import JournalRead
 from broker_app.net import times
 from broker_app.net.rest import items
 from broker_app.net.rest.browse import READY
@@ -25,7 +24,7 @@ class Histories:
     def __init__(
         self,
         engine_client: EngineClient,
-        journal_read: Callable[[Sequence[int]], list[bytes]],
+        journal_read: JournalRead,
         blocks: items.Blocks,
         limits: RestLimits,
     ) -> None:

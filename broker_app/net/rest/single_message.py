@@ -16,10 +16,11 @@ from broker_app.core.model import Queue
 from broker_app.core.transfers import GONE, TransferResult
 from broker_app.core.why import Reason, why
 from broker_app.jobs import message_reader
+from broker_app.jobs.message_reader import JournalRead
 from broker_app.net import operator_audit
 from broker_app.net.rest import items
 from broker_app.net.rest.bridge_reason import with_bridge
-from broker_app.net.rest.browse import READY, UNSETTLED, JournalRead, Shown, load, may_read, queue_of
+from broker_app.net.rest.browse import READY, UNSETTLED, Shown, load, may_read, queue_of
 from broker_app.net.rest.engine_client import EngineClient
 from broker_app.net.rest.limits import RestLimits
 from broker_app.net.rest.refusals import Refusal, invalid
@@ -105,7 +106,9 @@ class MessageEndpoints:
             pending_reply = self._engine_client.pending_reply()
             position = row.message.position
             # The record has the time when a delayed message is due, and so where it is.
-            record = message_reader.record_of(self._read, position) if row.state == DELAYED else None
+            record = None
+            if row.state == DELAYED:
+                record = await self._read.repeat(partial(message_reader.record_of, self._read, position))
             chosen = (c.Chosen(position, record),)
             self._engine_client.submit(
                 c.Transfer(self._engine_client.peer, address, chosen, receipt=pending_reply)

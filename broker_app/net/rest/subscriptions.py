@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from broker_app.core import commands as c
@@ -11,6 +11,7 @@ from broker_app.core.broker import Broker
 from broker_app.core.destination import DURABLE_PREFIX, parse
 from broker_app.core.model import NamedSubscription, Queue
 from broker_app.core.topic import matches
+from broker_app.jobs.message_reader import JournalRead
 from broker_app.net import operator_audit
 from broker_app.net.rest.engine_client import EngineClient
 from broker_app.net.rest.limits import RestLimits
@@ -30,7 +31,7 @@ class Subscriptions:
     def __init__(
         self,
         engine_client: EngineClient,
-        journal_read: Callable[[Sequence[int]], list[bytes]],
+        journal_read: JournalRead,
         limits: RestLimits,
     ) -> None:
         self._engine_client = engine_client
