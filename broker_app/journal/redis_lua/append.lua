@@ -1,0 +1,15 @@
+-- Store a batch if the lease still has this epoch. A repeat changes nothing. KEYS: lease, segments, stream of the
+-- segment, its rows. ARGV: epoch, segment, first position, count, frame.
+if redis.call('HGET', KEYS[1], 'epoch') ~= ARGV[1] then
+  return 0
+end
+if not redis.call('ZSCORE', KEYS[2], ARGV[2]) then
+  redis.call('DEL', KEYS[3], KEYS[4]) -- what was left of a carry segment that was not finished
+  redis.call('ZADD', KEYS[2], ARGV[3], ARGV[2])
+end
+local id = ARGV[3] .. '-0'
+if #redis.call('XRANGE', KEYS[3], id, id) == 0 then
+  redis.call('XADD', KEYS[3], id, 'count', ARGV[4], 'frame', ARGV[5])
+  redis.call('RPUSH', KEYS[4], ARGV[3] .. ' ' .. ARGV[4] .. ' ' .. #ARGV[5])
+end
+return 1

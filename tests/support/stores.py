@@ -1,0 +1,38 @@
+"""The stores that brokers can share, each as a server of the tests' own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+
+from tests.support.postgres import postgres_server
+from tests.support.redis import redis_server
+
+
+@dataclass(frozen=True)
+class Stores:
+    """A server at a port of loopback; `template` is its address, with {port}."""
+
+    template: str
+    port: int
+
+    def url(self, port: int | None = None) -> str:
+        """Its address, or that of a proxy to it."""
+        return self.template.format(port=port or self.port)
+
+
+@contextmanager
+def _postgres() -> Iterator[Stores]:
+    with postgres_server() as server:
+        yield Stores("postgresql://postgres@127.0.0.1:{port}/postgres", server.port)
+
+
+@contextmanager
+def _redis() -> Iterator[Stores]:
+    with redis_server() as server:
+        yield Stores("redis://127.0.0.1:{port}", server.port)
+
+
+#: by name
+STORES: dict[str, Callable[[], AbstractContextManager[Stores]]] = {"postgres": _postgres, "redis": _redis}
