@@ -66,6 +66,8 @@ class SettingRule(NamedTuple):
     choices: tuple[str, ...] = ()
     pattern: str = ""
     secret: bool = False
+    #: a secret that may be given as an option too: not all of its values contain a password
+    public: bool = False
     #: whether it can be replaced while the node runs
     reloadable: bool = False
 
@@ -95,6 +97,22 @@ class Config:
     )
     database: str | None = _setting(
         None, "address of the database of the configuration, which brokers may share", secret=True
+    )
+    journal: str | None = _setting(
+        None,
+        "address of the store of the journal, which mirrors share, such as postgresql://HOST/NAME; without it, "
+        "files in data",
+        secret=True,
+        public=True,
+    )
+    lease_s: float = _setting(
+        3.0, "how long a journal in a database stays with a broker that does not answer", "seconds", least=0.5
+    )
+    role: int = _setting(
+        1, "1 for a main broker, -1 for its mirror, which shares its name and its journal", least=-1
+    )
+    advertised_host: str | None = _setting(
+        None, "host name by which clients and mirrors reach this broker, else that of host"
     )
     secret_key_file: Path | None = _setting(  # noqa: RUF009
         None, "file of the secret key, else in data; brokers that share a database need the same one"
@@ -261,6 +279,11 @@ class Config:
         return self.max_body_bytes + self.max_header_bytes + MIB
 
     @property
+    def secret_key_path(self) -> Path:
+        """The file of the secret key."""
+        return self.secret_key_file or self.data / "secret_key"
+
+    @property
     def known_hosts(self) -> tuple[str, ...]:
         """Host names of this node, in addition to plain IP addresses."""
         return tuple(dict.fromkeys(("localhost", self.host, socket.gethostname(), *self.allowed_hosts)))
@@ -375,6 +398,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         unit = f" [{setting.rule.unit}]" if setting.rule.unit else ""
         what = f"{setting.rule.about}{unit} ({setting.variable}{_default_text(setting)})"
         name = setting.option.removeprefix("--").replace("-", "_")
+        if setting.rule.public:
+            parser.add_argument(f"--{setting.name}", metavar=setting.name.upper(), help=what)
         if setting.type == "bool":
             parser.add_argument(setting.option, dest=name, action="store_const", const="true", help=what)
         else:

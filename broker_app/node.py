@@ -9,10 +9,9 @@ import asyncio
 import gc
 import logging
 import secrets
-import signal
 import socket
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
 from functools import partial
 from typing import Any, NamedTuple
@@ -21,12 +20,20 @@ from broker_app.bridge.connection_test import try_connection
 from broker_app.bridge.supervisor import Supervisor
 from broker_app.config import ALL_BRIDGES, Config, overridden
 from broker_app.core.broker import Broker
+from broker_app.core.commands import Reconfigure
+from broker_app.core.errors import Refused
 from broker_app.core.selectors import compiler
 from broker_app.engine import Engine
 from broker_app.internal_errors import internal_errors
 from broker_app.jobs.job_manager import JobManager
 from broker_app.journal.segments import SegmentJournal
-from broker_app.listeners import Listeners
+from broker_app.journal.shared import SharedJournal
+from broker_app.journal_factory import make_files
+from broker_app.mirror.carrier import Carrier
+from broker_app.mirror.membership import Member
+from broker_app.mirror.mirror import Mirror
+from broker_app.mirror.refusals import moved
+from broker_app.mirror.standby import Taken
 from broker_app.net.auth.login import Identity, Logins
 from broker_app.net.operator_audit import OperatorActions
 from broker_app.net.policy.access import Access
@@ -41,12 +48,12 @@ from broker_app.net.stomp.session import VERSION
 from broker_app.net.stomp.session_registry import SessionRegistry
 from broker_app.net.tls.certificates import Certificates
 from broker_app.remote import Remote
-from broker_app.serve import serve
 from broker_app.services.browser_sessions import BrowserSessions
 from broker_app.services.housekeeping import Housekeeping
+from broker_app.services.mirror_notices import MirrorNotices
 from broker_app.services.policy_follower import PolicyFollower, limits_of, policies_of
 from broker_app.services.system_events import SystemEvents, SystemPublisher
-from broker_app.task_supervisor import TaskSupervisor, count_unhandled, supervised
+from broker_app.task_supervisor import TaskSupervisor
 from broker_app.telemetry import Statistics, SystemTopics
 from broker_app.telemetry.alerts import AlertEvaluator, ConditionChecks
 from broker_app.telemetry.alerts.texts import shown
@@ -55,7 +62,7 @@ from broker_app.telemetry.event_log import EventLog
 
 log = logging.getLogger(__name__)
 
-_SHUTDOWN = "the broker is shutting down; connect again or use another broker"
+_SHUTDOWN = Refused("not-active", "the broker is shutting down; connect again or use another broker")
 
 App = Callable[[dict[str, Any], Any, Any], Awaitable[None]]
 Facts = dict[str, Any]
@@ -67,6 +74,20 @@ class Ports(NamedTuple):
     web: int
     stomp: int | None
     stomp_tls: int | None
+
+
+async def warm_up() -> None:
+    """Do once what would hold up all clients later: the first selector builds the grammar."""
+    await asyncio.to_thread(compiler.compile, "a = 1")
+
+
+class Shared(NamedTuple):
+    """A journal that was taken over, this broker among those that share it, and the configuration that is
+    carried with it, if any."""
+
+    taken: Taken
+    mirror: Mirror
+    carrier: Carrier | None
 
 
 class Services(NamedTuple):
@@ -81,6 +102,7 @@ class Node:
     """Starts journal, engine and transports in that order, and stops them in the reverse one.
 
     Every part registers its end when it has started: a start that fails half-way stops what had started.
+    With a `shared` journal, that and the state of the broker are there already.
     """
 
     def __init__(
@@ -89,6 +111,7 @@ class Node:
         logins: Logins,
         control_document: Mapping[str, Any] | None = None,
         certificates: Certificates | None = None,
+        shared: Shared | None = None,
     ) -> None:
         #: the settings that the node is started with; the policy overrides some of them
         self._started_with = config
@@ -105,13 +128,15 @@ class Node:
         self.actions = OperatorActions()
         #: what happened to bridges, files and alerts
         self.events = EventLog(time.time)
-        self._journal = SegmentJournal(
-            config.data / "journal",
-            segment_bytes=config.segment_bytes,
-            retention_bytes=config.journal_retention_bytes,
-            call_soon_threadsafe=loop.call_soon_threadsafe,
-        )
-        self.broker = Broker(limits=limits_of(config), policies=policies_of(logins.policy))
+        #: set with the broker that takes over, when an operator has ordered a switch-over
+        self.handed_over: asyncio.Future[Member] = loop.create_future()
+        self._shared = shared
+        self._journal: SegmentJournal | SharedJournal
+        if shared is None:
+            self._journal = make_files(config, loop)
+            self.broker = Broker(limits=limits_of(config), policies=policies_of(logins.policy))
+        else:
+            self._journal, self.broker = shared.taken.journal, shared.taken.broker
         self.engine = Engine(self.broker, self._journal, inbox_bytes=config.inbox_bytes, failed=self._fail)
         #: the ports of STOMP, plain and over TLS; None without
         self.stomp_port: int | None = None
@@ -122,6 +147,11 @@ class Node:
         self.rest: RestPlane
         self._services: Services
         self._started = AsyncExitStack()
+
+    @property
+    def mirror(self) -> Mirror | None:
+        """This broker among those that share its journal; None if it has a journal of its own."""
+        return self._shared.mirror if self._shared is not None else None
 
     def _fail(self, error: BaseException) -> None:
         self.rest.engine_ended(error)
@@ -153,13 +183,10 @@ class Node:
             overridden(self._started_with, self.logins.policy.broker),
         )
         started.callback(self._journal.close)
-        for line in engine.recover():
-            log.warning("journal: %s", line)
-        started.push_async_callback(engine.stop)
-        # The first selector builds the grammar, which would hold up all clients when one of them sends it.
-        await asyncio.to_thread(compiler.compile, "a = 1")
+        self._recover(started)
+        started.push_async_callback(self._stop_engine)
+        await warm_up()
         # What recovery built stays; the collector need not look at it again.
-        gc.collect()
         gc.freeze()
 
         access = Access(self.logins, self.decisions.note)
@@ -169,7 +196,7 @@ class Node:
         # A broker with a new journal is another sender: it numbers its messages from the beginning.
         self.bridges = bridges = Supervisor(engine, f"{config.name}~{self._journal.tag:x}")
         lines = MessageLines(RestLimits.of(config))
-        self.jobs = jobs = JobManager(engine, engine.read, config.data / "jobs", lines)
+        self.jobs = jobs = JobManager(engine, engine.records, config.data / "jobs", lines)
         housekeeping = Housekeeping(config, engine, self._journal, statistics, registry, jobs)
         alerts = self._alerts(config, statistics, connections, housekeeping)
         topics, publisher = self._system_topics(config, statistics, connections, alerts)
@@ -179,7 +206,7 @@ class Node:
         started.push_async_callback(alerts.stop)
         self.rest = rest = RestPlane(
             engine,
-            engine.read,
+            engine.records,
             self.logins,
             config,
             jobs,
@@ -192,12 +219,15 @@ class Node:
             sizes=self._journal.statistics,
             events=self.events,
             alerts=alerts,
+            mirror=self.mirror,
             control_document=self._control_document,
         )
         policy = PolicyFollower(self._started_with, engine, self.logins, registry, rest, bridges)
         browser_sessions = BrowserSessions(self.logins, registry, rest)
         self._services = Services(policy, browser_sessions, events)
 
+        tasks = TaskSupervisor()
+        started.push_async_callback(tasks.stop)
         bridges.listeners.add(events.bridge)
         engine.listeners.add(bridges.on_events)
         engine.listeners.add(topics.on_events)
@@ -206,25 +236,72 @@ class Node:
         alerts.listeners.add(events.alert)
         engine.clock_listeners.add(statistics.clock_stepped)
         engine.clock_listeners.add(alerts.clock_stepped)
+        if self._shared is not None:
+            self._serve_as_mirror(self._shared, housekeeping, tasks, publisher)
         for listener in (connections.check_slow, alerts.evaluate, topics.publish):
             housekeeping.each_second.add(listener)
 
         statistics.loop_lag.start()
         started.callback(statistics.loop_lag.stop)
-        tasks = TaskSupervisor()
-        started.push_async_callback(tasks.stop)
         tasks.start("time limits of sessions", registry.keep_time)
         tasks.start("policy", policy.run)
         tasks.start("browser sessions", browser_sessions.run)
         tasks.start("housekeeping", housekeeping.run)
-        started.push_async_callback(registry.close_all, _SHUTDOWN)
+        started.push_async_callback(self._close_clients)
         started.push_async_callback(self._finish_accepted)
-        jobs.start()
+        await jobs.start()
         started.push_async_callback(jobs.stop)
         bridges.start(self.logins.policy.bridges)
         started.push_async_callback(bridges.stop)
         await self._listen(started, tasks, stomp, stomp_tls)
         started.callback(rest.stop)
+
+    def _recover(self, started: AsyncExitStack) -> None:
+        """Rebuild the broker from its journal, unless that was done on standby."""
+        if self._shared is None:
+            for line in self.engine.recover():
+                log.warning("journal: %s", line)
+            gc.collect()
+            return
+        journal, mirror = self._shared.taken.journal, self._shared.mirror
+        journal.on_lease_lost(self._fail)
+        self.engine.adopt()
+        config = overridden(self._started_with, self.logins.policy.broker)
+        self.engine.submit(Reconfigure(policies_of(self.logins.policy), limits_of(config)))
+        mirror.serve(self._shared.taken, self._hand_over)
+        started.callback(mirror.leave)
+        if self._shared.carrier is not None:
+            started.push_async_callback(self._shared.carrier.carry)
+
+    async def _stop_engine(self) -> None:
+        # A standby has applied everything, and takes over sooner without a snapshot.
+        await self.engine.stop(snapshot=self.mirror is None or not self.mirror.standbys)
+
+    def _hand_over(self, successor: Member) -> None:
+        if not self.handed_over.done():
+            self.handed_over.set_result(successor)
+
+    def _serve_as_mirror(
+        self, shared: Shared, housekeeping: Housekeeping, tasks: TaskSupervisor, publisher: SystemPublisher
+    ) -> None:
+        """Report to clients, to operators and to the other brokers what concerns mirrors."""
+        mirror, takeover = shared.mirror, shared.taken.takeover
+        self.registry.failover_uris = lambda: mirror.failover_uris
+        notices = MirrorNotices(mirror, self.events, publisher)
+        housekeeping.each_second.add(mirror.each_second)
+        housekeeping.each_second.add(notices.each_second)
+        notices.took_over(takeover, without_main=shared.taken.without_main)
+        if shared.carrier is not None:
+            tasks.start("carried configuration", shared.carrier.run)
+
+    async def _close_clients(self) -> None:
+        refusal = _SHUTDOWN
+        if self.mirror is not None and self.failed.done():
+            taker = await self.mirror.find_taker()
+            if taker is not None:
+                refusal = moved(self.mirror.name, taker)
+                log.error("%s", refusal.detail)
+        await self.registry.close_all(refusal)
 
     def _alerts(
         self, config: Config, statistics: Statistics, connections: Connections, housekeeping: Housekeeping
@@ -297,8 +374,11 @@ class Node:
         self._services.policy.reload(policy)
 
     async def wait_policy(self, version: int) -> None:
-        """Wait until the policy of this version, or a later one, is applied to all clients."""
+        """Wait until the policy of this version, or a later one, is applied to all clients, and carried to
+        the mirrors."""
         await self._services.policy.wait(version)
+        if self._shared is not None and self._shared.carrier is not None:
+            await self._shared.carrier.carry()
 
     def end_session(self, session: str) -> None:
         """A browser session ended: close what it has opened."""
@@ -336,53 +416,3 @@ class Node:
     async def delete_queue(self, address: str, *, force: bool) -> None:
         """Delete a queue; one with messages or consumers only with `force`. Raises Refusal."""
         await self.rest.remove_queue(address, force=force)
-
-
-async def run(
-    config: Config,
-    logins: Logins,
-    listeners: Listeners,
-    *,
-    site: Callable[[Node], App],
-    follow: Callable[[Callable[[Policy], object]], Coroutine[Any, Any, Any]],
-    keep: Callable[[OperatorActions], Coroutine[Any, Any, Any]],
-    ready: Callable[[Ports], None],
-    control_document: Mapping[str, Any] | None = None,
-) -> None:
-    """Run a node with its web server at `listeners` until SIGTERM or SIGINT, or until its journal fails.
-
-    `site` makes the ASGI application around the node, `follow` passes new policies to it, `keep` writes the
-    audit log until it is cancelled, `ready` is called with the ports when all listeners are open,
-    `control_document` is the OpenAPI document of the site. Raises what ended the node, if it failed.
-    """
-    loop = asyncio.get_running_loop()
-    loop.set_exception_handler(count_unhandled)
-    stop = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
-    certificates = Certificates(config) if config.tls_cert is not None else None
-    if certificates is not None:
-        loop.add_signal_handler(signal.SIGHUP, certificates.check_now)
-    node = Node(config, logins, control_document, certificates)
-    await node.start(listeners.stomp, listeners.stomp_tls)
-    ports = Ports(listeners.web.getsockname()[1], node.stomp_port, node.stomp_tls_port)
-    web = asyncio.create_task(serve(site(node), config, listeners.web, stop, node.rest.direct, certificates))
-    following = asyncio.create_task(follow(node.reload))
-    keeping = asyncio.create_task(supervised("audit log", partial(keep, node.actions)))
-    stopped = asyncio.create_task(stop.wait())
-    ready(ports)
-    endings: set[asyncio.Future[Any]] = {web, stopped, node.failed, following}
-    await asyncio.wait(endings, return_when=asyncio.FIRST_COMPLETED)
-    failures = [task.exception() for task in (web, following) if task.done() and not stop.is_set()]
-    failures += [node.failed.result()] if node.failed.done() else []
-    stop.set()
-    following.cancel()
-    try:
-        async with asyncio.timeout(config.drain):
-            await node.stop()
-    except TimeoutError:
-        log.warning("not everything ended within %g s", config.drain)
-    keeping.cancel()
-    await asyncio.gather(web, following, keeping, return_exceptions=True)
-    for failure in failures:
-        raise failure or RuntimeError("the web server ended by itself")

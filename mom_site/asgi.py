@@ -19,6 +19,7 @@ from broker_app.net.http.origin_check import Origins
 from broker_app.net.http.proxy_headers import apply_proxy_headers
 from broker_app.net.http.tracing import Traced, trace_member
 from broker_app.net.problems import send_problem, set_base_path
+from broker_app.net.rest.routing import unprefixed
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "mom_site.settings")
 _django = get_asgi_application()
@@ -83,6 +84,8 @@ class Site:
         if settings.MOM.behind_tls:
             apply_proxy_headers(scope)
         scope["mom.files"] = self._files
+        if scope["type"] == "http":
+            unprefixed(scope)
         if self._rest is not None and scope["type"] == "http" and self._rest.owns(scope):
             await self._rest(scope, receive, send)
         else:

@@ -21,7 +21,7 @@ def database(url: str | None, data: Path) -> dict[str, Any]:
     Raises ConfigError, without the address: it can contain a password.
     """
     if url is None:
-        return _sqlite(data / "config.sqlite3")
+        return _sqlite(file_of(data))
     try:
         found: dict[str, Any] = dict(dj_database_url.parse(url))
     except (ParseError, UnknownSchemeError, ValueError) as error:
@@ -37,6 +37,11 @@ def database(url: str | None, data: Path) -> dict[str, Any]:
             "MOM_DATABASE: PostgreSQL needs one more package: pip install 'mom[postgres]'"
         ) from error
     return {**found, "CONN_HEALTH_CHECKS": True}
+
+
+def file_of(data: Path) -> Path:
+    """The file of the configuration, where no database is named."""
+    return data / "config.sqlite3"
 
 
 def _sqlite(file: Path) -> dict[str, Any]:

@@ -17,7 +17,7 @@ MOM = config.load()
 
 DEBUG = MOM.debug
 # Created when it is first needed: `--help`, or a port in use, creates no data directory.
-_KEY_FILE = MOM.secret_key_file or MOM.data / "secret_key"
+_KEY_FILE = MOM.secret_key_path
 SECRET_KEY = SimpleLazyObject(partial(secret_key, _KEY_FILE))
 SECRET_KEY_FALLBACKS = SimpleLazyObject(partial(former_keys, _KEY_FILE))
 ALLOWED_HOSTS = ["*"]  # mom_site.asgi looks at the host, for Django and WebSockets alike
@@ -45,7 +45,7 @@ MIDDLEWARE = [
     "broker_app.web.policy_sync.AppliedFirst",
     "django.middleware.security.SecurityMiddleware",
     "servestatic.middleware.ServeStaticMiddleware",
-    "csp.middleware.CSPMiddleware",
+    "broker_app.web.content_policy.ContentPolicy",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "broker_app.web.languages.LanguageOfReader",
     "django.middleware.common.CommonMiddleware",

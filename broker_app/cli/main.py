@@ -59,6 +59,7 @@ _COMMANDS = {
     "group": (_CONTROL, "resources.groups"),
     "broker": (_CONTROL, "resources.brokers"),
     "bridge": (_CONTROL, "bridges.app"),
+    "mirror": (_OPERATE, "mirrors.app"),
     "alert": (_CONTROL, "alerts.app"),
     "config": (_CONTROL, "config_commands.app"),
     "definitions": (_CONTROL, "definitions.app"),

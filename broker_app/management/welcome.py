@@ -62,6 +62,18 @@ class Welcome:
         lines.append(f"  send      curl {user}-d hello {url}/api/v1/queues/hello/messages")
         return [*lines, ""]
 
+    def standby_lines(self) -> list[str]:
+        """Addresses of a broker that was just started and is on standby."""
+        mom, url = self.config, self.url
+        return [
+            "",
+            f"MOM is on standby: broker {mom.name} (role {mom.role}), data in {mom.data.resolve()}",
+            f"  console   {url}/console/",
+            f"  STOMP     {self._stomp()}",
+            f"  active    curl {url}/failover-list",
+            "",
+        ]
+
     @property
     def _host(self) -> str:
         """The node as seen from its own machine, as it is written in an address."""

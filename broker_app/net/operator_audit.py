@@ -16,6 +16,8 @@ PURGED, DELETED, READ, CLOSED, DRAINED, STARTED, CANCELLED, UNDONE, RETRIED, TES
 )  # fmt: skip
 #: of alerts
 ACKNOWLEDGED, SILENCED, UNSILENCED = "acknowledged", "silenced", "unsilenced"
+#: of mirrors
+SWITCHED_OVER, TOOK_OVER = "switched over", "took over"
 #: origins of REST requests: a browser session is the console
 CONSOLE, API = "console", "api"
 

@@ -1,6 +1,6 @@
 """A session without sockets, clock or tasks: its time is a number that the test sets."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -62,6 +62,7 @@ class Stage:
         self.access: Any = SimpleNamespace(check=lambda *what: None)
         self.ids = MessageIds(1)
         self.client_events = ClientEvents(lambda: self.now)
+        self.failover_uris: Callable[[], Sequence[str]] = list
         self.full = False
         self.checks: list[Callable[..., None]] = []
         self.timers: list[tuple[float, Callable[[], None]]] = []

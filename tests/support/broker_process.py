@@ -24,7 +24,7 @@ STOP_S = 60.0
 _WELCOME = re.compile(
     r"console +(?P<scheme>https?)://(?P<host>[\w.:\[\]]+):(?P<port>\d+)/console/\n"
     r" +STOMP +\S+:(?P<stomp_port>\d+) and (?:stomp\+tls://\S+:(?P<stomp_tls_port>\d+) and )?.*\n"
-    r"(?s:.*?) +send +curl .*\n"
+    r"(?s:.*?) +(?P<state>send|active) +curl .*\n"
 )
 
 
@@ -106,8 +106,8 @@ class BrokerProcess:
             else ""
         )
 
-    def start(self, ready_s: float = READY_S) -> None:
-        """Starts the broker and waits until it serves. Raises BrokerFailed."""
+    def start(self, ready_s: float = READY_S, *, standby: bool = False) -> None:
+        """Starts the broker and waits until it serves, or is on `standby`. Raises BrokerFailed."""
         assert not self.running, "the broker runs already"
         ports = ["--host", self.host, "--port", str(self.port), "--stomp-port", str(self.stomp_port)]
         ports += ["--stomp-tls-port", str(self.stomp_tls_port)]
@@ -122,7 +122,7 @@ class BrokerProcess:
                 stderr=subprocess.STDOUT,
             )
         deadline = time.monotonic() + ready_s
-        while not self._serves():
+        while not self._serves("live" if standby else "ready"):
             if self._ended_within(0.02):
                 raise BrokerFailed(
                     f"the broker ended with {self._process.returncode} instead of starting:\n{self.log}"
@@ -186,8 +186,8 @@ class BrokerProcess:
             with error:
                 return Reply(error.code, dict(error.headers.items()), error.read())
 
-    def _serves(self) -> bool:
-        """Return whether it has printed its ports, and replies on them that it is ready."""
+    def _serves(self, health: str) -> bool:
+        """Return whether it has printed its ports, and replies on them that it is ready, or live."""
         welcome = _WELCOME.search(self.log)
         if welcome is None:
             return False
@@ -195,7 +195,7 @@ class BrokerProcess:
         self.stomp_tls_port = int(welcome["stomp_tls_port"] or 0)
         try:
             with urllib.request.urlopen(
-                f"{self.url}/api/v1/health/ready", timeout=5, context=self.tls
+                f"{self.url}/api/v1/health/{health}", timeout=5, context=self.tls
             ) as reply:
                 return bool(reply.status == 200)
         except OSError:

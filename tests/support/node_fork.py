@@ -25,6 +25,7 @@ from broker_app.listeners import bound
 from broker_app.net.auth.login import Logins
 from broker_app.net.operator_audit import OperatorActions
 from broker_app.net.policy.policy import Policy
+from broker_app.process import Site, run
 
 _log = logging.getLogger(__name__)
 
@@ -83,15 +84,8 @@ async def _serve(order: Order, lifeline: int, answers: int) -> None:
 
     config = Config(**order.settings)
     with bound(config) as listeners:
-        await node.run(
-            config,
-            logins,
-            listeners,
-            site=lambda running: running.rest,
-            follow=never,
-            keep=keep,
-            ready=ready,
-        )
+        site = Site(app=lambda running: running.rest, follow=never, keep=keep)
+        await run(config, logins, listeners, site, ready=ready)
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from typing import Any
 
 from broker_app.config import Config
 from broker_app.core.broker import Broker
+from broker_app.core.errors import Refused
 from broker_app.core.limits import Limits
 from broker_app.engine import Engine
 from broker_app.journal.memory import MemoryJournal
@@ -129,7 +130,7 @@ async def small_broker(
     finally:
         clock.cancel()
         server.close()
-        await registry.close_all("the test is over")
+        await registry.close_all(Refused("not-active", "the test is over"))
         if engine.ended is None:
             await engine.stop()
         journal.close()

@@ -12,7 +12,7 @@ from django.conf import settings
 from django.contrib.auth.models import User
 from django.core.management import CommandError, call_command
 
-from broker_app import node
+from broker_app import node, process
 from broker_app.config import Config
 from broker_app.web import actions, snapshot
 
@@ -31,9 +31,11 @@ def test_passwords_and_users_of_djangos_commands_are_noticed(monkeypatch: pytest
 
 
 class Started:
-    """Stands in for `node.run`: keeps what it was given and reports ready."""
+    """Stands in for `process.run`: keeps what it was given and reports ready."""
 
-    async def __call__(self, config: Config, logins: Any, listeners: Any, *, ready: Any, **_: Any) -> None:
+    async def __call__(
+        self, config: Config, logins: Any, listeners: Any, site: Any, *, ready: Any, **_: Any
+    ) -> None:
         self.logins = logins
         ready(node.Ports(8123, 61999, 61998 if config.tls_cert else None))
 
@@ -41,7 +43,7 @@ class Started:
 @pytest.fixture
 def started(monkeypatch: pytest.MonkeyPatch) -> Started:
     started = Started()
-    monkeypatch.setattr(node, "run", started)
+    monkeypatch.setattr(process, "run", started)
     return started
 
 

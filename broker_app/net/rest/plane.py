@@ -6,23 +6,22 @@ import asyncio
 import itertools
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from broker_app.config import Config
 from broker_app.core.commands import DeleteQueue
 from broker_app.core.destination import QUEUE, TOPIC
-from broker_app.core.errors import Refused
 from broker_app.engine import Engine
 from broker_app.jobs.job_manager import JobManager
+from broker_app.jobs.message_reader import JournalRead
 from broker_app.net.auth.login import Identity, Logins
 from broker_app.net.http.origin_check import Origins
-from broker_app.net.http.tracing import trace_of
 from broker_app.net.operator_audit import OperatorActions
-from broker_app.net.policy.access import Access, Client, ConnectionInfo
+from broker_app.net.policy.access import Access
 from broker_app.net.policy.destination_settings import Destinations
 from broker_app.net.policy.policy import Policy
-from broker_app.net.rest import items, openapi, opsmanager, refusals
+from broker_app.net.rest import items, openapi, opsmanager
 from broker_app.net.rest.alerts import AlertEndpoints, AlertOperations
 from broker_app.net.rest.batch import BatchPublisher
 from broker_app.net.rest.bridge_queues import BridgeQueues
@@ -33,6 +32,7 @@ from broker_app.net.rest.consumers import ConsumerEndpoints
 from broker_app.net.rest.credentials import Credentials
 from broker_app.net.rest.destinations import QueueEndpoints, TopicEndpoints
 from broker_app.net.rest.direct import Direct
+from broker_app.net.rest.dispatcher import Dispatcher
 from broker_app.net.rest.engine_client import EngineClient
 from broker_app.net.rest.envelopes import Envelopes
 from broker_app.net.rest.event_log import EventLogEndpoint
@@ -42,13 +42,13 @@ from broker_app.net.rest.idempotency import IdempotencyStore
 from broker_app.net.rest.jobs import JobEndpoints
 from broker_app.net.rest.limits import RestLimits
 from broker_app.net.rest.long_poll import WaitingRequests
+from broker_app.net.rest.mirrors import MirrorEndpoints, MirrorOperations, add_mirrors
 from broker_app.net.rest.node_info import NodeEndpoints
 from broker_app.net.rest.publish import Publisher
 from broker_app.net.rest.receive import Receiver
-from broker_app.net.rest.refusals import Refusal
-from broker_app.net.rest.replies import NO_CONTENT, Header, Reply, problem_reply
-from broker_app.net.rest.requests import Departed, Receive, Request, Scope, Send, Uploads
-from broker_app.net.rest.routing import Endpoint, Route, Router, raw_path_of
+from broker_app.net.rest.replies import Header, Reply
+from broker_app.net.rest.requests import Receive, Request, Scope, Send
+from broker_app.net.rest.routing import Endpoint, Match, Route, Router, raw_path_of
 from broker_app.net.rest.settle import Settler
 from broker_app.net.rest.single_message import MessageEndpoints
 from broker_app.net.rest.stats import StatsEndpoints
@@ -58,7 +58,6 @@ from broker_app.net.rest.tail import TailEndpoints
 from broker_app.net.rest.tree import Tree
 from broker_app.net.stomp.connections import Connections
 from broker_app.remote import Remote
-from broker_app.rules.event import REST
 from broker_app.telemetry import Statistics
 from broker_app.telemetry.bridges import Facts, Forwarding
 from broker_app.telemetry.event_log import EventLog
@@ -76,6 +75,7 @@ class RestPlane:
     - `jobs`, `alerts`, `events` (the event log) and `connections` are those of the node;
     - `limits` replace those that follow from `config`; `statistics` are shown by `/stats`;
     - `actions` records operators' actions;
+    - `mirror` is this broker among those that share its journal, None with a journal of its own;
     - `forwarding` has the status of bridges, and `trial` tests their connections;
     - `control_document` is an OpenAPI document whose paths are added to this one's.
 
@@ -86,7 +86,7 @@ class RestPlane:
     def __init__(
         self,
         engine: Engine,
-        journal_read: Callable[[Sequence[int]], list[bytes]],
+        journal_read: JournalRead,
         logins: Logins,
         config: Config,
         jobs: JobManager,
@@ -101,21 +101,30 @@ class RestPlane:
         sizes: Callable[[], Mapping[str, int]],
         events: EventLog,
         alerts: AlertOperations,
+        mirror: MirrorOperations | None = None,
         control_document: Mapping[str, Any] | None = None,
     ) -> None:
         self._limits = limits or RestLimits.of(config)
         self._logins = logins
         self._access = access
-        self._actions = actions
         self._credentials = Credentials(logins, Origins(config.known_hosts, config.allowed_origins))
         self._behind_tls = config.behind_tls
-        self._uploads = Uploads()
         self._waiting = WaitingRequests(self._limits)
         self._engine_client = EngineClient(engine, round(self._limits.max_queue_wait_s * 1000))
         self._numbers = itertools.count(1)
         self._blocks = items.Blocks()
         self._idempotency = IdempotencyStore(asyncio.get_running_loop().time)
         self._router = Router()
+        self._dispatcher = Dispatcher(
+            self._router_of,
+            self._credentials,
+            access,
+            self._limits,
+            actions,
+            lambda: self._engine_client.request_id(next(self._numbers)),
+            behind_tls=config.behind_tls,
+            call=self._call,
+        )
         monitored = opsmanager.MonitoredStats(
             engine.broker, config, statistics, connections, forwarding, sizes, time.time()
         )
@@ -125,6 +134,10 @@ class RestPlane:
             self._engine_client, statistics, forwarding, trial, self._policy, self._limits
         )
         self._router.add("GET", Route((b"events",)), EventLogEndpoint(events, self._limits).page)
+        add_mirrors(
+            self._router,
+            MirrorEndpoints(mirror, {"name": config.name, "active": None, "uris": [], "brokers": []}),
+        )
         self._add_alerts(AlertEndpoints(alerts, self._limits), control=control_document is not None)
         self._add_endpoints(journal_read, jobs, statistics, connections, forwarding, control_document)
 
@@ -163,7 +176,7 @@ class RestPlane:
 
     def _add_endpoints(
         self,
-        journal_read: Callable[[Sequence[int]], list[bytes]],
+        journal_read: JournalRead,
         jobs: JobManager,
         statistics: Statistics,
         connections: Connections,
@@ -344,40 +357,9 @@ class RestPlane:
     # ------------------------------------------------------------------ one request
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        request = Request(scope, receive, send, self._access, self._limits, self._uploads, self._actions)
-        own = [self._engine_client.request_id(next(self._numbers))]
-        trace_id = None
-        if trace := trace_of(request.headers):
-            own.append((b"traceparent", trace[0]))
-            trace_id = trace[1]
-        request.reply_headers = own
-        try:
-            reply = await self._answer(request, scope)
-        except Departed:
-            return
-        except Refusal as refusal:
-            reply = problem_reply(refusal, trace_id)
-        except Refused as refused:
-            reply = problem_reply(refusals.of_core(refused), trace_id)
-        except Exception:
-            _log.exception("request %s failed", own[0][1].decode())
-            reply = problem_reply(Refusal("internal", "the node failed; its log has the details"), trace_id)
-        if reply is not None:
-            await _send(request, reply)
+        await self._dispatcher(scope, receive, send)
 
-    async def _answer(self, request: Request, scope: Scope) -> Reply | None:
-        raw_path = raw_path_of(scope)
-        router = self._router_of(raw_path)
-        if request.method == "OPTIONS":
-            allowed = ", ".join(router.methods(raw_path))
-            return Reply(204, headers=((b"allow", allowed.encode()),))
-        match = router.find(request.method, raw_path)
-        if not match.route.open:
-            connection_info = ConnectionInfo.of_scope(REST, scope, behind_tls=self._behind_tls)
-            certified = scope.get("mom.certified", ())
-            identity = await self._credentials.identify(request, connection_info.address or "", certified)
-            request.client = Client(identity, connection_info)
-        request.name, request.owner = request.choose_name(match.name, match.route.parameter), match.owner
+    async def _call(self, request: Request, match: Match) -> Reply | None:
         if request.idempotency_key is not None and match.endpoint in self._idempotent:
             return await self._idempotency.answer(request, request.idempotency_key, match.endpoint)
         return await match.endpoint(request)
@@ -389,17 +371,3 @@ def _queue(*behind: bytes) -> Route:
 
 def _of_bridge(*behind: bytes) -> Route:
     return Route((b"bridges",), behind, True, "queue", within=b"queues")
-
-
-async def _send(request: Request, reply: Reply) -> None:
-    headers = [*request.reply_headers, *reply.headers]
-    if request.method != "POST":  # replies to POST are not cached anyway
-        headers.append(_NO_STORE)
-    if reply.content_type:
-        headers.append((b"content-type", reply.content_type))
-    if reply.status != NO_CONTENT.status:
-        headers.append((b"content-length", b"%d" % len(reply.body)))
-    await request.send({"type": "http.response.start", "status": reply.status, "headers": headers})
-    await request.send(
-        {"type": "http.response.body", "body": b"" if request.method == "HEAD" else reply.body}
-    )

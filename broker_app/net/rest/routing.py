@@ -17,6 +17,7 @@ from broker_app.net.rest.replies import Reply
 from broker_app.net.rest.requests import Request, Scope
 
 PREFIX = "/api/v1/"
+_UNPREFIXED = ("/health/live", "/health/ready", "/failover-list")
 Endpoint = Callable[[Request], Awaitable[Reply | None]]
 
 
@@ -146,3 +147,10 @@ def raw_path_of(scope: Scope) -> bytes:
     if raw is None:
         return quote(scope["path"]).encode()
     return raw.partition(b"?")[0]
+
+
+def unprefixed(scope: Scope) -> None:
+    """Serve the paths that proxies and clients ask without a version as those of the API."""
+    if scope["path"] in _UNPREFIXED:
+        scope["path"] = PREFIX + scope["path"][1:]
+        scope["raw_path"] = scope["path"].encode()

@@ -9,7 +9,7 @@ connecting ──login──► authenticating ──accepted──► open ─�
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, Protocol
 
@@ -103,6 +103,8 @@ class Sessions(Protocol):
     access: Access
     ids: MessageIds
     client_events: ClientEvents
+    #: returns the addresses of all brokers that can serve the client; none where the journal is not shared
+    failover_uris: Callable[[], Sequence[str]]
 
     @property
     def full(self) -> bool: ...

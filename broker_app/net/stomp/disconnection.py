@@ -160,12 +160,12 @@ class Disconnection:
             by = str(refusal.facts.get("decided_by", ""))
             self._conversation.note(client_events.REFUSED, refusal.detail, refusal.code, by)
 
-    def shut_down(self, reason: str) -> None:
-        """Report to the client that the broker stops, and end the session."""
+    def shut_down(self, refusal: Refused) -> None:
+        """Report to the client why the broker stops, and end the session."""
         conversation = self._conversation
-        conversation.close_reason = reason
+        conversation.close_reason = refusal.detail
         if conversation.state == OPEN:
-            conversation.write(conversation.renderer.error(Refused("not-active", reason), None))
+            conversation.write(conversation.renderer.error(refusal, None))
         self.end()
 
     def end(self) -> None:

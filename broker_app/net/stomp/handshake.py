@@ -95,6 +95,9 @@ class Handshake:
         }
         if conversation.version == "1.0":
             del connected["heart-beat"]
+        uris = conversation.sessions.failover_uris()
+        if uris:
+            connected["mom-failover"] = ",".join(uris)
         if self.sender:
             connected[bridge_flows.SENDER] = bridge_flows.DIALECT
             connected[bridge_flows.MAX_BODY] = str(conversation.sessions.config.max_body_bytes)

@@ -67,6 +67,9 @@ OPENED_EVENT, CLOSED_EVENT = "opened", "closed"
 Frames = Sequence[Frame | AckRun | Malformed]
 
 
+_STOPPED = Refused("not-active", "the broker has stopped to serve; connect again or use another broker")
+
+
 class StompSession:
     """One client.
 
@@ -290,6 +293,8 @@ class StompSession:
         credentials = self._handshake.read(frame.headers)
         self._parser.version = conversation.version
         identity = self._handshake.known_identity(credentials)
+        if conversation.sessions.engine.ended is not None:
+            raise _STOPPED
         if identity is not None:
             self._open(identity)
             return
@@ -308,6 +313,9 @@ class StompSession:
         self._flow_control.resume(LOGIN_CHECK)
         if identity is None:
             self.close(slowed or self._handshake.not_authenticated(login))
+            return
+        if self.conversation.sessions.engine.ended is not None:
+            self.close(_STOPPED)
             return
         self._open(identity)
         frames, self._waiting = self._waiting, []
@@ -422,9 +430,9 @@ class StompSession:
         """Deliver nothing new, and end the session when everything is settled, or after `within_s`."""
         self._disconnection.drain(reason, within_s)
 
-    def shutdown(self, reason: str) -> None:
-        """The broker stops: report the reason, and end the session."""
-        self._disconnection.shut_down(reason)
+    def shutdown(self, refusal: Refused) -> None:
+        """The broker stops: report why, and end the session."""
+        self._disconnection.shut_down(refusal)
 
     def tick(self, now: float, step: float) -> None:
         """Send heart-beats and end what is late; called every `step` seconds."""

@@ -7,10 +7,11 @@ import logging
 import secrets
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from broker_app.config import Config
+from broker_app.core.errors import Refused
 from broker_app.core.message import MessageIds
 from broker_app.engine import Engine
 from broker_app.internal_errors import EventListeners
@@ -67,6 +68,7 @@ class SessionRegistry:
         #: of sessions that have ended
         self._bytes_gone = (0, 0)
         logins.present = lambda: (session.identity for session in self.sessions if session.identity)
+        self.failover_uris: Callable[[], Sequence[str]] = tuple
         #: called for connections that log in, and for those that end
         self.listeners: EventListeners[[str, StompSession]] = EventListeners("the connections' listeners")
         #: the history of each client
@@ -207,10 +209,10 @@ class SessionRegistry:
                 await asyncio.sleep(0)
                 until = time.monotonic() + self.RECHECK_S
 
-    async def close_all(self, reason: str) -> None:
-        """Report to every client that the broker stops, and end the connections."""
+    async def close_all(self, refusal: Refused) -> None:
+        """Report to every client why the broker stops, and end the connections."""
         for session in list(self.sessions):
-            session.shutdown(reason)
+            session.shutdown(refusal)
         for task in list(self.tasks):
             task.cancel()
 

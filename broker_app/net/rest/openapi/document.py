@@ -14,13 +14,14 @@ from broker_app.net.rest.openapi import (
     jobs,
     leases,
     messages,
+    mirrors,
     node,
     operations,
 )
 from broker_app.net.rest.openapi.shapes import Json
 
 _VERSION = "1"
-_PARTS = (messages, leases, destinations, jobs, connections, bridges, alerts, figures, node)
+_PARTS = (messages, leases, destinations, jobs, connections, bridges, mirrors, alerts, figures, node)
 
 
 def document(control: Mapping[str, Any] | None = None) -> Json:

@@ -1,0 +1,38 @@
+"""The additional parts of a broker with a shared journal: its mirror, and the configuration that is carried."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+
+from broker_app.config import Config
+from broker_app.journal_factory import is_shared, make_store
+from broker_app.listeners import Listeners
+from broker_app.mirror.addresses import addresses_of
+from broker_app.mirror.carried_configuration import CarriedConfiguration
+from broker_app.mirror.carrier import Carrier
+from broker_app.mirror.mirror import Mirror
+from mom_site.database import file_of
+
+
+@dataclass(frozen=True, slots=True)
+class SharedBroker:
+    """`configuration` is None if brokers share a database."""
+
+    mirror: Mirror
+    configuration: CarriedConfiguration | None
+
+    @classmethod
+    def of(cls, config: Config, listeners: Listeners) -> SharedBroker | None:
+        """That of these settings; None if the journal is not shared. Raises ConfigError."""
+        if not is_shared(config):
+            return None
+        make = partial(make_store, config)
+        mirror = Mirror(config.name, config.role, config.lease_s, addresses_of(config, listeners), make)
+        if config.database is not None:
+            return cls(mirror, None)
+        return cls(mirror, CarriedConfiguration(make(), file_of(config.data), config.secret_key_path))
+
+    def carrier(self) -> Carrier | None:
+        """The carrier of the configuration; None if brokers share a database."""
+        return Carrier(self.configuration) if self.configuration is not None else None

@@ -1,0 +1,55 @@
+"""Carries the configuration of the active broker to its mirrors."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sqlite3
+from collections.abc import Callable
+from typing import Final
+
+from broker_app.journal.errors import JournalError
+from broker_app.mirror.carried_configuration import CarriedConfiguration
+
+log = logging.getLogger(__name__)
+
+_INTERVAL_S: Final = 1.0
+
+
+class Carrier:
+    """Does one thing at a time, in threads, and never fails: the next second tries again."""
+
+    def __init__(self, configuration: CarriedConfiguration) -> None:
+        self._configuration = configuration
+        self._lock = asyncio.Lock()
+        self._failing = False
+
+    async def carry(self) -> None:
+        """Store the configuration as it is now, if it has changed."""
+        await self._attempt(self._configuration.carry, "carried to mirrors")
+
+    async def restore(self) -> None:
+        """Replace the configuration by what the active broker has stored."""
+        await self._attempt(self._configuration.restore, "taken over from the active broker")
+
+    async def run(self) -> None:
+        """Carry changes until cancelled."""
+        while True:
+            await self.carry()
+            await asyncio.sleep(_INTERVAL_S)
+
+    async def follow(self) -> None:
+        """Restore changes until cancelled."""
+        while True:
+            await self.restore()
+            await asyncio.sleep(_INTERVAL_S)
+
+    async def _attempt(self, work: Callable[[], bool], what: str) -> None:
+        async with self._lock:
+            try:
+                await asyncio.to_thread(work)
+                self._failing = False
+            except (JournalError, OSError, sqlite3.Error, ValueError, KeyError) as error:
+                if not self._failing:
+                    log.warning("the configuration is not %s now: %s", what, error)
+                self._failing = True

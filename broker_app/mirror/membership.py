@@ -1,0 +1,163 @@
+"""The brokers that share a journal: each leaves a note about itself there, and reads those of the others."""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections.abc import Callable, Sequence
+from threading import Event, Lock, Thread
+from typing import Any, Final, NamedTuple
+
+from broker_app.journal.errors import JournalError
+from broker_app.journal.store import Store
+from broker_app.net.rest.mirrors import ACTIVE, STANDBY, STOPPED
+
+log = logging.getLogger(__name__)
+
+#: seconds between two notes of a broker
+BEAT_S: Final = 0.5
+#: a broker whose note is older is not running, or cannot reach the journal
+_ALIVE_S: Final = 5.0
+#: notes of brokers that have not run for so long are deleted
+_KEPT_S: Final = 24 * 3600.0
+
+_MEMBERS, _SUCCESSOR = "broker/", "successor"
+
+
+class Member(NamedTuple):
+    """One broker of a name. `id` is HOST:PORT of its web listener, `uris` are what clients connect to,
+    `position` is the end of the journal as it knows it."""
+
+    id: str
+    role: int
+    state: str
+    web: str
+    uris: tuple[str, ...]
+    epoch: int = 0
+    position: int = 0
+    #: seconds since it had applied everything that is stored
+    lag_s: float = 0.0
+    #: messages that wait in its memory alone
+    non_persistent: int = 0
+    #: seconds since this was written
+    age_s: float = 0.0
+
+    @property
+    def alive(self) -> bool:
+        """True if the broker runs and reaches the journal."""
+        return self.state != STOPPED and self.age_s < _ALIVE_S
+
+    @property
+    def active_uris(self) -> str:
+        """The addresses for clients, as the header `active` has them."""
+        return ",".join(self.uris)
+
+
+class Membership:
+    """Writes this broker's note twice a second and reads the others', in a thread with a store of its own.
+
+    `describe` returns the note; it is called in that thread. `members` may be read in any thread.
+    """
+
+    def __init__(self, store: Store, describe: Callable[[], Member]) -> None:
+        self._store = store
+        self.describe = describe
+        #: the other brokers and this one, the active one first
+        self.members: tuple[Member, ...] = ()
+        #: the broker that is to take over next by an operator's order; empty without an order
+        self.successor = ""
+        self._closing = Event()
+        #: set when the next note is to be written at once
+        self._due = Event()
+        self._lock = Lock()
+        self._thread: Thread | None = None
+
+    def start(self) -> None:
+        """Write the first note, and go on in a thread."""
+        self._thread = Thread(target=self._run, name="mirror-membership", daemon=True)
+        self._thread.start()
+
+    def close(self, state: str = STOPPED) -> None:
+        """Write the last note, with `state`, and end."""
+        self._closing.set()
+        self._due.set()
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
+        try:
+            self._write(self.describe()._replace(state=state))
+        except JournalError as error:
+            log.warning("the end of this broker could not be noted in the journal: %s", error)
+        self._store.release()
+
+    def announce(self) -> None:
+        """Have the next note written at once."""
+        self._due.set()
+
+    @property
+    def alive(self) -> list[Member]:
+        """The brokers that run, the active one first."""
+        return [member for member in self.members if member.alive]
+
+    def find(self, member_id: str) -> Member | None:
+        """The broker with this id, running or not."""
+        return next((member for member in self.members if member.id == member_id), None)
+
+    def order(self, successor: str) -> None:
+        """Have this broker take over next; an empty id takes the order back. Blocks. Raises JournalError."""
+        if successor:
+            self._store.put_note(_SUCCESSOR, successor.encode())
+        else:
+            self._store.drop_note(_SUCCESSOR)
+        self.successor = successor
+
+    def beat(self) -> None:
+        """Write this broker's note and read the others'. Blocks. Raises JournalError."""
+        with self._lock:
+            self._beat()
+
+    def _beat(self) -> None:
+        self._write(self.describe())
+        notes = self._store.notes(_MEMBERS)
+        self.members = _in_order(_parsed(note.content, note.age_s) for note in notes.values())
+        ordered = self._store.notes(_SUCCESSOR).get(_SUCCESSOR)
+        self.successor = ordered.content.decode() if ordered is not None else ""
+        for key, note in notes.items():
+            if note.age_s > _KEPT_S:
+                self._store.drop_note(key)
+
+    def _write(self, member: Member) -> None:
+        self._store.put_note(_MEMBERS + member.id, json.dumps(member._asdict()).encode())
+
+    def _run(self) -> None:
+        reachable = True
+        while True:
+            begun = time.monotonic()
+            try:
+                self.beat()
+                reachable = True
+            except JournalError as error:
+                if reachable:
+                    log.warning("the brokers that share the journal are not known now: %s", error)
+                reachable = False
+            self._due.wait(max(0.05, BEAT_S - (time.monotonic() - begun)))
+            self._due.clear()
+            if self._closing.is_set():
+                return
+
+
+def _in_order(members: Any) -> tuple[Member, ...]:
+    found: Sequence[Member] = [member for member in members if member is not None]
+    rank = {ACTIVE: 0, STANDBY: 1, STOPPED: 2}
+    return tuple(sorted(found, key=lambda member: (not member.alive, rank.get(member.state, 3), member.id)))
+
+
+def _parsed(content: bytes, age_s: float) -> Member | None:
+    """The member that a note describes; None for a note of another version of MOM."""
+    try:
+        values = json.loads(content)
+        known = {name: values[name] for name in Member._fields if name in values}
+        return Member(**{**known, "uris": tuple(known["uris"]), "age_s": age_s})
+    except (ValueError, TypeError, KeyError):
+        return None

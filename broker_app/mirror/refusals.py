@@ -1,0 +1,92 @@
+"""The answers of a standby to clients: it does not serve, and names the broker that does."""
+
+from __future__ import annotations
+
+import asyncio
+import html
+from typing import cast
+
+from broker_app.core.errors import Refused
+from broker_app.core.message import MessageIds
+from broker_app.mirror.membership import Member
+from broker_app.mirror.mirror import Mirror
+from broker_app.net.rest.refusals import Refusal
+from broker_app.net.stomp.rendering import Renderer
+
+#: the reason that programs recognize
+MAIN_ACTIVE = "MAIN_ACTIVE"
+
+
+def refusal(mirror: Mirror) -> Refused:
+    """The refusal of a standby, with the addresses of the active broker if there is one."""
+    active = mirror.active
+    detail = f"this is a mirror of broker {mirror.name} on standby"
+    if active is None:
+        return Refused("not-active", f"{detail}, and no broker is active now; connect again in a moment")
+    return Refused(
+        "not-active",
+        f"{detail}; {active.id} is active: connect to it, or to all of them with a failover URI",
+        reason=MAIN_ACTIVE,
+        active=active.active_uris,
+        web=active.web,
+    )
+
+
+def moved(name: str, taker: Member) -> Refused:
+    """The last answer of a broker from which another one has taken over."""
+    detail = f"broker {name} is served by {taker.id} from now on: connect to it"
+    return Refused("not-active", detail, reason=MAIN_ACTIVE, active=taker.active_uris, web=taker.web)
+
+
+def http_refusal(mirror: Mirror) -> Refusal:
+    """The same as the reply to an HTTP request."""
+    refused = refusal(mirror)
+    headers = [(b"retry-after", b"1")]
+    if mirror.active is not None:
+        headers.append((b"location", mirror.active.web.encode()))
+    return Refusal(refused.code, refused.detail, headers=headers, **refused.facts)
+
+
+def stomp_error(mirror: Mirror) -> bytes:
+    """The same as an ERROR frame."""
+    refused = refusal(mirror)
+    extra = tuple((name, str(refused.facts[name])) for name in ("reason", "active") if name in refused.facts)
+    return Renderer("1.2", MessageIds(0)).error(refused, None, extra)
+
+
+def page(mirror: Mirror) -> bytes:
+    """The same as a page for browsers; it loads itself again every two seconds."""
+    active = mirror.active
+    if active is None:
+        where = "<p>No broker is active now. One takes over within seconds.</p>"
+    else:
+        address = html.escape(active.web)
+        where = f'<p>The active broker is <a href="{address}">{address}</a>.</p>'
+    name = html.escape(mirror.name)
+    return (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8"><meta http-equiv="refresh" content="2">'
+        f'<meta name="viewport" content="width=device-width"><title>{name}: standby</title></head>'
+        f"<body><h1>{name}: this broker is on standby</h1>{where}"
+        "<p>It follows the journal and takes over when the active broker ends.</p></body></html>"
+    ).encode()
+
+
+class StompRefusal(asyncio.Protocol):
+    """A TCP connection to a standby: answered with an ERROR when the client has sent something."""
+
+    def __init__(self, mirror: Mirror, patience_s: float) -> None:
+        self._mirror = mirror
+        self._patience_s = patience_s
+        self._transport: asyncio.Transport
+        self._timer: asyncio.TimerHandle
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        self._timer = asyncio.get_running_loop().call_later(self._patience_s, self._transport.abort)
+
+    def data_received(self, data: bytes) -> None:
+        self._transport.write(stomp_error(self._mirror))
+        self._transport.close()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._timer.cancel()

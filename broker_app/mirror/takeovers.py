@@ -1,0 +1,67 @@
+"""The history of a shared journal: which broker took it over, when, why, and what was lost."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final, NamedTuple
+
+from broker_app.journal.store import Store
+from broker_app.net.rest.mirrors import EXPIRED, FORCED, FORMER_STOPPED, STARTED, SWITCHOVER
+
+#: takeovers that are kept
+_MOST: Final = 100
+_PREFIX: Final = "takeover/"
+
+
+class Takeover(NamedTuple):
+    """A change of the lease's holder at a time (seconds since 1970). `took_s` is how long it took from the
+    end of the former lease until the journal was replayed."""
+
+    epoch: int
+    at_s: float
+    cause: str
+    broker: str
+    role: int
+    #: the former holder; empty if there was none
+    former: str = ""
+    position: int = 0
+    took_s: float = 0.0
+    #: messages that were in the former holder's memory alone, by its last note; None if that is not known
+    non_persistent_lost: int | None = None
+    #: of an operator's order
+    reason: str = ""
+
+    @property
+    def sentence(self) -> str:
+        """A sentence for the log and for operators."""
+        if self.cause == STARTED or not self.former:
+            return f"{self.broker} (role {self.role}) serves from now on, epoch {self.epoch}"
+        why = {
+            FORMER_STOPPED: "which was stopped",
+            EXPIRED: "whose lease expired",
+            SWITCHOVER: "as an operator ordered",
+            FORCED: "by force, as an operator ordered",
+        }[self.cause]
+        lost = "an unknown number of" if self.non_persistent_lost is None else f"{self.non_persistent_lost}"
+        return (
+            f"{self.broker} (role {self.role}) took over from {self.former}, {why}, within "
+            f"{self.took_s:.2f} s, epoch {self.epoch}; no persistent message was lost, and {lost} "
+            "non-persistent ones"
+        )
+
+
+def keep(store: Store, takeover: Takeover) -> None:
+    """Store a takeover in the notes of the journal, and delete the oldest beyond the limit. Raises JournalError."""
+    store.put_note(f"{_PREFIX}{takeover.epoch:012d}", json.dumps(takeover._asdict()).encode())
+    for key in sorted(store.notes(_PREFIX))[:-_MOST]:
+        store.drop_note(key)
+
+
+def history(store: Store) -> list[Takeover]:
+    """The takeovers that are kept, the newest first. Raises JournalError."""
+    found = (json.loads(note.content) for _, note in sorted(store.notes(_PREFIX).items(), reverse=True))
+    return [_takeover(values) for values in found]
+
+
+def _takeover(values: dict[str, Any]) -> Takeover:
+    return Takeover(**{name: values[name] for name in Takeover._fields if name in values})

@@ -1,0 +1,158 @@
+"""Brokers that share a journal."""
+
+from __future__ import annotations
+
+from broker_app.net.rest.mirrors import CAUSES, MAX_REASON, STATES
+from broker_app.net.rest.openapi.operations import in_path, json_body, json_reply, operation
+from broker_app.net.rest.openapi.shapes import (
+    OPTIONAL_TEXT,
+    TEXT,
+    TIME,
+    Json,
+    array_of,
+    object_of,
+    ref,
+)
+
+_COUNT: Json = {"type": "integer", "minimum": 0}
+_OPTIONAL_COUNT: Json = {"type": ["integer", "null"], "minimum": 0}
+_SECONDS: Json = {"type": "number"}
+_URIS = array_of({**TEXT, "description": "what clients connect to"})
+_REASON: Json = {"type": "string", "maxLength": MAX_REASON}
+_DRY_RUN: Json = {
+    "type": "boolean",
+    "default": False,
+    "description": "change nothing, show what would be lost",
+}
+_NAME = in_path("name", "name of the broker")
+_BROKER = {
+    "role": {"type": "integer", "description": "1 of a main, -1 of a mirror"},
+    "state": {"enum": list(STATES)},
+}
+
+SCHEMAS: Json = {
+    "FailoverList": object_of(
+        {
+            "name": {**TEXT, "description": "of the brokers"},
+            "active": {
+                **OPTIONAL_TEXT,
+                "description": "comma-separated addresses of the active one",
+            },
+            "uris": {**_URIS, "description": "of all, those of the active one first; empty without mirrors"},
+            "brokers": array_of(object_of({**_BROKER, "web": TEXT, "uris": _URIS})),
+        }
+    ),
+    "Mirrors": object_of(
+        {
+            "name": TEXT,
+            "id": {**TEXT, "description": "HOST:PORT of this broker"},
+            **_BROKER,
+            "journal": {**TEXT, "description": "the store that is shared, without secrets"},
+            "lease_s": _SECONDS,
+            "lease": {
+                "type": ["object", "null"],
+                "properties": {"holder": TEXT, "epoch": _COUNT, "left_s": _SECONDS},
+                "required": ["holder", "epoch", "left_s"],
+            },
+            "brokers": array_of(
+                object_of(
+                    {
+                        "id": TEXT,
+                        **_BROKER,
+                        "web": TEXT,
+                        "uris": _URIS,
+                        "position": {**_COUNT, "description": "of the journal, up to which it has applied"},
+                        "lag_records": _COUNT,
+                        "lag_s": _SECONDS,
+                        "in_step": {"type": "boolean"},
+                        "seen_s": {**_SECONDS, "description": "since its last sign of life"},
+                    }
+                )
+            ),
+            "would_be_lost": ref("MirrorLoss"),
+            "successor": {**OPTIONAL_TEXT, "description": "the broker that an operator has chosen"},
+            "takeovers": array_of(ref("Takeover")),
+        }
+    ),
+    "MirrorLoss": object_of({"persistent": _COUNT, "non_persistent": _OPTIONAL_COUNT}),
+    "Takeover": object_of(
+        {
+            "at": TIME,
+            "at_s": _SECONDS,
+            "epoch": _COUNT,
+            "cause": {"enum": list(CAUSES)},
+            "broker": TEXT,
+            "role": {"type": "integer"},
+            "former": {**TEXT, "description": "the former holder; empty if there was none"},
+            "position": _COUNT,
+            "took_s": _SECONDS,
+            "non_persistent_lost": _OPTIONAL_COUNT,
+            "reason": TEXT,
+            "detail": {**TEXT, "description": "a sentence"},
+        }
+    ),
+    "MirrorsPage": object_of({"items": array_of(ref("Mirrors"))}),
+    "Switchover": object_of(
+        {
+            "to": {**TEXT, "default": "", "description": "id of a standby, else the one nearest to the end"},
+            "reason": {**_REASON, "default": ""},
+            "dry_run": _DRY_RUN,
+        },
+        required=(),
+    ),
+    "SwitchoverAnswer": object_of(
+        {"to": TEXT, "would_be_lost": ref("MirrorLoss"), "dry_run": {"type": "boolean"}}
+    ),
+    "ForcedTakeover": object_of(
+        {
+            "expect_epoch": {**_COUNT, "description": "of the lease as it was seen"},
+            "reason": _REASON,
+            "accept_loss": {"type": "boolean", "default": False},
+            "dry_run": _DRY_RUN,
+        },
+        required=("expect_epoch", "reason"),
+    ),
+    "ForcedTakeoverAnswer": object_of({"would_be_lost": ref("MirrorLoss"), "dry_run": {"type": "boolean"}}),
+}
+
+PATHS: Json = {
+    "/failover-list": {
+        "get": operation(
+            "get_failover_list",
+            "The brokers of this name for clients, the active one first; also at /failover-list",
+            {"200": json_reply("the brokers", ref("FailoverList"))}, login=False,
+        ),
+    },
+    "/mirrors": {
+        "get": operation(
+            "list_mirrors", "The status of this broker's mirrors; none where the journal is not shared",
+            {"200": json_reply("mirrors", ref("MirrorsPage"))}, 503,
+        ),
+    },
+    "/mirrors/{name}": {
+        "get": operation(
+            "get_mirrors", "The status of a broker's mirrors",
+            {"200": json_reply("mirrors", ref("Mirrors"))}, 404, 503, parameters=[_NAME],
+        ),
+    },
+    "/mirrors/{name}/switchover": {
+        "post": operation(
+            "switch_over", "Have another broker take over without loss; the active one becomes a standby",
+            {
+                "200": json_reply("what a dry run found", ref("SwitchoverAnswer")),
+                "202": json_reply("it has begun", ref("SwitchoverAnswer")),
+            },
+            404, 408, 409, 413, 415, 503, parameters=[_NAME], body=json_body("Switchover", required=False),
+        ),
+    },
+    "/mirrors/{name}/takeover": {
+        "post": operation(
+            "take_over", "At a standby: take the journal over by force. Non-persistent messages are lost",
+            {
+                "200": json_reply("what a dry run found", ref("ForcedTakeoverAnswer")),
+                "202": json_reply("it has begun", ref("ForcedTakeoverAnswer")),
+            },
+            404, 408, 409, 413, 415, 503, parameters=[_NAME], body=json_body("ForcedTakeover"),
+        ),
+    },
+}  # fmt: skip

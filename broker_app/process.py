@@ -1,0 +1,199 @@
+"""The process of a broker: a node with its web server; with a shared journal, a standby before it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from broker_app.config import Config
+from broker_app.core.broker import Broker
+from broker_app.journal.shared import SharedJournal
+from broker_app.journal.store import Holder, Store
+from broker_app.journal_factory import make_shared
+from broker_app.listeners import Listeners
+from broker_app.mirror.carrier import Carrier
+from broker_app.mirror.mirror import Mirror
+from broker_app.mirror.standby import Taken
+from broker_app.mirror.standby_server import duplicated, stand_by
+from broker_app.net.auth.login import Logins
+from broker_app.net.operator_audit import OperatorActions
+from broker_app.net.policy.policy import Policy
+from broker_app.net.tls.certificates import Certificates
+from broker_app.node import Node, Ports, Shared, warm_up
+from broker_app.serve import serve
+from broker_app.services.policy_follower import limits_of, policies_of
+from broker_app.task_supervisor import count_unhandled, supervised
+
+log = logging.getLogger(__name__)
+
+App = Callable[[dict[str, Any], Any, Any], Awaitable[None]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Site:
+    """The parts around a node that know Django.
+
+    `app` makes the ASGI application around the node, `follow` passes new policies on until it is cancelled,
+    `keep` writes the audit log until it is cancelled, `refresh` reads the policy again (it blocks), and
+    `document` is the OpenAPI document.
+    """
+
+    app: Callable[[Node], App]
+    follow: Callable[[Callable[[Policy], object]], Coroutine[Any, Any, Any]]
+    keep: Callable[[OperatorActions], Coroutine[Any, Any, Any]]
+    refresh: Callable[[], None] = lambda: None
+    document: Mapping[str, Any] | None = None
+
+
+async def run(
+    config: Config,
+    logins: Logins,
+    listeners: Listeners,
+    site: Site,
+    *,
+    ready: Callable[[Ports], None],
+    on_standby: Callable[[Ports], None] = lambda _: None,
+    mirror: Mirror | None = None,
+    carrier: Carrier | None = None,
+) -> None:
+    """Run a broker until SIGTERM or SIGINT, or until its journal fails. Raises what ended it, if it failed.
+
+    `ready` is called with the ports when the node serves, `on_standby` when it is on standby. With `mirror`
+    the journal is shared; `carrier` then carries the configuration, unless a database has it.
+    """
+    process = Process(config, logins, site, ready, on_standby)
+    if mirror is None:
+        await process.serve(listeners, None)
+    else:
+        await process.run_shared(listeners, mirror, carrier)
+
+
+class Process:
+    """Created in the running loop; takes over its signals."""
+
+    def __init__(
+        self,
+        config: Config,
+        logins: Logins,
+        site: Site,
+        ready: Callable[[Ports], None],
+        on_standby: Callable[[Ports], None],
+    ) -> None:
+        self._config = config
+        self._logins = logins
+        self._site = site
+        self._ready = ready
+        self._on_standby = on_standby
+        self._certificates = Certificates(config) if config.tls_cert is not None else None
+        self._stop = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(count_unhandled)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._stop.set)
+        if self._certificates is not None:
+            loop.add_signal_handler(signal.SIGHUP, self._certificates.check_now)
+
+    async def run_shared(self, listeners: Listeners, mirror: Mirror, carrier: Carrier | None) -> None:
+        """Follow the shared journal, serve when it was taken over, and follow again when it was handed over,
+        until a signal comes. Raises what ended the node, if it failed."""
+        mirror.membership.start()
+        await warm_up()
+        try:
+            while not self._stop.is_set():
+                taken = await self._stand_by(duplicated(listeners), mirror, carrier)
+                if taken is None:
+                    return
+                await self._refresh(carrier)
+                await self.serve(duplicated(listeners), Shared(taken, mirror, carrier))
+        finally:
+            await asyncio.to_thread(mirror.close)
+
+    async def _stand_by(self, listeners: Listeners, mirror: Mirror, carrier: Carrier | None) -> Taken | None:
+        config, logins, loop = self._config, self._logins, asyncio.get_running_loop()
+
+        def make_journal(store: Store) -> SharedJournal:
+            holder = Holder(mirror.addresses.id, mirror.addresses.uris[0])
+            return make_shared(config, store, holder, loop.call_soon_threadsafe)
+
+        def make_broker() -> Broker:
+            return Broker(limits=limits_of(config), policies=policies_of(logins.policy))
+
+        actions, ports = OperatorActions(), _ports(listeners)
+        standby = mirror.stand_by(make_broker, make_journal, lambda: policies_of(logins.policy))
+        tasks = [
+            asyncio.create_task(self._site.follow(logins.reload)),
+            asyncio.create_task(supervised("audit log", partial(self._site.keep, actions))),
+        ]
+        if carrier is not None:
+            tasks.append(asyncio.create_task(carrier.follow()))
+        try:
+            return await stand_by(
+                standby,
+                mirror,
+                config,
+                logins,
+                listeners,
+                actions,
+                self._certificates,
+                self._stop,
+                partial(self._on_standby, ports),
+            )
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _refresh(self, carrier: Carrier | None) -> None:
+        """Take over the configuration of the broker that served before."""
+        if carrier is not None:
+            await carrier.restore()
+        await asyncio.to_thread(self._site.refresh)
+
+    async def serve(self, listeners: Listeners, shared: Shared | None) -> None:
+        """Serve until a signal comes, or the journal was handed over. Raises what ended the node."""
+        config, site = self._config, self._site
+        node = Node(config, self._logins, site.document, self._certificates, shared)
+        ports = _ports(listeners)
+        await node.start(listeners.stomp, listeners.stomp_tls)
+        stop = asyncio.Event()
+        web = asyncio.create_task(
+            serve(site.app(node), config, listeners.web, stop, node.rest.direct, self._certificates)
+        )
+        following = asyncio.create_task(site.follow(node.reload))
+        keeping = asyncio.create_task(supervised("audit log", partial(site.keep, node.actions)))
+        stopped = asyncio.create_task(self._stop.wait())
+        self._ready(ports)
+        endings: set[asyncio.Future[Any]] = {web, stopped, node.failed, node.handed_over, following}
+        await asyncio.wait(endings, return_when=asyncio.FIRST_COMPLETED)
+        is_ordered = self._stop.is_set() or node.handed_over.done()
+        failures = [task.exception() for task in (web, following) if task.done() and not is_ordered]
+        failures += [node.failed.result()] if node.failed.done() else []
+        stop.set()
+        for task in (stopped, following):
+            task.cancel()
+        await self._stop_node(node)
+        keeping.cancel()
+        await asyncio.gather(web, following, keeping, return_exceptions=True)
+        for failure in failures:
+            raise failure or RuntimeError("the web server ended by itself")
+
+    async def _stop_node(self, node: Node) -> None:
+        try:
+            async with asyncio.timeout(self._config.drain):
+                await node.stop()
+        except TimeoutError:
+            log.warning("not everything ended within %g s", self._config.drain)
+
+
+def _ports(listeners: Listeners) -> Ports:
+    stomp, stomp_tls = listeners.stomp, listeners.stomp_tls
+    return Ports(
+        listeners.web.getsockname()[1],
+        stomp.getsockname()[1] if stomp is not None else None,
+        stomp_tls.getsockname()[1] if stomp_tls is not None else None,
+    )

@@ -1,0 +1,153 @@
+"""Takeovers in a row under load: nothing promised is lost, repeats are marked, and never two brokers serve.
+
+A failover client sends with receipts, others receive and acknowledge. A promise is a receipt. The holder is
+killed, paused beyond its lease and resumed, cut off from the store, or stopped, in random order.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import signal
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+import mom_client
+from tests.support.account import working
+from tests.support.broker_process import BrokerProcess
+from tests.support.mirrors import Mirrors, Probe, mirrors_in, serves, status
+from tests.support.proxy import Proxy, proxy
+from tests.support.stores import STORES, Stores
+
+pytestmark = pytest.mark.process
+
+TAKEOVERS = int(os.environ.get("TAKEOVERS", "10"))
+QUEUES, WINDOW = 3, 20
+_WAYS = ("kill", "pause", "cut", "stop")
+
+
+@dataclass
+class Ledger:
+    """The messages of one queue: numbers in the order in which they were sent."""
+
+    queue: str
+    sent: int = 0
+    promised: set[int] = field(default_factory=set)
+    #: numbers that were received, and those that were acknowledged for certain
+    seen: set[int] = field(default_factory=set)
+    last_new: int = -1
+    faults: list[str] = field(default_factory=list)
+
+    async def send(self, mirrors: Mirrors) -> None:
+        """Send until cancelled."""
+        async with mirrors.client() as mom:
+            while True:
+                numbers = range(self.sent, self.sent + WINDOW)
+                self.sent = numbers.stop
+                receipts = [mom.send_nowait(self.queue, str(number)) for number in numbers]
+                found = await asyncio.gather(*receipts, return_exceptions=True)
+                self.promised.update(one for one, error in zip(numbers, found, strict=True) if error is None)
+                await asyncio.sleep(0.005)
+
+    async def receive(self, mirrors: Mirrors) -> None:
+        """Receive until cancelled."""
+        async with mirrors.client() as mom, mom.subscribe(self.queue, credit=50) as messages:
+            async for message in messages:
+                self.note(int(message.body), message.headers.get("redelivered") == "true")
+                with suppress(mom_client.ClientError):
+                    await message.ack()
+
+    def note(self, number: int, redelivered: bool) -> None:
+        if number in self.seen:
+            if not redelivered:
+                self.faults.append(f"{number} came again and was not marked")
+        elif number < self.last_new and not redelivered:
+            self.faults.append(f"{number} came for the first time behind {self.last_new}")
+        self.last_new = max(self.last_new, number) if number not in self.seen else self.last_new
+        self.seen.add(number)
+
+
+class Arena:
+    """Two brokers, each with a way of its own to the store."""
+
+    def __init__(self, mirrors: Mirrors, proxies: list[Proxy], brokers: list[BrokerProcess]) -> None:
+        self.mirrors = mirrors
+        self.proxies = proxies
+        self.brokers = brokers
+
+    @property
+    def holder(self) -> int:
+        return next(number for number, broker in enumerate(self.brokers) if broker.running and serves(broker))
+
+    async def take_over(self, way: str) -> None:
+        """End the holder in a way, wait until the other one serves, and bring the first one back."""
+        number = await asyncio.to_thread(lambda: self.holder)
+        holder, proxy, other = self.brokers[number], self.proxies[number], self.brokers[1 - number]
+        if way == "kill":
+            holder.kill()
+        elif way == "stop":
+            await asyncio.to_thread(holder.terminate)
+        elif way == "pause":
+            os.kill(holder.pid, signal.SIGSTOP)
+        else:
+            proxy.accepts = False
+            proxy.cut()
+        await _until(lambda: serves(other))
+        if way == "pause":
+            os.kill(holder.pid, signal.SIGCONT)
+        if way in ("pause", "cut"):
+            await _until(lambda: not holder.running)
+            proxy.accepts = True
+        await asyncio.to_thread(holder.start, standby=True)
+        await _until(lambda: any(one["state"] == "standby" for one in status(other)["brokers"]))
+
+
+async def _until(condition: object, within_s: float = 30.0) -> None:
+    assert callable(condition)
+    async with asyncio.timeout(within_s):
+        while not await asyncio.to_thread(condition):
+            await asyncio.sleep(0.02)
+
+
+@asynccontextmanager
+async def arena(folder: Path, stores: Stores, name: str) -> AsyncIterator[Arena]:
+    with mirrors_in(folder, name, stores.url()) as mirrors:
+        async with proxy(stores.port) as one, proxy(stores.port) as other:
+            proxies = [one, other]
+            brokers = [mirrors.make(journal=stores.url(proxy.port)) for proxy in proxies]
+            await asyncio.to_thread(brokers[0].start)
+            await asyncio.to_thread(brokers[1].start, standby=True)
+            yield Arena(mirrors, proxies, brokers)
+
+
+@pytest.mark.timeout(120 + 20 * TAKEOVERS)
+@pytest.mark.parametrize("kind", STORES)
+async def test_takeovers_in_a_row_lose_nothing_and_never_let_two_brokers_serve(
+    kind: str, processes: None, tmp_path: Path
+) -> None:
+    seed = random.randrange(10**6)
+    print(f"seed {seed}")
+    chance = random.Random(seed)
+    ways = [_WAYS[number % len(_WAYS)] for number in range(max(1, TAKEOVERS // len(STORES)))]
+    chance.shuffle(ways)
+    ledgers = [Ledger(f"/queue/storm-{number}") for number in range(QUEUES)]
+    with STORES[kind]() as stores:
+        async with arena(tmp_path, stores, "storm") as field_:
+            probe = Probe(field_.brokers)
+            mirrors = field_.mirrors
+            work = [one.send(mirrors) for one in ledgers]
+            async with working(probe.run(), *(one.receive(mirrors) for one in ledgers)):
+                async with working(*work):
+                    for way in ways:
+                        await asyncio.sleep(chance.uniform(0.1, 0.6))
+                        await field_.take_over(way)
+                await _until(lambda: all(one.promised <= one.seen for one in ledgers), 60)
+    for one in ledgers:
+        assert one.faults == []
+        assert len(one.promised) > 20 * len(ways)
+    assert probe.changes == len(ways)

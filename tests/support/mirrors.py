@@ -1,0 +1,141 @@
+"""Brokers of one name that share a journal, as processes, and a check that no two serve at once."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import mom_client
+from mom_client.stomp.encode import encode
+from mom_client.stomp.frame import CONNECT
+from tests.support.broker_process import BrokerProcess
+from tests.support.polling import poll
+
+LEASE_S = 1.0
+
+
+class Mirrors:
+    """Brokers of `name` whose journal is at `journal`; the first one that is made is the main."""
+
+    def __init__(self, folder: Path, name: str, journal: str, lease_s: float = LEASE_S) -> None:
+        self.name = name
+        self.brokers: list[BrokerProcess] = []
+        self._folder = folder
+        self._journal = journal
+        self._lease_s = lease_s
+
+    def make(self, *options: str, journal: str | None = None, role: int | None = None) -> BrokerProcess:
+        """A broker that is not started yet; its journal may be reached by another address."""
+        number = len(self.brokers)
+        role = role if role is not None else -1 if number else 1
+        broker = BrokerProcess(
+            self._folder / f"{self.name}-{number}",
+            *("--name", self.name, "--role", str(role), "--lease-s", str(self._lease_s)),
+            *options,
+            environment={"MOM_JOURNAL": journal or self._journal},
+        )
+        self.brokers.append(broker)
+        return broker
+
+    def pair(self) -> tuple[BrokerProcess, BrokerProcess]:
+        """A main that serves and a mirror on standby."""
+        main, mirror = self.make(), self.make()
+        main.start()
+        mirror.start(standby=True)
+        return main, mirror
+
+    @property
+    def uri(self) -> str:
+        """The failover URI of all brokers."""
+        addresses = [f"stomp://{one.host}:{one.stomp_port}" for one in self.brokers]
+        return f"failover:({','.join(addresses)})?maxReconnectDelay=100&randomize=false"
+
+    def client(self, **options: Any) -> mom_client.Client:
+        """A client that follows the broker that serves."""
+        broker = self.brokers[0]
+        return mom_client.connect(self.uri, login=broker.user, passcode=broker.password, **options)
+
+    def close(self) -> None:
+        for broker in self.brokers:
+            if broker.running:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(broker.pid, signal.SIGCONT)
+            broker.kill()
+
+
+@contextlib.contextmanager
+def mirrors_in(folder: Path, name: str, journal: str, lease_s: float = LEASE_S) -> Iterator[Mirrors]:
+    """Brokers that end with the block."""
+    mirrors = Mirrors(folder, name, journal, lease_s)
+    try:
+        yield mirrors
+    finally:
+        mirrors.close()
+
+
+def status(broker: BrokerProcess) -> dict[str, Any]:
+    """The status of a broker's mirrors."""
+    reply = broker.request("GET", "/api/v1/mirrors")
+    assert reply.status == 200, reply.body
+    (found,) = reply.json()["items"]
+    return dict(found)
+
+
+def serves(broker: BrokerProcess) -> bool:
+    """Return whether a broker is active."""
+    try:
+        return broker.request("GET", "/health/ready", authorization="").status == 200
+    except OSError:
+        return False
+
+
+def wait_until_serving(broker: BrokerProcess, within_s: float = 30.0) -> None:
+    poll(lambda: serves(broker), within_s)
+
+
+def is_followed(broker: BrokerProcess) -> bool:
+    """Return whether a broker that serves has a standby in step."""
+    return any(one["state"] == "standby" and one["in_step"] for one in status(broker)["brokers"])
+
+
+@dataclass
+class Probe:
+    """Logs in at every broker every 10 ms, and notes which accepted: (when it answered, which)."""
+
+    brokers: list[BrokerProcess]
+    accepted: list[tuple[float, int]] = field(default_factory=list)
+
+    async def run(self) -> None:
+        """Probe until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            for number, broker in enumerate(self.brokers):
+                group.create_task(self._probe(number, broker))
+
+    async def _probe(self, number: int, broker: BrokerProcess) -> None:
+        login = {"login": broker.user, "passcode": broker.password}
+        connect = encode(CONNECT, {"accept-version": "1.2", "host": "/"} | login, b"")
+        while True:
+            with contextlib.suppress(OSError, TimeoutError, asyncio.IncompleteReadError):
+                async with asyncio.timeout(5):
+                    reader, writer = await asyncio.open_connection(broker.host, broker.stomp_port)
+                    try:
+                        writer.write(connect)
+                        if (await reader.readline()).strip() == b"CONNECTED":
+                            self.accepted.append((time.monotonic(), number))
+                    finally:
+                        writer.close()
+            await asyncio.sleep(0.01)
+
+    @property
+    def changes(self) -> int:
+        """How often another broker began to accept."""
+        order = [number for _, number in sorted(self.accepted)]
+        return sum(one != other for one, other in pairwise(order))
