@@ -6,6 +6,7 @@ import { remember } from "./recent.ts";
 import "./rows.ts";
 import { gettext } from "./gettext.ts";
 import { showTimes } from "./times.ts";
+import { loadModule } from "./load-module.ts";
 
 for (const link of document.querySelectorAll<HTMLAnchorElement>("#navigation a[data-key]")) {
   const title = link.textContent.trim();
@@ -18,3 +19,6 @@ function arrived(): void {
 }
 arrived();
 document.addEventListener("mom:arrived", arrived);
+
+// Loaded while the broker is there: it is needed when the broker is lost.
+if (document.body.dataset.mirrors) void loadModule(() => import("./islands/failover-banner.ts"));

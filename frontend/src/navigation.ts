@@ -59,7 +59,7 @@ export function startNavigation(arrived: () => void): void {
   on("after:request", ({ ctx }, event) => {
     const answer = new DOMParser().parseFromString(ctx.text, "text/html");
     if (frameOf(answer) === FRAME) return;
-    // Load the page completely after changes of user, language or version, and for other pages.
+    // Load the page completely after changes of user, language, version or mirrors, and for other pages.
     if (!answersForm(ctx) || answer.querySelector("#main") !== null) return leave(ctx.response!.raw.url, event);
     // A refusal of a form has no address of its own.
     const content = answer.querySelector("main")?.innerHTML ?? `<h1>${ctx.response!.raw.status}</h1>`;
@@ -134,10 +134,10 @@ function leave(address: string, event: Event): void {
   location.assign(address);
 }
 
-/** Properties that must match for a page to fit into this frame: user, language and version. */
+/** Properties that must match for a page to fit into this frame: user, language, version and mirrors. */
 function frameOf(page: Document): string {
   const script = page.querySelector<HTMLScriptElement>("head script[type=module]")?.getAttribute("src");
-  return JSON.stringify([page.documentElement.lang, page.body.dataset.user, script, page.querySelector("#main") !== null]);
+  return JSON.stringify([page.documentElement.lang, page.body.dataset.user, page.body.dataset.mirrors, script, page.querySelector("#main") !== null]);
 }
 
 function subjectOf({ pathname, searchParams }: URL): string {

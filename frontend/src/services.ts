@@ -6,10 +6,12 @@ import { Session } from "./live/session.ts";
 import { PageAddress } from "./page-address.ts";
 import type { Server } from "./view/snippets.ts";
 
-const { basePath = "/", stompPort = "", user = "" } = document.body.dataset;
+const { basePath = "/", stompPort = "", user = "", mirrors = "" } = document.body.dataset;
 const base = location.origin + basePath;
+/** Mirrors take over within seconds. */
+const longestDelayMs = mirrors ? 2_000 : 10_000;
 
-export const session = new Session(`${base.replace(/^http/, "ws")}ws`, isSignedIn);
+export const session = new Session(`${base.replace(/^http/, "ws")}ws`, isSignedIn, longestDelayMs);
 export const nodeStatus = new NodeStatus();
 export const pageAddress = new PageAddress();
 /** The addresses of this broker, for example code. */

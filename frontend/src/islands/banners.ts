@@ -99,7 +99,8 @@ async function worst(): Promise<Worst | undefined> {
   return { ...signOf(found), text: sentenceOf(found), page: found.page };
 }
 
-function line(tone: string, shape: string, text: TemplateResult): TemplateResult {
+/** A banner. */
+export function line(tone: string, shape: string, text: TemplateResult): TemplateResult {
   return html`<div class="banner" data-tone=${tone} role="status"><span class="shape" aria-hidden="true">${shape}</span><span>${text}</span></div>`;
 }
 

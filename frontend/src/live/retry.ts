@@ -6,11 +6,12 @@ const RETRY_MS = 5_000;
 
 /**
  * Repeats failed requests of an element: every few seconds, and as soon as the connection is live again. Refused
- * requests are not repeated.
+ * requests are not repeated. When another broker serves, all are: it may have fewer messages.
  */
 export class Retry implements ReactiveController {
   #timer: ReturnType<typeof setTimeout> | undefined;
   #unwatch: (() => void) | undefined;
+  #servedBy: string | undefined;
 
   constructor(
     host: ReactiveControllerHost,
@@ -20,8 +21,12 @@ export class Retry implements ReactiveController {
   }
 
   hostConnected(): void {
+    this.#servedBy = session.brokers[0];
     this.#unwatch = session.watch(() => {
-      if (this.#timer !== undefined && session.status.kind === "live") this.#now();
+      if (session.status.kind !== "live") return;
+      const before = this.#servedBy;
+      this.#servedBy = session.brokers[0];
+      if (this.#timer !== undefined || (before !== undefined && before !== this.#servedBy)) this.#now();
     });
   }
 

@@ -42,8 +42,8 @@ interface Pending {
   settle: (outcome: Outcome) => void;
 }
 
-const FIRST_DELAY_MS = 1_000;
-const LONGEST_DELAY_MS = 10_000;
+/** As the client library begins; doubled after each failure. */
+const FIRST_DELAY_MS = 100;
 const RECEIPT_DEADLINE_MS = 30_000;
 const HIDDEN_GRACE_MS = 30_000;
 const REFUSED = "$mom.refused";
@@ -56,6 +56,8 @@ const REFUSED = "$mom.refused";
  */
 export class Session extends Source {
   status: Status = { kind: "connecting" };
+  /** The consoles of the brokers that share the journal, the one that serves first; empty without mirrors. */
+  brokers: string[] = [];
 
   #client: Client | undefined;
   readonly #hearings = new Map<string, Hearing>();
@@ -64,10 +66,14 @@ export class Session extends Source {
   #receipts = 0;
   #hiddenTimer: ReturnType<typeof setTimeout> | undefined;
 
-  /** `isSignedIn` asks the server whether the cookie is still good; a network failure counts as yes. */
+  /**
+   * `isSignedIn` asks the server whether the cookie is still good; a network failure counts as yes. `longestDelayMs` is
+   * the ceiling of the delay between attempts to connect.
+   */
   constructor(
     private readonly url: string,
     private readonly isSignedIn: () => Promise<boolean>,
+    private readonly longestDelayMs: number,
   ) {
     super();
   }
@@ -83,9 +89,9 @@ export class Session extends Source {
       brokerURL: this.url,
       connectHeaders: { "mom-soft-errors": "true" },
       reconnectDelay: FIRST_DELAY_MS,
-      maxReconnectDelay: LONGEST_DELAY_MS,
+      maxReconnectDelay: this.longestDelayMs,
       reconnectTimeMode: ReconnectionTimeMode.EXPONENTIAL,
-      onConnect: () => this.#connected(),
+      onConnect: (frame) => this.#connected(frame),
       onStompError: (frame) => this.#failed(frame),
       onUnhandledMessage: (message) => this.#unhandled(message),
       onWebSocketClose: () => void this.#closed(),
@@ -110,6 +116,13 @@ export class Session extends Source {
       this.#hearings.delete(destination);
       if (this.#client?.connected) hearing.subscription?.unsubscribe();
     };
+  }
+
+  /** Takes the broker's list of addresses; an empty one changes nothing. */
+  learn(uris: string[]): void {
+    // A console is where its WebSocket is.
+    const consoles = uris.filter((uri) => /^wss?:/.test(uri)).map((uri) => uri.trim().replace(/^ws/, "http").replace(/\/ws$/, ""));
+    if (consoles.length > 0) this.brokers = consoles;
   }
 
   /** Sends and waits for the broker's word: a receipt is only sent once the message is safe. Never rejects. */
@@ -138,8 +151,9 @@ export class Session extends Source {
     return outcome;
   }
 
-  #connected(): void {
+  #connected(frame: IFrame): void {
     this.#attempts = 0;
+    this.learn(frame.headers["mom-failover"]?.split(",") ?? []);
     for (const [destination, hearing] of this.#hearings) this.#hear(destination, hearing);
     this.#become({ kind: "live" });
   }
@@ -174,7 +188,7 @@ export class Session extends Source {
     }
     if (!this.#client?.active || this.status.kind === "signed out") return;
     // The same series as the client's own: doubled after each failure, up to the longest.
-    const delay = Math.min(FIRST_DELAY_MS * 2 ** this.#attempts, LONGEST_DELAY_MS);
+    const delay = Math.min(FIRST_DELAY_MS * 2 ** this.#attempts, this.longestDelayMs);
     this.#attempts += 1;
     this.#become({ kind: "reconnecting", attempt: this.#attempts, due: Date.now() + delay });
     if (!(await this.isSignedIn())) await this.#signedOut();
