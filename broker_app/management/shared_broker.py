@@ -1,4 +1,4 @@
-"""The additional parts of a broker with a shared journal: its mirror, and the configuration that is carried."""
+"""The additional parts of a broker whose journal is shared: mirror, and carried configuration."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ class Takeover(NamedTuple):
 
 
 def keep(store: Store, takeover: Takeover) -> None:
-    """Store a takeover in the notes of the journal, and delete the oldest beyond the limit. Raises JournalError."""
+    """Store a takeover as a note, and delete the oldest beyond the limit. Raises JournalError."""
     store.put_note(f"{_PREFIX}{takeover.epoch:012d}", json.dumps(takeover._asdict()).encode())
     for key in sorted(store.notes(_PREFIX))[:-_MOST]:
         store.drop_note(key)
