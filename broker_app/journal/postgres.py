@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 #: of the tables; a journal of another one is refused
 FORMAT = 1
+#: settings of the server that must not be off; `synchronous_commit` may be local, remote_write or more
+_DURABILITY = ("fsync", "full_page_writes", "synchronous_commit")
 #: seconds for a connection, and for a statement
 CONNECT_S, STATEMENT_S = 5, 30
 #: rows that a scan fetches at a time, and bytes of one part of a snapshot
@@ -64,8 +66,9 @@ class PostgresStore:
     # ------------------------------------------------------------------------------ lease
 
     def acquire(self, holder: Holder, lease_s: float, *, force: bool = False) -> Grant:
-        """See `store.Store.acquire`."""
+        """See `store.Store.acquire`. Raises JournalFailed for a server that would lose what it confirms."""
         with self._connected("lease") as connection:
+            self._check_durability(connection)
             self._create(connection)
             query = {"holder": holder.name, "address": holder.address, "lease_s": lease_s, "force": force}
             found = connection.execute(_sql("acquire"), query).fetchone()
@@ -75,6 +78,18 @@ class PostgresStore:
             raise LeaseHeld(state)
         self._epoch = found[0]
         return Grant(*found)
+
+    def _check_durability(self, connection: psycopg.Connection[Any]) -> None:
+        wrong = connection.execute(
+            "SELECT name FROM pg_settings WHERE name = ANY(%s) AND setting = 'off' ORDER BY name",
+            (list(_DURABILITY),),
+        ).fetchall()
+        if wrong:
+            raise JournalFailed(
+                f"{self.description}: with {', '.join(f'{name} off' for (name,) in wrong)} the server would "
+                "lose confirmed messages when its machine fails; switch it on in postgresql.conf, or, for "
+                "this user alone, ALTER ROLE … SET synchronous_commit = on"
+            )
 
     def _create(self, connection: psycopg.Connection[Any]) -> None:
         """Create the tables if they are missing. Raises JournalFailed for those of another format."""

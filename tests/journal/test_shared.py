@@ -222,6 +222,13 @@ def test_a_redis_that_would_lose_messages_is_refused(settings: dict[str, str], n
             RedisStore(f"{server.url}?durability=everysec", "k").acquire(ONE, 30)
 
 
+def test_a_postgres_that_would_lose_messages_is_refused(postgres: Postgres) -> None:
+    store = PostgresStore(f"{postgres.url}?options=-csynchronous_commit%3Doff", "j")
+    with pytest.raises(JournalFailed, match="with synchronous_commit off the server would lose confirmed"):
+        store.acquire(ONE, 30)
+    store.release()
+
+
 def test_an_unknown_durability_is_refused() -> None:
     with pytest.raises(ValueError, match="durability='never' must be one of everysec, unchecked"):
         RedisStore("redis://127.0.0.1:1?durability=never", "j")
