@@ -43,6 +43,7 @@ class EchoNode:
     """Greets a WebSocket with its user and then echoes; knows one browser session, `good`."""
 
     stomp_port = 0
+    mirror = None
 
     def __init__(self) -> None:
         policy = Policy(users={"john": UserFacts("john", "hash")})

@@ -179,7 +179,7 @@ def test_a_node_that_ends_is_reported_without_a_traceback(
     async def ended(*_: Any, **__: Any) -> None:
         raise OSError(5, "Input/output error")
 
-    monkeypatch.setattr(node, "run", ended)
+    monkeypatch.setattr(process, "run", ended)
     with pytest.raises(CommandError, match="Input/output error"):
         start(monkeypatch, data)
 

@@ -88,6 +88,7 @@ class MirrorEndpoints:
     async def one(self, request: Request) -> Reply:
         """GET mirrors/{name}"""
         request.query()
+        _check_administers(request)
         mirror = self._find(request)
         await mirror.refresh()
         return json_reply(mirror.status())
@@ -95,8 +96,9 @@ class MirrorEndpoints:
     async def switch_over(self, request: Request) -> Reply:
         """POST mirrors/{name}/switchover: another broker takes over, without loss"""
         request.query()
-        mirror = self._find(request)
+        _check_administers(request)
         body = await request.json(Switchover, required=False)
+        mirror = self._find(request)
         _check_reason(body.reason)
         successor = mirror.choose_successor(body.to)
         preview = {"to": successor.id, "would_be_lost": mirror.status()["would_be_lost"]}
@@ -111,8 +113,9 @@ class MirrorEndpoints:
     async def take_over(self, request: Request) -> Reply:
         """POST mirrors/{name}/takeover: at a standby, by force; what only its holder has in memory is lost"""
         request.query()
-        mirror = self._find(request)
+        _check_administers(request)
         body = await request.json(ForcedTakeover)
+        mirror = self._find(request)
         _check_reason(body.reason)
         lost = mirror.status()["would_be_lost"]
         if body.dry_run:
@@ -131,7 +134,6 @@ class MirrorEndpoints:
         return json_reply({"would_be_lost": lost, "dry_run": False}, 202)
 
     def _find(self, request: Request) -> MirrorOperations:
-        _check_administers(request)
         if self._mirror is None or request.name != self._mirror.name:
             raise Refusal(
                 "not-found",

@@ -65,6 +65,7 @@ class AnsweringNode:
     """A node with the bridges of one test."""
 
     stomp_port = 61613
+    mirror = None
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
