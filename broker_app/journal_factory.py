@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from urllib.parse import urlsplit
 
 from broker_app.config import Config, ConfigError
+from broker_app.journal.file_store import FileStore
 from broker_app.journal.segments import SegmentJournal
 from broker_app.journal.shared import SharedJournal
 from broker_app.journal.store import Holder, Store
 from broker_app.journal.worker import CallSoon
 
 _POSTGRES = ("postgres", "postgresql")
+_FILES = "file"
 _REDIS = ("redis", "rediss", "valkey", "valkeys")
 
 
@@ -52,10 +55,12 @@ def make_store(config: Config) -> Store:
         return _postgres(config.journal, config.name)
     if scheme in _REDIS:
         return _redis(config.journal, config.name)
+    if scheme == _FILES:
+        return FileStore(Path(urlsplit(config.journal).path), config.name)
     # Without the address: it can contain a password.
     raise ConfigError(
-        "the setting journal is not the address of a store: write postgresql://USER:PASSWORD@HOST/NAME or "
-        "redis://USER:PASSWORD@HOST:PORT"
+        "the setting journal is not the address of a store: write postgresql://USER:PASSWORD@HOST/NAME, "
+        "redis://USER:PASSWORD@HOST:PORT, or file:/DIRECTORY for one on a shared file system"
     )
 
 

@@ -131,6 +131,8 @@ class SharedJournal:
                 raise missing_batch(self._store, expected)
             expected += batch.count
             yield batch
+        if expected < self._next_position:
+            raise missing_batch(self._store, expected)
 
     def retain(self, positions: Iterable[Sequence[int]]) -> None:
         """See `port.Journal.retain`."""
@@ -339,7 +341,7 @@ def missing_batch(store: Store, position: int) -> JournalDamaged:
     """The error of a log that has no whole batch at `position`."""
     return JournalDamaged(
         f"{store.description}: the batch at position {position} is missing or damaged; "
-        "restore the database from a backup, or start with an empty journal"
+        "restore the store from a backup, or start with an empty journal"
     )
 
 

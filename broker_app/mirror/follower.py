@@ -63,8 +63,12 @@ class Follower:
             opened = journal.take_over(self.position, force=force)
             try:
                 self._apply_rest(journal)
+                is_whole = opened.next_position >= self.position
             except JournalDamaged:
-                # What was applied may have been compacted away since: begin with the snapshot.
+                is_whole = False
+            if not is_whole:
+                # Begin with the snapshot: what was applied may have been compacted away since, or, in files,
+                # lost by a machine that failed before it was durable.
                 journal.close()
                 self.position = 0
         if not self.position:

@@ -133,7 +133,8 @@ async def test_takeovers_in_a_row_lose_nothing_and_never_let_two_brokers_serve(
     seed = random.randrange(10**6)
     print(f"seed {seed}")
     chance = random.Random(seed)
-    ways = [_WAYS[number % len(_WAYS)] for number in range(max(1, TAKEOVERS // len(STORES)))]
+    possible = [way for way in _WAYS if way != "cut" or kind != "files"]
+    ways = [possible[number % len(possible)] for number in range(max(1, TAKEOVERS // len(STORES)))]
     chance.shuffle(ways)
     ledgers = [Ledger(f"/queue/storm-{number}") for number in range(QUEUES)]
     with STORES[kind]() as stores:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from tempfile import TemporaryDirectory
 
 from tests.support.postgres import postgres_server
 from tests.support.redis import redis_server
@@ -12,7 +13,7 @@ from tests.support.redis import redis_server
 
 @dataclass(frozen=True)
 class Stores:
-    """A server at a port of loopback; `template` is its address, with {port}."""
+    """A server at a port of loopback; `template` is its address, with {port}. A directory has no port."""
 
     template: str
     port: int
@@ -34,5 +35,15 @@ def _redis() -> Iterator[Stores]:
         yield Stores("redis://127.0.0.1:{port}", server.port)
 
 
+@contextmanager
+def _files() -> Iterator[Stores]:
+    with TemporaryDirectory(prefix="mom-store-") as directory:
+        yield Stores(f"file:{directory}", 0)
+
+
 #: by name
-STORES: dict[str, Callable[[], AbstractContextManager[Stores]]] = {"postgres": _postgres, "redis": _redis}
+STORES: dict[str, Callable[[], AbstractContextManager[Stores]]] = {
+    "postgres": _postgres,
+    "redis": _redis,
+    "files": _files,
+}
