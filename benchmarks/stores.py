@@ -1,4 +1,4 @@
-"""The same broker with its journal in files, in PostgreSQL and in Redis, by turns in one run.
+"""The same broker with its own journal files, and with each of the stores that brokers can share, by turns.
 
 `python -m benchmarks.stores` starts the servers of the tests for the stores, which sync each commit to the
 same disk as the files are on. Ratios are taken within each round.
@@ -23,11 +23,12 @@ from benchmarks.run import measure_all, warm_up
 from benchmarks.servers import Mom
 from tests.support.stores import STORES
 
+_OWN = "own files"
 _DEFAULT = "w1-256-100,w1-256-1024,w2-one-100,w2-one-1024"
 
 
 class Files(Mom):
-    name = "files"
+    name = _OWN
 
 
 class Stored(Mom):
@@ -71,8 +72,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         f"- {Mom.version()}; {arguments.runs} rounds by turns, each run {length.seconds:g} s.",
     ]
     for server in servers[1:]:
-        pair = [run for run in done if run.server in ("files", server.name)]
-        lines += ["", f"Before: files. After: {server.name}.", "", table(chosen, pair, "files", server.name)]
+        pair = [run for run in done if run.server in (_OWN, server.name)]
+        lines += ["", f"Before: {_OWN}. After: {server.name}.", "", table(chosen, pair, _OWN, server.name)]
     plain: dict[str, object] = {"measurements": [measurement.plain() for measurement in done]}
     finish("\n".join(lines), arguments.json, plain, arguments.append)
     return int(any(run.faults for run in done))

@@ -100,13 +100,13 @@ class Config:
     )
     journal: str | None = _setting(
         None,
-        "address of the store of the journal, which mirrors share, such as postgresql://HOST/NAME; without it, "
-        "files in data",
+        "address of the store of the journal, which mirrors share: postgresql://HOST/NAME, redis://HOST or "
+        "file:/DIRECTORY; without it, files in data",
         secret=True,
         public=True,
     )
     lease_s: float = _setting(
-        3.0, "how long a journal in a database stays with a broker that does not answer", "seconds", least=0.5
+        3.0, "how long a shared journal stays with a broker that does not answer", "seconds", least=0.5
     )
     role: int = _setting(
         1, "1 for a main broker, -1 for its mirror, which shares its name and its journal", least=-1

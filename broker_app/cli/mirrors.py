@@ -103,7 +103,7 @@ def _status(given: Invocation) -> dict[str, Any]:
         raise Failure(
             NOT_FOUND,
             "this broker has no mirrors: its journal is not shared",
-            fix="start it with --journal postgresql://… or redis://…, see docs/mirrors.md",
+            fix="start it with --journal postgresql://…, redis://… or file:/…, see docs/mirrors.md",
         )
     return dict(found[0])
 
