@@ -17,7 +17,7 @@ ATTEMPTS: Final = 10
 
 
 class _Place(NamedTuple):
-    """Where a follower reads on: the directory, the segment with its file, and the next position."""
+    """The directory that a follower reads next, the open segment, and the next position."""
 
     home: Files
     segment: int
