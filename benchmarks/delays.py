@@ -22,7 +22,7 @@ from benchmarks import machine
 from benchmarks.bench import add_output_options, finish, progress, run_or_explain, workplace
 from broker_app.core import commands as c
 from broker_app.core.broker import Broker
-from broker_app.core.message import Envelope, Special
+from broker_app.core.message import DeliveryOptions, Envelope
 from broker_app.core.model import InnerReceiver, Peer
 from broker_app.engine import Engine
 from broker_app.journal.segments import SegmentJournal
@@ -101,7 +101,13 @@ async def fill(engine: Engine, peer: Peer, random: Random, count: int, first_ms:
         entries: list[c.Entry] = []
         for _ in range(min(RUN, count - start)):
             due_ms = first_ms + random.randrange(spread_ms)
-            entries.append((Envelope(QUEUE, special=Special(due_ms=due_ms)), b"%d" % due_ms + padding, None))
+            entries.append(
+                (
+                    Envelope(QUEUE, options=DeliveryOptions(due_ms=due_ms)),
+                    b"%d" % due_ms + padding,
+                    None,
+                )
+            )
         engine.submit(c.Publish(peer, entries), RUN * BODY_BYTES)
         await engine.wait_idle()
 

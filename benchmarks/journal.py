@@ -41,7 +41,7 @@ async def commit_for(
         directory, inline_sync_bytes=inline_sync_bytes, call_soon_threadsafe=loop.call_soon_threadsafe
     )
     position = journal.open().next_position
-    journal.retain([])
+    journal.set_live_positions([])
     times: list[float] = []
     busy = 0.0
     started = time.perf_counter()
@@ -69,7 +69,7 @@ def read_back(directory: Path, record: bytes, count: int, total: int) -> float:
     """Records a second, read in runs of 256 in order from a log of `total` records."""
     journal = SegmentJournal(directory, inline_sync_bytes=1 << 40)
     position = journal.open().next_position
-    journal.retain([])
+    journal.set_live_positions([])
     for first in range(position, position + total, count):
         batch = next_batch(first, record, count)
         batch.freed = []

@@ -6,7 +6,7 @@ from broker_app.core.recovery import Recovery
 from broker_app.journal import port
 
 
-def rebuild(broker: Broker, journal: port.Journal) -> port.Recovery:
+def rebuild(broker: Broker, journal: port.Journal) -> port.OpenResult:
     """Open the journal and replay it into `broker`, which must be new. The caller reports the positions that
     are still needed (`Journal.retain`). Raises the errors of `Journal.open` and `Journal.replay`."""
     opened = journal.open()

@@ -40,7 +40,7 @@ from broker_app.net.policy.access import Access
 from broker_app.net.policy.active_use import ActiveUse, in_use
 from broker_app.net.policy.decisions import Decisions
 from broker_app.net.policy.policy import Policy
-from broker_app.net.rest import RestLimits, RestPlane
+from broker_app.net.rest import RestApi, RestLimits
 from broker_app.net.rest.ndjson import MessageLines
 from broker_app.net.stomp import tcp, websocket
 from broker_app.net.stomp.connections import Connections
@@ -144,7 +144,7 @@ class Node:
         self.registry: SessionRegistry
         self.bridges: Supervisor
         self.jobs: JobManager
-        self.rest: RestPlane
+        self.rest: RestApi
         self._services: Services
         self._started = AsyncExitStack()
 
@@ -204,7 +204,7 @@ class Node:
         started.push_async_callback(events.notifications.stop)
         alerts.start()
         started.push_async_callback(alerts.stop)
-        self.rest = rest = RestPlane(
+        self.rest = rest = RestApi(
             engine,
             engine.records,
             self.logins,

@@ -63,7 +63,7 @@ def compact(directory: Path, tell: Tell) -> Compacted:
         tell("reading the journal")
         for line in rebuild(broker, journal).report:
             tell(line)
-        journal.retain(live_positions(broker))
+        journal.set_live_positions(live_positions(broker))
         waiting = sum(map(len, live_positions(broker)))
         tell(f"{waiting} messages wait; copying what still matters")
         journal.roll()

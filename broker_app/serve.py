@@ -15,7 +15,7 @@ import uvicorn
 
 from broker_app.config import Config
 from broker_app.internal_errors import internal_errors
-from broker_app.net.rest.direct import Direct
+from broker_app.net.rest.fast_publish import FastPublish
 from broker_app.net.tls.certificates import Certificates
 from broker_app.net.tls.listener import PLAIN_HTTP_ANSWER, TlsListener
 from broker_app.serve_http import HttpConnection, connection_type
@@ -27,7 +27,7 @@ async def serve(
     config: Config,
     listener: socket.socket,
     stop: asyncio.Event,
-    direct: Direct | None = None,
+    direct: FastPublish | None = None,
     certificates: Certificates | None = None,
 ) -> None:
     """Serve `app` on `listener` until `stop` is set, then end open connections and return.

@@ -1,4 +1,4 @@
-"""uvicorn's HTTP connection, with bounds on what a client sends and how long it takes, and a short way for
+"""uvicorn's HTTP connection, with bounds on what a client sends and how long it takes, and a fast path for
 single messages.
 
 A head has `patience_s` to arrive. A body has `BODY_PATIENCE` times as long, and a second more for each
@@ -6,8 +6,8 @@ A head has `patience_s` to arrive. A body has `BODY_PATIENCE` times as long, and
 body behind its answer is read and thrown away, within bounds: a client that is cut off while it sends never
 sees the answer.
 
-A POST that a `Direct` takes is answered without a scope, a request cycle or a task. What it does not take is
-handed to uvicorn as if nothing had happened.
+A POST that `FastPublish` takes is answered without a scope, a request cycle or a task. uvicorn receives
+all others as if nothing had happened.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ import time
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
-from broker_app.net.descriptors import has_room
-from broker_app.net.rest.direct import Caller, Direct
+from broker_app.net.fd_limits import has_room
+from broker_app.net.rest.fast_publish import Caller, FastPublish
 from broker_app.net.rest.replies import Header, Reply
 from broker_app.net.tls.certificates import Certificates
 
@@ -81,7 +81,7 @@ class HttpConnection(HttpToolsProtocol):
     longest_head = 64 * 1024
     #: seconds for a head
     patience_s = 10.0
-    direct: Direct | None = None
+    direct: FastPublish | None = None
     certificates: Certificates | None = None
     #: the names in the client certificate
     certified: tuple[str, ...] = ()
@@ -103,7 +103,7 @@ class HttpConnection(HttpToolsProtocol):
     #: nothing is read any more
     _refused = False
     _late_close: _LateClose | None = None
-    #: the parts of a body that may go the short way, None for all others
+    #: the parts of a body that may take the fast path, None for all others
     _parts: list[bytes] | None = None
     _short: _ShortCycle | None = None
 
@@ -264,9 +264,9 @@ class HttpConnection(HttpToolsProtocol):
             self.transport.write(reply)
             self.transport.close()
 
-    # ------------------------------------------------------------------ the short way
+    # ------------------------------------------------------------------ the fast path
 
-    def _fits(self, direct: Direct) -> bool:
+    def _fits(self, direct: FastPublish) -> bool:
         """True if a request, by its head, is a short POST on a connection that is kept and otherwise idle."""
         if (
             self.parser.get_method() != b"POST"
@@ -317,7 +317,7 @@ class HttpConnection(HttpToolsProtocol):
 
 
 def connection_type(
-    longest_head: int, patience_s: float, direct: Direct | None, certificates: Certificates | None
+    longest_head: int, patience_s: float, direct: FastPublish | None, certificates: Certificates | None
 ) -> type[HttpConnection]:
     """uvicorn makes connections by their class, so what they need to know is in the class."""
     known = {

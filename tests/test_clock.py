@@ -8,7 +8,7 @@ import pytest
 
 from broker_app.core import commands as c
 from broker_app.core.broker import Broker
-from broker_app.core.message import Envelope, Special
+from broker_app.core.message import DeliveryOptions, Envelope
 from broker_app.core.policy import DestinationPolicy, Policies
 from broker_app.engine import Engine
 from broker_app.journal.memory import MemoryJournal
@@ -111,7 +111,7 @@ async def test_unused_queues_are_deleted_neither_sooner_nor_later(step_s: float)
 async def test_expiry_and_delays_follow_the_clock() -> None:
     time = Time()
     expiring = Envelope("/queue/a", expires_ms=round((time.wall_s + 600) * 1000))
-    delayed = Envelope("/queue/b", special=Special(delay_ms=600_000))
+    delayed = Envelope("/queue/b", options=DeliveryOptions(delay_ms=600_000))
     await time.do(c.Publish(time.client.peer, [(expiring, b"1", None), (delayed, b"2", None)]))
     await time.set_clock(HOUR_S)
     await time.go_on(2)

@@ -10,8 +10,8 @@ import pytest
 from broker_app import offline
 from broker_app.broker_recovery import rebuild
 from broker_app.core import commands as c
-from broker_app.core.block import headers
 from broker_app.core.broker import Broker
+from broker_app.core.header_block import headers
 from broker_app.core.message import Envelope
 from broker_app.core.policy import DestinationPolicy, Policies
 from broker_app.core.records import Reader
@@ -395,7 +395,7 @@ def starts(directory: Path, damaged: str) -> bool:
     error = ""
     try:
         rebuild(broker, journal)
-        journal.retain(live_positions(broker))
+        journal.set_live_positions(live_positions(broker))
     except JournalDamaged as damage:
         error = str(damage)
     journal.close()

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from broker_app.spans import in_words, since
+from broker_app.durations import in_words, since
 
 
 @pytest.mark.parametrize(

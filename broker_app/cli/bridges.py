@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from broker_app import spans
+from broker_app import durations
 from broker_app.cli import bridge_control, invocation, resources
 from broker_app.cli.failures import NOT_FOUND, Failure
 from broker_app.cli.options import DryRun, Idempotent, Reason, Yes, reason_header
@@ -233,8 +233,8 @@ def _shown(given: Invocation, row: Mapping[str, Any]) -> dict[str, Any]:
     shown_row = _with_error_text(row)
     if given.output.form != "table":
         return shown_row
-    shown_row |= {name: spans.in_words(shown_row[name]) if shown_row[name] else "" for name in _SPANS}
-    return shown_row | {name: spans.since(shown_row[name]) for name in _TIMES}
+    shown_row |= {name: durations.in_words(shown_row[name]) if shown_row[name] else "" for name in _SPANS}
+    return shown_row | {name: durations.since(shown_row[name]) for name in _TIMES}
 
 
 def _with_error_text(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 import typer
 
-from broker_app import spans
+from broker_app import durations
 from broker_app.cli import invocation
 from broker_app.cli.failures import FAILED, Failure
 from broker_app.cli.progress import Progress
@@ -102,7 +102,7 @@ def sentence(job: dict[str, Any]) -> str:
     result += f" {'of' if job['target'] is None else 'to'} {where}" if where else ""
     if job["started"] and job["ended"]:
         took = datetime.fromisoformat(job["ended"]) - datetime.fromisoformat(job["started"])
-        result += f" in {spans.in_words(took.total_seconds())}"
+        result += f" in {durations.in_words(took.total_seconds())}"
     for what in ("gone", "unsettled"):
         result += f"; {job[what]:,} {what}" if job[what] else ""
     return result + (f"; undo: mom job undo {job['id']}" if job["can_undo"] else "")

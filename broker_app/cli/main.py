@@ -17,7 +17,7 @@ from broker_app.cli.invocation import Invocation, command_of, options_first
 from broker_app.cli.output import FORMATS, Output
 from broker_app.cli.up import PASSED_ON
 from broker_app.config import ConfigError
-from broker_app.private import write_for_owner_alone
+from broker_app.private_files import write_for_owner_alone
 
 app = typer.Typer(
     name="mom",

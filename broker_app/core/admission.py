@@ -86,7 +86,7 @@ class Admission:
                     self._pass_over(peer, entries)
                     continue
                 last = envelope
-                usual = envelope.special is None
+                usual = envelope.options is None
                 plain = usual and queue is not None and queue.durable and queue.limit_usage is None
                 open_topic = usual and queue is None and not self._destination_limits.limits_topics
             message: Message | None

@@ -6,13 +6,13 @@ from collections.abc import Callable
 
 from broker_app.core import commands as c
 from broker_app.core import records
-from broker_app.core.block import headers
 from broker_app.core.dead_letters import DeadLetters
 from broker_app.core.destination import (
     QUEUE,
     parse,
 )
 from broker_app.core.destinations import Destinations
+from broker_app.core.header_block import headers
 from broker_app.core.histories import Histories
 from broker_app.core.message import Message
 from broker_app.core.message_store import MessageStore

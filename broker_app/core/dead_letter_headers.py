@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from broker_app.core.block import escape, unescape
+from broker_app.core.header_block import escape, unescape
 
 ORIGIN, ORIGIN_TOPIC = "origin", "origin-topic"
 #: names of the headers that dead letters get, and lose when they are retried

@@ -14,8 +14,8 @@ from broker_app.core.destination import (
 )
 from broker_app.core.errors import Refused
 from broker_app.core.message import (
+    DeliveryOptions,
     Envelope,
-    Special,
 )
 from broker_app.core.model import LimitUsage, NamedSubscription, Queue
 from broker_app.core.offset import Offset
@@ -74,9 +74,9 @@ class Destinations:
         """The queue that an envelope names, created on first use; None when it names a topic."""
         address = envelope.address
         queue = self.queues.get(address)
-        if queue is not None and not (queue.producers_paused or queue.named) and envelope.special is None:
+        if queue is not None and not (queue.producers_paused or queue.named) and envelope.options is None:
             return queue
-        destination = self.check_sendable(address, envelope.special)
+        destination = self.check_sendable(address, envelope.options)
         if queue is not None:
             return queue
         if not destination.is_queue:
@@ -86,10 +86,10 @@ class Destinations:
             return self.discard
         return self.queue(address)
 
-    def check_sendable(self, address: str, special: Special | None = None) -> Destination:
+    def check_sendable(self, address: str, options: DeliveryOptions | None = None) -> Destination:
         """The destination of a message; Refused when it cannot be sent there now. Creates nothing."""
         destination = sendable(address)
-        if special is not None and special.waits and destination.kind in (TEMP_QUEUE, TEMP_TOPIC):
+        if options is not None and options.waits and destination.kind in (TEMP_QUEUE, TEMP_TOPIC):
             raise Refused(
                 "unsupported",
                 f"a message to {address} cannot be delayed, because a temporary destination is deleted with "

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from broker_app.core import block, records
 from broker_app.core import commands as c
+from broker_app.core import header_block, records
 from broker_app.core.destination import (
     Destination,
     is_reserved,
@@ -240,7 +240,7 @@ class Histories:
             return False
         selector = subscription.selector
         return selector is None or selector.accepts(
-            block.headers(message.envelope.block), message, self._turn.ids
+            header_block.headers(message.envelope.block), message, self._turn.ids
         )
 
     def follow(self, subscription: Subscription, original: Message) -> None:

@@ -156,7 +156,7 @@ class InboundForwarding:
                 elif envelope is not last:
                     queue = self._target_of_flow(flow, envelope)
                     last = envelope
-                    plain = envelope.special is None and queue.limit_usage is None
+                    plain = envelope.options is None and queue.limit_usage is None
                 if fresh and queue.limit_usage is not None:
                     self._check_forwarded(peer, queue, queue.limit_usage, len(body))
             except Exception as error:

@@ -14,7 +14,7 @@ DEFAULT_PRIORITY = 4
 OVERHEAD_BYTES = 320
 
 
-class Special(NamedTuple):
+class DeliveryOptions(NamedTuple):
     """Features that few messages use. `delay_ms` is relative to arrival, `due_ms` is absolute; messages with
     the same `dedup_id` are repeats of one; messages of one `group` are delivered to one consumer at a
     time."""
@@ -44,7 +44,7 @@ class Envelope:
 
     `address` is the full destination ("/queue/orders"), `block` the user's header lines in STOMP 1.2
     escaping, each ended by a newline. `expires_ms` is absolute, `ttl_ms` relative to arrival; 0 is never.
-    `special` is None for nearly all messages, which take a shorter path through the core.
+    `options` is None for nearly all messages, which take a shorter path through the core.
     `weight` is the memory of a message in addition to its body.
     `tail` and `tail_key` are for sessions to cache the rendered form of the block in.
     """
@@ -53,9 +53,9 @@ class Envelope:
         "address",
         "block",
         "expires_ms",
+        "options",
         "persistent",
         "priority",
-        "special",
         "tail",
         "tail_key",
         "ttl_ms",
@@ -71,7 +71,7 @@ class Envelope:
         priority: int = DEFAULT_PRIORITY,
         ttl_ms: int = 0,
         expires_ms: int = 0,
-        special: Special | None = None,
+        options: DeliveryOptions | None = None,
     ) -> None:
         self.address = address
         self.block = block
@@ -80,7 +80,7 @@ class Envelope:
         self.priority = priority
         self.ttl_ms = ttl_ms
         self.expires_ms = expires_ms
-        self.special = special
+        self.options = options
         self.tail = b""
         self.tail_key: object = None
 
@@ -92,7 +92,7 @@ class Envelope:
             persistent=self.persistent,
             priority=self.priority,
             expires_ms=expires_ms,
-            special=self.special,
+            options=self.options,
         )
 
     def ends_ms(self, from_ms: int) -> int:
@@ -140,8 +140,8 @@ class Message:
 
 def group_of(message: Message) -> str:
     """The name of the message's group, empty when it has none."""
-    special = message.envelope.special
-    return special.group if special is not None else ""
+    options = message.envelope.options
+    return options.group if options is not None else ""
 
 
 class Duplicate(Message):

@@ -586,7 +586,7 @@ class Queue:
                 return lane
         return None
 
-    def oldest(self) -> Message | None:
+    def oldest_in_memory(self) -> Message | None:
         """The message in memory that has waited longest, if any."""
         heads = [lane.returned[0][1] for lane in self.lanes if lane.returned]
         heads += [lane.ready[0] for lane in self.lanes if lane.ready]

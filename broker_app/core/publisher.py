@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from itertools import islice
 
-from broker_app.core import block
 from broker_app.core import commands as c
+from broker_app.core import header_block
 from broker_app.core.dedup import Duplicates, Seen
 from broker_app.core.destination import (
     QUEUE,
@@ -58,28 +58,28 @@ class Publisher:
 
     def publish(self, queue: Queue | None, envelope: Envelope, body: bytes) -> Message:
         """Publish one admitted message, to `queue` or (None) to the topic that it names; or schedule it."""
-        special = envelope.special
-        if special is None or queue is self._destinations.discard:
+        options = envelope.options
+        if options is None or queue is self._destinations.discard:
             return self._route(queue, envelope, body)
         return (
             self._publish_once(queue, envelope, body)
-            if special.dedup_id
+            if options.dedup_id
             else self._publish_when_due(queue, envelope, body)
         )
 
     def _publish_when_due(self, queue: Queue | None, envelope: Envelope, body: bytes) -> Message:
         """Publish a message now, or schedule it until it is due."""
-        due_ms = envelope.special.due_at(self._turn.now_ms) if envelope.special else 0
+        due_ms = envelope.options.due_at(self._turn.now_ms) if envelope.options else 0
         if due_ms > self._turn.now_ms:
             return self._scheduler.delay(envelope, body, due_ms)
         return self._route(queue, envelope, body)
 
     def _publish_once(self, queue: Queue | None, envelope: Envelope, body: bytes) -> Message:
         """Publish a message unless it repeats one of the deduplication window."""
-        address, special = envelope.address, envelope.special
-        assert special is not None
+        address, options = envelope.address, envelope.options
+        assert options is not None
         window_ms = self._turn.policies.of(address).dedup_window_ms
-        digest = special.digest
+        digest = options.digest
         seen = self.duplicates.first(address, digest, self._turn.now_ms, window_ms)
         if seen is not None:
             self._turn.counters["published"] -= 1
@@ -102,7 +102,7 @@ class Publisher:
         if not (queue.durable or self._store.has_room(queue, len(body) + envelope.weight)):
             return self._overflow(queue, envelope, body)
         message = self._store.enqueue(queue, envelope, body, explicit_id)
-        if envelope.special is not None and envelope.special.group:
+        if envelope.options is not None and envelope.options.group:
             self._selective.note_group(queue, message)
         return message
 
@@ -170,7 +170,7 @@ class Publisher:
 
     def _matching(self, message: Message, matching: Match) -> Match:
         """The subscriptions whose selector, if any, matches `message`."""
-        headers = block.headers(message.envelope.block)
+        headers = header_block.headers(message.envelope.block)
 
         def wants(of: FanoutGroup | Subscription | NamedSubscription) -> bool:
             return of.selector is None or of.selector.accepts(headers, message, self._turn.ids)

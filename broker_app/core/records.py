@@ -29,8 +29,8 @@ from collections.abc import Iterable, Iterator
 from struct import Struct
 from typing import NamedTuple
 
-from broker_app.core.block import escape, group
-from broker_app.core.message import Envelope, Message, MessageIds, Special
+from broker_app.core.header_block import escape, group
+from broker_app.core.message import DeliveryOptions, Envelope, Message, MessageIds
 
 PUBLISHED, ACKED, DELIVERED, RETURNED, SUBSCRIBED, FORGOTTEN, OFFSET_SET = 1, 2, 3, 4, 5, 6, 7
 VERSION = 1
@@ -81,13 +81,13 @@ def published(message: Message, destination: int, kept_in: str, due_ms: int = 0)
     if due_ms:
         flags |= DELAYED
         explicit += _POSITION.pack(due_ms)
-    special = envelope.special
-    if special is not None and special.group:
+    options = envelope.options
+    if options is not None and options.group:
         flags |= GROUPED
     # A message with an id was published before and repeats nothing, unless it is a copy of the present one.
-    if special is not None and special.dedup_id and (not flags & HAS_ID or envelope.address != kept_in):
+    if options is not None and options.dedup_id and (not flags & HAS_ID or envelope.address != kept_in):
         flags |= DEDUP
-        explicit += special.digest
+        explicit += options.digest
     if flags & HAS_ID and envelope.address != kept_in:
         flags |= HAS_ADDRESS
         address = envelope.address.encode()
@@ -329,7 +329,7 @@ class Reader:
                 block,
                 persistent=not flags & TRANSIENT,
                 priority=priority,
-                special=Special(group=group(block)) if flags & GROUPED else None,
+                options=DeliveryOptions(group=group(block)) if flags & GROUPED else None,
             )
             self._envelopes[key] = envelope
         return envelope

@@ -57,7 +57,11 @@ class Recovery:
         """Apply the records of one batch, as the journal stored it."""
         broker = self._broker
         queues, apply_to_queue = broker.destinations.queues, broker.store.apply
-        published, special, all_since = records.PUBLISHED, records.DELAYED | records.DEDUP, self._all_since
+        published, options, all_since = (
+            records.PUBLISHED,
+            records.DELAYED | records.DEDUP,
+            self._all_since,
+        )
         last_of_queues, schedules = records.RETURNED, broker.scheduler.schedules
         record = Record(batch)
         position = first_position
@@ -70,7 +74,7 @@ class Recovery:
             elif (
                 address in queues
                 and kind <= last_of_queues
-                and not (flags & special if kind == published else schedules)
+                and not (flags & options if kind == published else schedules)
             ):
                 apply_to_queue(queues[address], record)  # nearly all of them
             else:

@@ -62,7 +62,7 @@ class Subscriptions:
         self._destinations = destinations
         self._store = store
         self._topic_delivery = topic_delivery
-        self.slowness = topic_delivery.slowness
+        self.slow_consumers = topic_delivery.slow_consumers
         topic_delivery.on_overrun.append(self.end_overrun)
         self._consumers = consumers
         self._unsettled = unsettled
@@ -90,7 +90,7 @@ class Subscriptions:
 
     def shift_time_limits(self, by_ms: int) -> None:
         """Shift since when consumers are slow, because the clock was set."""
-        self.slowness.shift(by_ms)
+        self.slow_consumers.shift(by_ms)
 
     def check_subscribe(self, command: c.Subscribe) -> tuple[Subscription, Destination]:
         """A new subscription with valid terms, and its destination. Changes nothing."""
@@ -303,7 +303,7 @@ class Subscriptions:
 
     def check_slow_consumers(self) -> None:
         """End consumers that have received nothing for too long while messages wait for them."""
-        behind = self.slowness.behind
+        behind = self.slow_consumers.behind
         for subscription in [s for s in behind if s.queue.deleted or s.queue.first_lane() is None]:
             del behind[subscription]
         waiting = [
@@ -313,7 +313,7 @@ class Subscriptions:
             *behind,
             *(s for queue in waiting for s in queue.consumers if not queue.consumers_paused),
         ]
-        for subscription, still_ms in self.slowness.check(candidates, self._turn.now_ms):
+        for subscription, still_ms in self.slow_consumers.check(candidates, self._turn.now_ms):
             queue = subscription.queue
             policy = queue.policy if queue.durable else self._turn.policies.of(subscription.address)
             if 0 < policy.slow_consumer_ms <= still_ms:

@@ -12,7 +12,7 @@ from broker_app.core.message import Message
 from broker_app.core.message_store import MessageStore
 from broker_app.core.model import NamedSubscription, Subscription
 from broker_app.core.selective.delivery import SelectiveDelivery
-from broker_app.core.slowness import Slowness
+from broker_app.core.slow_consumers import SlowConsumers
 from broker_app.core.turn import Turn
 
 
@@ -35,7 +35,7 @@ class TopicDelivery:
         self._store = store
         self._selective = selective
         self._histories = histories
-        self.slowness = Slowness()
+        self.slow_consumers = SlowConsumers()
         self.on_overrun: list[Callable[[Subscription], None]] = []
 
     def listen(self, subscription: Subscription, destination: Destination) -> None:
@@ -61,15 +61,15 @@ class TopicDelivery:
         else:
             self._store.enqueue(queue, message.envelope, message.body, self._turn.ids.of(message))
             if depth or not subscription.available:
-                self.slowness.behind[subscription] = None
+                self.slow_consumers.behind[subscription] = None
 
     def deliver_named(self, named: NamedSubscription, message: Message) -> Message:
         """Queue a copy for a named subscription; returns it, or the message where there was no room."""
         queue = named.queue
         if queue.durable or self._store.has_room(queue, message.size):
-            special = message.envelope.special
+            options = message.envelope.options
             copy = self._store.enqueue(queue, message.envelope, message.body, self._turn.ids.of(message))
-            if special is not None and special.group:
+            if options is not None and options.group:
                 self._selective.note_group(queue, copy)
             return copy
         for subscription in queue.consumers[:]:

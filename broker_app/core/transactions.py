@@ -141,7 +141,7 @@ class Transactions:
         for command in enlisted:
             if isinstance(command, c.Publish):
                 for envelope, _, _ in command.entries:
-                    self._destinations.check_sendable(envelope.address, envelope.special)
+                    self._destinations.check_sendable(envelope.address, envelope.options)
             elif isinstance(command, c.Settle | c.Return):
                 if settled.intersection(command.tags):
                     raise Refused("unknown-delivery", "the transaction settles one delivery twice")

@@ -12,7 +12,6 @@ from typing import NamedTuple
 
 from broker_app.core import commands as c
 from broker_app.core import dead_letter_headers, records
-from broker_app.core.block import group
 from broker_app.core.destination import (
     DURABLE_PREFIX,
     QUEUE,
@@ -23,11 +22,12 @@ from broker_app.core.destination import (
 from broker_app.core.destination_limits import DestinationLimits
 from broker_app.core.destinations import Destinations
 from broker_app.core.errors import Refused
+from broker_app.core.header_block import group
 from broker_app.core.lane import Lane
 from broker_app.core.message import (
+    DeliveryOptions,
     Envelope,
     Message,
-    Special,
 )
 from broker_app.core.message_store import MessageStore
 from broker_app.core.model import Peer, Queue
@@ -162,7 +162,7 @@ class Transfers:
             waits = isinstance(error, Refused) and target.policy.limit_behavior == FLOW_CONTROL
             return TransferResult(0, FULL if waits else REFUSED, detail=self._turn.detail_of(peer, error))
         message = self._store.enqueue(target, envelope, body, message_id)
-        if envelope.special is not None and envelope.special.group:
+        if envelope.options is not None and envelope.options.group:
             self._selective.note_group(target, message)
         return TransferResult(message.position, DONE, message, target.address)
 
@@ -275,7 +275,7 @@ class _Copies:
             priority=old.priority,
             expires_ms=message.expires_ms,
             # It keeps its message group; delay and deduplication apply only when a message is sent.
-            special=Special(group=name) if (name := group(block)) else None,
+            options=DeliveryOptions(group=name) if (name := group(block)) else None,
         )
         return address, envelope, lost
 

@@ -45,7 +45,7 @@ def outside(queue: Queue, after: int = 0) -> Iterator[int]:
         yield from lane.paged.after(after)
 
 
-def oldest(queue: Queue) -> Iterator[Message | int]:
+def first_of_each_priority(queue: Queue) -> Iterator[Message | int]:
     """The next message of each priority: itself where its body is in memory, else its position."""
     for lane in queue.lanes:
         first = lane.first() or next(iter(lane.loading), None) or next(lane.paged.after(0), None)

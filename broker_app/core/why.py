@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from broker_app.core import block, dead_letter_headers
+from broker_app.core import dead_letter_headers, header_block
 from broker_app.core.broker import Broker
 from broker_app.core.lane import Lane
 from broker_app.core.message import Message
@@ -172,7 +172,9 @@ def _of_consumer(broker: Broker, queue: Queue, subscription: Subscription, messa
 def _named_in(selector: str, message: Message) -> dict[str, str]:
     """The headers of a message that a selector names."""
     words = set(_WORD.findall(selector))
-    return {name: value for name, value in block.headers(message.envelope.block).items() if name in words}
+    return {
+        name: value for name, value in header_block.headers(message.envelope.block).items() if name in words
+    }
 
 
 def _owner_of_group(queue: Queue, message: Message) -> Subscription | None:
@@ -199,7 +201,7 @@ def _name(subscription: Subscription) -> str:
 
 
 def _past(message: Message) -> Iterator[Reason]:
-    headers = block.headers(message.envelope.block)
+    headers = header_block.headers(message.envelope.block)
     origin = dead_letter_headers.origin_of(message.envelope.block)
     if origin:
         reason, detail = headers.get("dead-reason", ""), headers.get("dead-detail", "")

@@ -25,10 +25,10 @@ from broker_app.core.recovery import live_positions
 from broker_app.core.snapshot import take_snapshot
 from broker_app.engine.busy_poll import BusyPoll
 from broker_app.engine.clock import EngineClock, now_us
+from broker_app.engine.journal_space import SpaceCheck
 from broker_app.engine.output import Output
 from broker_app.engine.record_reader import RecordReader, or_damage
 from broker_app.engine.snapshots import Snapshots
-from broker_app.engine.store_space import SpaceCheck
 from broker_app.internal_errors import EventListeners, internal_errors
 from broker_app.journal.errors import Busy, JournalFailed
 from broker_app.journal.port import Batch, Damaged, Journal
@@ -134,12 +134,12 @@ class Engine:
     def recover(self) -> list[str]:
         """Open the journal and rebuild the broker from it. Returns lines for the log."""
         opened = rebuild(self.broker, self._journal)
-        self._journal.retain(live_positions(self.broker))
+        self._journal.set_live_positions(live_positions(self.broker))
         return opened.report
 
     def adopt(self) -> None:
         """Go on with a broker that was rebuilt from the journal, which is open."""
-        self._journal.retain(live_positions(self.broker))
+        self._journal.set_live_positions(live_positions(self.broker))
 
     # ------------------------------------------------------------------ commands
 

@@ -10,7 +10,7 @@ from typing import Literal
 import msgspec
 import re2
 
-from broker_app.core import block, dead_letter_headers
+from broker_app.core import dead_letter_headers, header_block
 from broker_app.core.errors import Refused
 from broker_app.core.message import Message, MessageIds
 from broker_app.core.selectors import compiler
@@ -113,7 +113,7 @@ def address_of(name: str) -> str:
     )
 
 
-headers_of = lru_cache(maxsize=256)(block.headers)
+headers_of = lru_cache(maxsize=256)(header_block.headers)
 
 
 def count(counter: Counter[str], name: str) -> None:

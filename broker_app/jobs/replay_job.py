@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from broker_app.core import commands as c
-from broker_app.core.message import Envelope, Message, Special, group_of
+from broker_app.core.message import DeliveryOptions, Envelope, Message, group_of
 from broker_app.core.records import Reader
 from broker_app.core.transfers import GONE, TransferResult
 from broker_app.jobs.transfer_job import BatchItem, JobItem, TransferJob
@@ -37,5 +37,5 @@ class ReplayJob(TransferJob):
             message.envelope.block,
             priority=message.envelope.priority,
             expires_ms=message.expires_ms,
-            special=Special(group=group) if group else None,
+            options=DeliveryOptions(group=group) if group else None,
         )

@@ -13,7 +13,7 @@ from broker_app.journal.errors import (
     NoSuchPosition,
 )
 from broker_app.journal.meta import TAG_BITS
-from broker_app.journal.port import FIRST_POSITION, Batch, Damaged, Done, Found, Recovery, StoredBatch
+from broker_app.journal.port import FIRST_POSITION, Batch, Damaged, Done, Found, OpenResult, StoredBatch
 
 
 @dataclass
@@ -55,7 +55,7 @@ class MemoryJournal:
         self._pending_reads: list[Callable[[], None]] = []
         self._counters = {"commits": 0, "records": 0, "bytes_written": 0, "snapshots": 0}
 
-    def open(self) -> Recovery:
+    def open(self) -> OpenResult:
         """See `port.Journal.open`."""
         stored = self.storage
         if stored.held:
@@ -63,7 +63,7 @@ class MemoryJournal:
         stored.held = self._open = True
         stored.epoch += 1
         self.epoch = stored.epoch
-        return Recovery(stored.snapshot, stored.snapshot_position, stored.next_position, [])
+        return OpenResult(stored.snapshot, stored.snapshot_position, stored.next_position, [])
 
     @property
     def is_held(self) -> bool:
@@ -74,7 +74,7 @@ class MemoryJournal:
         """See `port.Journal.replay`."""
         yield from list(self.storage.batches)
 
-    def retain(self, positions: Iterable[Sequence[int]]) -> None:
+    def set_live_positions(self, positions: Iterable[Sequence[int]]) -> None:
         """See `port.Journal.retain`."""
         former, self.storage.contents = self.storage.contents, {}
         for chunk in positions:
@@ -134,7 +134,7 @@ class MemoryJournal:
         self._counters["bytes_written"] += len(records)
         done(None)
 
-    def room(self) -> int:
+    def available_bytes(self) -> int:
         """See `port.Journal.room`."""
         return self.space if self._open else 0
 

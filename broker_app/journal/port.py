@@ -58,7 +58,7 @@ Found = Callable[[list[bytes | Damaged] | None, Exception | None], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Recovery:
+class OpenResult:
     """The result of `open`: start from `snapshot`, then replay what follows `snapshot_position`.
 
     `report` has one sentence for each event that an operator should know (a torn tail that was cut, …).
@@ -91,7 +91,7 @@ class Journal(Protocol):
         """The last failure that the journal lives with."""
         ...
 
-    def open(self) -> Recovery:
+    def open(self) -> OpenResult:
         """Take the journal for this process and find where it ends.
 
         Ensures: the journal is locked, a torn last batch is cut, `epoch` is larger than any before.
@@ -106,7 +106,7 @@ class Journal(Protocol):
         """
         ...
 
-    def retain(self, positions: Iterable[Sequence[int]]) -> None:
+    def set_live_positions(self, positions: Iterable[Sequence[int]]) -> None:
         """Report, after replay, the PUBLISHED positions that are still needed; all others are dead.
 
         `positions` are chunks (`array("Q")` or any sequence), in any order, each position once.
@@ -123,7 +123,7 @@ class Journal(Protocol):
         """
         ...
 
-    def room(self) -> int:
+    def available_bytes(self) -> int:
         """Bytes that new messages may still take; 0 while they must be refused for want of space.
 
         Cheap: may be asked before every batch. Ensures: what settles waiting messages can be committed

@@ -17,7 +17,7 @@ from broker_app.journal.errors import JournalDamaged, JournalFailed, NoSpace, re
 from broker_app.journal.files import File, Files
 from broker_app.journal.free_space import DiskMonitor, FreeSpace
 from broker_app.journal.log_writer import LogWriter
-from broker_app.journal.port import FIRST_POSITION, Batch, Done, Found, Recovery, StoredBatch
+from broker_app.journal.port import FIRST_POSITION, Batch, Done, Found, OpenResult, StoredBatch
 from broker_app.journal.reader import Reader, load_frame
 from broker_app.journal.segment import Segment, SegmentIndex
 from broker_app.journal.segment_pool import SegmentPool
@@ -111,7 +111,7 @@ class SegmentJournal:
 
     # -------------------------------------------------------------------------- opening
 
-    def open(self) -> Recovery:
+    def open(self) -> OpenResult:
         """See `port.Journal.open`."""
         if self._lock is not None:
             raise ValueError("the journal is open already")
@@ -124,7 +124,7 @@ class SegmentJournal:
             self._release()
             raise
 
-    def _recover(self) -> Recovery:
+    def _recover(self) -> OpenResult:
         former = meta.read_meta(self._files)
         found = recovery.scan_directory(self._files)
         if former is None and found.segments:
@@ -143,7 +143,7 @@ class SegmentJournal:
         for segment in found.segments:
             self._index.add(segment)
         self._monitor.start()
-        return Recovery(found.snapshot, found.snapshot_position, found.next_position, found.report)
+        return OpenResult(found.snapshot, found.snapshot_position, found.next_position, found.report)
 
     def _advance(self, former: meta.Meta | None, epoch_seen: int) -> meta.Meta:
         while True:
@@ -182,7 +182,7 @@ class SegmentJournal:
                 content[frame.records_at :],
             )
 
-    def retain(self, positions: Iterable[Sequence[int]]) -> None:
+    def set_live_positions(self, positions: Iterable[Sequence[int]]) -> None:
         """See `port.Journal.retain`."""
         for chunk in positions:
             lost = self._index.mark(chunk)
@@ -195,7 +195,7 @@ class SegmentJournal:
         self._compact()
 
     def missing(self, positions: Iterable[Sequence[int]]) -> list[int]:
-        """Those of the positions that are stored nowhere; before `retain`, which would raise for them."""
+        """The positions that are stored nowhere; before `set_live_positions`, which would raise for them."""
         lost = []
         for chunk in positions:
             for position in chunk:
@@ -280,7 +280,7 @@ class SegmentJournal:
 
     # ----------------------------------------------------------------------------- space
 
-    def room(self) -> int:
+    def available_bytes(self) -> int:
         """See `port.Journal.room`."""
         active = self._log.active
         if active is None or self._postponed is not None:
@@ -309,7 +309,7 @@ class SegmentJournal:
 
     def _manage_space(self, active: Segment) -> None:
         """Give dead records up when space is short, and when the log is idle."""
-        self.room()  # updates whether space is short
+        self.available_bytes()  # updates whether space is short
         short = self._free_space.short
         idle = self._log.is_idle(self._next_position)
         worn = active.end > self._free_space.keep and active.is_mostly_dead()

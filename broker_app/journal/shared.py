@@ -14,7 +14,7 @@ from broker_app.journal import codec
 from broker_app.journal.errors import JournalDamaged, JournalFailed
 from broker_app.journal.frame_reader import FrameReader
 from broker_app.journal.lease import LeaseKeeper, seconds
-from broker_app.journal.port import FIRST_POSITION, Batch, Done, Found, Recovery, StoredBatch
+from broker_app.journal.port import FIRST_POSITION, Batch, Done, Found, OpenResult, StoredBatch
 from broker_app.journal.segment import Segment, SegmentIndex
 from broker_app.journal.store import Holder, Row, Store, StoreFull, Unreachable
 from broker_app.journal.upkeep import Upkeep
@@ -82,16 +82,16 @@ class SharedJournal:
 
     # -------------------------------------------------------------------------- opening
 
-    def open(self, *, force: bool = False) -> Recovery:
+    def open(self, *, force: bool = False) -> OpenResult:
         """See `port.Journal.open`; raises LeaseHeld while another broker holds the lease, unless `force`d."""
         return self._take(force=force, warm=None)
 
-    def take_over(self, position: int, *, force: bool = False) -> Recovery:
+    def take_over(self, position: int, *, force: bool = False) -> OpenResult:
         """Open for a standby that has applied every batch before `position`: replay begins there, and the
         snapshot is not returned. `force` takes the lease from its holder. Raises LeaseHeld."""
         return self._take(force=force, warm=position)
 
-    def _take(self, *, force: bool, warm: int | None) -> Recovery:
+    def _take(self, *, force: bool, warm: int | None) -> OpenResult:
         if self._active is not None:
             raise ValueError("the journal is open already")
         asked_at = seconds()
@@ -105,7 +105,7 @@ class SharedJournal:
             self.close()
             raise
 
-    def _recover(self, warm: int | None) -> Recovery:
+    def _recover(self, warm: int | None) -> OpenResult:
         content = None
         if warm is None:
             snapshot = self._store.snapshot()
@@ -120,7 +120,7 @@ class SharedJournal:
             self._next_position = max(self._next_position, segment.next_position)
         self._next_position = max(self._next_position, self._upkeep.position)
         self._active = self._new_segment()
-        return Recovery(content, self._replay_from, self._next_position)
+        return OpenResult(content, self._replay_from, self._next_position)
 
     def replay(self) -> Iterator[StoredBatch]:
         """See `port.Journal.replay`."""
@@ -134,7 +134,7 @@ class SharedJournal:
         if expected < self._next_position:
             raise missing_batch(self._store, expected)
 
-    def retain(self, positions: Iterable[Sequence[int]]) -> None:
+    def set_live_positions(self, positions: Iterable[Sequence[int]]) -> None:
         """See `port.Journal.retain`."""
         for chunk in positions:
             missing = self._index.mark(chunk)
@@ -238,7 +238,7 @@ class SharedJournal:
             self.wants_snapshot = self._upkeep.would_free(self._active, self._next_position)
         done(None)
 
-    def room(self) -> int:
+    def available_bytes(self) -> int:
         """See `port.Journal.room`."""
         return 0 if self._active is None or self._full.is_set() else _AMPLE
 

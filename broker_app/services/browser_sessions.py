@@ -6,7 +6,7 @@ import asyncio
 import logging
 
 from broker_app.net.auth.login import Logins
-from broker_app.net.rest import RestPlane
+from broker_app.net.rest import RestApi
 from broker_app.net.stomp.session_registry import SessionRegistry
 
 log = logging.getLogger(__name__)
@@ -18,7 +18,7 @@ _CHECK_S = 5.0
 class BrowserSessions:
     """Follows the sessions of browsers that have connections or waiting requests here."""
 
-    def __init__(self, logins: Logins, registry: SessionRegistry, rest: RestPlane) -> None:
+    def __init__(self, logins: Logins, registry: SessionRegistry, rest: RestApi) -> None:
         self._logins = logins
         self._registry = registry
         self._rest = rest

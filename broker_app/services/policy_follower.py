@@ -14,7 +14,7 @@ from broker_app.core.policy import Policies
 from broker_app.engine import Engine
 from broker_app.net.auth.login import Logins
 from broker_app.net.policy.policy import Policy
-from broker_app.net.rest import RestPlane
+from broker_app.net.rest import RestApi
 from broker_app.net.rest.refusals import Refusal
 from broker_app.net.stomp.session_registry import SessionRegistry
 
@@ -31,7 +31,7 @@ class PolicyFollower:
         engine: Engine,
         logins: Logins,
         registry: SessionRegistry,
-        rest: RestPlane,
+        rest: RestApi,
         bridges: Supervisor,
     ) -> None:
         self._started_with = started_with

@@ -49,7 +49,7 @@ class Backlog:
     def since_ms(self, queue: Queue) -> int | None:
         """Since when (ms since 1970) the oldest message has waited; after a restart, since the restart at
         least. None when it is not known."""
-        oldest = queue.oldest()
+        oldest = queue.oldest_in_memory()
         if oldest is not None:
             return oldest.time_ms
         restored = self._restored.get(queue.address)

@@ -397,8 +397,8 @@ def consumer(broker: Broker, subscription: Subscription) -> dict[str, Any]:
     `connection` is None for consumers without STOMP.
     """
     peer, queue = subscription.peer, subscription.queue
-    slow_ms = broker.subscriptions.slowness.since_ms(subscription)
-    # The REST plane serves many users through one peer and writes them behind the number.
+    slow_ms = broker.subscriptions.slow_consumers.since_ms(subscription)
+    # The REST API serves many users through one peer and writes them behind the number.
     id, _, user = subscription.id.partition("\0")
     return {
         "id": id,

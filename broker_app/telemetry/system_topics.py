@@ -31,7 +31,7 @@ from broker_app.core.outcome import (
 from broker_app.core.topic import matches
 from broker_app.telemetry.alerts.alert import FIRING
 from broker_app.telemetry.bridges import BridgeChanges, brief
-from broker_app.telemetry.changes import DestinationChanges
+from broker_app.telemetry.destination_stats_feed import DestinationStatsFeed
 from broker_app.telemetry.statistics import Statistics, consumer, rfc3339
 
 STATS_TOPIC = f"{SYSTEM}.stats"
@@ -93,7 +93,7 @@ class SystemTopics:
         self._connections = connections
         self._bridges = bridges
         self._bridge_changes = BridgeChanges()
-        self._destination_changes = DestinationChanges(statistics)
+        self._destination_changes = DestinationStatsFeed(statistics)
         self._jobs = jobs
         self._alerts = alerts
         #: by id: the last report of each job
@@ -282,14 +282,14 @@ class SystemTopics:
                 self._note_full(address, full=False, detail="")
 
     def _check_slow(self) -> None:
-        slowness = self._broker.subscriptions.slowness
-        if not (self._slow or len(slowness)):
+        slow_consumers = self._broker.subscriptions.slow_consumers
+        if not (self._slow or len(slow_consumers)):
             return
-        for subscription in slowness:
+        for subscription in slow_consumers:
             if subscription not in self._slow and not is_system_topic(parse(subscription.address)):
                 self._slow[subscription] = {}
                 self._note_slow(subscription, {"slow": True, "ended": False, "detail": ""})
-        for subscription in [known for known in self._slow if not slowness.since_ms(known)]:
+        for subscription in [known for known in self._slow if not slow_consumers.since_ms(known)]:
             del self._slow[subscription]
             if subscription.peer.subscriptions.get(subscription.id) is subscription:
                 self._note_slow(subscription, {"slow": False, "ended": False, "detail": ""})
@@ -338,7 +338,7 @@ class SystemTopics:
                 SLOW,
                 (
                     consumer(self._broker, subscription)
-                    for subscription in self._broker.subscriptions.slowness
+                    for subscription in self._broker.subscriptions.slow_consumers
                 ),
             ),
         ):

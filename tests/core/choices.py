@@ -39,7 +39,7 @@ def wants(selector: str, envelope: Envelope) -> bool:
 
 
 def group_of(envelope: Envelope) -> str:
-    return envelope.special.group if envelope.special else ""
+    return envelope.options.group if envelope.options else ""
 
 
 def _group_in(queue: Queue, envelope: Envelope) -> str:

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 from broker_app.core import commands as c
 from broker_app.core import records
 from broker_app.core.destination import DURABLE_PREFIX
-from broker_app.core.message import OVERHEAD_BYTES, Envelope, Special
+from broker_app.core.message import OVERHEAD_BYTES, DeliveryOptions, Envelope
 from broker_app.core.model import BlockedPublish, Peer, Queue
 from broker_app.core.policy import (
     LIMIT_BEHAVIORS,
@@ -151,9 +151,9 @@ class Flood:
 
     def _entries(self, client: Client, *, answered: bool) -> list[c.Entry]:
         random = self.random
-        special = Special(group="g") if random.random() < 0.1 else None
+        options = DeliveryOptions(group="g") if random.random() < 0.1 else None
         address = random.choice((*QUEUES, TOPIC))
-        envelope = Envelope(address, persistent=random.random() < 0.8, special=special)
+        envelope = Envelope(address, persistent=random.random() < 0.8, options=options)
         entries: list[c.Entry] = []
         for _ in range(random.choice((1, 1, 3, 6))):
             self.serial += 1

@@ -360,8 +360,8 @@ class Ledger:
                 legal = destination.is_queue or not set(destination.name.split(".")) & {"*", ">", "#"}
             except Refused:
                 legal = False
-            policy, special = self.policies.of(envelope.address), envelope.special
-            if special and special.waits and envelope.address.startswith("/temp-"):
+            policy, options = self.policies.of(envelope.address), envelope.options
+            if options and options.waits and envelope.address.startswith("/temp-"):
                 legal = False
             legal = legal and not policy.refuses_producers
             if receipt is not None:
@@ -373,14 +373,14 @@ class Ledger:
                 self._publish(envelope, body)
 
     def _publish(self, envelope: Envelope, body: bytes) -> None:
-        now_ms, serial, special = self.stage.now_ms, serial_of(body), envelope.special
+        now_ms, serial, options = self.stage.now_ms, serial_of(body), envelope.options
         self.sent_to[serial] = envelope.address
-        due_ms = max(now_ms, special.due_ms, now_ms + special.delay_ms) if special else now_ms
+        due_ms = max(now_ms, options.due_ms, now_ms + options.delay_ms) if options else now_ms
         ends = [envelope.expires_ms, due_ms + envelope.ttl_ms if envelope.ttl_ms else 0]
         self.expires_ms[serial] = min((end for end in ends if end), default=0)
         # What is sent to a temporary queue without an owner goes nowhere, at once, and is not remembered.
         temporary = "temp-queue" in envelope.address
-        if special and not temporary and self._is_repeat(envelope.address, special.dedup_id, body):
+        if options and not temporary and self._is_repeat(envelope.address, options.dedup_id, body):
             return
         if due_ms > now_ms:
             self.scheduled.append((envelope.address, body, due_ms))
@@ -789,7 +789,7 @@ class Ledger:
                 self._check_address(interest, message)
                 if interest.is_topic:
                     self._check_topic_delivery(interest, message)
-                elif not message.envelope.special:
+                elif not message.envelope.options:
                     lane = subscription, subscription.queue.lane_of(message)
                     assert message.order > last.get(lane, 0), "one consumer gets the messages in order"
                     last[lane] = message.order

@@ -13,7 +13,7 @@ from typing import Any
 from broker_app.core import commands as c
 from broker_app.core.browse import browse
 from broker_app.core.errors import Refused
-from broker_app.core.message import OVERHEAD_BYTES, Envelope, Special
+from broker_app.core.message import OVERHEAD_BYTES, DeliveryOptions, Envelope
 from broker_app.core.policy import PAUSES, DestinationPolicy, Policies
 from broker_app.core.snapshot import SnapshotBuilder
 from broker_app.core.sync_queue import SYNC_ADDRESS
@@ -269,16 +269,18 @@ class Storm:
             priority=random.choice(self.priorities),
             ttl_ms=1_000 if expiring < 0.15 else 0,
             expires_ms=self.stage.now_ms + 2_500 if 0.1 < expiring < 0.2 else 0,
-            special=self._draw_special(group.decode()),
+            options=self._draw_special(group.decode()),
         )
 
-    def _draw_special(self, group: str) -> Special | None:
+    def _draw_special(self, group: str) -> DeliveryOptions | None:
         random, delay_ms = self.random, self.random.choice(self.delays)
         dedup_id = random.choice(self.dedup_ids)
         if not (delay_ms or dedup_id or group):
             return None
         due_ms = self.stage.now_ms + delay_ms if delay_ms else 0
-        return random.choice((Special(delay_ms, dedup_id, group), Special(0, dedup_id, group, due_ms)))
+        return random.choice(
+            (DeliveryOptions(delay_ms, dedup_id, group), DeliveryOptions(0, dedup_id, group, due_ms))
+        )
 
     def _next_token(self) -> int:
         self.token += 1

@@ -6,7 +6,7 @@ import pytest
 
 from broker_app.core import commands as c
 from broker_app.core.errors import Refused
-from broker_app.core.message import Special
+from broker_app.core.message import DeliveryOptions
 from broker_app.core.snapshot import take_snapshot
 from tests.core.stage import Client, Stage
 
@@ -21,7 +21,7 @@ def send(client: Client, *names: str, address: str = A) -> None:
             address,
             name.encode(),
             block=b"group:%b\n" % group.encode() if group else b"",
-            special=Special(group=group) if group else None,
+            options=DeliveryOptions(group=group) if group else None,
         )
 
 
@@ -79,7 +79,7 @@ class TestGroups:
         def send(name: bytes, kind: bytes, priority: int = 4) -> None:
             group = name[:1].decode()
             block = b"kind:%b\n" % kind
-            two.publish(A, name, priority=priority, block=block, special=Special(group=group))
+            two.publish(A, name, priority=priority, block=block, options=DeliveryOptions(group=group))
 
         one.subscribe(A, credit=1, selector="kind = 'wanted'")
         send(b"a1", b"wanted")
@@ -153,7 +153,7 @@ class TestGroups:
         one.subscribe(A, selector="last IS NULL")
         two.subscribe(A, selector="last = 'yes'")
         send(one, "a1")
-        one.publish(A, b"a2", block=b"group:a\nlast:yes\n", special=Special(group="a"))
+        one.publish(A, b"a2", block=b"group:a\nlast:yes\n", options=DeliveryOptions(group="a"))
         assert (one.take(), two.take()) == ([b"a1"], [])
         one.settle(1)
         assert two.take() == [b"a2"]

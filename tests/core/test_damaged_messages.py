@@ -8,8 +8,8 @@ import pytest
 
 from broker_app.core import commands as c
 from broker_app.core import records
-from broker_app.core.block import headers
-from broker_app.core.message import Special
+from broker_app.core.header_block import headers
+from broker_app.core.message import DeliveryOptions
 from broker_app.core.policy import DestinationPolicy, Policies
 from tests.core.stage import Client, Stage, read
 
@@ -102,15 +102,15 @@ def test_consumers_with_selectors_get_what_is_whole(stage: Stage) -> None:
 
 
 def test_members_of_a_group_follow_each_other_without_the_damaged_one(stage: Stage) -> None:
-    restarted_with_damage(stage, b"1", b"3", block=b"group:g\n", special=Special(group="g"))
+    restarted_with_damage(stage, b"1", b"3", block=b"group:g\n", options=DeliveryOptions(group="g"))
     one, other = consumer_of(stage), consumer_of(stage)
     assert sorted(one.take() + other.take()) == [b"0", b"2", b"4", b"5"]
     assert len(dead_letters(stage)) == 2
 
 
 def test_a_damaged_message_that_was_delayed_becomes_a_dead_letter_when_it_is_due(stage: Stage) -> None:
-    restarted_with_damage(stage, b"0", b"1", b"2", count=3, special=Special(delay_ms=100))
-    later = stage.client().publish(A, b"whole", special=Special(delay_ms=200))
+    restarted_with_damage(stage, b"0", b"1", b"2", count=3, options=DeliveryOptions(delay_ms=100))
+    later = stage.client().publish(A, b"whole", options=DeliveryOptions(delay_ms=200))
     consumer = consumer_of(stage)
     stage.pass_time(150)
     assert len(dead_letters(stage)) == 3
@@ -121,7 +121,7 @@ def test_a_damaged_message_that_was_delayed_becomes_a_dead_letter_when_it_is_due
 
 
 def test_a_damaged_message_for_a_topic_that_was_delayed_is_counted(stage: Stage) -> None:
-    message = stage.client().publish("/topic/t", b"0", special=Special(delay_ms=100))
+    message = stage.client().publish("/topic/t", b"0", options=DeliveryOptions(delay_ms=100))
     stage.damaged.add(message.position)
     stage.restart()
     stage.pass_time(150)

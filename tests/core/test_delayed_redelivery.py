@@ -5,7 +5,7 @@ import pytest
 from broker_app.core import commands as c
 from broker_app.core.dedup import Duplicates
 from broker_app.core.delayed_redelivery import retry_delay_ms
-from broker_app.core.message import Duplicate, Special
+from broker_app.core.message import DeliveryOptions, Duplicate
 from broker_app.core.policy import DestinationPolicy, Policies
 from tests.core.stage import Client, Stage
 
@@ -164,25 +164,25 @@ def test_a_repeat_is_answered_with_the_first_and_not_stored() -> None:
     stage = Stage()
     client = stage.client()
     ids = stage.broker.turn.ids
-    first = client.publish(A, b"1", special=Special(dedup_id="x"))
-    repeat = client.publish(A, b"1 again", special=Special(dedup_id="x"))
+    first = client.publish(A, b"1", options=DeliveryOptions(dedup_id="x"))
+    repeat = client.publish(A, b"1 again", options=DeliveryOptions(dedup_id="x"))
     assert (ids.of(repeat), stage.queue(A).depth) == (ids.of(first), 1)
     assert stage.broker.turn.counters["duplicates"] == 1
-    client.publish("/queue/b", b"1", special=Special(dedup_id="x"))
+    client.publish("/queue/b", b"1", options=DeliveryOptions(dedup_id="x"))
     assert stage.queue("/queue/b").depth == 1, "each destination has a window of its own"
 
 
 def test_a_window_holds_over_a_crash_after_the_message_is_gone_and_ends_in_time() -> None:
     stage = Stage()
     client = one_at_a_time(stage)
-    client.publish(A, b"1", special=Special(dedup_id="x"))
+    client.publish(A, b"1", options=DeliveryOptions(dedup_id="x"))
     client.settle(1)
     snapshot, before = stage.take_snapshot(), len(stage.batches)
     stage.broker = stage.recovered(snapshot, before)
-    stage.client().publish(A, b"1", special=Special(dedup_id="x"))
+    stage.client().publish(A, b"1", options=DeliveryOptions(dedup_id="x"))
     assert stage.broker.turn.counters["duplicates"] == 1
     stage.pass_time(600_000)
-    stage.client().publish(A, b"1", special=Special(dedup_id="x"))
+    stage.client().publish(A, b"1", options=DeliveryOptions(dedup_id="x"))
     assert stage.queue(A).depth == 1
 
 
@@ -190,7 +190,7 @@ def test_too_many_ids_shorten_the_window_visibly() -> None:
     stage = Stage(dedup_ids=3)
     client = stage.client()
     for number in range(5):
-        client.publish(A, b"", special=Special(dedup_id=str(number)))
+        client.publish(A, b"", options=DeliveryOptions(dedup_id=str(number)))
         stage.pass_time(1_000)
     duplicates = stage.broker.publisher.duplicates
     assert duplicates.facts(A, stage.now_ms, 600_000) == (3, 3_000)
@@ -202,18 +202,20 @@ def test_ids_of_so_many_destinations_are_remembered(monkeypatch: pytest.MonkeyPa
     stage = Stage()
     client = stage.client()
     for address in ("/topic/a", "/topic/b", "/topic/c"):
-        client.publish(address, special=Special(dedup_id="x"))
+        client.publish(address, options=DeliveryOptions(dedup_id="x"))
     found = [stage.broker.publisher.duplicates.facts(f"/topic/{name}", stage.now_ms, 1)[0] for name in "abc"]
     assert found == [0, 1, 1]
-    assert not isinstance(client.publish("/topic/a", special=Special(dedup_id="x")), Duplicate)
-    assert isinstance(client.publish("/topic/c", special=Special(dedup_id="x")), Duplicate)
+    assert not isinstance(client.publish("/topic/a", options=DeliveryOptions(dedup_id="x")), Duplicate)
+    assert isinstance(client.publish("/topic/c", options=DeliveryOptions(dedup_id="x")), Duplicate)
 
 
 def test_a_transaction_decides_about_repeats_at_its_commit() -> None:
     stage = Stage()
     client = stage.client()
     client.do(c.Begin(client.peer, "t"))
-    client.do(c.Enlist(client.peer, "t", client.sending(A, b"1", b"2", special=Special(dedup_id="x"))))
-    client.publish(A, b"0", special=Special(dedup_id="x"))
+    client.do(
+        c.Enlist(client.peer, "t", client.sending(A, b"1", b"2", options=DeliveryOptions(dedup_id="x")))
+    )
+    client.publish(A, b"0", options=DeliveryOptions(dedup_id="x"))
     client.do(c.Commit(client.peer, "t"))
     assert stage.queue(A).depth == 1

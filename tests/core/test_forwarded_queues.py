@@ -3,7 +3,7 @@
 from broker_app.core import commands as c
 from broker_app.core import records
 from broker_app.core.browse import browse
-from broker_app.core.message import Special
+from broker_app.core.message import DeliveryOptions
 from broker_app.core.outcome import Arrived
 from broker_app.core.policy import DestinationPolicy, Policies
 from broker_app.core.why import why
@@ -23,7 +23,7 @@ def test_nothing_overtakes_whatever_its_priority_or_group() -> None:
     producer, bridge = stage.client(), stage.client()
     producer.publish(QUEUE, b"1", priority=0)
     producer.publish(QUEUE, b"2", priority=9)
-    producer.publish(QUEUE, b"3", special=Special(group="g"))
+    producer.publish(QUEUE, b"3", options=DeliveryOptions(group="g"))
     producer.publish(QUEUE, b"4")
     bridge.subscribe(QUEUE, exclusive=True)
     assert bridge.take() == [b"1", b"2", b"3", b"4"]
@@ -140,7 +140,7 @@ def test_an_arrival_is_reported_once_a_batch_while_there_is_no_consumer() -> Non
 def test_messages_that_are_due_moved_or_given_back_have_arrived_too() -> None:
     stage = Stage()
     producer, reader = stage.client(), stage.client()
-    later = producer.sending(QUEUE, b"1", special=Special(delay_ms=1_000))
+    later = producer.sending(QUEUE, b"1", options=DeliveryOptions(delay_ms=1_000))
     assert arrived(stage, later) == []
     stage.loading = False
     stage.pass_time(1_001)

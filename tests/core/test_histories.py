@@ -316,9 +316,9 @@ class TestKeeping:
         assert take_snapshot(stage.recovered()) == stage.take_snapshot()
 
     def test_a_delayed_message_enters_history_when_it_is_due(self, stage: Stage) -> None:
-        from broker_app.core.message import Special
+        from broker_app.core.message import DeliveryOptions
 
-        send(stage, b"later", special=Special(delay_ms=5_000))
+        send(stage, b"later", options=DeliveryOptions(delay_ms=5_000))
         send(stage, b"now")
         stage.pass_time(6_000)
         assert listen(stage, "first").take() == [b"now", b"later"]

@@ -9,7 +9,7 @@ import pytest
 from broker_app.core import commands as c
 from broker_app.core import records
 from broker_app.core.errors import Refused
-from broker_app.core.message import Envelope, Special
+from broker_app.core.message import DeliveryOptions, Envelope
 from broker_app.core.offset import Offset
 from broker_app.core.policy import REJECT_NEWEST, REMOVE_OLDEST, DestinationPolicy, Policies
 from broker_app.core.recovery import Recovery
@@ -389,9 +389,9 @@ def test_a_refusal_from_outside_comes_in_its_turn(stage: Stage, bridge: Bridge) 
 
 
 def test_special_features_work_for_forwarded_messages(stage: Stage, bridge: Bridge) -> None:
-    assert bridge.forward(1, special=Special(dedup_id="d")) == [1]
-    assert bridge.forward(2, special=Special(dedup_id="d")) == [2]
-    assert bridge.forward(3, special=Special(delay_ms=1_000)) == [3]
+    assert bridge.forward(1, options=DeliveryOptions(dedup_id="d")) == [1]
+    assert bridge.forward(2, options=DeliveryOptions(dedup_id="d")) == [2]
+    assert bridge.forward(3, options=DeliveryOptions(delay_ms=1_000)) == [3]
     assert waiting(stage) == [b"1"]
     stage.pass_time(1_001)
     assert waiting(stage) == [b"1", b"3"]

@@ -88,8 +88,8 @@ def test_a_message_that_came_back_stands_in_front_in_its_order() -> None:
 
 def test_the_oldest_is_the_head_that_arrived_first() -> None:
     queue = Queue("/queue/a", durable=True)
-    assert queue.oldest() is None
+    assert queue.oldest_in_memory() is None
     queue.lane(9).ready.append(message(2, time_ms=20))
     queue.lane(4)
     queue.lane(0).ready.append(old := message(1, time_ms=10))
-    assert queue.oldest() is old
+    assert queue.oldest_in_memory() is old

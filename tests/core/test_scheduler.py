@@ -5,7 +5,7 @@ import pytest
 from broker_app.core import commands as c
 from broker_app.core import records
 from broker_app.core.errors import Refused
-from broker_app.core.message import Special
+from broker_app.core.message import DeliveryOptions
 from broker_app.core.scheduler import RUN
 from broker_app.core.snapshot import take_snapshot
 from tests.core.stage import Client, Stage, read
@@ -28,7 +28,7 @@ def consumer(stage: Stage) -> Client:
 
 def later(stage: Stage, body: bytes, delay_ms: int, address: str = A, **facts: object) -> bytes:
     """Publish with a delay; the id that the sender receives."""
-    message = stage.client().publish(address, body, special=Special(delay_ms=delay_ms), **facts)
+    message = stage.client().publish(address, body, options=DeliveryOptions(delay_ms=delay_ms), **facts)
     return stage.broker.turn.ids.of(message)
 
 
@@ -62,7 +62,7 @@ def test_delayed_messages_come_in_the_order_in_which_they_are_due(stage: Stage, 
 
 
 def test_an_absolute_time_in_the_past_is_no_delay(stage: Stage, consumer: Client) -> None:
-    stage.client().publish(A, b"1", special=Special(due_ms=stage.now_ms - 1))
+    stage.client().publish(A, b"1", options=DeliveryOptions(due_ms=stage.now_ms - 1))
     assert consumer.take() == [b"1"]
 
 
@@ -104,7 +104,9 @@ def test_thousands_that_are_due_at_once_come_in_bounded_runs(stage: Stage) -> No
     client.subscribe(A, c.AUTO)
     stage.loading = False
     count = 2 * RUN + 10
-    entries = client.sending(A, *(b"%d" % number for number in range(count)), special=Special(delay_ms=500))
+    entries = client.sending(
+        A, *(b"%d" % number for number in range(count)), options=DeliveryOptions(delay_ms=500)
+    )
     stage.decide(entries)
     stage.pass_time(500)
     sizes = []
@@ -131,7 +133,7 @@ def test_a_delayed_message_is_published_to_those_that_listen_to_its_topic_when_i
 def test_a_delay_in_a_transaction_begins_at_its_commit(stage: Stage, consumer: Client) -> None:
     client = stage.client()
     client.do(c.Begin(client.peer, "t"))
-    client.do(c.Enlist(client.peer, "t", client.sending(A, b"1", special=Special(delay_ms=1_000))))
+    client.do(c.Enlist(client.peer, "t", client.sending(A, b"1", options=DeliveryOptions(delay_ms=1_000))))
     stage.pass_time(5_000)
     client.do(c.Commit(client.peer, "t"))
     stage.pass_time(999)
@@ -181,16 +183,16 @@ def test_a_purge_while_bodies_are_read_back_takes_those_too(stage: Stage, consum
 
 
 @pytest.mark.parametrize("address", ["/temp-queue/t", "/temp-topic/t"])
-@pytest.mark.parametrize("special", [Special(delay_ms=1_000), Special(due_ms=1 << 52)])
+@pytest.mark.parametrize("options", [DeliveryOptions(delay_ms=1_000), DeliveryOptions(due_ms=1 << 52)])
 def test_a_message_that_goes_to_a_temporary_destination_is_not_delayed(
-    stage: Stage, address: str, special: Special
+    stage: Stage, address: str, options: DeliveryOptions
 ) -> None:
     owner, sender = stage.client(), stage.client()
     owner.subscribe(address)
     with pytest.raises(Refused, match="deleted with its connection"):
-        sender.publish(address, b"1", special=special)
+        sender.publish(address, b"1", options=options)
     sender.do(c.Begin(sender.peer, "t"))
-    sender.do(c.Enlist(sender.peer, "t", sender.sending(address, b"1", special=special)))
+    sender.do(c.Enlist(sender.peer, "t", sender.sending(address, b"1", options=options)))
     with pytest.raises(Refused, match="deleted with its connection"):
         sender.do(c.Commit(sender.peer, "t", 1))
     assert stage.broker.scheduler.schedules == {} and stage.batches == []

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from broker_app.core.errors import Refused
-from broker_app.core.message import Envelope, Message, MessageIds, Special
+from broker_app.core.message import DeliveryOptions, Envelope, Message, MessageIds
 from broker_app.core.selectors import compiler
 from mom_client.stomp.encode import encode_headers
 
@@ -101,7 +101,7 @@ def test_unknown_or_true_is_true_and_unknown_and_false_is_false() -> None:
 def test_properties_of_a_message_have_names() -> None:
     given_ = message(
         {"correlation-id": "c", "type": "t", "reply-to": "/queue/r"},
-        priority=7, persistent=False, expires_ms=5_000, special=Special(group="g"),
+        priority=7, persistent=False, expires_ms=5_000, options=DeliveryOptions(group="g"),
     )  # fmt: skip
     for text in (
         "JMSPriority = 7 AND priority = 7",

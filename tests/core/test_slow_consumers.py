@@ -25,11 +25,11 @@ def test_a_consumer_that_uses_all_its_credit_while_messages_wait_is_shown_and_th
     subscription = slow.subscribe("/queue/a", credit=1)
     stage.decide(other.sending("/queue/a", b"1", b"2"))
     stage.pass_time(1_000)
-    since_ms = stage.broker.subscriptions.slowness.since_ms(subscription)
+    since_ms = stage.broker.subscriptions.slow_consumers.since_ms(subscription)
     assert since_ms == stage.now_ms
     pass_seconds(stage, 4)
     assert not slow.closed
-    assert stage.broker.subscriptions.slowness.since_ms(subscription) == since_ms
+    assert stage.broker.subscriptions.slow_consumers.since_ms(subscription) == since_ms
     pass_seconds(stage, 1)
     (reason,) = slow.closed
     assert reason.code == "slow-consumer"
@@ -56,7 +56,7 @@ def test_a_client_that_has_nothing_waiting_may_take_its_time() -> None:
     client.publish("/queue/a", b"1")
     pass_seconds(stage, 10)
     assert not client.closed
-    assert len(stage.broker.subscriptions.slowness) == 0
+    assert len(stage.broker.subscriptions.slow_consumers) == 0
 
 
 def test_a_client_that_reads_nothing_is_slow_too() -> None:
@@ -75,11 +75,11 @@ def test_a_slow_consumer_of_a_topic_is_ended() -> None:
     subscription = client.subscribe("/topic/t", credit=1)
     stage.decide(client.sending("/topic/t", b"1", b"2"))
     stage.pass_time(1_000)
-    assert stage.broker.subscriptions.slowness.since_ms(subscription)
+    assert stage.broker.subscriptions.slow_consumers.since_ms(subscription)
     pass_seconds(stage, 3)
     assert [reason.code for reason in client.closed] == ["slow-consumer"]
     stage.pass_time(1_000)
-    assert not stage.broker.subscriptions.slowness.behind
+    assert not stage.broker.subscriptions.slow_consumers.behind
 
 
 def test_leases_end_by_themselves_and_are_never_slow() -> None:
@@ -98,4 +98,4 @@ def test_without_a_policy_slow_consumers_are_shown_alone() -> None:
     stage.decide(client.sending("/queue/a", b"1", b"2"))
     pass_seconds(stage, 100)
     assert not client.closed
-    assert stage.now_ms - stage.broker.subscriptions.slowness.since_ms(subscription) == 99_000
+    assert stage.now_ms - stage.broker.subscriptions.slow_consumers.since_ms(subscription) == 99_000

@@ -9,7 +9,7 @@ import pytest
 from broker_app.core import commands as c
 from broker_app.core import dead_letter_headers, records
 from broker_app.core.errors import Refused
-from broker_app.core.message import Envelope, Special
+from broker_app.core.message import DeliveryOptions, Envelope
 from broker_app.core.transfers import DONE, GONE, REFUSED, UNSETTLED, TransferResult
 from tests.core.stage import Client, Stage, read
 
@@ -309,7 +309,7 @@ class TestRetrying:
 class TestScheduled:
     def test_a_message_that_is_not_due_can_be_cancelled_and_not_moved(self) -> None:
         stage = Stage()
-        first, _ = fill(stage, b"1", b"2", special=Special(delay_ms=5_000))
+        first, _ = fill(stage, b"1", b"2", options=DeliveryOptions(delay_ms=5_000))
         assert statuses(transfer(stage, [first])) == [REFUSED]
         assert statuses(transfer(stage, [first, 999], "")) == [DONE, GONE]
         assert statuses(transfer(stage, [first], "")) == [GONE]
@@ -319,7 +319,7 @@ class TestScheduled:
 
     def test_a_queue_of_which_nothing_is_due_can_be_emptied_after_a_restart(self) -> None:
         stage = Stage()
-        (position,) = fill(stage, b"1", special=Special(delay_ms=5_000))
+        (position,) = fill(stage, b"1", options=DeliveryOptions(delay_ms=5_000))
         stage.restart()
         assert statuses(transfer(stage, [position], "")) == [DONE]
         stage.pass_time(6_000)

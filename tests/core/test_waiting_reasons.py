@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from broker_app.core import commands as c
-from broker_app.core.message import Message, Special
+from broker_app.core.message import DeliveryOptions, Message
 from broker_app.core.model import Queue
 from broker_app.core.policy import CONSUMERS, DestinationPolicy, Policies
 from broker_app.core.why import Reason, why
@@ -73,7 +73,7 @@ def test_a_selector_that_does_not_match() -> None:
 
 def test_a_group_that_belongs_to_another_consumer() -> None:
     stage = Stage()
-    grouped = {"special": Special(group="g"), "block": b"group:g\n"}
+    grouped = {"options": DeliveryOptions(group="g"), "block": b"group:g\n"}
     stage.client("anna").subscribe(A, credit=1)
     publish(stage, **grouped)
     stage.client("bert").subscribe(A, credit=1)
@@ -167,7 +167,7 @@ def test_a_message_that_expires() -> None:
 
 def test_a_message_that_is_not_due() -> None:
     stage = Stage()
-    message = publish(stage, special=Special(delay_ms=7_200_000))
+    message = publish(stage, options=DeliveryOptions(delay_ms=7_200_000))
     (reason,) = ask(stage, message)
     assert (reason.code, reason.sentence) == ("delayed", "it is due in 2 h")
     assert reason.facts == {"due_ms": stage.now_ms + 7_200_000}

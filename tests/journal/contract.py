@@ -165,11 +165,11 @@ class JournalContract:
     def test_an_open_journal_has_room(self, open_life: Open) -> None:
         life = open_life()
         life.restore()
-        assert life.journal.room() > 0
+        assert life.journal.available_bytes() > 0
         life.publish(b"one")
-        assert life.journal.room() > 0
+        assert life.journal.available_bytes() > 0
         life.close()
-        assert life.journal.room() == 0
+        assert life.journal.available_bytes() == 0
 
     def test_a_second_holder_is_refused(self, open_life: Open) -> None:
         life = open_life()

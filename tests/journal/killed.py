@@ -35,7 +35,7 @@ def replay(journal: SegmentJournal) -> set[int]:
                 wanted.add(position)
             else:
                 wanted.discard(int(record[codec.RECORD_HEADER_BYTES :]))
-    journal.retain([sorted(wanted)])
+    journal.set_live_positions([sorted(wanted)])
     return wanted
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from broker_app.journal import codec
 from broker_app.journal.files import Files
-from broker_app.journal.port import Batch, Damaged, Journal, Recovery, StoredBatch
+from broker_app.journal.port import Batch, Damaged, Journal, OpenResult, StoredBatch
 from broker_app.journal.segments import SegmentJournal
 
 SETTLED = 2  # a record type that means nothing to the journal
@@ -48,13 +48,13 @@ class Life:
 
     def __init__(self, journal: Journal) -> None:
         self.journal = journal
-        self.recovery: Recovery = journal.open()
+        self.recovery: OpenResult = journal.open()
         self.next = self.recovery.next_position
 
     def restore(self, wanted: Sequence[int] = ()) -> list[StoredBatch]:
         """Replay everything, then retain `wanted`."""
         replayed = list(self.journal.replay())
-        self.journal.retain([array("Q", wanted)])
+        self.journal.set_live_positions([array("Q", wanted)])
         return replayed
 
     def commit(self, batch: Batch) -> None:

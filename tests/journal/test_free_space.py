@@ -66,7 +66,7 @@ def journal_on(disk: SmallDisk) -> SegmentJournal:
 def publish_until_refused(life: Life) -> list[int]:
     kept = []
     assert isinstance(life.journal, SegmentJournal)
-    while life.journal.room():
+    while life.journal.available_bytes():
         kept += life.publish(BODY)
         life.journal.tick()
     return kept
@@ -85,7 +85,7 @@ def test_new_messages_are_refused_while_settling_and_snapshots_go_on(disk: Small
             life.snapshot(bytes(8 * len(kept)))
     assert journal.statistics()["postponed"] == 0, "nothing had to wait for space"
     journal.tick()
-    assert journal.room() > 0, "it is found out by itself that there is space again"
+    assert journal.available_bytes() > 0, "it is found out by itself that there is space again"
     kept = publish_until_refused(life)
     assert len(kept) > 4 * SEGMENT // len(BODY)
     assert read_now(journal, kept) == [published(BODY)] * len(kept)
@@ -99,7 +99,7 @@ def test_when_others_take_all_the_space_what_is_allocated_still_serves(disk: Sma
     kept = life.publish(BODY)
     disk.others += disk.free
     journal.tick()
-    assert 0 < journal.room() < SEGMENT
+    assert 0 < journal.available_bytes() < SEGMENT
     kept += publish_until_refused(life)
     for position in kept:
         life.settle(position)
@@ -107,7 +107,7 @@ def test_when_others_take_all_the_space_what_is_allocated_still_serves(disk: Sma
     assert journal.statistics()["postponed"] == 0
     disk.others = 0
     journal.tick()
-    assert journal.room() > 0
+    assert journal.available_bytes() > 0
     life.close()
 
 
@@ -120,14 +120,14 @@ def test_a_worn_segment_is_left_for_a_small_one_when_there_is_no_space_for_anoth
     journal.tick()
     for position in publish_until_refused(life):
         life.settle(position)
-    assert journal.room() == 0
+    assert journal.available_bytes() == 0
     for _ in range(2):  # another segment, out of the reserve, is made ready and gone on in
         journal.tick()
     for _ in range(2):  # what the older one needs goes with it
         assert journal.wants_snapshot
         life.snapshot(bytes(100))
         journal.tick()
-    assert journal.room() > 0
+    assert journal.available_bytes() > 0
     assert read_now(journal, [old]) == [published(b"kept")]
     assert journal.statistics()["postponed"] == 0
     life.close()
@@ -140,10 +140,10 @@ def test_the_level_does_not_flutter(disk: SmallDisk) -> None:
     publish_until_refused(life)
     disk.others -= 16
     journal.tick()
-    assert journal.room() == 0
+    assert journal.available_bytes() == 0
     disk.others -= 2 * SEGMENT
     journal.tick()
-    assert journal.room() > 0
+    assert journal.available_bytes() > 0
     life.close()
 
 
@@ -158,7 +158,7 @@ def test_a_batch_without_space_waits_for_it_and_is_written_whole(disk: SmallDisk
     journal.commit(batch_of(life.next, [large], keep=[life.next]), answers.append)
     journal.tick()
     assert answers == []
-    assert journal.room() == 0
+    assert journal.available_bytes() == 0
     with pytest.raises(ValueError, match="in flight"):
         journal.commit(batch_of(life.next + 1, [large]), answers.append)
     disk.others = 0
@@ -195,7 +195,7 @@ def test_a_journal_on_a_full_disk_starts_and_can_be_emptied(disk: SmallDisk) -> 
 
     journal = journal_on(disk)
     again = Life(journal)
-    assert journal.room() < 2 * SEGMENT
+    assert journal.available_bytes() < 2 * SEGMENT
     again.restore(kept)
     assert again.read(kept) == [published(BODY)] * len(kept)
     for number, position in enumerate(kept):
@@ -203,7 +203,7 @@ def test_a_journal_on_a_full_disk_starts_and_can_be_emptied(disk: SmallDisk) -> 
         if number % 20 == 0:
             again.snapshot()
     journal.tick()
-    assert journal.room() > 0
+    assert journal.available_bytes() > 0
     again.close()
     assert not [finding for finding in verify(disk.directory) if finding.damage]
 

@@ -146,7 +146,7 @@ def test_a_damaged_carry_file_keeps_what_can_be_read(tmp_path: Path) -> None:
     list(journal.replay())
     assert journal.missing([kept]) == [frames[0][1].first_position]
     left = [position for position in kept if position != frames[0][1].first_position]
-    journal.retain([left])
+    journal.set_live_positions([left])
     assert read_now(journal, left) == [published(b"kept")] * len(left)
     again.close()
 

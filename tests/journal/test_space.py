@@ -144,7 +144,7 @@ def test_nothing_is_freed_before_the_snapshot_and_before_retain(tmp_path: Path) 
     assert life.journal.statistics()["segments_recycled"] == 0
     life.snapshot()
     assert life.journal.statistics()["segments_recycled"] == 0
-    life.journal.retain([])
+    life.journal.set_live_positions([])
     assert life.journal.statistics()["segments_recycled"] == 0, "the log is all there is besides the snapshot"
     life.snapshot()
     assert life.journal.statistics()["segments_recycled"] > 3

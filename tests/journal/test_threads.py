@@ -109,7 +109,7 @@ async def test_a_long_life_with_threads_loses_nothing_and_needs_little_space(tmp
     journal = threaded(tmp_path, inline_sync_bytes=600)
     position = journal.open().next_position
     list(journal.replay())
-    journal.retain([])
+    journal.set_live_positions([])
     kept: dict[int, bytes] = {}
     snapshots: list[BaseException | None] = []
     asked = 0
@@ -139,7 +139,7 @@ async def test_a_long_life_with_threads_loses_nothing_and_needs_little_space(tmp
     again = threaded(tmp_path)
     assert again.open().next_position == position
     list(again.replay())
-    again.retain([array("Q", kept)])
+    again.set_live_positions([array("Q", kept)])
     assert read_now(again, list(kept)) == list(kept.values())
     again.close()
     await asyncio.sleep(0)

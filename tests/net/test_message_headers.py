@@ -77,7 +77,7 @@ def test_each_name_of_a_header_means_the_same(row: str) -> None:
     address, headers, meaning = MEANINGS[row]
     made = envelope(headers, parse(address))
     for name, value in meaning.items():
-        of: Any = made if hasattr(made, name) else made.special
+        of: Any = made if hasattr(made, name) else made.options
         assert getattr(of, name) == value
 
 

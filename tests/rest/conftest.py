@@ -1,4 +1,4 @@
-"""A REST plane over a real engine and a journal in memory."""
+"""A REST API over a real engine and a journal in memory."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from broker_app.net.auth.login import Logins
 from broker_app.net.operator_audit import OperatorActions
 from broker_app.net.policy.access import Access
 from broker_app.net.policy.policy import Policy, TokenFacts, UserFacts
-from broker_app.net.rest import RestLimits, RestPlane
+from broker_app.net.rest import RestApi, RestLimits
 from broker_app.net.rest.ndjson import MessageLines
 from broker_app.net.stomp.connections import Connections
 from broker_app.net.stomp.session_registry import SessionRegistry
@@ -86,7 +86,7 @@ class FakeBridges:
 
 
 class Rest:
-    """Engine, plane and clients of one test. The password of a user is the user's name."""
+    """Engine, API and clients of one test. The password of a user is the user's name."""
 
     def __init__(
         self,
@@ -128,7 +128,7 @@ class Rest:
         )  # fmt: skip
         rules = tuple(DEFAULT_RULES.values())
         self.alerts = AlertEvaluator(jobs / "alerts.json", self.checks, lambda: rules, lambda: self.now)
-        self.plane = RestPlane(
+        self.rest_api = RestApi(
             self.engine,
             self.engine.records,
             self.logins,
@@ -152,7 +152,7 @@ class Rest:
 
     def client(self, **headers: str) -> httpx.AsyncClient:
         return httpx.AsyncClient(
-            transport=httpx.ASGITransport(self.plane, raise_app_exceptions=True),  # type: ignore[arg-type]
+            transport=httpx.ASGITransport(self.rest_api, raise_app_exceptions=True),  # type: ignore[arg-type]
             base_url="http://localhost/api/v1",
             headers=headers,
         )
@@ -205,7 +205,7 @@ async def make_rest(tmp_path: Path) -> AsyncIterator[MakeRest]:
     yield make
     for rest in made:
         rest.journal.hold = False
-        rest.plane.stop()
+        rest.rest_api.stop()
         for client in (rest.alice, rest.bob, rest.anonymous):
             await client.aclose()
         await rest.jobs.stop()

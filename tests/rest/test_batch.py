@@ -192,7 +192,7 @@ async def test_rights_and_methods_are_checked(rest: Rest) -> None:
 
 async def test_a_failed_commit_leaves_no_success(rest: Rest) -> None:
     rest.journal.failure = OSError("disk full")
-    rest.engine._failed = rest.plane.engine_ended
+    rest.engine._failed = rest.rest_api.engine_ended
     reply = await rest.alice.post("/queues/a/messages/batch?atomic=true", json=[{"body": "x"}])
     assert reply.status_code == 503
-    assert not rest.plane._engine_client._open
+    assert not rest.rest_api._engine_client._open

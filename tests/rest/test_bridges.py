@@ -51,7 +51,7 @@ BILLS_OF_SOUTH = f"{INCOMING}?sender=south~1f&source=bills"
 
 async def test_administrators_delete_replication_offsets(bridged: Rest) -> None:
     peer = begin_flow(bridged)
-    await bridged.plane.turn()
+    await bridged.rest_api.turn()
     refused = await bridged.alice.delete(BILLS_OF_SOUTH)
     assert refused.status_code == 409, refused.text
     assert "at the moment as the user south" in refused.json()["detail"]
@@ -68,7 +68,7 @@ async def test_administrators_delete_replication_offsets(bridged: Rest) -> None:
 
 async def test_administrators_reassign_replication_offsets(bridged: Rest) -> None:
     peer = begin_flow(bridged)
-    await bridged.plane.turn()
+    await bridged.rest_api.turn()
     assert (await bridged.alice.patch(BILLS_OF_SOUTH, json={"owner": "bob"})).status_code == 409
     bridged.engine.submit(c.Disconnect(peer))
     refused = await bridged.bob.patch(BILLS_OF_SOUTH, json={"owner": "bob"})
@@ -93,7 +93,7 @@ async def test_an_unknown_offset_cannot_be_deleted(
     bridged: Rest, query: str, status: int, words: str
 ) -> None:
     bridged.engine.submit(c.Disconnect(begin_flow(bridged)))
-    await bridged.plane.turn()
+    await bridged.rest_api.turn()
     refused = await bridged.alice.delete(INCOMING + query)
     assert refused.status_code == status
     assert words in refused.text

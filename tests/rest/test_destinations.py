@@ -198,8 +198,8 @@ async def test_topics_are_those_published_to_and_those_declared(rest: Rest) -> N
 async def test_a_queue_is_removed(rest: Rest) -> None:
     await rest.publish("a", "1")
     with pytest.raises(Exception, match="1 messages wait"):
-        await rest.plane.remove_queue("/queue/a", force=False)
-    await rest.plane.remove_queue("/queue/a", force=True)
+        await rest.rest_api.remove_queue("/queue/a", force=False)
+    await rest.rest_api.remove_queue("/queue/a", force=True)
     assert not rest.engine.broker.destinations.queues
 
 

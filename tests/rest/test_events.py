@@ -8,7 +8,7 @@ from typing import Any
 
 from broker_app.net.policy.policy import Policy
 from broker_app.net.rest import RestLimits
-from broker_app.net.rest.events import Events
+from broker_app.net.rest.message_stream import MessageStream
 from tests.rest.conftest import MakeRest, Rest, policy
 
 
@@ -32,7 +32,7 @@ class Stream:
             "query_string": query.encode(),
             "headers": [(b"authorization", b"Bearer mom_alice")],
         }
-        self.task = asyncio.ensure_future(rest.plane(scope, self._receive, self._send))
+        self.task = asyncio.ensure_future(rest.rest_api(scope, self._receive, self._send))
 
     async def _receive(self) -> dict[str, Any]:
         if self._first:
@@ -101,7 +101,7 @@ async def test_unsettled_messages_of_a_disconnected_client_return(rest: Rest) ->
 async def test_a_stopping_plane_ends_streams(rest: Rest) -> None:
     stream = Stream(rest, "/api/v1/queues/a/events")
     await rest.until(lambda: stream.status == 200)
-    rest.plane.stop()
+    rest.rest_api.stop()
     await stream.task
     assert stream.ended
 
@@ -109,12 +109,12 @@ async def test_a_stopping_plane_ends_streams(rest: Rest) -> None:
 async def test_the_stream_of_a_revoked_token_ends(rest: Rest) -> None:
     stream = Stream(rest, "/api/v1/queues/a/events")
     polling = asyncio.ensure_future(rest.alice.post("/queues/a/receive", json={"wait_s": 30}))
-    await rest.until(lambda: len(rest.plane._waiting._waits) == 2 and stream.status == 200)
+    await rest.until(lambda: len(rest.rest_api._waiting._waits) == 2 and stream.status == 200)
     rest.logins.reload(policy())
-    rest.plane.policy_changed()
+    rest.rest_api.policy_changed()
     assert not stream.task.done()
     rest.logins.reload(Policy())
-    rest.plane.policy_changed()
+    rest.rest_api.policy_changed()
     await stream.task
     assert stream.ended
     assert b"event: problem" in stream.text and b"not-authenticated" in stream.text
@@ -122,9 +122,9 @@ async def test_the_stream_of_a_revoked_token_ends(rest: Rest) -> None:
 
 
 async def test_a_silent_stream_is_kept_alive(rest: Rest) -> None:
-    engine_client, plane = rest.plane._engine_client, rest.plane
-    quick = Events(engine_client, plane._waiting, plane._blocks, plane._limits, ping_s=0.001)
-    for place, methods in rest.plane._router._routes.items():
+    engine_client, rest_api = rest.rest_api._engine_client, rest.rest_api
+    quick = MessageStream(engine_client, rest_api._waiting, rest_api._blocks, rest_api._limits, ping_s=0.001)
+    for place, methods in rest.rest_api._router._routes.items():
         if place.behind == (b"events",):
             methods["GET"] = quick.stream
     stream = Stream(rest, "/api/v1/queues/a/events")

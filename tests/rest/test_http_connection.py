@@ -26,7 +26,7 @@ class Created:
     status, headers, content_type, body = 201, (), b"text/plain", b""
 
 
-class Direct:
+class FastPublish:
     """Takes everything."""
 
     max_body = 65_536
@@ -88,7 +88,7 @@ async def served() -> AsyncIterator[Served]:
     config = uvicorn.Config(
         app,
         loop="none",
-        http=connection_type(65_536, 1.0, Direct(), None),  # type: ignore[arg-type]
+        http=connection_type(65_536, 1.0, FastPublish(), None),  # type: ignore[arg-type]
         ws=websocket_type(None),
         lifespan="off",
         log_config=None,

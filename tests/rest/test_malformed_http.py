@@ -24,11 +24,11 @@ FAR_TOO_MUCH = 64 * 1024 * 1024
 
 @asynccontextmanager
 async def serving(rest: Rest) -> AsyncIterator[int]:
-    """The port of a plane whose clients have a second for a head."""
+    """The port of a REST API whose clients have a second for a head."""
     stop = asyncio.Event()
     listener = listen("127.0.0.1", 0)
     config = Config(drain=1, connect_timeout=1)
-    served = asyncio.create_task(serve(rest.plane, config, listener, stop, rest.plane.direct))
+    served = asyncio.create_task(serve(rest.rest_api, config, listener, stop, rest.rest_api.direct))
     try:
         yield listener.getsockname()[1]
     finally:

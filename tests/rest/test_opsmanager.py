@@ -77,7 +77,7 @@ async def test_unknown_queries_are_answered_with_the_known_ones(rest: Rest) -> N
         refused = await asked(rest.alice, query)
         assert (refused.status_code, refused.json()["errors"][0]["pointer"]) == (400, "query/q")
     assert (await rest.alice.post("http://localhost/opsmanager/application/_self")).status_code == 405
-    assert not rest.plane.owns({"method": "GET", "path": "/opsmanager/other"})
+    assert not rest.rest_api.owns({"method": "GET", "path": "/opsmanager/other"})
 
 
 async def test_bytes_of_disconnected_clients_stay_counted(rest: Rest) -> None:

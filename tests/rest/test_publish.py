@@ -175,7 +175,7 @@ async def test_too_many_or_too_long_headers_are_refused(make_rest: MakeRest) -> 
 
 async def test_a_failed_commit_is_no_success(rest: Rest) -> None:
     rest.journal.failure = OSError("disk full")
-    rest.engine._failed = rest.plane.engine_ended
+    rest.engine._failed = rest.rest_api.engine_ended
     reply = await rest.alice.post("/queues/a/messages", content=b"x")
     assert (reply.status_code, reply.json()["type"]) == (503, "/docs/problems/store-unavailable")
     again = await rest.alice.post("/queues/a/messages", content=b"x")

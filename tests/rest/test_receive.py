@@ -47,7 +47,7 @@ async def test_a_long_poll_ends_with_its_time(rest: Rest) -> None:
 async def test_a_stopping_plane_lets_long_polls_end(rest: Rest) -> None:
     polling = asyncio.ensure_future(rest.receive("a", wait_s=30))
     await rest.until(lambda: "/queue/a" in rest.engine.broker.destinations.queues)
-    rest.plane.stop()
+    rest.rest_api.stop()
     assert await polling == []
 
 
@@ -83,7 +83,7 @@ async def call(rest: Rest, method: str, path: str, body: bytes, *, leave: bool) 
         "query_string": b"",
         "headers": [(b"authorization", b"Bearer mom_alice")],
     }
-    await rest.plane(scope, receive, send)
+    await rest.rest_api(scope, receive, send)
     return sent
 
 
@@ -190,9 +190,9 @@ async def test_a_lease_can_be_extended(rest: Rest) -> None:
     await rest.publish("a", "1")
     (item,) = await rest.receive("a", lease_s=1)
     tag = int(item["receipt"].rpartition(".")[2], 16)
-    before = rest.plane._engine_client.lease_until_ms(tag)
+    before = rest.rest_api._engine_client.lease_until_ms(tag)
     assert (await rest.alice.patch(f"/leases/{item['receipt']}", json={"extend_s": 60})).status_code == 204
-    assert rest.plane._engine_client.lease_until_ms(tag) >= before + 50_000
+    assert rest.rest_api._engine_client.lease_until_ms(tag) >= before + 50_000
     assert (await rest.alice.patch(f"/leases/{item['receipt']}", json={"extend_s": 0})).status_code == 400
     assert (await rest.alice.patch(f"/leases/{item['receipt']}", json={"extends": 1})).status_code == 400
     assert (await rest.alice.patch(f"/leases/{item['receipt']}")).status_code == 400

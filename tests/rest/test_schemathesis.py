@@ -45,7 +45,7 @@ def as_lines(context: schemathesis.SerializationContext, value: object) -> bytes
 
 
 class Server:
-    """A REST plane behind uvicorn, on a loop in a thread of its own."""
+    """A REST API behind uvicorn, on a loop in a thread of its own."""
 
     def __init__(self, jobs: Path) -> None:
         self._jobs = jobs
@@ -61,7 +61,7 @@ class Server:
         rest = Rest(limits=RestLimits(max_wait_s=0.01), jobs=self._jobs)
         await rest.publish("a", *map(str, range(100)))
         self._server = uvicorn.Server(
-            uvicorn.Config(rest.plane, lifespan="off", log_level="warning", http="httptools")
+            uvicorn.Config(rest.rest_api, lifespan="off", log_level="warning", http="httptools")
         )
         self._ready.set()
         await self._server.serve(sockets=[self._socket])

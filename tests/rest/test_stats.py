@@ -104,7 +104,7 @@ async def test_a_stream_of_some_destinations(rest: Rest) -> None:
 async def test_streams_end_with_the_node(rest: Rest) -> None:
     stream = Stream(rest, "/api/v1/stats/stream")
     await events(stream, 1)
-    rest.plane.stop()
+    rest.rest_api.stop()
     await stream.task
     assert stream.ended
 

@@ -1,6 +1,6 @@
 """A node in a process of its own that starts in a tenth of a second, without Django, console and database.
 
-For tests that kill brokers by the dozen. Journal, engine, transports, REST plane and bridges are the real
+For tests that kill brokers by the dozen. Journal, engine, transports, REST API and bridges are the real
 ones; the policy comes from the test.
 """
 
@@ -105,7 +105,7 @@ class NodeProcess:
         return mom_client.connect(address, login=self.user, passcode=self.password, **options)
 
     def rest(self) -> httpx.AsyncClient:
-        """A client of its REST plane."""
+        """A client of its REST API."""
         login = httpx.BasicAuth(self.user, self.password)
         return httpx.AsyncClient(base_url=f"{self.url}/api/v1", auth=login)
 

@@ -1,4 +1,4 @@
-"""A whole node inside the test: journal, engine, STOMP over real TCP and the REST plane, without Django."""
+"""A whole node inside the test: journal, engine, STOMP over real TCP and the REST API, without Django."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class SmallNode:
         return mom_client.connect(address, login=user, passcode=user, **options)
 
     def rest(self, user: str) -> httpx.AsyncClient:
-        """A client of the REST plane, by the token of a user."""
+        """A client of the REST API, by the token of a user."""
         return httpx.AsyncClient(
             transport=httpx.ASGITransport(self.node.rest),  # type: ignore[arg-type]
             base_url="http://localhost/api/v1",

@@ -19,7 +19,7 @@ from broker_app.telemetry.alerts import (
     AlertRule,
     AlertState,
     ConditionChecks,
-    Finding,
+    Violation,
 )
 from broker_app.telemetry.alerts.alert_state import CALM_S, MAX_ENDED, MAX_OF_RULE
 from broker_app.telemetry.alerts.texts import page, sentence, shown
@@ -46,8 +46,8 @@ class Turned:
         told = self.watch.evaluate(self.now, self.rules, lambda rule: self._symptoms(found))
         return [(event, alert.subject) for event, alert in told]
 
-    def _symptoms(self, found: dict[str, float]) -> list[Finding]:
-        return [Finding(subject, value) for subject, value in found.items()]
+    def _symptoms(self, found: dict[str, float]) -> list[Violation]:
+        return [Violation(subject, value) for subject, value in found.items()]
 
 
 def test_an_alert_fires_when_its_condition_has_held_for_long_enough_and_ends_when_it_is_calm() -> None:

@@ -13,7 +13,7 @@ from broker_app.core.model import Subscription
 from broker_app.core.outcome import Outcome
 from broker_app.core.policy import REJECT_NEWEST, DestinationPolicy, Policies
 from broker_app.telemetry import Statistics, SystemTopics
-from broker_app.telemetry import changes as moved
+from broker_app.telemetry import destination_stats_feed as moved
 from broker_app.telemetry import system_topics as told
 from tests.core.stage import Client, Stage
 

@@ -1,4 +1,4 @@
-"""The short way for WebSocket data frames: whatever the cuts, the same bytes; whatever is wrong, refused."""
+"""The fast path for WebSocket data frames: whatever the cuts, the same bytes; whatever is wrong, refused."""
 
 from __future__ import annotations
 

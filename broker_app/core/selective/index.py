@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Iterable
 
-from broker_app.core import block
+from broker_app.core import header_block
 from broker_app.core.message import Envelope, Message, MessageIds
 from broker_app.core.model import Subscription
 from broker_app.core.selectors.selector import Selector, as_number
@@ -93,7 +93,7 @@ class Index:
         known = self._remembered.get(envelope)
         if known is not None and not self._timely:
             return known
-        headers = block.headers(envelope.block)
+        headers = header_block.headers(envelope.block)
         candidates = dict.fromkeys((*self._unfiled, *self._filed(headers)))
         if known is not None:  # messages with the same header block
             candidates = {s: None for s in candidates if s.condition.timely or s in known}

@@ -36,13 +36,13 @@ _CALLED = {"JMSType": "type", "JMSCorrelationID": "correlation-id", "JMSReplyTo"
 # header block.
 _SHARED: dict[str, Callable[[Envelope], Value]] = {
     "destination": lambda envelope: envelope.address,
-    "group": lambda envelope: (envelope.special.group or None) if envelope.special else None,
+    "group": lambda envelope: (envelope.options.group or None) if envelope.options else None,
     "persistent": lambda envelope: envelope.persistent,
     "priority": lambda envelope: envelope.priority,
     "JMSDeliveryMode": lambda envelope: "PERSISTENT" if envelope.persistent else "NON_PERSISTENT",
     "JMSDestination": lambda envelope: envelope.address,
     "JMSPriority": lambda envelope: envelope.priority,
-    "JMSXGroupID": lambda envelope: (envelope.special.group or None) if envelope.special else None,
+    "JMSXGroupID": lambda envelope: (envelope.options.group or None) if envelope.options else None,
 }
 _OWN: dict[str, Callable[[Message, MessageIds], Value]] = {
     "expires": lambda message, _: message.expires_ms or None,

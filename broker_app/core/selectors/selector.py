@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 
-from broker_app.core import block
+from broker_app.core import header_block
 from broker_app.core.message import Message, MessageIds
 
 Value = str | int | float | bool | None
@@ -45,7 +45,7 @@ class Selector:
 
     def matches(self, message: Message, ids: MessageIds) -> bool:
         """Return whether the selector is true for `message`; `ids` are those of its broker."""
-        return self._condition(block.headers(message.envelope.block), message, ids) is True
+        return self._condition(header_block.headers(message.envelope.block), message, ids) is True
 
     def accepts(self, headers: Mapping[str, str], message: Message, ids: MessageIds) -> bool:
         """Like `matches`, for a header block that is parsed already."""

@@ -26,9 +26,9 @@ from broker_app.journal_factory import is_shared
 from broker_app.listeners import Listeners, PortTaken, bound
 from broker_app.management.shared_broker import SharedBroker
 from broker_app.management.welcome import Welcome, write_private
-from broker_app.net import descriptors
+from broker_app.net import fd_limits
 from broker_app.net.auth.login import Logins
-from broker_app.private import close_to_others, write_for_owner_alone
+from broker_app.private_files import close_to_others, write_for_owner_alone
 from broker_app.web import actions, api, audit_sources, snapshot
 from broker_app.web.encryption import Unreadable
 from broker_app.web.files import REFUSED, FileWatcher, Reload, owner_of, release
@@ -131,7 +131,7 @@ class Command(BaseCommand):
             self.stdout.write("\n".join(welcome.standby_lines()))
             self.stdout.flush()
 
-        descriptors.raise_limit()
+        fd_limits.raise_limit()
         sys.setswitchinterval(_SWITCH_INTERVAL_S)
         # The caller has disabled the garbage collector, which would scan all imports repeatedly.
         gc.freeze()

@@ -4,7 +4,7 @@ Owns requests, replies, receipts of leased deliveries, and the OpenAPI descripti
 the engine with commands as one client; it never decides about messages and never knows Django.
 """
 
+from broker_app.net.rest.api import RestApi
 from broker_app.net.rest.limits import RestLimits
-from broker_app.net.rest.plane import RestPlane
 
-__all__ = ["RestLimits", "RestPlane"]
+__all__ = ["RestApi", "RestLimits"]

@@ -19,7 +19,7 @@ from broker_app.jobs import filters
 from broker_app.jobs.filters import Filter
 from broker_app.jobs.message_reader import JournalRead
 from broker_app.net import operator_audit
-from broker_app.net.rest import items
+from broker_app.net.rest import message_json
 from broker_app.net.rest.engine_client import EngineClient
 from broker_app.net.rest.limits import RestLimits
 from broker_app.net.rest.refusals import Refusal, invalid, unknown
@@ -78,7 +78,7 @@ class Browser:
         self,
         engine_client: EngineClient,
         journal_read: JournalRead,
-        blocks: items.Blocks,
+        blocks: message_json.Blocks,
         limits: RestLimits,
     ) -> None:
         self._engine_client = engine_client
@@ -106,7 +106,7 @@ class Browser:
         search = Search(address, limit, state, fits, _backwards(query, state))
         page, stopped = await self.search(search, after)
         rows = [
-            items.browsed(
+            message_json.browsed(
                 row.message,
                 self.ids.of(row.message),
                 row.state,
@@ -118,8 +118,8 @@ class Browser:
             for row in page.rows
         ]
         if fields:
-            rows = [items.only(row, fields) for row in rows]
-        if not fields or not items.BODY_FIELDS.isdisjoint(fields):
+            rows = [message_json.only(row, fields) for row in rows]
+        if not fields or not message_json.BODY_FIELDS.isdisjoint(fields):
             request.audit_read("queues", address, len(rows))
         following = encode(_cursor_text(page.next) if page.next else None)
         tail = b'],"next":%b,"approx_total":%d,"scanned":%d,"stopped":%b}' % (
@@ -311,13 +311,13 @@ def _fields(request: Request, address: str, query: dict[str, str], chosen: Filte
     """The members of a row; none stands for all. Bodies, and what is found by them, need a right of their
     own. Raises Refused."""
     names = query["fields"].split(",") if "fields" in query else ()
-    fields = several("query/fields", names, items.BROWSED_FIELDS, "field")
-    if chosen.q is not None or not items.BODY_FIELDS.isdisjoint(fields):
+    fields = several("query/fields", names, message_json.BROWSED_FIELDS, "field")
+    if chosen.q is not None or not message_json.BODY_FIELDS.isdisjoint(fields):
         request.permitted(READ, address)
     if "body" in fields:
         fields.append("body_base64")  # what a body that is no text is called
     if not fields and not may_read(request, address):
-        return items.BROWSED_FIELDS - items.BODY_FIELDS
+        return message_json.BROWSED_FIELDS - message_json.BODY_FIELDS
     return fields
 
 

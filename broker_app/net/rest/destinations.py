@@ -300,5 +300,5 @@ def _dedup(broker: Broker, address: str) -> dict[str, Any]:
 
 def _oldest_s(queue: Queue) -> float:
     """Age in seconds of the message in memory that waits longest; 0 when none does."""
-    oldest = queue.oldest()
+    oldest = queue.oldest_in_memory()
     return round(max(0.0, time.time() - oldest.time_ms / 1000), 3) if oldest else 0.0

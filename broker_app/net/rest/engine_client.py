@@ -1,4 +1,4 @@
-"""The client of the engine for the REST plane.
+"""The client of the engine for the REST API.
 
 One peer holds all unsettled deliveries of REST clients, because leases outlive requests. Replies of the
 engine go to a `PendingReply`, deliveries to the `DeliverySink` of their subscription.
@@ -142,7 +142,7 @@ class DeliverySink(Protocol):
 
 
 class EngineClient(InnerReceiver):
-    """The receiver of the plane's peer. `boot` distinguishes receipts of this process from those of former
+    """The receiver of the API's peer. `boot` distinguishes receipts of this process from those of former
     ones; `patience_ms` is how long a message waits for room in a full queue."""
 
     #: settled deliveries that are remembered, to distinguish "settled twice" from "settled too late"

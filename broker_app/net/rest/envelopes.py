@@ -22,7 +22,7 @@ from broker_app.net.stomp import headers as stomp_headers
 from broker_app.net.stomp import scheduling_headers
 
 #: header of a publishing request → STOMP header
-_CARRIED = {
+_STOMP_HEADERS = {
     b"mom-persistent": "persistent",
     b"mom-priority": "priority",
     b"mom-expires-s": "ttl-s",
@@ -120,12 +120,12 @@ class Envelopes:
     def of_request(self, address: str, request_headers: Iterable[Header]) -> Envelope:
         """The envelope of a message to `address` published singly. Raises Refusal."""
         facts = tuple(
-            [fact for fact in request_headers if fact[0] in _CARRIED or fact[0].startswith(_PUBLISHING)]
+            [fact for fact in request_headers if fact[0] in _STOMP_HEADERS or fact[0].startswith(_PUBLISHING)]
         )
         key = (address, facts)
         envelope = self._cache.get(key)
         if envelope is None:
-            envelope = self._keep(key, self._make(address, dict(self._meaning(facts))))
+            envelope = self._keep(key, self._make(address, dict(self._to_stomp_headers(facts))))
         return envelope
 
     def of_item(self, address: str, item: Item) -> Envelope:
@@ -150,7 +150,7 @@ class Envelopes:
         )
         envelope = self._cache.get(key)
         if envelope is None:
-            envelope = self._keep(key, self._make(address, dict(_meaning_of_item(item, content_type))))
+            envelope = self._keep(key, self._make(address, dict(_item_to_stomp_headers(item, content_type))))
         return envelope
 
     def _keep(self, key: tuple[object, ...], envelope: Envelope) -> Envelope:
@@ -169,7 +169,7 @@ class Envelopes:
             raise too_large("bytes of message headers", self._limits.max_header_bytes, size)
         return stomp_headers.envelope(headers, parse(address))
 
-    def _meaning(self, facts: Iterable[Header]) -> Iterable[tuple[str, str]]:
+    def _to_stomp_headers(self, facts: Iterable[Header]) -> Iterable[tuple[str, str]]:
         for name, raw in facts:
             shown = name.decode("latin-1")
             value = _text(shown, raw)
@@ -180,14 +180,14 @@ class Envelopes:
             elif name == b"content-type" and value.lower().startswith(_EVENTS):
                 detail = "CloudEvents are taken as application/cloudevents+json and -batch+json"
                 raise Refusal("unsupported-type", detail)
-            elif name in _CARRIED:
-                yield _CARRIED[name], _checked(f"header/{shown}", _CARRIED[name], value)
+            elif name in _STOMP_HEADERS:
+                yield _STOMP_HEADERS[name], _checked(f"header/{shown}", _STOMP_HEADERS[name], value)
             else:
-                known = [carried.decode() for carried in _CARRIED if carried.startswith(b"mom-")]
+                known = [carried.decode() for carried in _STOMP_HEADERS if carried.startswith(b"mom-")]
                 raise unknown(f"header/{shown}", shown, [*known, "mom-header-<name>"], "header")
 
 
-def _meaning_of_item(item: Item, content_type: str | None) -> Iterable[tuple[str, str]]:
+def _item_to_stomp_headers(item: Item, content_type: str | None) -> Iterable[tuple[str, str]]:
     if item.delay_s is not None:
         yield "delay-s", check_delay("/delay_s", item.delay_s, item.delay_s)
     if item.deliver_at is not None:

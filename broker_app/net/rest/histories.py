@@ -8,7 +8,7 @@ from broker_app.core.records import Reader
 from broker_app.core.replay import LAST, NOW, SEQ, TIME, Start, parse_start
 from broker_app.jobs.message_reader import JournalRead
 from broker_app.net import times
-from broker_app.net.rest import items
+from broker_app.net.rest import message_json
 from broker_app.net.rest.browse import READY
 from broker_app.net.rest.engine_client import EngineClient
 from broker_app.net.rest.limits import RestLimits
@@ -25,7 +25,7 @@ class Histories:
         self,
         engine_client: EngineClient,
         journal_read: JournalRead,
-        blocks: items.Blocks,
+        blocks: message_json.Blocks,
         limits: RestLimits,
     ) -> None:
         self._engine_client = engine_client
@@ -43,7 +43,10 @@ class Histories:
             lambda: self._page(destination.address, start, limit)
         )
         ids, preview = self._engine_client.engine.broker.turn.ids, self._limits.max_preview_bytes
-        rows = [items.browsed(message, ids.of(message), READY, preview, self._blocks, 0) for message in found]
+        rows = [
+            message_json.browsed(message, ids.of(message), READY, preview, self._blocks, 0)
+            for message in found
+        ]
         request.audit_read("topics", destination.address, len(rows))
         tail = b'],"next":%b,"approx_total":%d}' % (encode(following), total)
         return Reply(200, JSON, b'{"items":[' + b",".join(rows) + tail)

@@ -17,7 +17,7 @@ from broker_app.jobs.job import STATUSES, Job
 from broker_app.jobs.job_manager import JobManager
 from broker_app.jobs.plan import JobPlan, JobSpec
 from broker_app.net import operator_audit
-from broker_app.net.rest import items
+from broker_app.net.rest import message_json
 from broker_app.net.rest.limits import RestLimits
 from broker_app.net.rest.refusals import invalid
 from broker_app.net.rest.replies import NDJSON, Header, Reply, json_reply
@@ -45,7 +45,9 @@ class JobRequest(msgspec.Struct, forbid_unknown_fields=True):
 class JobEndpoints:
     """Endpoints below `/jobs`, and the upload of an import."""
 
-    def __init__(self, jobs: JobManager, broker: Broker, blocks: items.Blocks, limits: RestLimits) -> None:
+    def __init__(
+        self, jobs: JobManager, broker: Broker, blocks: message_json.Blocks, limits: RestLimits
+    ) -> None:
         self._jobs = jobs
         self._rights = JobRights(broker)
         self._ids = broker.turn.ids
@@ -139,7 +141,7 @@ class JobEndpoints:
         job = self._jobs.get(request.name)
         self._rights.permit_export(request, job)
         request.audit(operator_audit.READ, "jobs", job.id, source=job.source, messages=job.processed)
-        return await _stream(request, self._jobs.export_file(request.name), *items.UNTRUSTED)
+        return await _stream(request, self._jobs.export_file(request.name), *message_json.UNTRUSTED)
 
     async def _permitted(
         self, request: Request, lines: AsyncIterator[list[bytes]], target: str
@@ -157,13 +159,17 @@ class JobEndpoints:
     def _planned(self, request: Request, plan: JobPlan) -> dict[str, Any]:
         preview = self._limits.max_preview_bytes // 16
         rows = [
-            items.browsed(message, self._ids.of(message), "ready", preview, self._blocks, message.attempts)
+            message_json.browsed(
+                message, self._ids.of(message), "ready", preview, self._blocks, message.attempts
+            )
             for message in plan.sample
         ]
         if self._rights.may_read(request, plan):
             request.audit_read("queues", plan.source, len(rows))
         else:
-            rows = [items.only(row, items.BROWSED_FIELDS - items.BODY_FIELDS) for row in rows]
+            rows = [
+                message_json.only(row, message_json.BROWSED_FIELDS - message_json.BODY_FIELDS) for row in rows
+            ]
         return {
             "plan": plan.id,
             "op": plan.spec.op,
@@ -220,7 +226,7 @@ def _shown(job: Job) -> dict[str, Any]:
 
 
 def _time(time_ms: int) -> str | None:
-    return items.rfc3339(time_ms).decode() if time_ms else None
+    return message_json.rfc3339(time_ms).decode() if time_ms else None
 
 
 def _size(path: Path) -> int:

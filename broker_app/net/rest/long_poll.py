@@ -35,7 +35,7 @@ class WaitingRequest:
 
 
 class WaitingRequests:
-    """All waiting requests of a plane, as many as its limits allow."""
+    """All waiting requests of a REST API, as many as its limits allow."""
 
     def __init__(self, limits: RestLimits) -> None:
         self._limits = limits

@@ -10,15 +10,15 @@ from msgspec import UNSET, UnsetType
 
 from broker_app.core import dead_letter_headers
 from broker_app.core.errors import Refused
-from broker_app.core.message import Envelope, Message, Special
-from broker_app.net.rest import items
+from broker_app.core.message import DeliveryOptions, Envelope, Message
+from broker_app.net.rest import message_json
 from broker_app.net.rest.envelopes import Envelopes, Item
 from broker_app.net.rest.limits import RestLimits
 from broker_app.net.rest.refusals import Refusal
 from broker_app.net.rest.replies import encode
 from broker_app.net.rest.requests import decode
 
-_NOTHING_SPECIAL = Special()
+_NOTHING_SPECIAL = DeliveryOptions()
 
 
 class Line(Item, forbid_unknown_fields=True):
@@ -34,7 +34,7 @@ class MessageLines:
 
     def __init__(self, limits: RestLimits) -> None:
         self._envelopes = Envelopes(limits)
-        self._blocks = items.Blocks()
+        self._blocks = message_json.Blocks()
 
     def write(self, message: Message, message_id: bytes) -> bytes:
         """One line, without its end."""
@@ -43,7 +43,7 @@ class MessageLines:
         fields = facts.fields
         members: dict[str, object] = {
             "id": message_id.decode(),
-            "time": items.rfc3339(message.time_ms).decode(),
+            "time": message_json.rfc3339(message.time_ms).decode(),
             "priority": envelope.priority,
             "persistent": envelope.persistent,
             "expires": message.expires_ms or None,
@@ -67,7 +67,7 @@ class MessageLines:
             envelope, body = self._envelopes.of_item(address, item), item.content()
         except Refusal as refusal:
             raise Refused(refusal.name, refusal.detail) from None
-        if envelope.special is not None and envelope.special._replace(group="") != _NOTHING_SPECIAL:
+        if envelope.options is not None and envelope.options._replace(group="") != _NOTHING_SPECIAL:
             raise Refused(
                 "invalid", "an import publishes at once and each line once: leave delays and dedup_id out"
             )
@@ -80,14 +80,14 @@ class MessageLines:
                 priority=envelope.priority,
                 ttl_ms=envelope.ttl_ms,
                 expires_ms=expires_ms or envelope.expires_ms,
-                special=envelope.special,
+                options=envelope.options,
             )
         return envelope, body
 
 
 def _body(body: bytes, content_type: str | None) -> bytes:
     """A body as it can be read, where reading it back gives the same bytes; else base64."""
-    member = items.body_member(body, content_type)
+    member = message_json.body_member(body, content_type)
     if member.startswith(b'"body":') and (content_type is None or b"\n" in member or b"\r" in member):
-        member = items.body_member(body, "application/octet-stream")
+        member = message_json.body_member(body, "application/octet-stream")
     return member

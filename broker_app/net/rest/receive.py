@@ -12,7 +12,7 @@ from broker_app.core import commands as c
 from broker_app.core.destination import Destination
 from broker_app.core.message import Message
 from broker_app.core.selectors import compiler
-from broker_app.net.rest import items
+from broker_app.net.rest import message_json
 from broker_app.net.rest.engine_client import EngineClient
 from broker_app.net.rest.limits import RestLimits
 from broker_app.net.rest.long_poll import WaitingRequests
@@ -53,7 +53,11 @@ class Receiver:
     MAX_ROUNDS = 200
 
     def __init__(
-        self, engine_client: EngineClient, waiting: WaitingRequests, blocks: items.Blocks, limits: RestLimits
+        self,
+        engine_client: EngineClient,
+        waiting: WaitingRequests,
+        blocks: message_json.Blocks,
+        limits: RestLimits,
     ) -> None:
         self._engine_client = engine_client
         self._waiting = waiting
@@ -105,7 +109,7 @@ class Receiver:
         self, request: Request, subscribe: c.Subscribe, source: Destination, wait_s: float
     ) -> list[tuple[int, Message]]:
         """Deliveries, as soon as there is one; none when the wait is over. When the client, its right or the
-        plane's time ends first, what came goes back."""
+        API's time ends first, the messages go back."""
         engine_client = self._engine_client
         request.access.recheck(request.client, RECEIVE, source)
         wait = self._waiting.enter(request.client, source)
@@ -156,7 +160,7 @@ class Receiver:
         queue = self._engine_client.engine.broker.destinations.queues.get(address)
         more = queue is not None and queue.depth > 0
         rows = [
-            items.received(message, self._ids.of(message), self._receipt(tag), until_ms, self._blocks)
+            message_json.received(message, self._ids.of(message), self._receipt(tag), until_ms, self._blocks)
             for tag, message, until_ms in leases
         ]
         tail = b'],"waited_s":%.3f,"more":%b}' % (waited_s, b"true" if more else b"false")
@@ -172,14 +176,16 @@ class Receiver:
             (b"mom-id", self._ids.of(message)),
             (b"mom-attempt", b"%d" % (message.attempts + 1)),
             (b"mom-redelivered", b"true" if message.attempts else b"false"),
-            (b"mom-time", items.rfc3339(message.time_ms)),
+            (b"mom-time", message_json.rfc3339(message.time_ms)),
         ]
         if tag:
             headers.append((b"mom-receipt", self._engine_client.receipt(tag).encode()))
         if until_ms:
-            headers.append((b"mom-lease-until", items.rfc3339(until_ms)))
-        headers += items.mom_headers(facts)
-        return Reply(200, items.http_content_type(facts), message.body, (*headers, *items.UNTRUSTED))
+            headers.append((b"mom-lease-until", message_json.rfc3339(until_ms)))
+        headers += message_json.mom_headers(facts)
+        return Reply(
+            200, message_json.http_content_type(facts), message.body, (*headers, *message_json.UNTRUSTED)
+        )
 
 
 async def _wait(arrived: asyncio.Event, departure: Callable[[], object], seconds: float) -> None:

@@ -50,7 +50,7 @@ class Departed(Exception):
 
 class Request:
     """One request. `name` is the name of the destination, the receipt or the id in the path, decoded; `owner`
-    is the resource that it belongs to, such as a queue's bridge. The plane sets them, `client` and
+    is the resource that it belongs to, such as a queue's bridge. The API sets them, `client` and
     `reply_headers`. Endpoints check permissions with `access`, and record operators' actions with `audit`."""
 
     __slots__ = (

@@ -42,7 +42,7 @@ class Match(NamedTuple):
 
 
 class Router:
-    """All routes of the plane and their methods."""
+    """All routes of the API and their methods."""
 
     MAX_CACHED = 4_096
     MAX_CACHED_BYTES = 1_024

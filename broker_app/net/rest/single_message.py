@@ -18,7 +18,7 @@ from broker_app.core.why import Reason, why
 from broker_app.jobs import message_reader
 from broker_app.jobs.message_reader import JournalRead
 from broker_app.net import operator_audit
-from broker_app.net.rest import items
+from broker_app.net.rest import message_json
 from broker_app.net.rest.bridge_reason import with_bridge
 from broker_app.net.rest.browse import READY, UNSETTLED, Shown, load, may_read, queue_of
 from broker_app.net.rest.engine_client import EngineClient
@@ -44,7 +44,7 @@ class MessageEndpoints:
         self,
         engine_client: EngineClient,
         journal_read: JournalRead,
-        blocks: items.Blocks,
+        blocks: message_json.Blocks,
         limits: RestLimits,
         forwarding: Forwarding,
     ) -> None:
@@ -64,11 +64,11 @@ class MessageEndpoints:
         address, row = await self._find(request, BROWSE, _pair)
         message_id = self._ids.of(row.message)
         preview = self._limits.max_preview_bytes
-        shown = items.browsed(row.message, message_id, row.state, preview, self._blocks, row.attempts)
+        shown = message_json.browsed(row.message, message_id, row.state, preview, self._blocks, row.attempts)
         if may_read(request, address):
             request.audit_read("queues", address)
         else:
-            shown = items.only(shown, items.BROWSED_FIELDS - items.BODY_FIELDS)
+            shown = message_json.only(shown, message_json.BROWSED_FIELDS - message_json.BODY_FIELDS)
         return Reply(200, JSON, shown)
 
     async def why(self, request: Request) -> Reply:
@@ -88,14 +88,17 @@ class MessageEndpoints:
         """GET messages/{id}/body: the exact bytes."""
         address, row = await self._find(request, READ, _pair)
         request.audit_read("queues", address)
-        content_type = items.http_content_type(self._blocks.facts(row.message.envelope.block))
+        content_type = message_json.http_content_type(self._blocks.facts(row.message.envelope.block))
         whole = row.message.body
         part = _range(request.header(b"range"), len(whole))
         if part is None:
-            return Reply(200, content_type, whole, (*items.UNTRUSTED, (b"accept-ranges", b"bytes")))
+            return Reply(200, content_type, whole, (*message_json.UNTRUSTED, (b"accept-ranges", b"bytes")))
         place = b"bytes %d-%d/%d" % (part.start, part.stop - 1, len(whole))
         return Reply(
-            206, content_type, whole[part.start : part.stop], (*items.UNTRUSTED, (b"content-range", place))
+            206,
+            content_type,
+            whole[part.start : part.stop],
+            (*message_json.UNTRUSTED, (b"content-range", place)),
         )
 
     async def delete(self, request: Request) -> Reply:
@@ -221,6 +224,6 @@ def _is(message: Message, position: int) -> bool:
 def _with_times(facts: dict[str, Any]) -> dict[str, Any]:
     """Facts with their times as RFC 3339."""
     return {
-        name.removesuffix("_ms"): items.rfc3339(value).decode() if name.endswith("_ms") else value
+        name.removesuffix("_ms"): message_json.rfc3339(value).decode() if name.endswith("_ms") else value
         for name, value in facts.items()
     }

@@ -142,7 +142,7 @@ class Subscriptions:
             for subscription, message in peer.unsettled.values()
             if subscription.queue is queue
         ]
-        for oldest in views.oldest(queue):
+        for oldest in views.first_of_each_priority(queue):
             if isinstance(oldest, int):
                 oldest = queue.reader.message(self._read([oldest])[0], oldest)
             times.append(oldest.time_ms)

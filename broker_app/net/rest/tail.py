@@ -12,7 +12,7 @@ from functools import partial
 
 from broker_app.core.destination import Destination
 from broker_app.core.tap import Tap
-from broker_app.net.rest import items
+from broker_app.net.rest import message_json
 from broker_app.net.rest.browse import READY
 from broker_app.net.rest.engine_client import EngineClient
 from broker_app.net.rest.long_poll import WaitingRequests
@@ -30,7 +30,9 @@ _PREVIEW_BYTES = 8 * 1024
 class TailEndpoints:
     """Endpoints `queues/{name}/tail` and `topics/{name}/tail`."""
 
-    def __init__(self, engine_client: EngineClient, waiting: WaitingRequests, blocks: items.Blocks) -> None:
+    def __init__(
+        self, engine_client: EngineClient, waiting: WaitingRequests, blocks: message_json.Blocks
+    ) -> None:
         self._broker = engine_client.engine.broker
         self._waiting = waiting
         self._blocks = blocks
@@ -66,7 +68,7 @@ class TailEndpoints:
         request.audit_read(f"{destination.kind}s", destination.address, len(messages))
         for message in messages:
             message_id = self._broker.turn.ids.of(message)
-            row = items.browsed(
+            row = message_json.browsed(
                 message, message_id, READY, _PREVIEW_BYTES, self._blocks, message.attempts
             ).replace(b"\n", b" ").replace(b"\r", b" ")  # fmt: skip
             yield b"id: %b\nevent: message\ndata: %b\n\n" % (message_id, row)

@@ -127,10 +127,10 @@ class Connections:
 
     def check_slow(self) -> None:
         """Record which subscriptions became slow or recovered; called once a second."""
-        slowness = self._registry.engine.broker.subscriptions.slowness
-        if not (self._slow or len(slowness)):
+        slow_consumers = self._registry.engine.broker.subscriptions.slow_consumers
+        if not (self._slow or len(slow_consumers)):
             return
-        slow = {(subscription.peer.connection, subscription.address) for subscription in slowness}
+        slow = {(subscription.peer.connection, subscription.address) for subscription in slow_consumers}
         for connection, destination in slow - self._slow:
             self.client_events.note(connection, client_events.SLOW, detail=destination)
         for connection, destination in self._slow - slow:
@@ -155,10 +155,12 @@ class Connections:
         )
 
     def _is_slow(self, session: StompSession) -> bool:
-        slowness = self._registry.engine.broker.subscriptions.slowness
-        if not len(slowness):
+        slow_consumers = self._registry.engine.broker.subscriptions.slow_consumers
+        if not len(slow_consumers):
             return False
-        return any(slowness.since_ms(subscription) for subscription in session.peer.subscriptions.values())
+        return any(
+            slow_consumers.since_ms(subscription) for subscription in session.peer.subscriptions.values()
+        )
 
 
 def _is_browser(session: StompSession) -> bool:

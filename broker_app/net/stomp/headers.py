@@ -66,7 +66,7 @@ def envelope(headers: Mapping[str, str], destination: Destination, reply_to: str
         priority=_number(headers, "priority", 0, 9, DEFAULT_PRIORITY),
         ttl_ms=_ttl_ms(headers),
         expires_ms=_number(headers, "expires", 0, scheduling_headers.LATEST_MS, 0),
-        special=scheduling_headers.special(headers),
+        options=scheduling_headers.options(headers),
     )
 
 

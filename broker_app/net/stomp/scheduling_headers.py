@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from math import isfinite
 
 from broker_app.core.errors import Refused
-from broker_app.core.message import Special
+from broker_app.core.message import DeliveryOptions
 
 #: longest delay: ten years
 MAX_DELAY_S = 315_360_000
@@ -33,7 +33,7 @@ DELAYS = (_DELAY_S, *_DELAY_MS, *_DUE_MS)
 NAMES = (*DELAYS, *_DEDUP_IDS, *_GROUPS, *REPEATED)
 
 
-def special(headers: Mapping[str, str]) -> Special | None:
+def options(headers: Mapping[str, str]) -> DeliveryOptions | None:
     """Return the values of these headers; None if there are none. Raises Refused."""
     for name, what in REPEATED.items():
         if name in headers:
@@ -42,7 +42,7 @@ def special(headers: Mapping[str, str]) -> Special | None:
     dedup_id, group = _dedup_id(headers), _group(headers)
     if not (delay_ms or due_ms or dedup_id or group):
         return None
-    return Special(delay_ms=delay_ms, due_ms=due_ms, dedup_id=dedup_id, group=group)
+    return DeliveryOptions(delay_ms=delay_ms, due_ms=due_ms, dedup_id=dedup_id, group=group)
 
 
 def delay_ms(value: str, what: str = f"header {_DELAY_S}") -> int:

@@ -7,7 +7,7 @@ import socket
 from typing import cast
 
 from broker_app.core.errors import Refused
-from broker_app.net.descriptors import has_room
+from broker_app.net.fd_limits import has_room
 from broker_app.net.http.client_hangup import hung_up
 from broker_app.net.policy.access import ConnectionInfo
 from broker_app.net.stomp.rendering import Renderer

@@ -13,7 +13,7 @@ import socket
 import ssl
 from collections.abc import Callable
 
-from broker_app.net.descriptors import has_room
+from broker_app.net.fd_limits import has_room
 from broker_app.net.log_limit import RareLog
 from broker_app.net.problems import MEDIA_TYPE, problem_json
 from broker_app.net.tls.certificates import Certificates

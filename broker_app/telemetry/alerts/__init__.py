@@ -6,7 +6,7 @@
 
 from broker_app.telemetry.alerts.alert import ACKNOWLEDGED, ENDED, FIRING, SILENCED, Alert
 from broker_app.telemetry.alerts.alert_state import AlertEvent, AlertState
-from broker_app.telemetry.alerts.conditions import ConditionChecks, Finding
+from broker_app.telemetry.alerts.conditions import ConditionChecks, Violation
 from broker_app.telemetry.alerts.evaluator import AlertEvaluator
 from broker_app.telemetry.alerts.rule import DEFAULT_RULES, AlertRule
 
@@ -22,5 +22,5 @@ __all__ = [
     "AlertRule",
     "AlertState",
     "ConditionChecks",
-    "Finding",
+    "Violation",
 ]

@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Final, NamedTuple
 
 from broker_app.telemetry.alerts.alert import ACKNOWLEDGED, ENDED, FIRING, OPEN, SILENCED, Alert
-from broker_app.telemetry.alerts.conditions import Finding
+from broker_app.telemetry.alerts.conditions import Violation
 from broker_app.telemetry.alerts.rule import AlertRule
 
 #: open alerts, of one rule and in all; of further ones only the number is reported
@@ -20,7 +20,7 @@ MAX_SILENCES: Final = 1_000
 #: seconds for which a condition must be absent until its alert ends, so that it does not flap
 CALM_S: Final = 30.0
 
-Find = Callable[[AlertRule], Iterable[Finding]]
+Find = Callable[[AlertRule], Iterable[Violation]]
 Key = tuple[str, str]
 
 
@@ -100,7 +100,7 @@ class AlertState:
         for alert in self._open.values():
             alert.seen_at += by_s
 
-    def _see(self, now: float, rule: AlertRule, finding: Finding) -> Iterable[AlertEvent]:
+    def _see(self, now: float, rule: AlertRule, finding: Violation) -> Iterable[AlertEvent]:
         key = rule.name, finding.subject
         alert = self._open.get(key)
         if alert is None:
@@ -119,7 +119,7 @@ class AlertState:
             alert.state, alert.until = FIRING, None
             yield AlertEvent("fired", alert)
 
-    def _new(self, now: float, since: float, rule: AlertRule, finding: Finding) -> Alert:
+    def _new(self, now: float, since: float, rule: AlertRule, finding: Violation) -> Alert:
         self._last_id = max(self._last_id + 1, int(now * 1000))
         alert = Alert(
             f"{self._last_id:x}", rule.name, rule.condition, rule.severity, finding.subject, rule.threshold,

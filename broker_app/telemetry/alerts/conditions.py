@@ -23,7 +23,7 @@ GROWTH_STEP_S: Final = 30.0
 Facts = dict[str, Any]
 
 
-class Finding(NamedTuple):
+class Violation(NamedTuple):
     """A condition holds of `subject`: an address, a bridge, a user at a machine, files."""
 
     subject: str
@@ -54,12 +54,12 @@ class ConditionChecks:
         self._events = events
         self._now = 0.0
         self._growth = _Growth()
-        self._finders: dict[str, Callable[[AlertRule], Iterator[Finding]]] = {
-            rules.OLDEST: self._oldest,
+        self._checks: dict[str, Callable[[AlertRule], Iterator[Violation]]] = {
+            rules.OLDEST_MESSAGE_AGE: self._oldest_message_age,
             rules.DEAD_LETTERS: self._dead_letters,
             rules.NO_CONSUMER: self._no_consumer,
             rules.BRIDGE_STALLED: self._stalled,
-            rules.STORE: self._store,
+            rules.JOURNAL_DISK_USAGE: self._journal_disk_usage,
             rules.FLAPPING: self._flapping,
             rules.CONFIGURATION: self._refused,
         }
@@ -76,57 +76,59 @@ class ConditionChecks:
         }
         self._growth.note(now, dead)
 
-    def find(self, rule: AlertRule) -> list[Finding]:
+    def find(self, rule: AlertRule) -> list[Violation]:
         """All findings of the rule, the worst first."""
-        found = [one for one in self._finders[rule.condition](rule) if rule.is_about(one.subject)]
+        found = [one for one in self._checks[rule.condition](rule) if rule.is_about(one.subject)]
         return sorted(found, key=lambda one: -one.value)
 
     # ------------------------------------------------------------------ one condition each
 
-    def _oldest(self, rule: AlertRule) -> Iterator[Finding]:
+    def _oldest_message_age(self, rule: AlertRule) -> Iterator[Violation]:
         for queue, depth, is_dead, since_ms in self._waiting():
             if is_dead or since_ms is None or not queue.consumers:
                 continue
             age_s = self._now - since_ms / 1000
             if age_s >= rule.threshold:
-                yield Finding(queue.address, round(age_s), {"depth": depth})
+                yield Violation(queue.address, round(age_s), {"depth": depth})
 
-    def _dead_letters(self, rule: AlertRule) -> Iterator[Finding]:
+    def _dead_letters(self, rule: AlertRule) -> Iterator[Violation]:
         for address, grown in self._growth.since(self._now - rules.GROWTH_S):
             if grown >= max(1, rule.threshold):
-                yield Finding(address, grown, {"depth": self._depth(address)})
+                yield Violation(address, grown, {"depth": self._depth(address)})
 
-    def _no_consumer(self, rule: AlertRule) -> Iterator[Finding]:
+    def _no_consumer(self, rule: AlertRule) -> Iterator[Violation]:
         for queue, depth, is_dead, _ in self._waiting():
             # Store-and-forward queues have bridges; durable subscriptions may wait for their consumer.
             if is_dead or queue.consumers or queue.named or not queue.durable or is_forwarded(queue.address):
                 continue
             if depth >= max(1, rule.threshold):
-                yield Finding(queue.address, depth, {"depth": depth})
+                yield Violation(queue.address, depth, {"depth": depth})
 
-    def _stalled(self, rule: AlertRule) -> Iterator[Finding]:
+    def _stalled(self, rule: AlertRule) -> Iterator[Violation]:
         for bridge in self._bridges():
             flows = [flow for flow in bridge["flows"] if not flow["paused"]]
             states = {flow["state"] for flow in flows} | {bridge["state"]}
             state = next((state for state in ("failed", "stalled", "retrying") if state in states), None)
             backlog = sum(flow["depth"] for flow in flows)
             if state is not None and bridge["desired"] != "paused" and backlog >= rule.threshold:
-                yield Finding(bridge["name"], backlog, {"state": state, "error": _code(bridge)})
+                yield Violation(bridge["name"], backlog, {"state": state, "error": _code(bridge)})
 
-    def _store(self, rule: AlertRule) -> Iterator[Finding]:
+    def _journal_disk_usage(self, rule: AlertRule) -> Iterator[Violation]:
         percent = 100 * self._taken()
         if percent >= rule.threshold:
-            yield Finding("store", round(percent, 1))
+            yield Violation("store", round(percent, 1))
 
-    def _flapping(self, rule: AlertRule) -> Iterator[Finding]:
+    def _flapping(self, rule: AlertRule) -> Iterator[Violation]:
         for caller, times, _, end in self._flaps():
             if times >= rule.threshold:
-                yield Finding(f"{caller.user}@{caller.machine}", times, {"client": caller.client, "end": end})
+                yield Violation(
+                    f"{caller.user}@{caller.machine}", times, {"client": caller.client, "end": end}
+                )
 
-    def _refused(self, rule: AlertRule) -> Iterator[Finding]:
+    def _refused(self, rule: AlertRule) -> Iterator[Violation]:
         last = next((event for event in self._events() if event.kind == FILES), None)
         if last is not None and last.code:
-            yield Finding("files", 1, {"detail": last.detail[:500]})
+            yield Violation("files", 1, {"detail": last.detail[:500]})
 
     # ------------------------------------------------------------------ reading the broker
 

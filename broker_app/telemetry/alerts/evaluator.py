@@ -90,7 +90,7 @@ class AlertEvaluator:
         fresh.write_bytes(content)
         fresh.replace(self._file)
 
-    # ------------------------------------------------------------------ for the REST plane
+    # ------------------------------------------------------------------ for the REST API
 
     def all(self) -> list[Alert]:
         """The open alerts, the worst first; then the ended ones, the newest first."""

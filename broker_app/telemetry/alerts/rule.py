@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 
 from broker_app import wildcards
 
-OLDEST, DEAD_LETTERS, NO_CONSUMER, BRIDGE_STALLED, STORE, FLAPPING, CONFIGURATION = (
+OLDEST_MESSAGE_AGE, DEAD_LETTERS, NO_CONSUMER, BRIDGE_STALLED, JOURNAL_DISK_USAGE, FLAPPING, CONFIGURATION = (
     "oldest", "dead-letters", "no-consumer", "bridge-stalled", "store", "flapping", "configuration",
 )  # fmt: skip
 WARNING, CRITICAL = SEVERITIES = ("warning", "critical")
@@ -32,7 +32,7 @@ class Condition(NamedTuple):
 
 CONDITIONS: Final[Mapping[str, Condition]] = MappingProxyType(
     {
-        OLDEST: Condition(
+        OLDEST_MESSAGE_AGE: Condition(
             "the oldest message of a queue that is consumed has waited so long", "destination", "seconds",
             300, 0, WARNING,
         ),
@@ -48,7 +48,7 @@ CONDITIONS: Final[Mapping[str, Condition]] = MappingProxyType(
             "so many messages wait for a bridge that is stalled, has no connection or cannot work", "bridge",
             "messages", 1, 60, CRITICAL,
         ),
-        STORE: Condition(
+        JOURNAL_DISK_USAGE: Condition(
             "so much of the room for the journal is taken", "node", "percent", 80, 60, CRITICAL
         ),
         FLAPPING: Condition(

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import urlencode
 
-from broker_app import spans
+from broker_app import durations
 from broker_app.telemetry.alerts import rule as rules
 from broker_app.telemetry.alerts.alert import Alert
 from broker_app.telemetry.statistics import rfc3339
@@ -39,8 +39,8 @@ def sentence(alert: Alert) -> str:
     """The problem, in English."""
     name, value = alert.subject.removeprefix("/queue/"), alert.value
     match alert.condition:
-        case rules.OLDEST:
-            return f"{name}: the oldest message has waited {spans.in_words(value)}"
+        case rules.OLDEST_MESSAGE_AGE:
+            return f"{name}: the oldest message has waited {durations.in_words(value)}"
         case rules.DEAD_LETTERS:
             return f"{name} grew by {value:,.0f} in 10 min"
         case rules.NO_CONSUMER:
@@ -48,7 +48,7 @@ def sentence(alert: Alert) -> str:
         case rules.BRIDGE_STALLED:
             code = f" ({alert.facts['error']})" if alert.facts.get("error") else ""
             return f"bridge {name} is {alert.facts.get('state', 'stalled')}{code}: {_messages(value)}"
-        case rules.STORE:
+        case rules.JOURNAL_DISK_USAGE:
             return f"the store is {value:g} % full"
         case rules.FLAPPING:
             return f"{name} connected {value:,.0f} times in 5 min"
@@ -66,7 +66,7 @@ def page(alert: Alert) -> str:
             return "connections/?" + urlencode({"user": name.partition("@")[0]})
         case rules.CONFIGURATION:
             return "configuration/files"
-        case rules.STORE:
+        case rules.JOURNAL_DISK_USAGE:
             return "?" + urlencode({"at": _second(alert.since)})
         case _:
             at = _second(alert.since)

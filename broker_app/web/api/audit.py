@@ -18,7 +18,7 @@ from rest_framework.utils.encoders import JSONEncoder
 from rest_framework.views import APIView
 
 from broker_app.models import AuditEntry
-from broker_app.net.rest.openapi.shapes import PAGING, TEXT, TIME, array_of, object_of
+from broker_app.net.rest.openapi.schemas import PAGING, TEXT, TIME, array_of, object_of
 from broker_app.net.rest.refusals import invalid
 from broker_app.net.rest.requests import whole_number
 from broker_app.web.actions import audit

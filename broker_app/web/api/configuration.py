@@ -13,7 +13,7 @@ from rest_framework.views import APIView
 
 from broker_app import config, zero
 from broker_app.config import Config
-from broker_app.net.rest.openapi.shapes import (
+from broker_app.net.rest.openapi.schemas import (
     COUNT,
     OPTIONAL_TIME,
     TEXT,

@@ -13,7 +13,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from broker_app.net.rest.openapi.shapes import TEXT, TRUTH, array_of, object_of
+from broker_app.net.rest.openapi.schemas import TEXT, TRUTH, array_of, object_of
 from broker_app.net.rest.refusals import Refusal
 from broker_app.net.rest.requests import truth
 from broker_app.web import definitions, history

@@ -20,8 +20,8 @@ from broker_app.models import DestinationSettings
 from broker_app.net.policy.destination_settings import EVERYTHING, SETTINGS, check_address, is_pattern
 from broker_app.net.rest.listing import Listing
 from broker_app.net.rest.openapi import row_schema, said_schema
-from broker_app.net.rest.openapi.shapes import PAGING as PAGES
-from broker_app.net.rest.openapi.shapes import TRUTH, array_of, object_of, ref
+from broker_app.net.rest.openapi.schemas import PAGING as PAGES
+from broker_app.net.rest.openapi.schemas import TRUTH, array_of, object_of, ref
 from broker_app.net.rest.refusals import Refusal, invalid, of_core
 from broker_app.net.rest.requests import truth
 from broker_app.web import actions

@@ -18,7 +18,7 @@ from broker_app.core.errors import Refused
 from broker_app.models import Token
 from broker_app.net.policy.access import asked_of_rules, decided_before_rules
 from broker_app.net.policy.policy import Grant
-from broker_app.net.rest.openapi.shapes import TEXT, TRUTH, array_of, object_of, or_null
+from broker_app.net.rest.openapi.schemas import TEXT, TRUTH, array_of, object_of, or_null
 from broker_app.net.rest.refusals import Refusal, invalid, of_core, unknown
 from broker_app.net.rest.requests import truth
 from broker_app.net.stomp.handshake import MAX_CLIENT_ID

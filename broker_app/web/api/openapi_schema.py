@@ -7,7 +7,7 @@ from typing import Any
 from drf_spectacular.openapi import AutoSchema
 from drf_spectacular.utils import OpenApiParameter
 
-from broker_app.net.rest.openapi.shapes import TEXT, TRUTH, ref, whole
+from broker_app.net.rest.openapi.schemas import TEXT, TRUTH, ref, whole
 from broker_app.web.api.schemas import name_of
 from broker_app.web.refusals import PROBLEM_REPLIES
 from broker_app.web.resource_types import RESOURCE_TYPES

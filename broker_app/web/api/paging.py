@@ -8,7 +8,7 @@ from urllib.parse import quote, urlencode
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from broker_app.net.rest.openapi.shapes import TEXT, whole
+from broker_app.net.rest.openapi.schemas import TEXT, whole
 from broker_app.web.api.openapi_schema import query
 
 LIMIT = query("limit", whole(1, 500, 100), "most of a page")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from broker_app.net.rest.openapi.shapes import PAGING, array_of, object_of, or_null, whole
+from broker_app.net.rest.openapi.schemas import PAGING, array_of, object_of, or_null, whole
 from broker_app.remote import DESIRED
 from broker_app.telemetry.alerts.rule import CONDITIONS, SEVERITIES
 from broker_app.web.resource_types import RESOURCE_TYPES

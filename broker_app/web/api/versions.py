@@ -10,7 +10,7 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from broker_app.models import Change
-from broker_app.net.rest.openapi.shapes import PAGING, TEXT, TIME, TRUTH, array_of, object_of
+from broker_app.net.rest.openapi.schemas import PAGING, TEXT, TIME, TRUTH, array_of, object_of
 from broker_app.net.rest.refusals import Refusal, invalid, unknown
 from broker_app.net.rest.requests import whole_number
 from broker_app.web import history

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
 
-from broker_app import spans
+from broker_app import durations
 from broker_app.net.rest.refusals import Refusal
 from broker_app.remote import DRAINING, PAUSED
 from broker_app.web.policy_sync import ask, node_of
@@ -96,7 +96,7 @@ def shown_bridge(row: Mapping[str, Any]) -> Facts:
         "pipe": _state(row["state"], row["desired"] == PAUSED),
         "is_paused": row["desired"] == PAUSED,
         "is_draining": row["desired"] == DRAINING,
-        "connected": spans.since(row["connected_at"]),
+        "connected": durations.since(row["connected_at"]),
         **_spans(row),
         "flows": flows,
     }
@@ -139,6 +139,6 @@ def _state(word: str, paused: bool) -> State:
 
 def _spans(row: Mapping[str, Any]) -> dict[str, str]:
     return {
-        "oldest": spans.in_words(row["oldest_s"]) if row["oldest_s"] else "",
-        "progress": spans.since(row["progress_at"]),
+        "oldest": durations.in_words(row["oldest_s"]) if row["oldest_s"] else "",
+        "progress": durations.since(row["progress_at"]),
     }

@@ -14,8 +14,8 @@ from django.utils.http import urlencode
 from django.utils.text import format_lazy
 from django.utils.translation import gettext_lazy as _
 
+from broker_app.durations import since
 from broker_app.remote import DESIRED
-from broker_app.spans import since
 from broker_app.web.actions import ChangeResult
 from broker_app.web.console.bridge_status import all_bridges, shown_bridge
 from broker_app.web.console.configuration import watch_of

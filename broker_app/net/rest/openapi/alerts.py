@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from broker_app.net.rest.alerts import MAX_REASON, MOST_SILENT_S
 from broker_app.net.rest.openapi.operations import AFTER, in_path, json_body, json_reply, operation, parameter
-from broker_app.net.rest.openapi.shapes import (
+from broker_app.net.rest.openapi.schemas import (
     OPTIONAL_TIME,
     PAGING,
     TEXT,

@@ -13,7 +13,7 @@ from broker_app.net.rest.openapi.operations import (
     operation,
     parameter,
 )
-from broker_app.net.rest.openapi.shapes import (
+from broker_app.net.rest.openapi.schemas import (
     COUNT,
     OPTIONAL_TEXT,
     PAGING,

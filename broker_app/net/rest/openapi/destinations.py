@@ -16,8 +16,7 @@ from broker_app.net.rest.openapi.operations import (
     operation,
     parameter,
 )
-from broker_app.net.rest.openapi.settings import setting_schema
-from broker_app.net.rest.openapi.shapes import (
+from broker_app.net.rest.openapi.schemas import (
     COUNT,
     FULLNESS,
     NAME,
@@ -33,6 +32,7 @@ from broker_app.net.rest.openapi.shapes import (
     ref,
     whole,
 )
+from broker_app.net.rest.openapi.settings import setting_schema
 from broker_app.rules.event import METHODS
 from broker_app.telemetry.health import STATES
 from broker_app.telemetry.trend import STEP_S, STEPS

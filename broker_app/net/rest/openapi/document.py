@@ -10,18 +10,18 @@ from broker_app.net.rest.openapi import (
     bridges,
     connections,
     destinations,
-    figures,
     jobs,
     leases,
     messages,
     mirrors,
     node,
     operations,
+    stats,
 )
-from broker_app.net.rest.openapi.shapes import Json
+from broker_app.net.rest.openapi.schemas import Json
 
 _VERSION = "1"
-_PARTS = (messages, leases, destinations, jobs, connections, bridges, mirrors, alerts, figures, node)
+_PARTS = (messages, leases, destinations, jobs, connections, bridges, mirrors, alerts, stats, node)
 
 
 def document(control: Mapping[str, Any] | None = None) -> Json:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from broker_app.net.rest.mirrors import CAUSES, MAX_REASON, STATES
 from broker_app.net.rest.openapi.operations import in_path, json_body, json_reply, operation
-from broker_app.net.rest.openapi.shapes import (
+from broker_app.net.rest.openapi.schemas import (
     OPTIONAL_TEXT,
     TEXT,
     TIME,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from broker_app.net.rest.openapi.operations import json_reply, operation
-from broker_app.net.rest.openapi.shapes import Json, object_of, ref
+from broker_app.net.rest.openapi.schemas import Json, object_of, ref
 
 SCHEMAS: Json = {
     "Health": object_of({"status": {"enum": ["live", "ready"]}}),

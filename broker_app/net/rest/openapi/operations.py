@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from broker_app.net.problems import MEDIA_TYPE, PROBLEMS
-from broker_app.net.rest.openapi.shapes import COUNT, NAME, TEXT, Json, array_of, object_of, ref, whole
+from broker_app.net.rest.openapi.schemas import COUNT, NAME, TEXT, Json, array_of, object_of, ref, whole
 
 
 def parameter(name: str, schema: Json, about: str, *, where: str = "query", required: bool = False) -> Json:

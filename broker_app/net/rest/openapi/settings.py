@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from broker_app.net.policy.destination_settings import SETTINGS, Setting
-from broker_app.net.rest.openapi.shapes import TIME, TRUTH, Json, number, object_of, or_null, whole
+from broker_app.net.rest.openapi.schemas import TIME, TRUTH, Json, number, object_of, or_null, whole
 
 
 def setting_schema(setting: Setting) -> Json:

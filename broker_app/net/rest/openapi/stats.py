@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from broker_app.net.rest.openapi.operations import QUEUE, TOPIC, json_reply, operation, parameter
-from broker_app.net.rest.openapi.shapes import (
+from broker_app.net.rest.openapi.schemas import (
     COUNT,
     FULLNESS,
     NAME,

@@ -21,7 +21,7 @@ from broker_app.net.operator_audit import OperatorActions
 from broker_app.net.policy.access import Access
 from broker_app.net.policy.destination_settings import Destinations
 from broker_app.net.policy.policy import Policy
-from broker_app.net.rest import items, openapi, opsmanager
+from broker_app.net.rest import message_json, openapi, opsmanager
 from broker_app.net.rest.alerts import AlertEndpoints, AlertOperations
 from broker_app.net.rest.batch import BatchPublisher
 from broker_app.net.rest.bridge_queues import BridgeQueues
@@ -31,17 +31,18 @@ from broker_app.net.rest.connections import ConnectionEndpoints
 from broker_app.net.rest.consumers import ConsumerEndpoints
 from broker_app.net.rest.credentials import Credentials
 from broker_app.net.rest.destinations import QueueEndpoints, TopicEndpoints
-from broker_app.net.rest.direct import Direct
+from broker_app.net.rest.digest import DigestEndpoint
 from broker_app.net.rest.dispatcher import Dispatcher
 from broker_app.net.rest.engine_client import EngineClient
 from broker_app.net.rest.envelopes import Envelopes
 from broker_app.net.rest.event_log import EventLogEndpoint
-from broker_app.net.rest.events import Events
+from broker_app.net.rest.fast_publish import FastPublish
 from broker_app.net.rest.histories import Histories
 from broker_app.net.rest.idempotency import IdempotencyStore
 from broker_app.net.rest.jobs import JobEndpoints
 from broker_app.net.rest.limits import RestLimits
 from broker_app.net.rest.long_poll import WaitingRequests
+from broker_app.net.rest.message_stream import MessageStream
 from broker_app.net.rest.mirrors import MirrorEndpoints, MirrorOperations, add_mirrors
 from broker_app.net.rest.node_info import NodeEndpoints
 from broker_app.net.rest.publish import Publisher
@@ -53,7 +54,6 @@ from broker_app.net.rest.settle import Settler
 from broker_app.net.rest.single_message import MessageEndpoints
 from broker_app.net.rest.stats import StatsEndpoints
 from broker_app.net.rest.subscriptions import Subscriptions
-from broker_app.net.rest.summary import SummaryEndpoint
 from broker_app.net.rest.tail import TailEndpoints
 from broker_app.net.rest.tree import Tree
 from broker_app.net.stomp.connections import Connections
@@ -68,7 +68,7 @@ _SETTINGS = Route((b"destinations", b"settings"))
 _NO_STORE: Header = (b"cache-control", b"no-store")
 
 
-class RestPlane:
+class RestApi:
     """The endpoints of `/api/v1` that move or show messages.
 
     - `journal_read` is `Engine.read`, `sizes` is `Journal.statistics`;
@@ -112,7 +112,7 @@ class RestPlane:
         self._waiting = WaitingRequests(self._limits)
         self._engine_client = EngineClient(engine, round(self._limits.max_queue_wait_s * 1000))
         self._numbers = itertools.count(1)
-        self._blocks = items.Blocks()
+        self._blocks = message_json.Blocks()
         self._idempotency = IdempotencyStore(asyncio.get_running_loop().time)
         self._router = Router()
         self._dispatcher = Dispatcher(
@@ -128,8 +128,8 @@ class RestPlane:
         monitored = opsmanager.MonitoredStats(
             engine.broker, config, statistics, connections, forwarding, sizes, time.time()
         )
-        self._smash = Router(opsmanager.PREFIX)
-        self._smash.add("GET", Route((b"application", b"_self")), monitored.stats)
+        self._opsmanager_router = Router(opsmanager.PREFIX)
+        self._opsmanager_router.add("GET", Route((b"application", b"_self")), monitored.stats)
         self._bridges = BridgeEndpoints(
             self._engine_client, statistics, forwarding, trial, self._policy, self._limits
         )
@@ -146,7 +146,7 @@ class RestPlane:
         return self._router_of(raw_path_of(scope)).owns(scope["method"], raw_path_of(scope))
 
     def _router_of(self, raw_path: bytes) -> Router:
-        return self._smash if raw_path.startswith(opsmanager.PREFIX.encode()) else self._router
+        return self._opsmanager_router if raw_path.startswith(opsmanager.PREFIX.encode()) else self._router
 
     def stop(self) -> None:
         """End all waiting receives and event streams, and later ones at once."""
@@ -186,7 +186,7 @@ class RestPlane:
         engine_client, limits, add = self._engine_client, self._limits, self._router.add
         blocks, envelopes = self._blocks, Envelopes(limits)
         publisher = Publisher(engine_client, envelopes, limits)
-        self.direct = Direct(
+        self.direct = FastPublish(
             engine_client,
             self._router,
             self._credentials,
@@ -214,7 +214,7 @@ class RestPlane:
         add("POST", _queue(b"messages"), publisher.to_queue)
         add("GET", _queue(b"messages"), browser.messages)
         add("DELETE", _queue(b"messages"), browser.purge)
-        add("GET", _queue(b"digest"), SummaryEndpoint(browser).digest)
+        add("GET", _queue(b"digest"), DigestEndpoint(browser).digest)
         add("POST", Route((b"topics",), (b"messages",), True, "topic"), publisher.to_topic)
         add("POST", _queue(b"receive"), receiver.receive)
         histories = Histories(engine_client, journal_read, blocks, limits)
@@ -224,7 +224,7 @@ class RestPlane:
         add("GET", Route((b"subscriptions",)), subscriptions.all)
         add("GET", Route((b"subscriptions",), (), True), subscriptions.one)
         add("DELETE", Route((b"subscriptions",), (), True), subscriptions.delete)
-        add("GET", _queue(b"events"), Events(engine_client, self._waiting, blocks, limits).stream)
+        add("GET", _queue(b"events"), MessageStream(engine_client, self._waiting, blocks, limits).stream)
         tails = TailEndpoints(engine_client, self._waiting, blocks)
         add("GET", _queue(b"tail"), tails.of_queue)
         add("GET", Route((b"topics",), (b"tail",), True, "topic"), tails.of_topic)

@@ -1,8 +1,8 @@
-"""The short way of the commonest request: one message to a queue, from a program that is known already.
+"""The fast path of the commonest request: one message to a queue, from a program that is known already.
 
-The long way (`plane`) gives every request a scope, a task and a future of its own, which costs more than
+The full path (`api`) gives every request a scope, a task and a future of its own, which costs more than
 all else together (benchmarks/RESULTS.md, W5). Here a request is a token that the engine answers. Nothing is
-decided here that is not decided there: whatever is unusual, wrong or has to wait goes the long way.
+decided here that is not decided there: whatever is unusual, wrong or has to wait takes the full path.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from broker_app.rules.event import REST, SEND
 
 _log = logging.getLogger(__name__)
 
-#: headers that need what only the long way does
+#: headers that need what only the full path does
 _UNUSUAL = frozenset((b"content-encoding", b"idempotency-key", b"traceparent", b"x-forwarded-for"))
 
 
@@ -103,8 +103,8 @@ class Post:
         self._connection.answer(reply, [self._engine_client.request_id(self._number)])
 
 
-class Direct:
-    """Takes what can go the short way."""
+class FastPublish:
+    """Takes what can take the fast path."""
 
     MAX_TARGETS = 1_024
     #: longer bodies gain nothing
@@ -137,11 +137,11 @@ class Direct:
         self._numbers = numbers
         self.max_body = min(self.MAX_BODY, limits.max_body_bytes)
         self._clock = asyncio.get_running_loop().time
-        #: by address as it was sent; None for addresses that always go the long way
+        #: by address as it was sent; None for addresses that always take the full path
         self._targets: dict[bytes, Target | None] = {}
 
     def take(self, connection: Connection, url: bytes, headers: list[Header], body: bytes) -> bool:
-        """Publish the body of a POST to `url`; False, with nothing done, when it must go the long way."""
+        """Publish the body of a POST to `url`; False, with nothing done, when it must take the full path."""
         engine_client = self._engine_client
         try:
             target = self._targets[url]

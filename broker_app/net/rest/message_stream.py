@@ -10,7 +10,7 @@ from functools import partial
 from broker_app.core import commands as c
 from broker_app.core.message import Message
 from broker_app.core.selectors import compiler
-from broker_app.net.rest import items
+from broker_app.net.rest import message_json
 from broker_app.net.rest.engine_client import EngineClient
 from broker_app.net.rest.limits import RestLimits
 from broker_app.net.rest.long_poll import WaitingRequests
@@ -32,7 +32,7 @@ class Arrivals:
         self._wake.set()
 
 
-class Events:
+class MessageStream:
     """Endpoint `…/events`. The stream holds up to `credit` unsettled messages; settling one by its
     receipt lets the next one through. When the stream ends, what is unsettled goes back."""
 
@@ -40,7 +40,7 @@ class Events:
         self,
         engine_client: EngineClient,
         waiting: WaitingRequests,
-        blocks: items.Blocks,
+        blocks: message_json.Blocks,
         limits: RestLimits,
         *,
         ping_s: float = PING_S,
@@ -87,7 +87,7 @@ class Events:
 
     def _event(self, tag: int, message: Message) -> bytes:
         message_id = self._ids.of(message)
-        item = items.received(
+        item = message_json.received(
             message,
             message_id,
             self._engine_client.receipt(tag),

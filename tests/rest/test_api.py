@@ -117,7 +117,7 @@ async def test_a_wrong_cookie_is_no_login(rest: Rest) -> None:
     ],
 )
 async def test_the_plane_knows_its_own_paths(rest: Rest, path: str, owned: bool) -> None:
-    assert rest.plane.owns({"method": "GET", "path": path}) is owned
+    assert rest.rest_api.owns({"method": "GET", "path": path}) is owned
 
 
 @pytest.mark.parametrize("method", ["PUT", "PATCH", "DELETE"])
@@ -125,8 +125,10 @@ async def test_the_plane_knows_its_own_paths(rest: Rest, path: str, owned: bool)
 async def test_settings_are_written_by_the_control_plane(make_rest: MakeRest, method: str, path: str) -> None:
     scope = {"path": "", "raw_path": f"/api/v1{path}".encode()}
     beside, alone = make_rest(control_document={}), make_rest()
-    assert not beside.plane.owns({"method": method, **scope})
-    assert beside.plane.owns({"method": "POST", **scope}) and beside.plane.owns({"method": "GET", **scope})
+    assert not beside.rest_api.owns({"method": method, **scope})
+    assert beside.rest_api.owns({"method": "POST", **scope}) and beside.rest_api.owns(
+        {"method": "GET", **scope}
+    )
     reply = await alone.alice.request(method, path)
     assert (reply.status_code, reply.headers["allow"]) == (405, "GET, HEAD, OPTIONS")
 
@@ -177,7 +179,7 @@ async def test_a_bug_is_no_trace_back_for_the_client(rest: Rest, caplog: pytest.
 async def test_health_reports_whether_the_node_serves(rest: Rest) -> None:
     assert (await rest.anonymous.get("/health/live")).json() == {"status": "live"}
     assert (await rest.anonymous.get("/health/ready")).json() == {"status": "ready"}
-    rest.plane.stop()
+    rest.rest_api.stop()
     stopping = await rest.anonymous.get("/health/ready")
     assert (stopping.status_code, stopping.json()["type"]) == (503, "/docs/problems/not-active")
     assert (await rest.anonymous.get("/health/live")).status_code == 200
@@ -213,7 +215,7 @@ async def test_the_description_lists_what_there_is(rest: Rest) -> None:
             method,
             address_of(route),
         )
-        for route, methods in rest.plane._router._routes.items()
+        for route, methods in rest.rest_api._router._routes.items()
         for method in methods
     }
     assert {(method, re.sub(r"\{\w+\}", "{}", path)) for method, path in described} == served
@@ -255,7 +257,7 @@ async def exchange(
         "query_string": b"",
         "headers": [(b"authorization", b"Bearer mom_alice"), *headers],
     }
-    await rest.plane(scope, receive, send)
+    await rest.rest_api(scope, receive, send)
     return (sent[0]["status"], sent[1]["body"]) if sent else (0, b"")
 
 
@@ -268,7 +270,7 @@ async def test_a_body_that_does_not_come_is_given_up(make_rest: MakeRest) -> Non
     for events in ([], [part(b"x")]):
         status, body = await exchange(rest, events, [])
         assert (status, b"problems/timeout" in body) == (408, True)
-    assert rest.plane._dispatcher.uploads.bytes == 0
+    assert rest.rest_api._dispatcher.uploads.bytes == 0
 
 
 async def test_an_announced_size_is_refused_before_anything_is_read(rest: Rest) -> None:
@@ -279,12 +281,12 @@ async def test_an_announced_size_is_refused_before_anything_is_read(rest: Rest) 
 async def test_all_uploads_together_are_bounded(make_rest: MakeRest) -> None:
     rest = make_rest(limits=RestLimits(max_uploading_bytes=100))
     first = asyncio.ensure_future(exchange(rest, [part(b"x" * 60), part(b"y")], []))
-    await rest.until(lambda: rest.plane._dispatcher.uploads.bytes == 61)
+    await rest.until(lambda: rest.rest_api._dispatcher.uploads.bytes == 61)
     status, body = await exchange(rest, [part(b"x" * 60), part(b"y")], [])
     assert (status, b"problems/busy" in body) == (503, True)
     first.cancel()
     await asyncio.gather(first, return_exceptions=True)
-    assert rest.plane._dispatcher.uploads.bytes == 0
+    assert rest.rest_api._dispatcher.uploads.bytes == 0
 
 
 async def test_a_client_that_leaves_in_the_middle_publishes_nothing(rest: Rest) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from broker_app.core import dead_letter_headers
 from broker_app.core.message import Message
 from broker_app.jobs import filters
-from broker_app.net.rest import items
+from broker_app.net.rest import message_json
 from broker_app.net.rest.browse import FILTERS, HEADER, Browser, Search, filter_of
 from broker_app.net.rest.replies import Reply, json_reply
 from broker_app.net.rest.requests import Request
@@ -46,7 +46,7 @@ class Digest:
         return False
 
 
-class SummaryEndpoint:
+class DigestEndpoint:
     """Endpoint `queues/{name}/digest`."""
 
     def __init__(self, browser: Browser) -> None:
@@ -79,4 +79,4 @@ class SummaryEndpoint:
 
 
 def _time(time_ms: int) -> Any:
-    return items.rfc3339(time_ms).decode() if time_ms else None
+    return message_json.rfc3339(time_ms).decode() if time_ms else None

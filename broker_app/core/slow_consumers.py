@@ -15,7 +15,7 @@ class _Standstill(NamedTuple):
     delivered_directly: int
 
 
-class Slowness:
+class SlowConsumers:
     """The slow consumers of the last sweep. A consumer is slow from the first sweep in which it has received
     nothing until one in which it has."""
 

@@ -13,7 +13,7 @@ MAX_ROWS = 1_000
 Row = list[Any]
 
 
-class DestinationChanges:
+class DestinationStatsFeed:
     """Remembers the destinations to report, the first changed first."""
 
     def __init__(self, statistics: Statistics) -> None:

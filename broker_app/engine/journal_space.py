@@ -27,7 +27,7 @@ class SpaceCheck:
 
     def check(self, size: int) -> StoreSpace | None:
         """The command that reports the space to the core; None if there is plenty, as before."""
-        space = self._journal.room()
+        space = self._journal.available_bytes()
         if self.store_left is not None:
             space = max(0, min(space, self.store_left))
         was_scarce, self._scarce = self._scarce, space < self._plenty

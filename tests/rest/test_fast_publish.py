@@ -1,4 +1,4 @@
-"""Single messages over a real HTTP connection: the short way answers as the long one does."""
+"""Single messages over a real HTTP connection: the fast path answers as the full one does."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from broker_app.config import Config
 from broker_app.listeners import listen
 from broker_app.net.policy.policy import UserFacts
-from broker_app.net.rest.direct import Caller
+from broker_app.net.rest.fast_publish import Caller
 from broker_app.serve import serve
 from tests.rest.conftest import Rest, policy
 
@@ -28,7 +28,7 @@ class Answer(NamedTuple):
 
 
 class Wire:
-    """One keep-alive connection to a plane that uvicorn serves."""
+    """One keep-alive connection to a REST API that uvicorn serves."""
 
     def __init__(self, rest: Rest, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.rest = rest
@@ -65,7 +65,7 @@ async def wire(rest: Rest) -> AsyncIterator[Wire]:
     listener = listen("127.0.0.1", 0)
     port = listener.getsockname()[1]
     config = Config(drain=1, connect_timeout=1)
-    serving = asyncio.create_task(serve(rest.plane, config, listener, stop, rest.plane.direct))
+    serving = asyncio.create_task(serve(rest.rest_api, config, listener, stop, rest.rest_api.direct))
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     yield Wire(rest, reader, writer)
     writer.close()
@@ -166,8 +166,8 @@ async def test_a_failing_engine_answers_waiting_requests(rest: Rest) -> None:
             answers.append((reply.status, reply.body))
 
     headers = [(b"authorization", b"Bearer mom_alice"), (b"content-length", b"1")]
-    assert rest.plane.direct.take(Connection(), PATH.encode(), headers, b"x")
-    rest.plane.engine_ended(OSError("no space"))
+    assert rest.rest_api.direct.take(Connection(), PATH.encode(), headers, b"x")
+    rest.rest_api.engine_ended(OSError("no space"))
     assert [status for status, _ in answers] == [503]
     assert b"store-unavailable" in answers[0][1]
 
