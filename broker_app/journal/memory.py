@@ -75,7 +75,7 @@ class MemoryJournal:
         yield from list(self.storage.batches)
 
     def set_live_positions(self, positions: Iterable[Sequence[int]]) -> None:
-        """See `port.Journal.retain`."""
+        """See `port.Journal.set_live_positions`."""
         former, self.storage.contents = self.storage.contents, {}
         for chunk in positions:
             for position in chunk:
@@ -135,7 +135,7 @@ class MemoryJournal:
         done(None)
 
     def available_bytes(self) -> int:
-        """See `port.Journal.room`."""
+        """See `port.Journal.available_bytes`."""
         return self.space if self._open else 0
 
     def read(self, positions: Sequence[int], found: Found) -> None:

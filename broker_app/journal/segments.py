@@ -183,7 +183,7 @@ class SegmentJournal:
             )
 
     def set_live_positions(self, positions: Iterable[Sequence[int]]) -> None:
-        """See `port.Journal.retain`."""
+        """See `port.Journal.set_live_positions`."""
         for chunk in positions:
             lost = self._index.mark(chunk)
             if lost is not None:
@@ -281,7 +281,7 @@ class SegmentJournal:
     # ----------------------------------------------------------------------------- space
 
     def available_bytes(self) -> int:
-        """See `port.Journal.room`."""
+        """See `port.Journal.available_bytes`."""
         active = self._log.active
         if active is None or self._postponed is not None:
             return 0

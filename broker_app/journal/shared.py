@@ -23,7 +23,7 @@ from broker_app.journal.worker import CallSoon, Worker
 SEGMENT_BYTES = 16 * 1024 * 1024
 CACHE_BYTES = 32 * 1024 * 1024
 LEASE_S = 3.0
-#: what `room` reports while the store has space: a database does not say how much it has
+#: what `available_bytes` reports while the store has space: a database does not say how much it has
 _AMPLE = 1 << 50
 #: the longest delay between attempts to reach the store
 _RETRY_S = 0.25
@@ -135,7 +135,7 @@ class SharedJournal:
             raise missing_batch(self._store, expected)
 
     def set_live_positions(self, positions: Iterable[Sequence[int]]) -> None:
-        """See `port.Journal.retain`."""
+        """See `port.Journal.set_live_positions`."""
         for chunk in positions:
             missing = self._index.mark(chunk)
             if missing is not None:
@@ -239,7 +239,7 @@ class SharedJournal:
         done(None)
 
     def available_bytes(self) -> int:
-        """See `port.Journal.room`."""
+        """See `port.Journal.available_bytes`."""
         return 0 if self._active is None or self._full.is_set() else _AMPLE
 
     # --------------------------------------------------------------- reading and the rest
