@@ -6,24 +6,24 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Final
 
-#: the desired states of a bridge; draining forwards what is there and then pauses
+#: the desired states of a bridge; draining forwards all messages, then pauses
 RUNNING, PAUSED, DRAINING = "running", "paused", "draining"
 DESIRED: Final = (RUNNING, PAUSED, DRAINING)
 #: how a protocol begins an address of `mom_client.transport`
 _SCHEMES: Final = {"stomp": "stomp", "stomps": "stomp+tls", "ws": "ws", "wss": "wss"}
 PROTOCOLS: Final = tuple(_SCHEMES)
-#: what only a new connection can change
-_OF_THE_CONNECTION: Final = "hostname port protocol path host user password ca_file unusable".split()
+#: fields that only a new connection can change
+_CONNECTION_FIELDS: Final = "hostname port protocol path host user password ca_file unusable".split()
 
 
 @dataclass(frozen=True, slots=True)
 class Remote:
     """A remote broker and how its queues are to be forwarded. Times are in seconds.
 
-    `host` is the virtual host to log in to, `path` where a WebSocket is, `ca_file` whose certificates are
-    trusted (empty: those of the system). `paused_queues` are flows that rest while others run, by the names
-    of the remote queues. A message refused `dead_letter_after` times becomes a dead letter (0: never).
-    At most `window` messages of a flow are on their way without an answer.
+    `host` is the virtual host to log in to, `path` that of a WebSocket, `ca_file` the trusted certificate
+    authorities (empty: those of the system). `paused_queues` are the remote queues whose flows are paused
+    while others run. A message refused `dead_letter_after` times becomes a dead letter (0: never).
+    At most `window` messages of a flow are unconfirmed.
     """
 
     name: str
@@ -67,9 +67,9 @@ class Remote:
 
     def connects_like(self, other: Remote) -> bool:
         """True if a connection that was made for one serves the other."""
-        return all(getattr(self, name) == getattr(other, name) for name in _OF_THE_CONNECTION)
+        return all(getattr(self, name) == getattr(other, name) for name in _CONNECTION_FIELDS)
 
 
 #: members that are not part of the spec
-_BESIDE: Final = {"name", "password", "paused_queues", "unusable"}
-_FIELDS: Final = frozenset(one.name for one in fields(Remote)) - _BESIDE
+_NOT_IN_SPEC: Final = {"name", "password", "paused_queues", "unusable"}
+_FIELDS: Final = frozenset(one.name for one in fields(Remote)) - _NOT_IN_SPEC

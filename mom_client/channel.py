@@ -27,11 +27,11 @@ class Channel:
     ) -> None:
         self.keeper = keeper
         self._composer = composer
-        self._dedup = dedup  # how the dedup-ids of messages begin that have none of their own
+        self._dedup = dedup  # prefix of the dedup-ids of messages that have none of their own
         self._tracked = tracked  # messages that are sent without waiting, if they are kept
 
-    def perform(self, command: bytes, headers: Mapping[str, str]) -> "asyncio.Future[None]":
-        """Send a frame that makes sense on this connection only. Raises ConnectionLost."""
+    def send_command(self, command: bytes, headers: Mapping[str, str]) -> "asyncio.Future[None]":
+        """Send a frame that is valid on this connection only. Raises ConnectionLost."""
         link = self.keeper.live()
         receipt = self.keeper.unconfirmed.new_receipt()
         link.write(link.connection.encode(command, {**headers, "receipt": receipt.decode()}))
@@ -60,7 +60,7 @@ class Channel:
     ) -> None:
         """See `Client.send`."""
         keeper = self.keeper
-        await keeper.wait_room()
+        await keeper.wait_writable()
         if not confirm:
             await keeper.wait_connected(sending=True)
             self._send_unconfirmed(destination, body, options)

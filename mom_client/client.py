@@ -421,7 +421,7 @@ class Client:
     async def forget(self, durable: str) -> None:
         """Delete a durable subscription and all that it keeps. Raises Refused while others consume it."""
         await self._keeper.wait_connected()
-        await self._channel.perform(wire.UNSUBSCRIBE, {"durable-name": durable, "delete": "true"})
+        await self._channel.send_command(wire.UNSUBSCRIBE, {"durable-name": durable, "delete": "true"})
 
     # -- transactions and requests -------------------------------------------------------------
 

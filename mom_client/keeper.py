@@ -152,7 +152,7 @@ class ConnectionKeeper:
                 raise ConnectionLost(f"no connection for {limit_s:g} s") from None
         self.live()
 
-    async def wait_room(self) -> None:
+    async def wait_writable(self) -> None:
         """Wait for room in the socket and among the unconfirmed.
 
         Raises ConnectionLost if there was no connection for as long as a send may wait.

@@ -62,7 +62,7 @@ class Link:
     def _flush(self) -> None:
         if self._outbox:
             data, self._outbox = b"".join(self._outbox), []
-            self.connection.spoke(self._loop.time())
+            self.connection.on_sent(self._loop.time())
             with contextlib.suppress(OSError):  # `run` meets the same end, and reports it
                 self._transport.write(data)
 
@@ -99,17 +99,17 @@ class Link:
     def _watch(self) -> None:
         """Send heart-beats in time, and give a silent broker up."""
         now = self._loop.time()
-        lost_at = self.connection.lost_at()
-        if lost_at is not None and now >= lost_at:
+        timeout_at = self.connection.timeout_at()
+        if timeout_at is not None and now >= timeout_at:
             self._silent = True
             self._closing = asyncio.ensure_future(self._transport.close())
             return
-        beat_due = self.connection.beat_due()
-        if beat_due is not None and now >= beat_due:
+        heart_beat_due = self.connection.heart_beat_due()
+        if heart_beat_due is not None and now >= heart_beat_due:
             self.write(b"\n")
             self._flush()
-            beat_due = self.connection.beat_due()
-        due = [moment for moment in (lost_at, beat_due) if moment is not None]
+            heart_beat_due = self.connection.heart_beat_due()
+        due = [moment for moment in (timeout_at, heart_beat_due) if moment is not None]
         if due:
             self._timer = self._loop.call_at(min(due), self._watch)
 

@@ -34,7 +34,7 @@ class Requests:
         if self._channel.forwards(destination):
             raise ValueError(f"another broker cannot reply to a request: send to {destination}, or ask here")
         keeper = self._channel.keeper
-        await keeper.wait_room()
+        await keeper.wait_writable()
         await keeper.wait_connected(sending=True)
         session = keeper.live().connection.headers.get("session", "")
         correlation_id = f"{session}-{next(self._numbers)}"

@@ -132,7 +132,7 @@ class Subscriptions:
         await keeper.wait_connected()
         self._by_id[subscription.id] = subscription
         try:
-            await self._channel.perform(wire.SUBSCRIBE, subscription.headers)
+            await self._channel.send_command(wire.SUBSCRIBE, subscription.headers)
         except ConnectionLost:
             keeper.check_end()  # otherwise the next connection makes it again
         except BaseException:
@@ -144,7 +144,7 @@ class Subscriptions:
         subscription.end()
         if self._by_id.pop(subscription.id, None) is not None and self._channel.keeper.connected:
             with contextlib.suppress(ClientError):
-                await self._channel.perform(wire.UNSUBSCRIBE, {"id": subscription.id})
+                await self._channel.send_command(wire.UNSUBSCRIBE, {"id": subscription.id})
 
     def abandon(self, subscription: Subscription) -> None:
         """Unsubscribe from messages that the application does not take."""
@@ -170,7 +170,7 @@ class Subscriptions:
                 subscription.end(answer.exception())
 
         subscription.resume_after_newest()
-        self._channel.perform(wire.SUBSCRIBE, subscription.headers).add_done_callback(check)
+        self._channel.send_command(wire.SUBSCRIBE, subscription.headers).add_done_callback(check)
 
     def connection_lost(self) -> None:
         """Drop what can no longer be settled."""

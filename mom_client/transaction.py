@@ -51,7 +51,7 @@ class Transaction:
 
     async def send(self, destination: str, body: bytes | str = b"", **options: Unpack[SendOptions]) -> None:
         """Send when the transaction commits; options as of `Client.send`."""
-        await self._owner.wait_room()
+        await self._owner.wait_writable()
         self._receipts.append(self._owner.send(self, self._epoch, destination, body, options))
 
     def ack(self, message: Message) -> None:
@@ -72,9 +72,9 @@ class Transactions:
         #: by the receipts of sends and acknowledgements within them
         self._by_receipt: dict[bytes, Transaction] = {}
 
-    async def wait_room(self) -> None:
+    async def wait_writable(self) -> None:
         """Wait until something may be sent."""
-        await self._channel.keeper.wait_room()
+        await self._channel.keeper.wait_writable()
 
     async def begin(self, id: str) -> int:
         """Begin a transaction. Returns the epoch of its connection."""
@@ -83,7 +83,7 @@ class Transactions:
         epoch = keeper.epoch
         self._activity.begin()
         try:
-            await self._channel.perform(wire.BEGIN, {"transaction": id})
+            await self._channel.send_command(wire.BEGIN, {"transaction": id})
         except BaseException:
             self._activity.end()
             raise
@@ -96,7 +96,7 @@ class Transactions:
         except ConnectionLost as error:
             raise ConnectionLost(f"{error}; the broker has aborted the transaction") from error
         try:
-            await self._channel.perform(wire.COMMIT, {"transaction": id})
+            await self._channel.send_command(wire.COMMIT, {"transaction": id})
         except ConnectionLost as error:
             raise TransactionInDoubt(f"{error}; whether the transaction was committed is unknown") from error
 

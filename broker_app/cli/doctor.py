@@ -21,9 +21,9 @@ from broker_app.cli.failures import FAILED, REFUSED, Failure
 OK, WARNING, ERROR = "ok", "warning", "error"
 
 _COLUMNS = ("check", "state", "result", "fix")
-_SLOW_SYNC_MS = 20.0
-_CLOCK_S = 2.0
-_FILES = 4_096
+_MAX_SYNC_MS = 20.0
+_MAX_CLOCK_OFFSET_S = 2.0
+_MIN_OPEN_FILES = 4_096
 #: a certificate that expires sooner is a warning
 _CERTIFICATE_DAYS = 14
 _TLS_PORTS = {"https": 443, "wss": 443, "stomp+tls": 61614}
@@ -57,9 +57,9 @@ def doctor(
     findings += _certificate(target)
     findings += _broker(target, given)
     given.output.rows(_COLUMNS, [finding._asdict() for finding in findings])
-    bad = [finding.check for finding in findings if finding.state == ERROR]
-    if bad:
-        raise Failure(FAILED, f"failed: {', '.join(bad)}", fix="see the column fix")
+    failed = [finding.check for finding in findings if finding.state == ERROR]
+    if failed:
+        raise Failure(FAILED, f"failed: {', '.join(failed)}", fix="see the column fix")
 
 
 def _python() -> Iterator[Finding]:
@@ -111,14 +111,14 @@ def _sync(directory: Path) -> Iterator[Finding]:
     if not os.access(place, os.W_OK):
         return
     with tempfile.TemporaryFile(dir=place) as file:
-        took = []
+        times_ms = []
         for _ in range(20):
             began = time.perf_counter()
             os.write(file.fileno(), bytes(4_096))
             os.fdatasync(file.fileno())
-            took.append((time.perf_counter() - began) * 1000)
-    median = statistics.median(took)
-    slow = median > _SLOW_SYNC_MS
+            times_ms.append((time.perf_counter() - began) * 1000)
+    median = statistics.median(times_ms)
+    slow = median > _MAX_SYNC_MS
     fix = "use a faster disk: every receipt waits this long" if slow else ""
     yield Finding("fdatasync", WARNING if slow else OK, f"{median:.2f} ms", fix)
 
@@ -127,7 +127,7 @@ def _open_files() -> Finding:
     import resource
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft < _FILES:
+    if soft < _MIN_OPEN_FILES:
         return Finding(
             "open files",
             WARNING,
@@ -175,8 +175,8 @@ def _port(check: str, host: str, port: int, option: str) -> Finding:
     except PermissionError:
         return Finding(check, ERROR, f"{port} needs root", f"choose a port from 1024 with {option}")
     except OSError as error:
-        likely = (_speaks_rest, _speaks_stomp) if check == "web port" else (_speaks_stomp, _speaks_rest)
-        if any(speaks(host, port) for speaks in likely):
+        probable = (_speaks_rest, _speaks_stomp) if check == "web port" else (_speaks_stomp, _speaks_rest)
+        if any(speaks(host, port) for speaks in probable):
             return Finding(check, OK, f"{port} is served by a broker")
         return Finding(
             check,
@@ -278,7 +278,7 @@ def _broker(target: Target, given: invocation.Invocation) -> Iterator[Finding]:
 def _clock(sampled: str) -> Finding:
     """Compare the clocks: leases and expiry use the broker's, which is sampled once a second."""
     offset_s = (datetime.now(UTC) - datetime.fromisoformat(sampled)).total_seconds()
-    if -_CLOCK_S < offset_s < 1 + _CLOCK_S:
+    if -_MAX_CLOCK_OFFSET_S < offset_s < 1 + _MAX_CLOCK_OFFSET_S:
         return Finding("clock", OK, "in sync with the broker")
     side = "ahead of" if offset_s > 0 else "behind"
     result = f"{abs(offset_s):.1f} s {side} the broker"

@@ -10,14 +10,14 @@ from typing import NamedTuple
 
 from broker_app.core.rows import Rows
 
-FOR_EVER_MS = 1 << 62
+NEVER_EXPIRES_MS = 1 << 62
 _HALVES = Struct("<QQ")
 _RECORDED = 1 << 63  # a bit above the position
 _ENTRY = 4  # numbers of an entry: the halves of the digest, position, time in ms
 
 
-class Seen(NamedTuple):
-    """The message that an id was first seen with: the position and time of its id, and whether it was
+class FirstMessage(NamedTuple):
+    """The message that first had an id: the position and time of its id, and whether it was
     recorded."""
 
     position: int
@@ -40,16 +40,16 @@ class Window:
     def __len__(self) -> int:
         return self._next - self._oldest
 
-    def find(self, digest: bytes, since_ms: int) -> Seen | None:
-        """The message that came with this id after `since_ms`."""
+    def find(self, digest: bytes, since_ms: int) -> FirstMessage | None:
+        """The message that arrived with this id after `since_ms`."""
         first, second = _HALVES.unpack(digest)
         for _, number in self._index.find(first):
             _, other, position, time_ms = self._entry(number)
             if other == second and time_ms > since_ms:
-                return Seen(position & ~_RECORDED, time_ms, bool(position & _RECORDED))
+                return FirstMessage(position & ~_RECORDED, time_ms, bool(position & _RECORDED))
         return None
 
-    def add(self, digest: bytes, seen: Seen) -> None:
+    def add(self, digest: bytes, seen: FirstMessage) -> None:
         """Add an id behind all others."""
         if (self._next - self._start) % self.CHUNK == 0:
             self._chunks.append(array("Q"))
@@ -61,7 +61,7 @@ class Window:
 
     @property
     def oldest_ms(self) -> int:
-        """The time when the oldest id came. Assumes: there is one."""
+        """The time when the oldest id arrived. Assumes: there is one."""
         return self._entry(self._oldest)[3]
 
     def drop(self) -> None:
@@ -98,55 +98,56 @@ class Duplicates:
 
     DESTINATIONS = 10_000
     #: expired ids that are dropped with each new one, so that never many are dropped at once
-    FORGOTTEN = 4
+    EXPIRED_PER_ADD = 4
     #: windows per sweep, and ids that are dropped in each
-    SWEPT, SWEPT_IDS = 64, 512
+    WINDOWS_PER_SWEEP, IDS_PER_SWEEP = 64, 512
 
-    def __init__(self, most: int, most_together: int) -> None:
-        self._most = most
-        self._most_together = most_together
+    def __init__(self, max_ids: int, max_total: int) -> None:
+        self._max_ids = max_ids
+        self._max_total = max_total
         self._windows: dict[str, Window] = {}
         self._count = 0
         self._sweeping: Iterator[str] = iter(())
 
-    def first(self, address: str, digest: bytes, now_ms: int, window_ms: int) -> Seen | None:
+    def first(self, address: str, digest: bytes, now_ms: int, window_ms: int) -> FirstMessage | None:
         """The first message with this id, if any."""
         window = self._windows.get(address)
         return None if window is None else window.find(digest, now_ms - window_ms)
 
-    def remember(self, address: str, digest: bytes, seen: Seen, window_ms: int = FOR_EVER_MS) -> None:
-        """Add an id."""
+    def remember(
+        self, address: str, digest: bytes, seen: FirstMessage, window_ms: int = NEVER_EXPIRES_MS
+    ) -> None:
         """Add an id."""
         window = self._windows.get(address)
         if window is None:
             if len(self._windows) >= self.DESTINATIONS:
                 self._count -= len(self._windows.pop(next(iter(self._windows))))
             window = self._windows[address] = Window()
-        self._forget(window, seen.time_ms - window_ms, self.FORGOTTEN)
-        if len(window) and (len(window) >= self._most or self._count >= self._most_together):
+        self._drop_expired(window, seen.time_ms - window_ms, self.EXPIRED_PER_ADD)
+        if len(window) and (len(window) >= self._max_ids or self._count >= self._max_total):
             window.drop()
             self._count -= 1
         window.add(digest, seen)
         self._count += 1
 
-    def _forget(self, window: Window, until_ms: int, most: int) -> None:
-        while most and len(window) and window.oldest_ms <= until_ms:
+    def _drop_expired(self, window: Window, until_ms: int, max_ids: int) -> None:
+        while max_ids and len(window) and window.oldest_ms <= until_ms:
             window.drop()
             self._count -= 1
-            most -= 1
+            max_ids -= 1
 
     def sweep(self, now_ms: int, window_ms: dict[str, int]) -> None:
         """Drop some of the expired ids; `window_ms` by address is how long ids are kept."""
-        for address, wanted_ms in window_ms.items():
+        for address, kept_ms in window_ms.items():
             window = self._windows[address]
-            self._forget(window, now_ms - wanted_ms, self.SWEPT_IDS)
+            self._drop_expired(window, now_ms - kept_ms, self.IDS_PER_SWEEP)
             if not len(window):
                 del self._windows[address]
 
     def next_to_sweep(self) -> list[str]:
         """The destinations of the next sweep."""
-        found = [address for _, address in zip(range(self.SWEPT), self._sweeping, strict=False)]
-        if len(found) < self.SWEPT:
+        found = [address for _, address in zip(range(self.WINDOWS_PER_SWEEP), self._sweeping, strict=False)]
+        if len(found) < self.WINDOWS_PER_SWEEP:
             self._sweeping = iter(list(self._windows))
         return [address for address in found if address in self._windows]
 
@@ -155,7 +156,7 @@ class Duplicates:
         window = self._windows.get(address)
         if window is None:
             return 0, window_ms
-        full = len(window) >= self._most or self._count >= self._most_together
+        full = len(window) >= self._max_ids or self._count >= self._max_total
         return len(window), min(window_ms, now_ms - window.oldest_ms) if full else window_ms
 
     def addresses(self) -> list[str]:
@@ -171,9 +172,11 @@ class Duplicates:
         """Restore the ids of a destination, as `save` returned them."""
         for at in range(0, len(numbers), _ENTRY):
             first, second, position, time_ms = numbers[at : at + _ENTRY]
-            self.remember(address, _HALVES.pack(first, second), Seen(position & ~_RECORDED, time_ms, True))
+            self.remember(
+                address, _HALVES.pack(first, second), FirstMessage(position & ~_RECORDED, time_ms, True)
+            )
 
-    def apply(self, address: str, digest: bytes, seen: Seen) -> None:
+    def apply(self, address: str, digest: bytes, seen: FirstMessage) -> None:
         """Remember the id of a record, unless it is known: the first of several copies counts."""
         if self.first(address, digest, seen.time_ms, 1) is None:
             self.remember(address, digest, seen)

@@ -89,7 +89,7 @@ class Destinations:
     def check_sendable(self, address: str, options: DeliveryOptions | None = None) -> Destination:
         """The destination of a message; Refused when it cannot be sent there now. Creates nothing."""
         destination = sendable(address)
-        if options is not None and options.waits and destination.kind in (TEMP_QUEUE, TEMP_TOPIC):
+        if options is not None and options.is_delayed and destination.kind in (TEMP_QUEUE, TEMP_TOPIC):
             raise Refused(
                 "unsupported",
                 f"a message to {address} cannot be delayed, because a temporary destination is deleted with "

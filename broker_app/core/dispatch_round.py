@@ -26,8 +26,8 @@ from broker_app.core.selective.state import (
     beyond,
     end_of,
     index_in_memory,
-    is_outside,
-    take_back,
+    is_paged_out,
+    restore_returned,
 )
 from broker_app.core.timers import Leases
 from broker_app.core.turn import Turn
@@ -86,7 +86,7 @@ class DispatchRound:
             for selector_group in state.selector_groups.values():
                 scan.join(selector_group)
                 state.mark_ready(selector_group)
-        for message in take_back(lane):
+        for message in restore_returned(lane):
             self._note(scan, message)
         if scan.match_cursors[state.everything].cursor < end_of(lane):
             state.mark_ready(state.everything)
@@ -105,7 +105,7 @@ class DispatchRound:
         matching = state.index.matching(message, self._turn.ids) if scan.scan_cursors else ()
         for selector_group in (state.everything, *matching):
             match_cursor = scan.match_cursors[selector_group]
-            if message.order <= match_cursor.reach:
+            if message.order <= match_cursor.matched_up_to:
                 match_cursor.matches.insert(message.order)
                 state.mark_ready(selector_group)
 
@@ -139,7 +139,7 @@ class DispatchRound:
                     scan.found(match_cursor, order, limits.known_matches)
                     state.mark_ready(selector_group)
         if ahead is not None and scan_cursor.match_cursors:
-            scan.unite(scan_cursor, ahead)
+            scan.merge(scan_cursor, ahead)
 
     def _give_up_empty_lanes(self) -> None:
         """Serve groups from the next lane that waited for matches of one that is empty now."""
@@ -148,7 +148,7 @@ class DispatchRound:
             if scan is None or not scan.waiting:
                 continue
             end = end_of(lane)
-            for selector_group in [s for s in scan.waiting if scan.match_cursors[s].reach >= end]:
+            for selector_group in [s for s in scan.waiting if scan.match_cursors[s].matched_up_to >= end]:
                 del scan.waiting[selector_group]
                 self._state.mark_ready(selector_group)
 
@@ -175,7 +175,7 @@ class DispatchRound:
             if candidate is not None and (not order or candidate[0] < order):
                 order, group = candidate
                 message = self._message(lane, order)
-                if message is None and is_outside(lane, order - lane.shift):
+                if message is None and is_paged_out(lane, order - lane.shift):
                     self._requests.want(selector_group, lane, match_cursor.passed[group])
                     match_cursor.unread.add(group)
                     unread = True
@@ -187,7 +187,7 @@ class DispatchRound:
             message = self._message(lane, order)
             if message is not None:
                 self._deliver_match(selector_group, lane, match_cursor, order, message)
-            elif is_outside(lane, order - lane.shift):
+            elif is_paged_out(lane, order - lane.shift):
                 self._requests.want(selector_group, lane, match_cursor.matches)
                 return True
             else:
@@ -203,12 +203,12 @@ class DispatchRound:
     def _propose(self, selector_group: SelectorGroup, match_cursor: MatchCursor) -> None:
         """Check again the messages passed over whose bodies were read, or whose consumer has credit."""
         for group in match_cursor.unread:
-            match_cursor.propose(group)
+            match_cursor.recheck(group)
         match_cursor.unread.clear()
         if match_cursor.held:
             for subscription in [s for s in selector_group.available if s in match_cursor.held]:
                 for group in match_cursor.held.pop(subscription):
-                    match_cursor.propose(group)
+                    match_cursor.recheck(group)
 
     def _candidate(self, match_cursor: MatchCursor) -> tuple[int, str] | None:
         """(order, message group) of the first message passed over that may be deliverable."""
@@ -281,7 +281,7 @@ class DispatchRound:
             self._hold(selector_group, match_cursor, group, message)
             return
         match_cursor.take_passed(group, order)
-        match_cursor.propose(group)
+        match_cursor.recheck(group)
         if message is not None and subscription is not None:
             self._deliver(lane, subscription, message)
 
@@ -315,7 +315,7 @@ class DispatchRound:
         if owner is not None and owner.selector_group is selector_group and not owner.available:
             match_cursor.held.setdefault(owner, set()).add(name)
         elif self._consumer(selector_group, name, message) is not None:
-            match_cursor.propose(name)
+            match_cursor.recheck(name)
 
     def _free_groups(self) -> None:
         """Offer message groups that became free to all selector groups that passed over them."""
@@ -326,7 +326,7 @@ class DispatchRound:
                 if lane.scan is not None:
                     for selector_group, match_cursor in lane.scan.match_cursors.items():
                         if name in match_cursor.passed:
-                            match_cursor.propose(name)
+                            match_cursor.recheck(name)
                             state.mark_ready(selector_group)
 
     def _deliver(self, lane: Lane, subscription: Subscription, message: Message) -> None:

@@ -30,7 +30,7 @@ class DeliveryOptions(NamedTuple):
         return blake2b(self.dedup_id.encode(errors="surrogatepass"), digest_size=16).digest()
 
     @property
-    def waits(self) -> bool:
+    def is_delayed(self) -> bool:
         """True if delivery may be delayed."""
         return bool(self.delay_ms or self.due_ms)
 
@@ -84,7 +84,7 @@ class Envelope:
         self.tail = b""
         self.tail_key: object = None
 
-    def expiring(self, expires_ms: int) -> Envelope:
+    def with_expiry(self, expires_ms: int) -> Envelope:
         """A copy that expires at `expires_ms`."""
         return Envelope(
             self.address,
@@ -95,7 +95,7 @@ class Envelope:
             options=self.options,
         )
 
-    def ends_ms(self, from_ms: int) -> int:
+    def expires_at_ms(self, from_ms: int) -> int:
         """The time when a message that exists from `from_ms` on expires; 0 is never."""
         if not self.ttl_ms:
             return self.expires_ms
@@ -130,7 +130,7 @@ class Message:
         #: its place in its lane: increasing, recorded or not, and unchanged when it was paged out
         self.order = 0
         self.explicit_id: bytes | None = None
-        self.expires_ms = envelope.ends_ms(time_ms) if envelope.ttl_ms else envelope.expires_ms
+        self.expires_ms = envelope.expires_at_ms(time_ms) if envelope.ttl_ms else envelope.expires_ms
 
     @property
     def size(self) -> int:

@@ -6,7 +6,7 @@ from itertools import islice
 
 from broker_app.core import commands as c
 from broker_app.core import header_block
-from broker_app.core.dedup import Duplicates, Seen
+from broker_app.core.dedup import Duplicates, FirstMessage
 from broker_app.core.destination import (
     QUEUE,
     parse,
@@ -89,7 +89,7 @@ class Publisher:
         if window_ms:
             own = message.explicit_id
             position = MessageIds.position(own.decode()) if own else message.position
-            seen = Seen(position or message.position, message.time_ms, message.recorded)
+            seen = FirstMessage(position or message.position, message.time_ms, message.recorded)
             self.duplicates.remember(address, digest, seen, window_ms)
         return message
 
@@ -111,7 +111,7 @@ class Publisher:
         for message in self._scheduler.take_due(command):
             envelope = message.envelope
             if message.expires_ms:
-                envelope = envelope.expiring(message.expires_ms)
+                envelope = envelope.with_expiry(message.expires_ms)
             # It was accepted before: present permissions and limits do not matter.
             destination = parse(envelope.address)
             queue = self._destinations.queue(envelope.address) if destination.kind == QUEUE else None
@@ -121,7 +121,7 @@ class Publisher:
         """Publish a message to all subscriptions that match, and retain it where the topic has retention."""
         address = envelope.address
         retention = self._histories.retention_of(address) if self._histories.retains else None
-        if retention is not None and not 0 < envelope.ends_ms(self._turn.now_ms) <= self._turn.now_ms:
+        if retention is not None and not 0 < envelope.expires_at_ms(self._turn.now_ms) <= self._turn.now_ms:
             message = self._histories.retain(envelope, body, explicit_id)
             if retention.retention_bytes:
                 self._histories.trim(self._histories.histories[address], retention)

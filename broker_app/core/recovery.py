@@ -16,7 +16,7 @@ from collections.abc import Set as AbstractSet
 
 from broker_app.core import records, snapshot_format
 from broker_app.core.broker import Broker
-from broker_app.core.dedup import Seen
+from broker_app.core.dedup import FirstMessage
 from broker_app.core.offset import is_offset
 from broker_app.core.policy import Policies
 from broker_app.core.records import Record, Terms
@@ -128,7 +128,7 @@ class Recovery:
         address = first.address or record.address
         # The section that counts is that of the destination it was sent to.
         if position >= self._since.get(address, 0):
-            seen = Seen(first.position or position, first.time_ms, True)
+            seen = FirstMessage(first.position or position, first.time_ms, True)
             self._broker.publisher.duplicates.apply(address, first.digest, seen)
 
     def apply_policies(self, policies: Policies) -> None:

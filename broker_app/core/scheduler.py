@@ -43,7 +43,7 @@ class Scheduler:
         out, address = self._turn.out, envelope.address
         message = Message(envelope, body, out.first_position + out.count, self._turn.now_ms, True)
         message.explicit_id = explicit_id
-        message.expires_ms = envelope.ends_ms(due_ms)
+        message.expires_ms = envelope.expires_at_ms(due_ms)
         out.parts += records.published(message, out.destination(address), address, due_ms)
         out.count += 1
         out.published.append(message.position)

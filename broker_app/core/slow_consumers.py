@@ -8,7 +8,7 @@ from typing import NamedTuple
 from broker_app.core.model import Subscription
 
 
-class _Standstill(NamedTuple):
+class _IdleSince(NamedTuple):
     """Since when a consumer has received nothing, and its deliveries then."""
 
     since_ms: int
@@ -20,44 +20,44 @@ class SlowConsumers:
     nothing until one in which it has."""
 
     def __init__(self) -> None:
-        self._standing: dict[Subscription, _Standstill] = {}
+        self._slow: dict[Subscription, _IdleSince] = {}
         #: topic subscriptions for which messages wait
         self.behind: dict[Subscription, None] = {}
 
     def __len__(self) -> int:
-        return len(self._standing)
+        return len(self._slow)
 
     def __iter__(self) -> Iterator[Subscription]:
-        return iter(self._standing)
+        return iter(self._slow)
 
     def since_ms(self, subscription: Subscription) -> int:
         """Since when a consumer has been slow, 0 when it is not."""
-        standstill = self._standing.get(subscription)
-        return standstill.since_ms if standstill else 0
+        idle = self._slow.get(subscription)
+        return idle.since_ms if idle else 0
 
     def shift(self, by_ms: int) -> None:
         """Shift since when consumers are slow, because the clock was set."""
-        self._standing = {
-            subscription: known._replace(since_ms=known.since_ms + by_ms)
-            for subscription, known in self._standing.items()
+        self._slow = {
+            subscription: entry._replace(since_ms=entry.since_ms + by_ms)
+            for subscription, entry in self._slow.items()
         }
 
     def check(self, candidates: Iterable[Subscription], now_ms: int) -> list[tuple[Subscription, int]]:
         """The slow consumers among `candidates`, and for how long (ms) they are."""
-        before, self._standing = self._standing, {}
+        before, self._slow = self._slow, {}
         slow = []
         for subscription in candidates:
-            if _could_move(subscription):
+            if _can_receive(subscription):
                 continue
-            known = before.get(subscription)
-            if known is None or known.delivered_directly != subscription.delivered_directly:
-                known = _Standstill(now_ms, subscription.delivered_directly)
-            self._standing[subscription] = known
-            slow.append((subscription, now_ms - known.since_ms))
+            entry = before.get(subscription)
+            if entry is None or entry.delivered_directly != subscription.delivered_directly:
+                entry = _IdleSince(now_ms, subscription.delivered_directly)
+            self._slow[subscription] = entry
+            slow.append((subscription, now_ms - entry.since_ms))
         return slow
 
 
-def _could_move(subscription: Subscription) -> bool:
+def _can_receive(subscription: Subscription) -> bool:
     """Return whether a consumer can receive more. With leases, deliveries are returned by themselves: not
     slow."""
     if subscription.lease_ms:

@@ -57,20 +57,20 @@ class Compactor:
         self.copying = False
         self.segments_copied = self.bytes_copied = 0
 
-    def run(self, active: Segment, horizon: int) -> None:
+    def run(self, active: Segment, replay_start: int) -> None:
         """Free what is dead, start copying what is mostly dead.
 
-        `active` is being written, no replay reads before `horizon`. Looks at segments, not at positions.
+        `active` is being written, no replay reads before `horizon`. Reads segments, not positions.
         """
-        self._active, self._horizon = active, horizon
+        self._active, self._horizon = active, replay_start
         if not self._closing.is_set():
             self._run()
 
-    def would_free(self, active: Segment, horizon: int) -> bool:
-        """True if space would be freed if no replay read before `horizon`."""
+    def would_free(self, active: Segment, replay_start: int) -> bool:
+        """True if space would be freed if no replay read before `replay_start`."""
         return any(
             segment.next_position > self._horizon and segment.is_mostly_dead() and not segment.busy
-            for segment in settled(list(self._catalogue), active, horizon, self._history_bytes)
+            for segment in settled(list(self._catalogue), active, replay_start, self._history_bytes)
         )
 
     @property
@@ -143,13 +143,13 @@ class Compactor:
 
 
 def settled(
-    segments: Sequence[Segment], active: Segment | None, horizon: int, retention_bytes: int
+    segments: Sequence[Segment], active: Segment | None, replay_start: int, retention_bytes: int
 ) -> list[Segment]:
-    """The segments, in order, that no replay needs (before `horizon`) and that are not kept as history."""
+    """The segments before `replay_start`, in order, that are not kept as history."""
     found = []
     kept = 0
     for segment in reversed(segments):
-        if segment is active or segment.next_position > horizon:
+        if segment is active or segment.next_position > replay_start:
             continue
         if segment.kind == codec.LOG:
             kept += segment.end

@@ -25,13 +25,13 @@ class DirectoryScan:
 
     segments: list[Segment] = field(default_factory=list)
     last: Segment | None = None
-    exempt: list[str] = field(default_factory=list)  # segment files that hold nothing of worth
-    litter: list[str] = field(default_factory=list)  # other files to be deleted
+    reusable: list[str] = field(default_factory=list)  # segment files without live records
+    to_delete: list[str] = field(default_factory=list)  # other files to be deleted
     without_index: list[Segment] = field(default_factory=list)
     snapshot: bytes | None = None
     snapshot_position: int = FIRST_POSITION
-    horizon: int = FIRST_POSITION  # where a replay would begin without that snapshot
-    at_least: int = FIRST_POSITION  # where the log had got to, by the newest snapshot's name
+    replay_start: int = FIRST_POSITION  # where a replay would begin without that snapshot
+    known_end: int = FIRST_POSITION  # the end of the log when the newest snapshot was written
     next_position: int = FIRST_POSITION
     next_sequence: int = 1
     torn: dict[str, int] = field(default_factory=dict)  # segment file → offset of an incomplete frame
@@ -48,31 +48,31 @@ def scan_directory(files: Files) -> DirectoryScan:
     """Read the directory. Raises JournalDamaged."""
     found = DirectoryScan()
     names = files.names()
-    found.litter = [name for name in names if name.endswith(".new")]
+    found.to_delete = [name for name in names if name.endswith(".new")]
     _choose_snapshot(files, names, found)
     indexes = {name for name in names if name.endswith(".idx")}
     segments = [_read_segment(files, header, indexes, found) for header in _read_headers(files, names, found)]
     _drop_superseded([segment for segment in segments if len(segment.batch_positions)], found)
     _find_end(files, [segment for segment in segments if segment.kind == codec.LOG], found)
-    found.litter += sorted(indexes - {index_name(segment.name) for segment in found.segments})
+    found.to_delete += sorted(indexes - {index_name(segment.name) for segment in found.segments})
     return found
 
 
 def _choose_snapshot(files: Files, names: Iterable[str], found: DirectoryScan) -> None:
     kept = snapshots.snapshot_files(names)
-    found.at_least = max((each.position for each in kept), default=FIRST_POSITION)
+    found.known_end = max((each.position for each in kept), default=FIRST_POSITION)
     while kept:
         newest = kept[-1]
         blob = snapshots.read_snapshot(files, newest)
         if blob is not None:
             found.snapshot, found.snapshot_position = blob, newest.position
-            found.horizon = snapshots.start_without_the_last(kept)
+            found.replay_start = snapshots.start_without_the_last(kept)
             return
         found.report.append(
             f"{files.directory / newest.name}: the snapshot is damaged and was deleted; nothing is lost:"
-            " the snapshot before it and what was logged since say the same"
+            " the snapshot before it and the log since then contain the same state"
         )
-        found.litter.append(newest.name)
+        found.to_delete.append(newest.name)
         kept.pop()
 
 
@@ -83,7 +83,7 @@ def _read_headers(files: Files, names: Iterable[str], found: DirectoryScan) -> l
             continue
         found.next_sequence = max(found.next_sequence, int(name.removesuffix(".seg").rpartition("-")[2]) + 1)
         if name.startswith("free-"):
-            found.exempt.append(name)
+            found.reusable.append(name)
             continue
         header = codec.decode_segment_header(files.content(name, codec.SEGMENT_HEADER_BYTES))
         if header is None:
@@ -91,7 +91,7 @@ def _read_headers(files: Files, names: Iterable[str], found: DirectoryScan) -> l
                 f"{files.directory / name}: the head of the file is damaged (offset 0); {_advice(files)}"
             )
         if segment_name(header.kind, header.sequence) != name:
-            found.exempt.append(name)  # the power failed while it was being made ready for its next use
+            found.reusable.append(name)  # the power failed while it was being made ready for its next use
             continue
         headers.append(header)
     return sorted(headers, key=lambda header: header.sequence)
@@ -149,7 +149,7 @@ def _drop_superseded(segments: list[Segment], found: DirectoryScan) -> None:
     carries = [segment for segment in segments if segment.kind == codec.CARRY]
     for segment in segments:
         if any(_covers(carry, segment) for carry in carries):
-            found.exempt.append(segment.name)
+            found.reusable.append(segment.name)
         else:
             found.segments.append(segment)
     found.without_index = [segment for segment in found.without_index if segment in found.segments]
@@ -174,13 +174,13 @@ def _find_end(files: Files, logs: list[Segment], found: DirectoryScan) -> None:
                 raise _gap(files, segment, expected, found)
             expected = segment.next_position
             found.last = segment
-    if expected < found.at_least:
+    if expected < found.known_end:
         raise JournalDamaged(
-            f"{files.directory}: the log ends before position {expected}, but had got to {found.at_least}"
+            f"{files.directory}: the log ends before position {expected}, but had reached {found.known_end}"
             f" when the snapshot was written that is damaged now; {_advice(files)}"
         )
     found.next_position = expected
-    found.exempt += [segment.name for segment in empty]
+    found.reusable += [segment.name for segment in empty]
     if found.last is not None:
         last = found.last
         found.without_index = [segment for segment in found.without_index if segment is not last]
@@ -234,7 +234,7 @@ def trim(files: Files) -> None:
 
 
 def repair(files: Files, found: DirectoryScan, spare_segments: int) -> list[str]:
-    """Cut what is torn, delete litter, write missing indexes. Returns the files free for another use.
+    """Cut torn batches, delete needless files, write missing indexes. Returns the files free for another use.
 
     Raises JournalFailed; trying again is harmless. A full disk is no hindrance.
     """
@@ -242,22 +242,22 @@ def repair(files: Files, found: DirectoryScan, spare_segments: int) -> list[str]
         for segment in found.without_index:
             files.replace(index_name(segment.name), segment.encode_index())
     if found.last is not None:
-        found.litter.append(index_name(found.last.name))
+        found.to_delete.append(index_name(found.last.name))
     free: list[str] = []
-    for name in found.exempt:
+    for name in found.reusable:
         if len(free) == spare_segments:
-            found.litter += (name, index_name(name))
+            found.to_delete += (name, index_name(name))
         else:
             free.append(set_free(files, name))
-    for name in found.litter:
+    for name in found.to_delete:
         files.remove(name)
     files.sync_directory()
     if found.last is not None:
-        found.last.file = _settle_end(files, found.last, found.snapshot_position)
+        found.last.file = _rewrite_end(files, found.last, found.snapshot_position)
     return free
 
 
-def _settle_end(files: Files, last: Segment, since: int) -> File:
+def _rewrite_end(files: Files, last: Segment, since: int) -> File:
     """Have what was logged from the position `since` on, and nothing behind it, on the disk.
 
     What was read may be in the system's cache alone: after a sync that failed, another one would write
@@ -269,7 +269,7 @@ def _settle_end(files: Files, last: Segment, since: int) -> File:
         if number < len(last.batch_positions):
             start = last.batch_offsets[number]
             file.write((file.read(last.end - start, start),), start)
-        file.truncate(last.end)  # so that nothing of a torn batch can ever be met again
+        file.truncate(last.end)  # so that no part of a torn batch is ever read again
         file.sync()
     except JournalFailed:
         file.close()

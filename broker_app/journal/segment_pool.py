@@ -60,15 +60,15 @@ class SegmentPool:
         self._hurry = Event()
         self.returned = 0  # segments given back so far
 
-    def stock(self, exempt: list[str], next_sequence: int) -> None:
+    def stock(self, reusable: list[str], next_sequence: int) -> None:
         """Take up what recovery found."""
-        self._spares = exempt
-        self._expected_spares = len(exempt)
+        self._spares = reusable
+        self._expected_spares = len(reusable)
         self._sequence = next_sequence
         self._reserve.find()
 
     @property
-    def exempt(self) -> int:
+    def reusable(self) -> int:
         """The number of files that wait to be used again."""
         return len(self._spares)
 

@@ -131,15 +131,15 @@ class SegmentJournal:
             found.report.append(f"{self._files.directory / meta.META} was missing; the journal has a new tag")
         if former is not None:
             recovery.report_short_file(self._files, found, former.segment_bytes)
-        exempt = recovery.repair(self._files, found, self._pool.max_spares)
-        self._pool.stock(exempt, found.next_sequence)
+        reusable = recovery.repair(self._files, found, self._pool.max_spares)
+        self._pool.stock(reusable, found.next_sequence)
         now = self._advance(former, found.epoch)
         if found.last is not None:
             recovery.allocate(found.last, self._log.segment_bytes)
         self._log.active = found.last or self._pool.first()
         self.epoch, self.tag, self.created_us = now.epoch, now.tag, now.created_us
         self._next_position = found.next_position
-        self._snapshots.recovered(found.snapshot_position, found.horizon)
+        self._snapshots.recovered(found.snapshot_position, found.replay_start)
         for segment in found.segments:
             self._index.add(segment)
         self._monitor.start()
@@ -213,7 +213,7 @@ class SegmentJournal:
 
     def _compact(self) -> None:
         if self._compactor.enabled and self._log.active is not None:
-            self._compactor.run(self._log.active, self._snapshots.horizon)
+            self._compactor.run(self._log.active, self._snapshots.replay_start)
 
     # ------------------------------------------------------------------------ committing
 
@@ -374,7 +374,7 @@ class SegmentJournal:
             "snapshot_position": self._snapshots.position,
             "segments": len(segments),
             "carry_files": sum(segment.kind == codec.CARRY for segment in segments),
-            "free_segments": self._pool.exempt,
+            "free_segments": self._pool.reusable,
             "next_segment_ready": int(self._pool.ready),
             "segments_recycled": self._pool.returned,
             "segments_copied": self._compactor.segments_copied,

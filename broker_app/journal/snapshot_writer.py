@@ -34,13 +34,13 @@ class SnapshotWriter:
         #: the position of the newest snapshot
         self.position = FIRST_POSITION
         #: no replay reads before it, even if the newest snapshot is damaged
-        self.horizon = FIRST_POSITION
+        self.replay_start = FIRST_POSITION
         #: snapshots written so far
         self.count = 0
 
-    def recovered(self, position: int, horizon: int) -> None:
+    def recovered(self, position: int, replay_start: int) -> None:
         """Take over what recovery found."""
-        self.position, self.horizon = position, horizon
+        self.position, self.replay_start = position, replay_start
         self._closed = False
 
     def write(self, position: int, parts: Sequence[bytes], done: Done) -> None:
@@ -57,15 +57,20 @@ class SnapshotWriter:
         )
 
     def _finish(
-        self, position: int, parts: Sequence[bytes], done: Done, horizon: int | None, error: Exception | None
+        self,
+        position: int,
+        parts: Sequence[bytes],
+        done: Done,
+        replay_start: int | None,
+        error: Exception | None,
     ) -> None:
         needed = 2 * sum(map(len, parts))
         if isinstance(error, NoSpace) and not self._closed and self._pool.release_reserve(needed):
             self._submit(position, parts, done)
             return
         self._running = False
-        if horizon is not None:
-            self.position, self.horizon = position, horizon
+        if replay_start is not None:
+            self.position, self.replay_start = position, replay_start
             self.count += 1
             self._written()
         elif error is not None:

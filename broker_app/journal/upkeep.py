@@ -102,11 +102,11 @@ class Upkeep:
                 partial(self._copy, taken, self._draw_sequence()), partial(self._copied, taken)
             )
 
-    def would_free(self, active: Segment, horizon: int) -> bool:
-        """True if space would be freed if no replay read before `horizon`."""
+    def would_free(self, active: Segment, replay_start: int) -> bool:
+        """True if space would be freed if no replay read before `replay_start`."""
         return self.enabled and any(
             segment.next_position > self.position and segment.is_mostly_dead()
-            for segment in settled(list(self._index), active, horizon, self._retention_bytes)
+            for segment in settled(list(self._index), active, replay_start, self._retention_bytes)
         )
 
     def close(self) -> None:

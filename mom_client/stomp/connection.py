@@ -1,4 +1,4 @@
-"""A client's conversation with a broker, without I/O: bytes and times in, frames and bytes out.
+"""A client's STOMP connection, without I/O: bytes and times in, frames and bytes out.
 
 connecting ──CONNECTED──► connected ──DISCONNECT──► closing
     │                         │                        │
@@ -15,7 +15,7 @@ from .errors import Malformed
 from .frame import AckRun, Frame
 from .parser import Limits, Parser
 
-#: How much longer than agreed the other side may be silent, for slow networks and busy loops.
+#: How much longer than agreed the broker may be silent, for slow networks and busy loops.
 TOLERANCE: Final = 2.0
 
 
@@ -26,8 +26,8 @@ class State(enum.Enum):
     CLOSED = "closed"
 
 
-#: Which frames of the broker are in order, and the state that each leads to.
-_HEARD: Final[Mapping[State, Mapping[bytes, State]]] = {
+#: The frames that the broker may send, and the state that each leads to.
+_EXPECTED: Final[Mapping[State, Mapping[bytes, State]]] = {
     State.CONNECTING: {wire.CONNECTED: State.CONNECTED, wire.ERROR: State.CLOSED},
     State.CONNECTED: {
         wire.MESSAGE: State.CONNECTED, wire.RECEIPT: State.CONNECTED, wire.ERROR: State.CLOSED,
@@ -38,7 +38,7 @@ _HEARD: Final[Mapping[State, Mapping[bytes, State]]] = {
 
 
 class Connection:
-    """One conversation. `heart_beat_s` is how often we can send, and how often we want to hear (0: never)."""
+    """One connection. `heart_beat_s`: the intervals at which we can send, and want to receive (0: never)."""
 
     def __init__(
         self,
@@ -52,8 +52,8 @@ class Connection:
         self._versions = versions
         self._offered_s = heart_beat_s
         self._parser = Parser(role="client", limits=limits)
-        self._beat_s = self._silence_s = 0.0
-        self._spoke = self._heard = 0.0
+        self._send_interval_s = self._timeout_s = 0.0
+        self._last_sent = self._last_received = 0.0
 
     @property
     def version(self) -> str:
@@ -62,7 +62,7 @@ class Connection:
 
     def connect(self, headers: Mapping[str, str], now: float) -> bytes:
         """The CONNECT frame; `headers` has host, login, passcode and what else the broker understands."""
-        self._spoke = self._heard = now
+        self._last_sent = self._last_received = now
         beats = ",".join(str(round(seconds * 1000)) for seconds in self._offered_s)
         fixed = {"accept-version": ",".join(self._versions), "heart-beat": beats}
         return encode(wire.CONNECT, {**fixed, **headers}, content_length=False)
@@ -96,13 +96,13 @@ class Connection:
 
     def receive(self, data: bytes, now: float) -> list[Frame | AckRun | Malformed]:
         """The broker's frames in `data`; after a Malformed or an ERROR the connection is closed."""
-        self._heard = now
+        self._last_received = now
         items = self._parser.receive(data) if self.state is not State.CONNECTING else self._begin(data)
         for index, item in enumerate(items):
-            fault = self._follow(item)
-            if fault is not None:
+            error = self._follow(item)
+            if error is not None:
                 self.state = State.CLOSED
-                return [*items[:index], fault]
+                return [*items[:index], error]
         return items
 
     def _begin(self, data: bytes) -> list[Frame | AckRun | Malformed]:
@@ -110,9 +110,9 @@ class Connection:
         end = data.find(b"\0") + 1
         items = self._parser.receive(data[:end] if end else data)
         if items and isinstance(items[0], Frame) and items[0].command is wire.CONNECTED:
-            fault = self._negotiate(items[0].headers)
-            if fault is not None:
-                return [fault]
+            error = self._negotiate(items[0].headers)
+            if error is not None:
+                return [error]
         return items + self._parser.receive(data[end:]) if end else items
 
     def _negotiate(self, headers: Mapping[str, str]) -> Malformed | None:
@@ -124,9 +124,9 @@ class Connection:
             return Malformed("malformed-frame", f"the broker's heart-beat is {headers['heart-beat'][:40]!r}")
         can_send_s, want_s = self._offered_s
         if can_send_s and int(ours):
-            self._beat_s = max(can_send_s, int(ours) / 1000)
+            self._send_interval_s = max(can_send_s, int(ours) / 1000)
         if want_s and int(theirs):
-            self._silence_s = max(want_s, int(theirs) / 1000) * TOLERANCE
+            self._timeout_s = max(want_s, int(theirs) / 1000) * TOLERANCE
         self._parser.version = version
         self.headers = headers
         return None
@@ -135,7 +135,7 @@ class Connection:
         if isinstance(item, Malformed):
             return item
         command = item.command if isinstance(item, Frame) else wire.RECEIPT
-        state = _HEARD[self.state].get(command)
+        state = _EXPECTED[self.state].get(command)
         if state is None:
             return Malformed("malformed-frame", f"{command.decode()} came while {self.state.value}")
         self.state = state
@@ -143,14 +143,14 @@ class Connection:
 
     # -- heart-beats ---------------------------------------------------------------------------
 
-    def spoke(self, now: float) -> None:
+    def on_sent(self, now: float) -> None:
         """Something was sent."""
-        self._spoke = now
+        self._last_sent = now
 
-    def beat_due(self) -> float | None:
+    def heart_beat_due(self) -> float | None:
         """The latest time to send the next heart-beat, None for never."""
-        return self._spoke + self._beat_s / TOLERANCE if self._beat_s else None
+        return self._last_sent + self._send_interval_s / TOLERANCE if self._send_interval_s else None
 
-    def lost_at(self) -> float | None:
-        """The time to give the broker up if nothing is received until then, None for never."""
-        return self._heard + self._silence_s if self._silence_s else None
+    def timeout_at(self) -> float | None:
+        """The time at which the broker counts as lost if nothing is received until then, None for never."""
+        return self._last_received + self._timeout_s if self._timeout_s else None

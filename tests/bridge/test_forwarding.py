@@ -24,9 +24,9 @@ async def test_messages_arrive_at_the_target_in_order(tmp_path: Path) -> None:
 
 
 async def test_a_message_arrives_with_its_headers_and_what_is_known_of_it(tmp_path: Path) -> None:
-    ends_ms = round(time.time() * 1000) + 60_000
+    expires_at_ms = round(time.time() * 1000) + 60_000
     async with pair(tmp_path) as both, both.home.stomp("john") as john, both.away.stomp("john") as there:
-        own = {"colour": "red:1", "städte": "a\\b\nc", "expires": str(ends_ms)}
+        own = {"colour": "red:1", "städte": "a\\b\nc", "expires": str(expires_at_ms)}
         await both.send(john, "orders", b"\0body\n", headers=own, persistent=False, priority=7)
         async with there.subscribe("/queue/orders") as messages:
             message = await anext(messages)

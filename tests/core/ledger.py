@@ -361,7 +361,7 @@ class Ledger:
             except Refused:
                 legal = False
             policy, options = self.policies.of(envelope.address), envelope.options
-            if options and options.waits and envelope.address.startswith("/temp-"):
+            if options and options.is_delayed and envelope.address.startswith("/temp-"):
                 legal = False
             legal = legal and not policy.refuses_producers
             if receipt is not None:
@@ -882,8 +882,8 @@ class Ledger:
                 # What was there before, and is moved or dead-lettered, brings no id: the first record has it.
                 if not record.flags & records.HAS_ID or record.address.startswith("/topic-sub"):
                     self.ever_recorded.add(message.body)
-                ends_ms = self.expires_ms.get(serial_of(message.body), 0)
-                assert message.expires_ms == ends_ms or record.flags & records.HAS_ID
+                expires_at_ms = self.expires_ms.get(serial_of(message.body), 0)
+                assert message.expires_ms == expires_at_ms or record.flags & records.HAS_ID
                 if record.address.startswith("/topic-sub") and not record.flags & records.TRANSIENT:
                     copied[record.address, message.body] += 1
                 if record.address.startswith("/topic/") and not due_ms:

@@ -340,7 +340,7 @@ def test_a_damaged_newest_snapshot_never_lets_positions_be_used_again(tmp_path: 
     log.write_bytes(log.read_bytes()[:offset])
     newest = sorted(tmp_path.glob("*.snap"))[-1]
     newest.write_bytes(b"")
-    with pytest.raises(JournalDamaged, match="had got to 3"):
+    with pytest.raises(JournalDamaged, match="had reached 3"):
         quick_journal(tmp_path).open()
 
 

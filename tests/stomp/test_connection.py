@@ -114,14 +114,14 @@ def test_heart_beats() -> None:
     connection = Connection(heart_beat_s=(10, 4))
     connection.connect({}, 100.0)
     connection.receive(encode(wire.CONNECTED, {"version": "1.2", "heart-beat": "6000,2000"}), 101.0)
-    assert connection.beat_due() == 105.0  # half of the 10 s: a beat may be late and still in time
-    assert connection.lost_at() == 113.0  # twice the 6 s
-    connection.spoke(104.0)
-    assert connection.beat_due() == 109.0
+    assert connection.heart_beat_due() == 105.0  # half of the 10 s: a beat may be late and still in time
+    assert connection.timeout_at() == 113.0  # twice the 6 s
+    connection.on_sent(104.0)
+    assert connection.heart_beat_due() == 109.0
     connection.receive(b"\n", 112.0)
-    assert connection.lost_at() == 124.0
+    assert connection.timeout_at() == 124.0
 
 
 def test_no_heart_beats() -> None:
     connection = connected(heart_beat="0,0")
-    assert (connection.beat_due(), connection.lost_at()) == (None, None)
+    assert (connection.heart_beat_due(), connection.timeout_at()) == (None, None)

@@ -20,7 +20,7 @@ from broker_app.core.message import Message
 from broker_app.core.message_store import MessageStore
 from broker_app.core.model import Queue, Subscription
 from broker_app.core.selective.index import SelectorGroup
-from broker_app.core.selective.state import SelectiveState, take_back
+from broker_app.core.selective.state import SelectiveState, restore_returned
 from broker_app.core.turn import Turn
 
 
@@ -63,7 +63,7 @@ class SelectiveDelivery:
             if lane.scan is not None:
                 match_cursor = lane.scan.match_cursors[chosen]
                 for group in match_cursor.held.pop(subscription, ()):
-                    match_cursor.propose(group)
+                    match_cursor.recheck(group)
         state.mark_ready(chosen)
         self._store.mark_dirty(subscription.queue)
 
@@ -75,7 +75,7 @@ class SelectiveDelivery:
             ):
                 for groups in match_cursor.held.values():
                     for group in groups:
-                        match_cursor.propose(group)
+                        match_cursor.recheck(group)
                 match_cursor.held.clear()
                 state.mark_ready(selector_group)
 
@@ -125,7 +125,7 @@ class SelectiveDelivery:
         assert state is not None
         for lane in queue.lanes:
             lane.scan = None
-            take_back(lane)
+            restore_returned(lane)
             for position in lane.loading:
                 lane.paged.insert(position)
             del lane.loading[:]

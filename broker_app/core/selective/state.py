@@ -2,7 +2,7 @@
 
 Every message that waits in a lane has an order, whether its body is in memory or not. A `MatchCursor` keeps
 the orders of messages that match one selector group: 8 bytes each, and a bounded number of them. Match
-cursors that have read a lane equally far share a `ScanCursor`, so that the messages behind it are read once
+cursors that have read a lane up to the same order share a `ScanCursor`: the messages behind it are read once
 for all of them. A match may be outdated, because a message can match several groups and can leave in many
 ways. So the lane is checked again before a message is delivered."""
 
@@ -55,7 +55,7 @@ class MatchCursor:
         self.unread: set[str] = set()
 
     @property
-    def reach(self) -> int:
+    def matched_up_to(self) -> int:
         """The order up to which all messages were matched."""
         return self.cursor if self.scan_cursor is None else self.scan_cursor.cursor
 
@@ -78,7 +78,7 @@ class MatchCursor:
         if not orders:
             del self.passed[group]
 
-    def propose(self, group: str) -> None:
+    def recheck(self, group: str) -> None:
         """Check again whether the next message of a message group can be delivered."""
         orders = self.passed.get(group)
         if orders:
@@ -142,7 +142,7 @@ class LaneScan:
             behind.match_cursors[match_cursor] = None
             self.scan_cursors.append(behind)
 
-    def unite(self, scan_cursor: ScanCursor, other: ScanCursor) -> None:
+    def merge(self, scan_cursor: ScanCursor, other: ScanCursor) -> None:
         """Join a scan cursor that has reached `other` with it."""
         for match_cursor in scan_cursor.match_cursors:
             match_cursor.scan_cursor = other
@@ -205,7 +205,7 @@ def index_in_memory(lane: Lane, order: int) -> int | None:
     return at if at < len(ready) and ready[at].order == order else None
 
 
-def is_outside(lane: Lane, position: int) -> bool:
+def is_paged_out(lane: Lane, position: int) -> bool:
     """Return whether the message waits and its body is only in the journal."""
     if position in lane.paged:
         return True
@@ -241,7 +241,7 @@ def _order(entry: tuple[int, Message | None]) -> int:
     return entry[0]
 
 
-def take_back(lane: Lane) -> list[Message]:
+def restore_returned(lane: Lane) -> list[Message]:
     """Move returned messages to their place in `lane.ready`; returns them."""
     messages = [message for _, message in lane.returned]
     lane.returned.clear()

@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 
 #: seconds between two checks of the files
 CHECK_S = 2.0
-_SOON = timedelta(days=14)
+_EXPIRY_WARNING = timedelta(days=14)
 
 _VERIFY = {"none": ssl.CERT_NONE, "optional": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
 _ALTERNATIVE: dict[str, type[x509.GeneralName]] = {
@@ -73,7 +73,7 @@ class Certificates:
                 continue
             self._seen = fingerprints
             try:
-                # In a thread: the password of a key is made slow to try.
+                # In a thread: deriving a key from its password is slow on purpose.
                 self.context = await asyncio.to_thread(self._load)
             except ConfigError as error:
                 log.error(
@@ -112,7 +112,9 @@ class Certificates:
             try:
                 context.load_verify_locations(self.ca)
             except ssl.SSLError as error:
-                raise ConfigError(f"tls-ca {self.ca} holds no certificates in PEM ({error.reason})") from None
+                raise ConfigError(
+                    f"tls-ca {self.ca} contains no certificates in PEM ({error.reason})"
+                ) from None
         context.verify_mode = _VERIFY[self.config.tls_client_certificates]
         _log_expiry(self.cert)
         return context
@@ -121,7 +123,7 @@ class Certificates:
         if error.reason == "KEY_VALUES_MISMATCH":
             return f"tls-key {self.key} is not the key of the certificate in tls-cert {self.cert}"
         if b"ENCRYPTED" in self.key.read_bytes():
-            return f"tls-key-password does not open tls-key {self.key}"
+            return f"tls-key-password does not decrypt tls-key {self.key}"
         return f"tls-cert {self.cert} or tls-key {self.key} is not usable PEM ({error.reason or error})"
 
     def _fingerprints(self) -> tuple[tuple[int, int, int] | None, ...]:
@@ -172,5 +174,5 @@ def _log_expiry(cert: Path) -> None:
         log.warning(
             "the TLS certificate %s expired on %s: clients refuse it; replace the file", cert, end.date()
         )
-    elif left < _SOON:
+    elif left < _EXPIRY_WARNING:
         log.warning("the TLS certificate %s expires in %d days", cert, left.days)

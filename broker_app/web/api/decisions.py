@@ -16,7 +16,7 @@ from broker_app.net.rest.refusals import Refusal
 from broker_app.net.rest.requests import truth, whole_number
 from broker_app.rules.event import Event
 from broker_app.web.api import request_params
-from broker_app.web.api.explain import EVENT_SHAPE
+from broker_app.web.api.explain import EVENT_SCHEMA
 from broker_app.web.api.openapi_schema import problem_replies
 from broker_app.web.api.permissions import MayAdminister
 from broker_app.web.events import shown
@@ -28,7 +28,7 @@ _COUNT = {"type": "integer", "minimum": 0}
 _TIME = {"type": "string", "format": "date-time"}
 _DECIDED = object_of(
     {
-        **EVENT_SHAPE["properties"],
+        **EVENT_SCHEMA["properties"],
         "allowed": TRUTH,
         "rule": {**TEXT, "description": "the name of the rule that decided last; empty where none did"},
         "times": {**_COUNT, "minimum": 1},
@@ -37,7 +37,7 @@ _DECIDED = object_of(
 )
 _DENIED = object_of(
     {
-        **EVENT_SHAPE["properties"],
+        **EVENT_SCHEMA["properties"],
         "at": _TIME,
         "decided_by": TEXT,
         "rule": {**TEXT, "description": "the name of the rule that denied; empty where none allowed"},

@@ -1,4 +1,4 @@
-"""Explaining over HTTP: who may do what, which rule decides that, and why each one before it does not."""
+"""The explanation of a decision over HTTP: which rule decides, and why each one before it does not."""
 
 from __future__ import annotations
 
@@ -37,21 +37,21 @@ from broker_app.web.resource_types import RESOURCE_TYPES
 from broker_app.web.snapshot import read_rules
 
 #: rules that an answer lists one by one
-MOST_STEPS = 1_000
+MAX_STEPS = 1_000
 
 _FACTS = ("address", "protocol", "tls", "client")
-_ASKED = ("user", "action", "destination", "token", *_FACTS)
-_ABOUT = {
-    "user": "whose right it is; oneself",
+_PARAMETERS = ("user", "action", "destination", "token", *_FACTS)
+_DESCRIPTIONS = {
+    "user": "the user whose right is explained; yourself by default",
     "action": f"a right ({', '.join(METHODS)}) or a method ({', '.join(RIGHTS)})",
     "destination": "queue:orders or topic:news, or an address such as /queue/orders",
-    "token": "the user's token that stands in for the password",
-    "address": "the client's IP address; what is left out is not known",
-    "protocol": "how the client comes",
+    "token": "the user's token that is used instead of the password",
+    "address": "the client's IP address; members left out are unknown",
+    "protocol": "the protocol of the client",
     "tls": "whether TLS protects the connection",
     "client": "STOMP's client-id",
 }
-_SHAPES: dict[str, Any] = {
+_SCHEMAS: dict[str, Any] = {
     "user": {**TEXT, "minLength": 1, "maxLength": 150},
     "action": {"enum": [*METHODS, *RIGHTS]},
     "destination": {**TEXT, "minLength": 1, "maxLength": 300},
@@ -61,9 +61,9 @@ _SHAPES: dict[str, Any] = {
     "tls": TRUTH,
     "client": {**TEXT, "maxLength": MAX_CLIENT_ID},
 }
-_NEEDED = ("action", "destination")
+_REQUIRED = ("action", "destination")
 
-EVENT_SHAPE = object_of(
+EVENT_SCHEMA = object_of(
     {
         "user": TEXT,
         "right": or_null({"enum": list(METHODS)}),
@@ -79,16 +79,16 @@ _RULE = {
     "number": {"type": "integer", "minimum": 1},
     "name": TEXT,
     "effect": {"enum": ["allow", "deny"]},
-    "source": {**TEXT, "description": "the file and line that say it"},
+    "source": {**TEXT, "description": "the file and line of the rule"},
 }
 _COUNT = {"type": "integer", "minimum": 0}
 _ANSWER = object_of(
     {
-        "event": EVENT_SHAPE,
+        "event": EVENT_SCHEMA,
         "allowed": TRUTH,
         "decided_by": TEXT,
         "rule": or_null(object_of(_RULE)),
-        "steps": array_of(object_of({**_RULE, "matched": TRUTH, "reason": TEXT}), MOST_STEPS),
+        "steps": array_of(object_of({**_RULE, "matched": TRUTH, "reason": TEXT}), MAX_STEPS),
         "steps_left_out": {**_COUNT, "description": "rules before the deciding one that are not listed"},
         "not_reached": {**_COUNT, "description": "rules behind the one that decides"},
     }
@@ -96,8 +96,8 @@ _ANSWER = object_of(
 _REPLIES = {200: _ANSWER, **problem_replies(400, 401, 403, 404, 405, 406)}
 
 
-class _Asked(NamedTuple):
-    """The question: the event, and further facts of its user."""
+class _Query(NamedTuple):
+    """The request: the event, and further facts of its user."""
 
     event: Event
     right: str
@@ -113,31 +113,33 @@ class Explain(APIView):
     @extend_schema(
         operation_id="explain",
         parameters=[
-            OpenApiParameter(name, _SHAPES[name], description=_ABOUT[name], required=name in _NEEDED)
-            for name in _ASKED
+            OpenApiParameter(
+                name, _SCHEMAS[name], description=_DESCRIPTIONS[name], required=name in _REQUIRED
+            )
+            for name in _PARAMETERS
         ],
         responses=_REPLIES,
     )
     def get(self, request: Request) -> Response:
         """Explain whether a user may do something, and which rule decides"""
-        query = request_params.query(request, _ASKED)
-        said: dict[str, Any] = dict(query)
+        query = request_params.query(request, _PARAMETERS)
+        given: dict[str, Any] = dict(query)
         if "tls" in query:
-            said["tls"] = truth(query, "tls")
-        return _answer(request, _question(request, said, "query/"), read_rules())
+            given["tls"] = truth(query, "tls")
+        return _answer(request, _query_of(request, given, "query/"), read_rules())
 
     @extend_schema(
         operation_id="explain_with_rules",
         request={
             "application/json": object_of(
                 {
-                    **{name: {**_SHAPES[name], "description": _ABOUT[name]} for name in _ASKED},
+                    **{name: {**_SCHEMAS[name], "description": _DESCRIPTIONS[name]} for name in _PARAMETERS},
                     "rules": {
                         **array_of({"$ref": f"#/components/schemas/{name_of('rules', 'Put')}"}, MAX_RULES),
-                        "description": "rules in their order that are not saved, to be asked instead",
+                        "description": "rules in their order that are evaluated instead of the saved ones",
                     },
                 },
-                required=_NEEDED,
+                required=_REQUIRED,
             )
         },
         responses={**_REPLIES, **problem_replies(400, 401, 403, 404, 405, 406, 413, 415)},
@@ -147,66 +149,66 @@ class Explain(APIView):
         request_params.query(request, ())
         body = request_params.body(request)
         for name in body:
-            if name not in (*_ASKED, "rules"):
-                raise unknown(f"/{name[:100]}", name, (*_ASKED, "rules"), "field")
+            if name not in (*_PARAMETERS, "rules"):
+                raise unknown(f"/{name[:100]}", name, (*_PARAMETERS, "rules"), "field")
         if "rules" in body:
             check_administers(request)
         rules = _rules(body["rules"]) if "rules" in body else read_rules()
-        return _answer(request, _question(request, body, "/"), rules)
+        return _answer(request, _query_of(request, body, "/"), rules)
 
 
-def _question(request: Request, said: Mapping[str, Any], where: str) -> _Asked:
-    """The question, validated. Raises Refusal."""
-    for name in _NEEDED:
-        if name not in said:
+def _query_of(request: Request, given: Mapping[str, Any], where: str) -> _Query:
+    """The request, validated. Raises Refusal."""
+    for name in _REQUIRED:
+        if name not in given:
             raise invalid(where + name, "is missing")
-    for name in _ASKED:
-        if name in said and name != "tls":
-            _check_text(said[name], where + name)
-    if not isinstance(said.get("tls", True), bool):
-        raise invalid(f"{where}tls", "must be true or false", said["tls"])
-    user = said.get("user", request.user.get_username())
+    for name in _PARAMETERS:
+        if name in given and name != "tls":
+            _check_text(given[name], where + name)
+    if not isinstance(given.get("tls", True), bool):
+        raise invalid(f"{where}tls", "must be true or false", given["tls"])
+    user = given.get("user", request.user.get_username())
     if user != request.user.get_username() and not administers(request):
-        raise Refusal("not-allowed", "what others may do is for administrators alone", right="administer")
+        raise Refusal("not-allowed", "only administrators may see the rights of others", right="administer")
     known = User.objects.filter(username=user).prefetch_related("groups").first()
-    if known is None and user != request.user.get_username() and "rules" not in said:
+    if known is None and user != request.user.get_username() and "rules" not in given:
         raise Refusal("not-found", f"there is no user {user}"[:200])
     try:
-        method = method_of(said["action"])
+        method = method_of(given["action"])
     except ValueError as error:
         raise invalid(f"{where}action", str(error)) from None
     try:
-        destination = destination_of(said["destination"])
+        destination = destination_of(given["destination"])
     except Refused as refused:
         raise of_core(refused) from refused
-    _check_facts(said, where)
+    _check_facts(given, where)
     event = Event(
         user,
         frozenset(group.name for group in known.groups.all()) if known is not None else frozenset(),
         **asked_of_rules(RIGHTS[method], destination),
-        **{name: said[name] for name in _FACTS if name in said},
+        **{name: given[name] for name in _FACTS if name in given},
     )
     admin = known is not None and known.is_superuser
-    token = said.get("token", "")
-    return _Asked(event, RIGHTS[method], destination, admin, token, _grants(user, token) if token else None)
+    token = given.get("token", "")
+    return _Query(event, RIGHTS[method], destination, admin, token, _grants(user, token) if token else None)
 
 
 def _check_text(value: object, pointer: str) -> None:
-    most = _SHAPES[pointer.rpartition("/")[2]].get("maxLength", 300)
+    most = _SCHEMAS[pointer.rpartition("/")[2]].get("maxLength", 300)
     if not isinstance(value, str) or not value or len(value) > most:
         raise invalid(pointer, f"must be a text of 1 to {most} characters", value)
-    if "\0" in value or any("\ud800" <= sign <= "\udfff" for sign in value):
-        raise invalid(pointer, "must be a text without NUL and without halves of surrogates")
+    if "\0" in value or any("\ud800" <= character <= "\udfff" for character in value):
+        raise invalid(pointer, "must be a text without NUL and without unpaired surrogates")
 
 
-def _check_facts(said: Mapping[str, Any], where: str) -> None:
-    if "protocol" in said and said["protocol"] not in PROTOCOLS:
-        raise invalid(f"{where}protocol", f"must be one of {', '.join(PROTOCOLS)}", said["protocol"])
-    if "address" in said:
+def _check_facts(given: Mapping[str, Any], where: str) -> None:
+    if "protocol" in given and given["protocol"] not in PROTOCOLS:
+        raise invalid(f"{where}protocol", f"must be one of {', '.join(PROTOCOLS)}", given["protocol"])
+    if "address" in given:
         try:
-            ipaddress.ip_address(said["address"])
+            ipaddress.ip_address(given["address"])
         except ValueError:
-            raise invalid(f"{where}address", "must be an IP address", said["address"]) from None
+            raise invalid(f"{where}address", "must be an IP address", given["address"]) from None
 
 
 def _grants(user: str, name: str) -> tuple[Grant, ...] | None:
@@ -218,12 +220,12 @@ def _grants(user: str, name: str) -> tuple[Grant, ...] | None:
     return tuple(Grant(frozenset(one["rights"]), tuple(one["destinations"])) for one in token.grants)
 
 
-def _rules(said: object) -> Rules:
+def _rules(given: object) -> Rules:
     """Rules that are not saved, in the order of the list. Raises Refusal, ValidationError."""
-    if not isinstance(said, list) or len(said) > MAX_RULES:
+    if not isinstance(given, list) or len(given) > MAX_RULES:
         raise invalid("/rules", f"must be a list of at most {MAX_RULES} rules")
     kind, documents = RESOURCE_TYPES["rules"], {}
-    for place, one in enumerate(said):
+    for place, one in enumerate(given):
         pointer = f"/rules/{place}"
         if not isinstance(one, dict):
             raise invalid(pointer, "must be a rule, a JSON object")
@@ -247,7 +249,7 @@ def _rules(said: object) -> Rules:
         raise invalid("/rules", f"rule {error.rule}: {error}") from None
 
 
-def _answer(request: Request, question: _Asked, rules: Rules) -> Response:
+def _answer(request: Request, question: _Query, rules: Rules) -> Response:
     before = decided_before_rules(
         question.event.user,
         question.right,
@@ -261,7 +263,7 @@ def _answer(request: Request, question: _Asked, rules: Rules) -> Response:
     tried = found.steps if before is None else ()
     # Rules name other users, which only administrators may see.
     everything = administers(request)
-    visible = [step for step in tried if everything or _concerns(step, question.event)][-MOST_STEPS:]
+    visible = [step for step in tried if everything or _concerns(step, question.event)][-MAX_STEPS:]
     return Response(
         {
             "event": shown(question.event),

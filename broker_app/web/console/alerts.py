@@ -94,7 +94,7 @@ class Alerts(ListPage):
 
     subject = ALERTS
 
-    def everything(self) -> Mapping[str, Spec]:
+    def specs(self) -> Mapping[str, Spec]:
         self.own = self.subject.of.read()
         return {**built_in_rules(), **self.own}
 

@@ -144,7 +144,7 @@ class Bridges(ListPage):
         standing = self.known.get(key)
         return {"key": key, "spec": spec, "bridge": shown_bridge(standing) if standing else None}
 
-    def more(self, everything: Mapping[str, Spec]) -> dict[str, Any]:
+    def extra_context(self, specs: Mapping[str, Spec]) -> dict[str, Any]:
         found = self.found or {"orphans": [], "incoming": []}
         watch = watch_of(self.request)
         incoming = [{**mark, "ago": since(mark["at"])} for mark in found["incoming"]]
@@ -167,7 +167,7 @@ class Step(NamedTuple):
     title: StrPromise
     about: StrPromise
     fields: Sequence[str] = ()
-    more: Sequence[str] = ()
+    extra_context: Sequence[str] = ()
 
 
 STEPS = (
@@ -202,16 +202,16 @@ class AddBridge(AddPage):
 
     subject = replace(BRIDGES, edit_template="console/bridge_new.html")
 
-    def show(self, request: HttpRequest, form: ResourceForm, **more: Any) -> HttpResponse:
+    def show(self, request: HttpRequest, form: ResourceForm, **extra_context: Any) -> HttpResponse:
         steps = [
             {
                 **step._asdict(),
                 "fields": [form[name] for name in step.fields],
-                "more": [form[name] for name in step.more],
+                "more": [form[name] for name in step.extra_context],
             }
             for step in STEPS
         ]
-        return super().show(request, form, steps=steps, **more)
+        return super().show(request, form, steps=steps, **extra_context)
 
     def preview_context(self, request: HttpRequest, outcome: ChangeResult) -> dict[str, Any]:
         made = outcome.changed[0]

@@ -76,12 +76,12 @@ GROUPS = ResourcePages(
 class Groups(ListPage):
     subject = GROUPS
 
-    def everything(self) -> Mapping[str, Spec]:
+    def specs(self) -> Mapping[str, Spec]:
         members: dict[str, list[str]] = {}
         pairs = User.groups.through.objects.order_by("user__username")
         for group, user in pairs.values_list("group__name", "user__username"):
             members.setdefault(group, []).append(user)
-        return {key: {"members": members.get(key, [])} for key in super().everything()}
+        return {key: {"members": members.get(key, [])} for key in super().specs()}
 
 
 class AddGroup(AddPage):

@@ -38,10 +38,10 @@ class ListPage(ResourceView):
     def get(self, request: HttpRequest) -> HttpResponse:
         subject = self.subject
         query = request.GET.get("filter", "").strip()
-        everything = self.everything()
-        matching = [key for key, spec in everything.items() if self.fits(query.casefold(), key, spec)]
+        specs = self.specs()
+        matching = [key for key, spec in specs.items() if self.fits(query.casefold(), key, spec)]
         order = request.GET.get("sort", "")
-        matching = self.ordered(matching, everything, order)
+        matching = self.ordered(matching, specs, order)
         page = max(1, whole(request.GET, "page", 1) or 1)
         shown = matching[(page - 1) * A_PAGE : page * A_PAGE]
         origins = dict(
@@ -49,21 +49,21 @@ class ListPage(ResourceView):
         )
         context = {
             "subject": subject,
-            "rows": [{**self.row(key, everything[key]), "origin": origins.get(key, "")} for key in shown],
+            "rows": [{**self.row(key, specs[key]), "origin": origins.get(key, "")} for key in shown],
             "columns": self.columns(request, order),
             "filter": query,
             "sort": order,
-            "all": len(everything),
+            "all": len(specs),
             "matching": len(matching),
             "first": (page - 1) * A_PAGE + 1,
             "last": (page - 1) * A_PAGE + len(shown),
             "newer": with_query(request.GET, page=str(page - 1)) if page > 1 else "",
             "older": with_query(request.GET, page=str(page + 1)) if page * A_PAGE < len(matching) else "",
-            **self.more(everything),
+            **self.extra_context(specs),
         }
         return render(request, subject.list_template, context)
 
-    def everything(self) -> Mapping[str, Spec]:
+    def specs(self) -> Mapping[str, Spec]:
         """All resources by key, with the values for the columns."""
         return self.subject.of.read()
 
@@ -72,12 +72,12 @@ class ListPage(ResourceView):
             query in as_text(spec.get(name, "")).casefold() for name in self.subject.columns
         )
 
-    def ordered(self, keys: list[str], everything: Mapping[str, Spec], order: str) -> list[str]:
+    def ordered(self, keys: list[str], specs: Mapping[str, Spec], order: str) -> list[str]:
         """Keys sorted by `column` or `-column`; empty values come last."""
         name = order.removeprefix("-")
         if name not in self._sortable():
             return keys
-        cells = {key: key if name == _NAME else self.cell(everything[key], name) for key in keys}
+        cells = {key: key if name == _NAME else self.cell(specs[key], name) for key in keys}
         ordered = sorted(keys, key=lambda key: cells[key].casefold(), reverse=order.startswith("-"))
         return sorted(ordered, key=lambda key: cells[key] == "")
 
@@ -103,15 +103,15 @@ class ListPage(ResourceView):
         value = spec[name]
         return "" if value in ("", [], {}, None, False) else as_text(value)
 
-    def more(self, everything: Mapping[str, Spec]) -> dict[str, Any]:
+    def extra_context(self, specs: Mapping[str, Spec]) -> dict[str, Any]:
         """Additional context for the page of a kind."""
         return {}
 
 
-def with_query(given: QueryDict, **more: str) -> str:
+def with_query(given: QueryDict, **extra_context: str) -> str:
     """The query with the given values added; empty ones are removed."""
     query = given.copy()
-    for name, value in more.items():
+    for name, value in extra_context.items():
         query[name] = value
         if not value:
             del query[name]

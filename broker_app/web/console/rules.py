@@ -77,14 +77,14 @@ class RuleForm(ResourceForm):
     )
 
     #: the error in the conditions, and its position
-    mistake: RuleError | None = None
+    condition_error: RuleError | None = None
 
     def clean_conditions(self) -> str:
         conditions: str = self.cleaned_data["conditions"]
         try:
             parse(conditions)
         except RuleError as error:
-            self.mistake = error
+            self.condition_error = error
             raise ValidationError(str(error)) from error
         return conditions
 
@@ -120,11 +120,11 @@ class Rules(ListPage):
         self.hits = node.decisions.hits() if node is not None else None
         return super().get(request)
 
-    def everything(self) -> Mapping[str, Spec]:
-        rules = super().everything()
+    def specs(self) -> Mapping[str, Spec]:
+        rules = super().specs()
         return {key: {**spec, "number": number} for number, (key, spec) in enumerate(rules.items(), 1)}
 
-    def more(self, everything: Mapping[str, Spec]) -> dict[str, Any]:
+    def extra_context(self, specs: Mapping[str, Spec]) -> dict[str, Any]:
         return {"counted": self.hits is not None, "question": Question(auto_id="ask_%s")}
 
     def row(self, key: str, spec: Spec) -> dict[str, Any]:

@@ -86,10 +86,10 @@ class Grants:
 
     def __init__(self, data: QueryDict | None = None) -> None:
         shown = whole(data, "grants", 1) or 1 if data is not None else 1
-        more = data is not None and data.get("operation") == "more"
+        extra_context = data is not None and data.get("operation") == "more"
         self.forms = [
             GrantForm(data if place < shown else None, prefix=f"grant{place}", auto_id="id_%s")
-            for place in range(min(shown + more, MOST_GRANTS))
+            for place in range(min(shown + extra_context, MOST_GRANTS))
         ]
 
     def is_valid(self) -> bool:

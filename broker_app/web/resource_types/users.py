@@ -13,7 +13,7 @@ from django.core.exceptions import ValidationError
 from broker_app.models import Token
 from broker_app.web.resource_types.resource_type import ResourceType, Spec, check_fields, check_texts, no_such
 
-#: logins that mean something else than a user of this name
+#: logins with a meaning of their own
 RESERVED = ("token", "anonymous", "system")
 _FIELDS = {"administrator": bool, "active": bool, "groups": list, "email": str}
 
@@ -42,17 +42,19 @@ class Users(ResourceType):
         }
 
     def complete(self, key: str, spec: Mapping[str, Any], before: Spec | None) -> Spec:
-        whole = {"administrator": False, "active": True, "groups": [], "email": "", **spec}
-        if isinstance(whole["groups"], list) and all(isinstance(name, str) for name in whole["groups"]):
-            whole["groups"] = sorted(whole["groups"])
-        return whole
+        completed = {"administrator": False, "active": True, "groups": [], "email": "", **spec}
+        if isinstance(completed["groups"], list) and all(
+            isinstance(name, str) for name in completed["groups"]
+        ):
+            completed["groups"] = sorted(completed["groups"])
+        return completed
 
     def check(self, key: str, spec: Spec) -> None:
         if key in RESERVED:
-            raise ValidationError(f"{key} is no name for a user: it means something else")
+            raise ValidationError(f"{key} is reserved; choose another name for the user")
         check_fields(spec, _FIELDS)
         check_texts("groups", spec["groups"], longest=150)
-        # Uniqueness is not asked: the key is the name. A password is checked when one is given.
+        # Uniqueness is not checked: the key is the name. A password is checked when one is given.
         User(username=key, email=spec["email"]).clean_fields(exclude=["password"])
 
     def check_secrets(self, key: str, spec: Spec, secrets: Mapping[str, Any]) -> None:
@@ -95,8 +97,10 @@ class Users(ResourceType):
 
     def combined_error(self, changes: Sequence[tuple[Spec | None, Spec | None]]) -> str:
         """Refuse to remove the last active administrator."""
-        ended = any(_administers(before) and not _administers(after) for before, after in changes)
-        if ended and not User.objects.filter(is_superuser=True, is_active=True).exists():
+        administrator_removed = any(
+            _administers(before) and not _administers(after) for before, after in changes
+        )
+        if administrator_removed and not User.objects.filter(is_superuser=True, is_active=True).exists():
             return "no active administrator would be left"
         return ""
 

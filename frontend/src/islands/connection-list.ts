@@ -52,9 +52,9 @@ const OPEN: Column[] = [
   { key: "out", label: gettext("out/s"), sort: "out_rate", numeric: true, hint: gettext("frames per second"), cell: (row) => rate(row.out_rate) },
   { key: "subscriptions", label: gettext("subscriptions"), sort: "subscriptions", numeric: true, cell: (row) => count(row.subscriptions) },
   { key: "unsettled", label: gettext("unsettled"), sort: "unsettled", numeric: true, cell: (row) => count(row.unsettled) },
-  { key: "silent", label: gettext("last received"), sort: "idle_s", numeric: true, cell: beat },
+  { key: "silent", label: gettext("last received"), sort: "idle_s", numeric: true, cell: lastReceived },
 ];
-const GONE: Column[] = [
+const CLOSED: Column[] = [
   { key: "user", label: gettext("user"), sort: "user", cell: ({ user }) => user },
   { key: "machine", label: gettext("host"), cell: ({ address }) => address ?? NONE },
   { key: "since", label: gettext("since"), sort: "since", cell: ({ since }) => moment(since) },
@@ -63,7 +63,7 @@ const GONE: Column[] = [
 ];
 
 /** The time since the last frame and the heart-beat interval; late heart-beats are marked. */
-function beat({ idle_s, heart_beat_in_s }: Connection): TemplateResult {
+function lastReceived({ idle_s, heart_beat_in_s }: Connection): TemplateResult {
   const late = heart_beat_in_s > 0 && idle_s > 1.5 * heart_beat_in_s;
   const title = heart_beat_in_s > 0 ? gettext("heart-beat interval: {span}", { span: duration(heart_beat_in_s) }) : gettext("no heart-beats");
   return html`<span title=${title}>${late ? html`<span class="late" role="img" aria-label=${gettext("late")}>▲</span> ` : nothing}${duration(idle_s)}</span>`;
@@ -73,16 +73,16 @@ function beat({ idle_s, heart_beat_in_s }: Connection): TemplateResult {
 export class ConnectionList extends Island {
   readonly #polling = new Polling<Answer>(this, () => this.#read(), EVERY_MS, () => ["$mom.conn.>"]);
   #order: string[] = [];
-  #leave: (() => void) | undefined;
+  #unwatch: (() => void) | undefined;
 
   override connectedCallback(): void {
     super.connectedCallback();
-    this.#leave = pageAddress.watch(() => this.#moved());
+    this.#unwatch = pageAddress.watch(() => this.#addressChanged());
   }
 
   override disconnectedCallback(): void {
     super.disconnectedCallback();
-    this.#leave?.();
+    this.#unwatch?.();
   }
 
   #read(): Promise<Answer> {
@@ -95,7 +95,7 @@ export class ConnectionList extends Island {
     pageAddress.go({ after: null, ...change }, options);
   }
 
-  #moved(): void {
+  #addressChanged(): void {
     this.#order = [];
     this.#polling.again();
     this.requestUpdate();
@@ -146,19 +146,19 @@ export class ConnectionList extends Island {
     </div>`;
   }
 
-  #flapping(callers: Flapping[]): TemplateResult | typeof nothing {
-    if (callers.length === 0) return nothing;
+  #flapping(clients: Flapping[]): TemplateResult | typeof nothing {
+    if (clients.length === 0) return nothing;
     return html`<section class="flapping notice" data-tone="warn" aria-label=${gettext("Clients that reconnect frequently")}>
-      <strong><span aria-hidden="true">▲</span> ${ngettext("{count} client is flapping", "{count} clients are flapping", callers.length)}</strong>
+      <strong><span aria-hidden="true">▲</span> ${ngettext("{count} client is flapping", "{count} clients are flapping", clients.length)}</strong>
       <ul>
-        ${callers.map(
-          (caller) => html`<li>
-            <button type="button" class="link" @click=${() => this.#go({ filter: caller.client || `${caller.user} ${caller.machine}` })}>
-              ${caller.client || caller.user}
+        ${clients.map(
+          (client) => html`<li>
+            <button type="button" class="link" @click=${() => this.#go({ filter: client.client || `${client.user} ${client.machine}` })}>
+              ${client.client || client.user}
             </button>
-            ${caller.machine}:
-            ${ngettext("{count} login in 5 minutes", "{count} logins in 5 minutes", caller.connects)}${caller.last_reason
-              ? html`; ${gettext("last disconnect: {reason}", { reason: caller.last_reason })}`
+            ${client.machine}:
+            ${ngettext("{count} login in 5 minutes", "{count} logins in 5 minutes", client.connects)}${client.last_reason
+              ? html`; ${gettext("last disconnect: {reason}", { reason: client.last_reason })}`
               : nothing}
           </li>`,
         )}
@@ -174,7 +174,7 @@ export class ConnectionList extends Island {
         <button type="button" @click=${() => this.#go({ filter: "" })}>${gettext("Clear filter")}</button>
       </div>`;
     }
-    const columns = this.#shown === "open" ? OPEN : GONE;
+    const columns = this.#shown === "open" ? OPEN : CLOSED;
     return html`<table class="list connections" data-old=${old ? "true" : nothing}>
         <caption class="visually-hidden">${gettext("Connections")}</caption>
         <thead>
@@ -230,10 +230,10 @@ export class ConnectionList extends Island {
   }
 
   #none(): TemplateResult {
-    const gone = this.#shown === "closed";
+    const closed = this.#shown === "closed";
     return html`<div class="empty">
       <p>
-        ${gone
+        ${closed
           ? gettext("No client disconnected in the last 24 hours. The events of a client are kept for a day after it disconnects.")
           : gettext("No clients are connected. The page of each queue has example code under “Connect”.")}
       </p>

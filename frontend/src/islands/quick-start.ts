@@ -22,15 +22,15 @@ interface Delivered {
 
 /** The first steps with an empty queue: send a message, receive it, subscribe. Each step appears when the one before has worked. */
 export class QuickStart extends Island {
-  static override properties = { queue: {}, receive: {}, listen: {}, received: { state: true }, heard: { state: true }, hears: { state: true } };
+  static override properties = { queue: {}, receive: {}, listen: {}, received: { state: true }, streamed: { state: true }, streaming: { state: true } };
 
   declare queue: string;
   /** Lines for a shell. */
   declare receive: string;
   declare listen: string;
   declare received: Delivered[];
-  declare heard: Delivered[];
-  declare hears: boolean;
+  declare streamed: Delivered[];
+  declare streaming: boolean;
 
   readonly #polling = new Polling<BrowsedMessage[]>(this, () => this.#waiting(), EVERY_MS, () => [`$mom.stats.${this.queue}`]);
   #source: EventSource | undefined;
@@ -38,15 +38,15 @@ export class QuickStart extends Island {
   constructor() {
     super();
     this.received = [];
-    this.heard = [];
-    this.hears = false;
+    this.streamed = [];
+    this.streaming = false;
   }
 
   // End the subscription before a form of the page removes the queue.
   readonly #leave = () => {
     this.#source?.close();
     this.#source = undefined;
-    this.hears = false;
+    this.streaming = false;
   };
 
   override connectedCallback(): void {
@@ -86,15 +86,15 @@ export class QuickStart extends Island {
     });
   }
 
-  /** From now on the broker calls: each message comes as an event, and is settled by its receipt. */
-  #hear(): void {
+  /** Open an event stream: each message arrives as an event, and is settled by its receipt. */
+  #subscribe(): void {
     const { basePath = "/" } = document.body.dataset;
     this.#source = new EventSource(`${basePath}api/v1/${this.#path}/events`);
-    this.#source.onopen = () => (this.hears = true);
-    this.#source.onerror = () => (this.hears = false);
+    this.#source.onopen = () => (this.streaming = true);
+    this.#source.onerror = () => (this.streaming = false);
     this.#source.onmessage = (event) => {
       const message = JSON.parse(event.data as string) as Delivered;
-      this.heard = [message, ...this.heard].slice(0, SHOWN);
+      this.streamed = [message, ...this.streamed].slice(0, SHOWN);
       void this.#operation(() => request("POST", "leases/settle", { ack: [message.receipt] }));
     };
   }
@@ -110,7 +110,7 @@ export class QuickStart extends Island {
 
   protected override render() {
     const waiting = this.#polling.answer ?? [];
-    const arrived = waiting.length > 0 || this.received.length > 0 || this.heard.length > 0;
+    const arrived = waiting.length > 0 || this.received.length > 0 || this.streamed.length > 0;
     return html`<header><h2>${gettext("The queue {name}", { name: this.queue })}</h2>
         <span class="state" data-tone=${waiting.length ? "good" : "quiet"}><span aria-hidden="true">${waiting.length ? "●" : "○"}</span> ${waiting.length ? gettext("{count} waiting", { count: waiting.length }) : gettext("empty, waiting for messages")}</span>
       </header>
@@ -118,7 +118,7 @@ export class QuickStart extends Island {
         ${this.#polling.fault ? html`<p class="notice" data-tone="bad" role="alert">${this.#polling.fault}</p>` : nothing}
         <div role="status">${waiting.length ? this.#table(waiting) : html`<p class="quiet">${arrived ? gettext("All messages have been received.") : gettext("Messages you send appear here.")}</p>`}</div>
         <div class="tools"><button type="button" @click=${() => void this.#send()}>${gettext("Send a message from this page")}</button></div>
-        ${arrived ? this.#receiving() : nothing} ${this.received.length ? this.#hearing() : nothing}
+        ${arrived ? this.#receiving() : nothing} ${this.received.length ? this.#subscribing() : nothing}
       </div>`;
   }
 
@@ -138,13 +138,13 @@ export class QuickStart extends Island {
     </section>`;
   }
 
-  #hearing() {
+  #subscribing() {
     return html`<section aria-label=${gettext("Subscribe")}><h3>${gettext("Or subscribe, and receive messages as they arrive.")}</h3>
       <div class="tools">
-        ${this.#source ? html`<span class="state" data-tone=${this.hears ? "good" : "warn"}><span aria-hidden="true">${this.hears ? "●" : "▲"}</span> ${this.hears ? gettext("subscribed: send another message") : gettext("connecting")}</span>` : html`<button type="button" class="primary" @click=${() => { this.#hear(); this.requestUpdate(); }}>${gettext("Subscribe")}</button>`}
+        ${this.#source ? html`<span class="state" data-tone=${this.streaming ? "good" : "warn"}><span aria-hidden="true">${this.streaming ? "●" : "▲"}</span> ${this.streaming ? gettext("subscribed: send another message") : gettext("connecting")}</span>` : html`<button type="button" class="primary" @click=${() => { this.#subscribe(); this.requestUpdate(); }}>${gettext("Subscribe")}</button>`}
       </div>
       ${snippetBlock({ tool: gettext("Subscribe with curl"), code: this.listen })}
-      ${this.heard.length ? html`<ul class="received" role="status">${this.heard.map(({ body }) => html`<li><span class="state" data-tone="good"><span aria-hidden="true">●</span> ${gettext("received")}</span> <code>${textOf(body)}</code></li>`)}</ul>` : nothing}
+      ${this.streamed.length ? html`<ul class="received" role="status">${this.streamed.map(({ body }) => html`<li><span class="state" data-tone="good"><span aria-hidden="true">●</span> ${gettext("received")}</span> <code>${textOf(body)}</code></li>`)}</ul>` : nothing}
     </section>`;
   }
 }

@@ -4,7 +4,7 @@ import { looksLikeXml } from "./xml.ts";
 
 /** The views of a message's body; only those that apply. */
 export interface Body {
-  /** Parsed JSON: by content type, or by trying a text that looks like it. */
+  /** Parsed JSON: by content type, or of a text that looks like JSON. */
   json?: unknown;
   /** The body as text, when it is text. */
   text?: string;
@@ -17,7 +17,7 @@ export interface Body {
   exact: boolean;
 }
 
-/** Detect the views by content type and content; what does not parse is text or bytes. */
+/** Detect the views by content type and content; content that does not parse is text or bytes. */
 export function bodyOf(message: BrowsedMessage): Body {
   const body = given(message);
   return { ...body, exact: body.bytes.length === message.size };
