@@ -23,7 +23,7 @@ export class Row {
   readonly check = make("input");
   readonly link = make("a", "row");
   gone = false;
-  #draws: { drawn: Column["drawn"]; ages: boolean; draw: Draw }[];
+  #draws: { cellType: Column["cellType"]; ages: boolean; draw: Draw }[];
   #cameAt = performance.now();
   /** Whether the row is (nearly) visible, and whether updates were skipped because it is not. */
   #seen = true;
@@ -48,10 +48,10 @@ export class Row {
     this.element.append(pick, heading);
     this.#draws = columns.map((column) => {
       const cell = make("td", `col-${column.key}`);
-      if (column.drawn === "text") cell.classList.add("num");
-      if (column.onCards) cell.dataset.label = column.label;
+      if (column.cellType === "text") cell.classList.add("num");
+      if (column.onMobile) cell.dataset.label = column.label;
       this.element.append(cell);
-      return { drawn: column.drawn, ages: column.key === "oldest", draw: DRAWN[column.drawn](cell, column) };
+      return { cellType: column.cellType, ages: column.key === "oldest", draw: CELLS[column.cellType](cell, column) };
     });
     const actions = make("td", "acts-of-row");
     const more = make("button", "plain");
@@ -73,7 +73,7 @@ export class Row {
     Object.assign(this.figures, change);
     this.#cameAt = performance.now();
     if (this.kind === "queue" && this.figures.trend) this.figures.trend[this.figures.trend.length - 1] = this.figures.depth;
-    this.#draw(({ drawn }) => drawn !== "trend");
+    this.#draw(({ cellType }) => cellType !== "trend");
   }
 
   /** Called when the row comes into view, where skipped updates are rendered, or leaves it. */
@@ -95,7 +95,7 @@ export class Row {
     if (trend.length === STEPS && trend.every((number) => number === level)) return;
     trend.push(level);
     if (trend.length > STEPS) trend.shift();
-    this.#draw(({ drawn }) => drawn === "trend");
+    this.#draw(({ cellType }) => cellType === "trend");
   }
 
   /** Whether the row is selected. */
@@ -112,7 +112,7 @@ export class Row {
     this.element.dataset.gone = "";
   }
 
-  #draw(which: (cell: { drawn: Column["drawn"]; ages: boolean }) => boolean): void {
+  #draw(which: (cell: { cellType: Column["cellType"]; ages: boolean }) => boolean): void {
     this.#behind = !this.#seen;
     if (this.#behind) return;
     const ageS = (performance.now() - this.#cameAt) / 1000;
@@ -120,7 +120,7 @@ export class Row {
   }
 }
 
-const DRAWN: Record<Column["drawn"], (cell: HTMLElement, column: Column) => Draw> = {
+const CELLS: Record<Column["cellType"], (cell: HTMLElement, column: Column) => Draw> = {
   text: (cell, { text }) => {
     const figure = make("span", "figure");
     cell.append(figure);

@@ -180,9 +180,9 @@ export class DestinationList extends Island {
 
   #isInOrder(): boolean {
     const sort = pageAddress.get("sort");
-    const member = sort.replace("-", "");
-    if (!member || member === "name" || member === "state") return true;
-    const values = this.#rows.all.map(({ figures }) => Number(figures[member] ?? -1));
+    const field = sort.replace("-", "");
+    if (!field || field === "name" || field === "state") return true;
+    const values = this.#rows.all.map(({ figures }) => Number(figures[field] ?? -1));
     const sign = sort.startsWith("-") ? -1 : 1;
     return values.every((value, index) => index === 0 || sign * (value - values[index - 1]!) >= 0);
   }
@@ -363,8 +363,8 @@ export class DestinationList extends Island {
     const turn = (key: string) => {
       if (!shown.delete(key)) shown.add(key);
       const keys = all.map((each) => each.key).filter((each) => shown.has(each));
-      const usual = all.filter((each) => each.usual).map((each) => each.key);
-      pageAddress.go({ columns: keys.join() === usual.join() ? null : keys.join(",") }, { replace: true });
+      const visibleByDefault = all.filter((each) => each.visibleByDefault).map((each) => each.key);
+      pageAddress.go({ columns: keys.join() === visibleByDefault.join() ? null : keys.join(",") }, { replace: true });
     };
     return html`<button type="button" popovertarget="columns">${gettext("Columns")}</button>
       <div id="columns" class="menu-items choices-of-columns" popover>
@@ -395,7 +395,7 @@ export class DestinationList extends Island {
               @change=${() => this.#choose(chosenAll ? [] : this.#shownNames())}
             />
           </th>
-          ${this.#heading({ key: "name", label: gettext("name"), member: "name", sorts: true, drawn: "state" })}
+          ${this.#heading({ key: "name", label: gettext("name"), field: "name", sorts: true, cellType: "state" })}
           ${this.#columns.map((column) => this.#heading(column))}
           <th class="col-acts" scope="col"><span class="visually-hidden">${gettext("Actions")}</span></th>
         </tr>
@@ -404,15 +404,15 @@ export class DestinationList extends Island {
     </table>`;
   }
 
-  #heading({ key, label, hint, member, sorts, drawn }: Pick<Column, "key" | "label" | "hint" | "member" | "sorts" | "drawn">): TemplateResult {
-    const numeric = drawn === "text" || drawn === "limit";
-    const style = `col-${key} ${drawn === "text" ? "num" : ""}`;
+  #heading({ key, label, hint, field, sorts, cellType }: Pick<Column, "key" | "label" | "hint" | "field" | "sorts" | "cellType">): TemplateResult {
+    const numeric = cellType === "text" || cellType === "limit";
+    const style = `col-${key} ${cellType === "text" ? "num" : ""}`;
     if (!sorts) return html`<th scope="col" class=${style} title=${hint ?? nothing}>${label}</th>`;
     const sort = pageAddress.get("sort") || "name";
-    const direction = sort === member ? "ascending" : sort === `-${member}` ? "descending" : undefined;
+    const direction = sort === field ? "ascending" : sort === `-${field}` ? "descending" : undefined;
     // Numbers are sorted in descending order first.
-    const next = numeric === (direction === "descending") ? member : `-${member}`;
-    const target = direction === undefined && !numeric ? member : next;
+    const next = numeric === (direction === "descending") ? field : `-${field}`;
+    const target = direction === undefined && !numeric ? field : next;
     return html`<th scope="col" class=${style} title=${hint ?? nothing} aria-sort=${direction ?? nothing}>
       <button type="button" @click=${() => this.#go({ sort: target === "name" ? null : target })}>${label}</button>
     </th>`;
