@@ -121,7 +121,7 @@ class Store:
 
     def size(self, job_id: str) -> int:
         """Bytes of all files of a job."""
-        return sum(path.stat().st_size for path in self.folder(job_id).glob("*"))
+        return sum(map(_size, self.folder(job_id).glob("*")))
 
 
 def _write(path: Path, content: bytes) -> None:
@@ -158,3 +158,11 @@ def _whole_lines(descriptor: int) -> int:
             return start + newline + 1
         end = start
     return 0
+
+
+def _size(path: Path) -> int:
+    """The size of a file; 0 if the job has just replaced it."""
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0

@@ -158,11 +158,11 @@ async def test_a_requested_check_applies_changes_at_once(authority: Authority) -
         ({"tls_cert": "server.pem", "tls_key": "locked.key"}, "has a password: set tls-key-password-file"),
         (
             {"tls_cert": "server.pem", "tls_key": "locked.key", "tls_key_password": "wrong"},
-            "tls-key-password does not open",
+            "tls-key-password does not decrypt",
         ),
         (
             {"tls_cert": "server.pem", "tls_key": "server.key", "tls_ca": "server.key"},
-            "server.key holds no certificates",
+            "server.key contains no certificates",
         ),
         (
             {"tls_cert": "server.pem", "tls_key": "server.key", "tls_client_certificates": "optional"},

@@ -22,7 +22,7 @@ def test_a_process_raises_its_limit_to_the_hard_limit() -> None:
     code = (
         "import resource; from broker_app.net import fd_limits\n"
         "resource.setrlimit(resource.RLIMIT_NOFILE, (64, 512))\n"
-        "print(descriptors.raise_limit(), *resource.getrlimit(resource.RLIMIT_NOFILE))"
+        "print(fd_limits.raise_limit(), *resource.getrlimit(resource.RLIMIT_NOFILE))"
     )
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert said.stdout.split() == ["512", "512", "512"]
