@@ -269,7 +269,7 @@ class Node:
         config = overridden(self._started_with, self.logins.policy.broker)
         self.engine.submit(Reconfigure(policies_of(self.logins.policy), limits_of(config)))
         mirror.serve(self._shared.taken, self._hand_over)
-        started.callback(mirror.leave)
+        started.push_async_callback(mirror.leave)
         if self._shared.carrier is not None:
             started.push_async_callback(self._shared.carrier.carry)
 

@@ -200,6 +200,9 @@ class FileStore:
         self._clock.close()
         self._notes.close()
 
+    def interrupt(self) -> None:
+        """See `store.Store.interrupt`: calls to a file system cannot be interrupted."""
+
     def lease(self) -> LeaseState | None:
         """See `store.Store.lease`."""
         for _ in range(ATTEMPTS):

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import random
+import socket
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cache
+from functools import cache, partial
 from importlib import resources
 from typing import TYPE_CHECKING, Any, LiteralString
 
@@ -32,8 +34,10 @@ if TYPE_CHECKING:
 FORMAT = 1
 #: settings of the server that must not be off; `synchronous_commit` may be local, remote_write or more
 _DURABILITY = ("fsync", "full_page_writes", "synchronous_commit")
-#: seconds for a connection, and for a statement
+#: seconds to connect and for a statement; shorter for the lease and notes, for which others wait
 CONNECT_S, STATEMENT_S = 5, 30
+SHORT_CONNECT_S, SHORT_STATEMENT_S = 2, 5
+_SHORT = ("lease", "notes")
 #: rows that a scan fetches at a time, and bytes of one part of a snapshot
 _FETCH, _PART_BYTES = 256, 8 * 1024 * 1024
 #: frames that replay fetches at a time
@@ -60,7 +64,7 @@ class PostgresStore:
         self.description = f"PostgreSQL, schema {self._schema!r}"
         self._connections: dict[str, psycopg.Connection[Any]] = {}
         self._epoch = 0
-        self._is_created = False
+        self._is_created = self._is_interrupted = False
         self._counters = {"store_reconnects": 0}
 
     # ------------------------------------------------------------------------------ lease
@@ -126,6 +130,13 @@ class PostgresStore:
         for connection in self._connections.values():
             connection.close()
         self._connections.clear()
+
+    def interrupt(self) -> None:
+        """See `store.Store.interrupt`."""
+        self._is_interrupted = True
+        for connection in list(self._connections.values()):
+            with contextlib.suppress(Exception), socket.socket(fileno=os.dup(connection.fileno())) as used:
+                used.shutdown(socket.SHUT_RDWR)
 
     def lease(self) -> LeaseState | None:
         """See `store.Store.lease`."""
@@ -281,7 +292,7 @@ class PostgresStore:
         try:
             connection = self._connections.get(work)
             if connection is None:
-                connection = self._connections[work] = self._connect()
+                connection = self._connections[work] = self._connect(work in _SHORT)
             yield connection
         except errors.DiskFull as error:
             raise StoreFull(f"{self.description}: {_first_line(error)}") from error
@@ -312,22 +323,27 @@ class PostgresStore:
             cursor.itersize = _FETCH
             yield from cursor.execute(query, parameters)
 
-    def _connect(self) -> psycopg.Connection[Any]:
+    def _connect(self, short: bool) -> psycopg.Connection[Any]:
         import psycopg
         from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
+        if self._is_interrupted:
+            raise Unreachable(f"{self.description}: the connections were closed")
+        statement_s = SHORT_STATEMENT_S if short else STATEMENT_S
         given = conninfo_to_dict(self._url)
         defaults: dict[str, Any] = {
-            "connect_timeout": CONNECT_S,
+            "connect_timeout": SHORT_CONNECT_S if short else CONNECT_S,
             "application_name": "mom",
             "target_session_attrs": "read-write",
             "keepalives_idle": CONNECT_S,
-            "tcp_user_timeout": 1000 * STATEMENT_S,
+            "tcp_user_timeout": 1000 * statement_s,
         }
         self._counters["store_reconnects"] += 1
         connection = psycopg.connect(make_conninfo("", **{**defaults, **given}), autocommit=True)
+        # The server ends its statements, unless the network is silent.
+        connection.wait = partial(connection.wait, timeout=statement_s + 1.0)  # type: ignore[method-assign]
         connection.execute("SELECT set_config('search_path', %s, false)", (f'"{self._schema}"',))
-        connection.execute("SELECT set_config('statement_timeout', %s, false)", (f"{STATEMENT_S}s",))
+        connection.execute("SELECT set_config('statement_timeout', %s, false)", (f"{statement_s}s",))
         return connection
 
     def _drop(self, work: str) -> None:

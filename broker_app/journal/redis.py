@@ -35,8 +35,11 @@ if TYPE_CHECKING:
 
 #: of the keys; a journal of another one is refused
 FORMAT = 1
-#: seconds for a connection, and for a command
+#: seconds to connect and for a command; shorter for the lease and notes, for which others wait
 CONNECT_S, COMMAND_S = 5, 30
+SHORT_CONNECT_S, SHORT_COMMAND_S = 2, 5
+#: scripts that are short commands
+_SHORT = ("lease", "renew", "notes", "put_note")
 #: bytes that replay fetches at a time, of one part of a snapshot, and of survivors that are sent at a time
 _RUN_BYTES, _PART_BYTES, _CARRY_BYTES = 8 * 1024 * 1024, 8 * 1024 * 1024, 1024 * 1024
 #: the settings of a server that keeps what it has confirmed
@@ -68,13 +71,19 @@ class RedisStore:
 
         address, self._durability = _split(url)
         # Any: its answers are bytes here, and str or bytes to the type checker.
-        self._client: Any = redis.Redis.from_url(
-            address,
-            socket_connect_timeout=CONNECT_S,
-            socket_timeout=COMMAND_S,
-            socket_keepalive=True,
-            retry=Retry(NoBackoff(), 0),
+        self._client: Any
+        self._short: Any
+        self._client, self._short = (
+            redis.Redis.from_url(
+                address,
+                socket_connect_timeout=connect_s,
+                socket_timeout=command_s,
+                socket_keepalive=True,
+                retry=Retry(NoBackoff(), 0),
+            )
+            for connect_s, command_s in ((CONNECT_S, COMMAND_S), (SHORT_CONNECT_S, SHORT_COMMAND_S))
         )
+        self._is_interrupted = False
         self._prefix = f"{{mom:journal:{journal}}}:"
         weaker = f", durability {self._durability}" if self._durability else ""
         self.description = f"Redis, keys {self._prefix}*{weaker}"
@@ -139,6 +148,13 @@ class RedisStore:
                 self._fenced_run("renew", [], [0])
         self._epoch = 0
         self._client.close()
+        self._short.close()
+
+    def interrupt(self) -> None:
+        """See `store.Store.interrupt`."""
+        self._is_interrupted = True
+        for client in (self._client, self._short):
+            client.connection_pool.disconnect()
 
     def lease(self) -> LeaseState | None:
         """See `store.Store.lease`."""
@@ -246,7 +262,7 @@ class RedisStore:
     def drop_note(self, key: str) -> None:
         """See `store.Store.drop_note`."""
         with self._answering():
-            self._client.hdel(self._key("notes"), key)
+            self._short.hdel(self._key("notes"), key)
 
     def notes(self, prefix: str) -> dict[str, Note]:
         """See `store.Store.notes`."""
@@ -271,7 +287,8 @@ class RedisStore:
             script = self._scripts.get(name)
             if script is None:
                 script = self._scripts[name] = self._client.register_script(_lua(name))
-            return script([self._key(key) for key in keys], arguments)
+            client = self._short if name in _SHORT else self._client
+            return script([self._key(key) for key in keys], arguments, client=client)
 
     def _fenced_run(self, name: str, keys: Sequence[str], arguments: Sequence[Any]) -> None:
         """Run a script that checks the epoch. Raises Fenced."""
@@ -291,6 +308,8 @@ class RedisStore:
     @contextlib.contextmanager
     def _answering(self) -> Iterator[None]:
         """Raises Unreachable, StoreFull and JournalFailed for errors of the client."""
+        if self._is_interrupted:
+            raise Unreachable(f"{self.description}: the connections were closed")
         from redis import exceptions
 
         passing = (

@@ -299,6 +299,8 @@ class SharedJournal:
             self._store.release()
             return
         self._closing.set()
+        if not self.is_held:
+            self._store.interrupt()  # a network without answers must not hold up the end
         for part in (self._committer, self._upkeep, self._reader, self._keeper):
             part.close()
         self._store.release()

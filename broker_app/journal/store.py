@@ -103,6 +103,11 @@ class Store(Protocol):
         """Let the lease expire now, if it is still held, and close all connections."""
         ...
 
+    def interrupt(self) -> None:
+        """Fail calls that wait for an answer, as far as possible, and all later ones, with Unreachable. May be
+        called in any thread."""
+        ...
+
     def lease(self) -> LeaseState | None:
         """The lease as it is; None if it was never held. Needs no `acquire`."""
         ...

@@ -22,6 +22,9 @@ _ALIVE_S: Final = 5.0
 #: notes of brokers that have not run for so long are deleted
 _KEPT_S: Final = 24 * 3600.0
 
+#: the last note waits so long for an answer of the journal
+_PATIENCE_S: Final = 1.0
+
 _MEMBERS, _SUCCESSOR = "broker/", "successor"
 
 
@@ -72,6 +75,7 @@ class Membership:
         self._due = Event()
         self._lock = Lock()
         self._thread: Thread | None = None
+        self._is_reachable = True
 
     def start(self) -> None:
         """Write the first note, and go on in a thread."""
@@ -83,12 +87,17 @@ class Membership:
         self._closing.set()
         self._due.set()
         if self._thread is not None:
-            self._thread.join()
+            self._thread.join(_PATIENCE_S)
+            if self._thread.is_alive():
+                self._is_reachable = False
+                self._store.interrupt()
+                self._thread.join()
             self._thread = None
-        try:
-            self._write(self.describe()._replace(state=state))
-        except JournalError as error:
-            log.warning("the end of this broker could not be noted in the journal: %s", error)
+        if self._is_reachable:
+            try:
+                self._write(self.describe()._replace(state=state))
+            except JournalError as error:
+                log.warning("the end of this broker could not be noted in the journal: %s", error)
         self._store.release()
 
     def announce(self) -> None:
@@ -131,16 +140,15 @@ class Membership:
         self._store.put_note(_MEMBERS + member.id, json.dumps(member._asdict()).encode())
 
     def _run(self) -> None:
-        reachable = True
         while True:
             begun = time.monotonic()
             try:
                 self.beat()
-                reachable = True
+                self._is_reachable = True
             except JournalError as error:
-                if reachable:
+                if self._is_reachable:
                     log.warning("the brokers that share the journal are not known now: %s", error)
-                reachable = False
+                self._is_reachable = False
             self._due.wait(max(0.05, BEAT_S - (time.monotonic() - begun)))
             self._due.clear()
             if self._closing.is_set():

@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 #: a standby is in step if it has applied everything within so many seconds
 IN_STEP_S: Final = 2.0
 #: for the question which broker has taken over
-_LOOKUP_S: Final = 2.0
+_LOOKUP_S: Final = 1.0
 
 
 class Mirror:
@@ -270,17 +270,21 @@ class Mirror:
             raise Refused("conflict", f"the epoch is {current}, not {epoch}; read the status again")
         standby.order(Order(epoch, reason))
 
-    def leave(self) -> None:
+    async def leave(self) -> None:
         """This broker does not serve any more; its journal is about to be released."""
+        was_held = self._journal is not None and self._journal.is_held
         self._journal = self._broker = self._on_handover = None
         self._has_stopped = True
+        if not was_held:
+            return  # another broker serves, or the journal cannot be reached
         try:
-            self.membership.beat()
+            await asyncio.to_thread(self.membership.beat)
         except JournalError as error:
             log.warning("the end of this broker could not be noted in the journal: %s", error)
 
     def close(self) -> None:
         """End the membership."""
+        self._store.interrupt()
         self.membership.close()
         self._store.release()
 

@@ -77,6 +77,10 @@ def mirrors_in(folder: Path, name: str, journal: str, lease_s: float = LEASE_S) 
     mirrors = Mirrors(folder, name, journal, lease_s)
     try:
         yield mirrors
+    except BaseException:
+        for broker in mirrors.brokers:
+            print(f"log of {broker.data.name}:\n{broker.log[-5_000:]}")
+        raise
     finally:
         mirrors.close()
 
