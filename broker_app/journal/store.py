@@ -104,8 +104,8 @@ class Store(Protocol):
         ...
 
     def interrupt(self) -> None:
-        """Fail calls that wait for an answer, as far as possible, and all later ones, with Unreachable. May be
-        called in any thread."""
+        """Fail calls that wait for an answer, as far as possible, and all later ones, with Unreachable.
+        May be called in any thread."""
         ...
 
     def lease(self) -> LeaseState | None:
