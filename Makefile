@@ -120,10 +120,10 @@ $(CONSOLE): $(INSTALLED) $(shell find frontend -path frontend/node_modules -prun
 %.mo: %.po | $(INSTALLED)
 	@$(BIN)/pybabel --quiet compile --input-file $< --output-file $@
 
-# Debian's Chromium for the browser tests, nginx before a broker, curl for the README's examples, and STOMP clients of other
-# languages; where a missing service is a failure, the brokers that bridges forward to as well.
+# Debian's Chromium for the browser tests, nginx and HAProxy before a broker, curl for the README's examples, and STOMP
+# clients of other languages; where a missing service is a failure, the brokers that bridges forward to as well.
 test-tools: $(NODE_CLIENTS) $(if $(CI),bench-peers)
-	@.ci/debian-packages chromium-headless-shell:chromium-headless-shell curl:curl nginx:nginx-light \
+	@.ci/debian-packages chromium-headless-shell:chromium-headless-shell curl:curl nginx:nginx-light haproxy:haproxy \
 	  ruby:ruby php:php-cli ruby-stomp libnet-stomp-perl php-stomp
 
 $(NODE_CLIENTS): $(INSTALLED) tests/interop/clients/package-lock.json

@@ -1,27 +1,11 @@
 """The brokers that a broker names, for clients and for pages."""
 
-import socket
-
 import pytest
 
-from mom_client.stomp.encode import encode
-from mom_client.stomp.frame import CONNECT, DISCONNECT
-from tests.support.broker_process import BrokerProcess
-from tests.support.mirrors import Mirrors, is_followed
+from tests.support.mirrors import Mirrors, is_followed, login_answer
 from tests.support.polling import poll
 
 pytestmark = pytest.mark.process
-
-
-def logged_in(broker: BrokerProcess) -> str:
-    """The answer to a login."""
-    login = {"accept-version": "1.2", "host": "/", "login": broker.user, "passcode": broker.password}
-    with socket.create_connection((broker.host, broker.stomp_port), 10) as connection:
-        connection.sendall(encode(CONNECT, login, b"") + encode(DISCONNECT, {"receipt": "end"}, b""))
-        found = b""
-        while data := connection.recv(4096):
-            found += data
-    return found.decode()
 
 
 def test_a_broker_that_has_taken_over_names_itself_first_at_once(mirrors: Mirrors) -> None:
@@ -31,9 +15,9 @@ def test_a_broker_that_has_taken_over_names_itself_first_at_once(mirrors: Mirror
     mirror.start(standby=True)
     poll(lambda: is_followed(main))
     main.kill()
-    poll(lambda: logged_in(mirror).startswith("CONNECTED"))
+    poll(lambda: login_answer(mirror).startswith(b"CONNECTED"))
     own = f"stomp://localhost:{mirror.stomp_port}"
-    listed = logged_in(mirror).partition("\nmom-failover:")[2]
+    listed = login_answer(mirror).decode().partition("\nmom-failover:")[2]
     assert listed.replace("\\c", ":").startswith(f"{own},")
     found = mirror.request("GET", "/failover-list").json()
     assert found["active"].startswith(f"{own},")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import socket
 import time
 from typing import Any
 
@@ -13,7 +12,15 @@ import pytest
 
 import mom_client
 from tests.support.broker_process import BrokerProcess
-from tests.support.mirrors import LEASE_S, Mirrors, is_followed, serves, status, wait_until_serving
+from tests.support.mirrors import (
+    LEASE_S,
+    Mirrors,
+    is_followed,
+    login_answer,
+    serves,
+    status,
+    wait_until_serving,
+)
 from tests.support.polling import poll
 
 pytestmark = pytest.mark.process
@@ -24,16 +31,6 @@ def client(broker: BrokerProcess, **options: Any) -> mom_client.Client:
     return mom_client.connect(
         address, login=broker.user, passcode=broker.password, reconnect=False, **options
     )
-
-
-def first_frame(broker: BrokerProcess) -> bytes:
-    """The answer to a CONNECT."""
-    with socket.create_connection((broker.host, broker.stomp_port), 10) as connection:
-        connection.sendall(b"CONNECT\naccept-version:1.2\nhost:/\n\n\0")
-        found = b""
-        while data := connection.recv(4096):
-            found += data
-    return found
 
 
 async def receive(queue: str, count: int, mirrors: Mirrors) -> list[mom_client.Message]:
@@ -55,7 +52,7 @@ def events(broker: BrokerProcess) -> list[dict[str, Any]]:
 async def test_a_mirror_refuses_clients_and_names_the_broker_that_serves(mirrors: Mirrors) -> None:
     main, mirror = mirrors.pair()
     active = f"stomp://127.0.0.1:{main.stomp_port},ws://127.0.0.1:{main.port}/ws"
-    error = first_frame(mirror)
+    error = login_answer(mirror)
     assert error.startswith(b"ERROR\n")
     assert f"\nactive:{active.replace(':', chr(92) + 'c')}\n".encode() in error
     assert b"\nreason:MAIN_ACTIVE\n" in error

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import os
 import signal
+import socket
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -15,7 +16,7 @@ from typing import Any
 
 import mom_client
 from mom_client.stomp.encode import encode
-from mom_client.stomp.frame import CONNECT
+from mom_client.stomp.frame import CONNECT, DISCONNECT
 from tests.support.broker_process import BrokerProcess
 from tests.support.polling import poll
 
@@ -83,6 +84,17 @@ def mirrors_in(folder: Path, name: str, journal: str, lease_s: float = LEASE_S) 
         raise
     finally:
         mirrors.close()
+
+
+def login_answer(broker: BrokerProcess, port: int = 0) -> bytes:
+    """The frames with which a broker, or a proxy at `port`, answers a login that ends at once."""
+    login = {"accept-version": "1.2", "host": "/", "login": broker.user, "passcode": broker.password}
+    with socket.create_connection((broker.host, port or broker.stomp_port), 10) as connection:
+        connection.sendall(encode(CONNECT, login, b"") + encode(DISCONNECT, {"receipt": "end"}, b""))
+        found = b""
+        while data := connection.recv(4096):
+            found += data
+    return found
 
 
 def status(broker: BrokerProcess) -> dict[str, Any]:
