@@ -335,6 +335,11 @@ class RedisStore:
             if any(code in text for code in ("READONLY", "MISCONF", "LOADING", "MASTERDOWN", "CLUSTERDOWN")):
                 raise Unreachable(f"{self.description}: {text}") from error
             raise JournalFailed(f"{self.description}: {text}") from error
+        except (ValueError, AttributeError) as error:
+            if not self._is_interrupted:
+                raise
+            # The socket was closed while it was being used.
+            raise Unreachable(f"{self.description}: the connections were closed") from error
 
 
 def _split(url: str) -> tuple[str, str]:

@@ -1,0 +1,226 @@
+"""Stores that fail in the middle of a commit: answers lost, connections cut, servers killed and restarted."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import random
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+import pytest
+
+from broker_app.journal.errors import JournalFailed
+from broker_app.journal.port import Batch
+from broker_app.journal.postgres import PostgresStore
+from broker_app.journal.redis import RedisStore
+from broker_app.journal.shared import SharedJournal, stored_batch
+from broker_app.journal.store import Holder, Store
+from tests.support.postgres import Postgres, postgres_server
+from tests.support.proxy import Proxy, proxy
+from tests.support.redis import Redis, redis_server
+
+HOLDER = Holder("one:8000", "stomp://one:61613")
+NUMBERS = itertools.count()
+KINDS = ("postgres", "redis")
+
+
+def store_at(kind: str, port: int, name: str) -> Store:
+    if kind == "postgres":
+        return PostgresStore(f"postgresql://postgres@127.0.0.1:{port}/postgres", name)
+    return RedisStore(f"redis://127.0.0.1:{port}", name)
+
+
+class Committer:
+    """Commits batches with one record each, and remembers which were confirmed."""
+
+    def __init__(self, journal: SharedJournal) -> None:
+        self.journal = journal
+        self.confirmed: list[bytes] = []
+        self._position = 0
+
+    async def open(self) -> None:
+        """Open the journal, which is empty."""
+        # In a thread: the proxy to the store is in the loop.
+        self._position = (await asyncio.to_thread(self.journal.open)).next_position
+        assert await asyncio.to_thread(list, self.journal.replay()) == []
+        self.journal.set_live_positions([])
+
+    async def more(self, count: int) -> None:
+        """Wait until so many more commits are confirmed."""
+        goal = len(self.confirmed) + count
+        await until(lambda: len(self.confirmed) >= goal)
+
+    async def commit(self, record: bytes) -> None:
+        batch = Batch(self._position, time.time_ns() // 1000)
+        batch.parts, batch.count, batch.published = [record], 1, [self._position]
+        self._position += 1
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def confirm(error: BaseException | None) -> None:
+            if error is None:
+                done.set_result(None)
+            else:
+                done.set_exception(error)
+
+        self.journal.commit(batch, confirm)
+        await done
+        self.confirmed.append(record)
+
+
+class Site:
+    """A journal that reaches its server through a proxy, and a direct store that checks what is there."""
+
+    def __init__(self, kind: str, server: Postgres | Redis, between: Proxy, lease_s: float) -> None:
+        name = f"f{next(NUMBERS)}"
+        self.server = server
+        self.proxy = between
+        self.direct = store_at(kind, server.port, name)
+        loop = asyncio.get_running_loop()
+        journal = SharedJournal(
+            store_at(kind, between.port, name),
+            HOLDER,
+            lease_s=lease_s,
+            segment_bytes=100_000,
+            call_soon_threadsafe=loop.call_soon_threadsafe,
+        )
+        self.committer = Committer(journal)
+
+    def stored(self) -> list[bytes]:
+        """The records in the server, in order; each frame must be whole."""
+        found = []
+        for frame in self.direct.frames(1):
+            batch = stored_batch(frame)
+            assert batch is not None
+            found.append(batch.records)
+        return found
+
+
+@pytest.fixture(params=KINDS)
+async def site(request: pytest.FixtureRequest) -> AsyncIterator[Site]:
+    server: Postgres | Redis = request.getfixturevalue(request.param)
+    async with site_at(request.param, server) as made:
+        yield made
+
+
+@asynccontextmanager
+async def site_at(kind: str, server: Postgres | Redis, lease_s: float = 60.0) -> AsyncIterator[Site]:
+    async with proxy(server.port) as between:
+        made = Site(kind, server, between, lease_s)
+        try:
+            await made.committer.open()
+            yield made
+        finally:
+            between.heal()
+            await asyncio.to_thread(made.committer.journal.close)
+            made.direct.release()
+
+
+async def until(condition: Callable[[], object]) -> None:
+    async with asyncio.timeout(30):
+        while not await asyncio.to_thread(condition):
+            await asyncio.sleep(0.01)
+
+
+async def test_a_commit_whose_answer_is_lost_is_stored_once_and_confirmed(site: Site) -> None:
+    await site.committer.commit(b"before")
+    site.proxy.back.drops = True
+    commit = asyncio.create_task(site.committer.commit(b"answer lost"))
+    await until(lambda: len(site.stored()) == 2)
+    await asyncio.sleep(0)
+    assert not commit.done()
+    site.proxy.back.drops = False
+    site.proxy.cut()
+    await commit
+    await site.committer.commit(b"after")
+    assert site.stored() == [b"before", b"answer lost", b"after"]
+
+
+async def test_a_commit_that_is_cut_off_halfway_is_stored_whole(site: Site) -> None:
+    await site.committer.commit(b"before")
+    large = random.randbytes(3_000_000)
+    site.proxy.out.rate = 2_000_000
+    start = site.proxy.out.passed
+    commit = asyncio.create_task(site.committer.commit(large))
+    await until(lambda: site.proxy.out.passed > start + 500_000)
+    site.proxy.cut()
+    site.proxy.out.rate = 0
+    await commit
+    assert site.stored() == [b"before", large]
+
+
+async def test_commits_through_a_bad_network_are_stored_once_and_in_order(site: Site) -> None:
+    async def spoil() -> None:
+        while True:
+            await asyncio.sleep(random.uniform(0.01, 0.1))
+            direction = random.choice((site.proxy.out, site.proxy.back))
+            direction.drops = random.random() < 0.5
+            await asyncio.sleep(random.uniform(0, 0.05))
+            site.proxy.cut()
+            direction.drops = False
+
+    network = asyncio.create_task(spoil())
+    try:
+        async with asyncio.timeout(60):
+            for number in range(300):
+                await site.committer.commit(b"%d" % number * random.randrange(1, 2000))
+    finally:
+        network.cancel()
+    site.proxy.heal()
+    assert site.stored() == site.committer.confirmed
+    statistics = site.committer.journal.statistics()
+    assert (statistics["commits"], statistics["live_records"]) == (300, 300)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_server_that_is_killed_and_restarted_has_all_that_it_confirmed(kind: str) -> None:
+    with postgres_server() if kind == "postgres" else redis_server() as server:
+        async with site_at(kind, server) as site:
+
+            async def load() -> None:
+                for number in itertools.count():
+                    await site.committer.commit(b"%d" % number)
+
+            commits = asyncio.create_task(load())
+            for _ in range(3):
+                await site.committer.more(30)
+                await asyncio.to_thread(server.kill)
+                await asyncio.sleep(random.uniform(0, 0.2))
+                await asyncio.to_thread(server.start)
+            await site.committer.more(30)
+            commits.cancel()
+            stored = await asyncio.to_thread(site.stored)
+            assert stored[: len(site.committer.confirmed)] == site.committer.confirmed
+            assert len(stored) <= len(site.committer.confirmed) + 1
+            assert site.committer.journal.is_held
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("fault", ["cut", "silence"])
+async def test_a_store_that_is_lost_for_longer_than_the_lease_ends_the_journal(
+    kind: str, fault: str, request: pytest.FixtureRequest
+) -> None:
+    async with site_at(kind, request.getfixturevalue(kind), lease_s=0.5) as site:
+        await site.committer.commit(b"before")
+        journal = site.committer.journal
+        lost: list[JournalFailed] = []
+        journal.on_lease_lost(lost.append)
+        if fault == "cut":
+            site.proxy.accepts = False
+            site.proxy.cut()
+        else:
+            site.proxy.out.hold()
+        commit = asyncio.create_task(site.committer.commit(b"too late"))
+        await until(lambda: not journal.is_held)
+        if fault == "cut":
+            await until(lambda: lost)
+            assert "the lease of the journal expired before it could be renewed" in str(lost[0])
+        began = time.monotonic()
+        await asyncio.to_thread(journal.close)
+        assert time.monotonic() - began < 3
+        with pytest.raises(JournalFailed, match="could not be stored while the lease lasted"):
+            await commit
+        site.proxy.cut()
+        site.proxy.heal()
+        assert site.stored() == [b"before"]
