@@ -21,6 +21,7 @@ from broker_app.journal.store import (
     Holder,
     LeaseHeld,
     LeaseState,
+    Lost,
     Note,
     Row,
     StoreFull,
@@ -64,6 +65,10 @@ class PostgresStore:
         self.description = f"PostgreSQL, schema {self._schema!r}"
         self._connections: dict[str, psycopg.Connection[Any]] = {}
         self._epoch = 0
+        self._holder = ""
+        #: the end of what was confirmed, and the connection of which it is known that its server has that
+        self._end = 0
+        self._checked: psycopg.Connection[Any] | None = None
         self._is_created = self._is_interrupted = False
         self._counters = {"store_reconnects": 0}
 
@@ -80,7 +85,7 @@ class PostgresStore:
             state = self.lease()
             assert state is not None
             raise LeaseHeld(state)
-        self._epoch = found[0]
+        self._epoch, self._holder, self._end = found[0], holder.name, 0
         return Grant(*found)
 
     def _check_durability(self, connection: psycopg.Connection[Any]) -> None:
@@ -117,7 +122,7 @@ class PostgresStore:
     def renew(self, lease_s: float) -> None:
         """See `store.Store.renew`."""
         with self._connected("lease") as connection:
-            found = connection.execute(_sql("renew"), {"epoch": self._epoch, "lease_s": lease_s}).fetchone()
+            found = connection.execute(_sql("renew"), {**self._grant, "lease_s": lease_s}).fetchone()
         if found is None:
             raise self._fenced()
 
@@ -125,7 +130,7 @@ class PostgresStore:
         """See `store.Store.release`."""
         if self._epoch:
             with contextlib.suppress(Unreachable), self._connected("lease") as connection:
-                connection.execute(_sql("release"), {"epoch": self._epoch})
+                connection.execute(_sql("release"), self._grant)
         self._epoch = 0
         for connection in self._connections.values():
             connection.close()
@@ -151,6 +156,10 @@ class PostgresStore:
             return None
         holder, address, epoch, left_s = found
         return LeaseState(Holder(holder, address), epoch, float(left_s))
+
+    @property
+    def _grant(self) -> dict[str, Any]:
+        return {"epoch": self._epoch, "holder": self._holder}
 
     def _fenced(self) -> Fenced:
         """The error of a holder whose epoch has ended."""
@@ -188,16 +197,26 @@ class PostgresStore:
     def append(self, segment: int, first_position: int, count: int, frame: bytes) -> None:
         """See `store.Store.append`."""
         batch = {
-            "epoch": self._epoch,
+            **self._grant,
             "segment": segment,
             "first_position": first_position,
             "count": count,
             "frame": frame,
         }
         with self._connected("commit") as connection:
+            if connection is not self._checked:
+                self._check_end(connection)
             ((held,),) = connection.execute(_sql("append"), batch, binary=True).fetchall()
         if not held:
             raise self._fenced()
+        self._end = first_position + count
+
+    def _check_end(self, connection: psycopg.Connection[Any]) -> None:
+        """Check that the server of a new connection has all that was confirmed. Raises Lost."""
+        ((end,),) = connection.execute(_sql("log_end")).fetchall()
+        if end < self._end:
+            raise Lost(self.description, self._end)
+        self._checked = connection
 
     def load(self, keys: Iterable[tuple[int, int]]) -> dict[tuple[int, int], bytes]:
         """See `store.Store.load`."""
@@ -307,7 +326,7 @@ class PostgresStore:
     def _holding(self, work: str) -> Iterator[psycopg.Connection[Any]]:
         """A transaction that only the holder of the lease may carry out. Raises Fenced."""
         with self._connected(work) as connection, connection.transaction():
-            held = connection.execute(_sql("hold"), {"epoch": self._epoch}).fetchone()
+            held = connection.execute(_sql("hold"), self._grant).fetchone()
             if held is not None:
                 yield connection
                 return

@@ -24,6 +24,7 @@ from broker_app.journal.store import (
     Holder,
     LeaseHeld,
     LeaseState,
+    Lost,
     Note,
     Row,
     StoreFull,
@@ -89,6 +90,8 @@ class RedisStore:
         self.description = f"Redis, keys {self._prefix}*{weaker}"
         self._scripts: dict[str, Script] = {}
         self._epoch = 0
+        #: epoch and holder, as scripts compare them
+        self._grant = ""
         self._counters = {"store_errors": 0}
 
     # ------------------------------------------------------------------------------ lease
@@ -109,6 +112,7 @@ class RedisStore:
                 f"{FORMAT}: use the version that wrote it, or another name of the broker"
             )
         self._epoch = int(found[0])
+        self._grant = f"{self._epoch} {holder.name}"
         return Grant(*map(int, found))
 
     def _check_durability(self) -> None:
@@ -189,7 +193,8 @@ class RedisStore:
     def append(self, segment: int, first_position: int, count: int, frame: bytes) -> None:
         """See `store.Store.append`."""
         keys = ["segments", f"segment:{segment}", f"rows:{segment}"]
-        self._fenced_run("append", keys, [segment, first_position, count, frame])
+        if self._fenced_run("append", keys, [segment, first_position, count, frame]) < 0:
+            raise Lost(self.description, first_position)
 
     def load(self, keys: Iterable[tuple[int, int]]) -> dict[tuple[int, int], bytes]:
         """See `store.Store.load`."""
@@ -290,10 +295,12 @@ class RedisStore:
             client = self._short if name in _SHORT else self._client
             return script([self._key(key) for key in keys], arguments, client=client)
 
-    def _fenced_run(self, name: str, keys: Sequence[str], arguments: Sequence[Any]) -> None:
-        """Run a script that checks the epoch. Raises Fenced."""
-        if not self._run(name, ["lease", *keys], [self._epoch, *arguments]):
+    def _fenced_run(self, name: str, keys: Sequence[str], arguments: Sequence[Any]) -> int:
+        """Run a script that checks the grant; returns its answer. Raises Fenced."""
+        answer = self._run(name, ["lease", *keys], [self._grant, *arguments])
+        if not answer:
             raise self._fenced()
+        return int(answer)
 
     def _fenced(self) -> Fenced:
         """The error of a holder whose epoch has ended."""

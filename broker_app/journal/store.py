@@ -74,6 +74,17 @@ class Fenced(JournalFailed):
     """Another broker has taken the journal over; nothing more was written."""
 
 
+class Lost(JournalFailed):
+    """The store has lost batches that it had confirmed; nothing more was written."""
+
+    def __init__(self, store: str, end: int) -> None:
+        super().__init__(
+            f"{store}: the journal has lost batches before position {end}, which the store had confirmed: "
+            "its server was replaced by one without them, such as a replica that is not synchronous; start "
+            "this broker again to continue with what is stored"
+        )
+
+
 class Unreachable(JournalError):
     """The store did not answer; whether it carried out the request is not known."""
 
@@ -85,7 +96,8 @@ class StoreFull(JournalError):
 class Store(Protocol):
     """Call order: `acquire`, then the others; `release` at the end.
 
-    `append`, `carry` and `put_snapshot` raise Fenced, and change nothing, when the lease has another epoch.
+    `append`, `carry` and `put_snapshot` raise Fenced, and change nothing, when the lease has another holder
+    or epoch. The holder counts, too: a replica that replaced the server may grant an epoch again.
     All methods raise Unreachable and JournalFailed.
     """
 
@@ -122,7 +134,10 @@ class Store(Protocol):
         ...
 
     def append(self, segment: int, first_position: int, count: int, frame: bytes) -> None:
-        """Store a batch durably. Raises StoreFull. Repeating it after Unreachable is harmless."""
+        """Store a batch durably. Repeating it after Unreachable is harmless.
+
+        Raises StoreFull, and Lost if confirmed batches before it are gone.
+        """
         ...
 
     def load(self, keys: Iterable[tuple[int, int]]) -> dict[tuple[int, int], bytes]:

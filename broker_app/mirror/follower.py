@@ -31,6 +31,8 @@ class Follower:
         self._recovery: Recovery
         #: everything before this position is applied
         self.position = 0
+        #: records that were applied and that the store has lost since
+        self.records_lost = 0
         #: `time.monotonic` when everything that was stored had been applied
         self.in_step_at = time.monotonic()
 
@@ -61,6 +63,7 @@ class Follower:
         """Open the journal, apply the rest, and return the broker. Raises what `open` raises."""
         if self.position:
             opened = journal.take_over(self.position, force=force)
+            self.records_lost = max(0, self.position - opened.next_position)
             try:
                 self._apply_rest(journal)
                 is_whole = opened.next_position >= self.position

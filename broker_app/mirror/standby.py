@@ -172,6 +172,7 @@ class Standby:
             position=journal.statistics()["next_position"],
             took_s=round(took_s, 3),
             non_persistent_lost=former.non_persistent if former is not None else None,
+            records_lost=self._follower.records_lost,
             reason=order.reason if order is not None else "",
         )
 

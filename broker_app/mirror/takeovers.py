@@ -28,6 +28,8 @@ class Takeover(NamedTuple):
     took_s: float = 0.0
     #: messages that were in the former holder's memory alone, by its last note; None if that is not known
     non_persistent_lost: int | None = None
+    #: records that this broker had applied as a standby, and the store has lost since
+    records_lost: int = 0
     #: of an operator's order
     reason: str = ""
 
@@ -45,8 +47,17 @@ class Takeover(NamedTuple):
         lost = "an unknown number of" if self.non_persistent_lost is None else f"{self.non_persistent_lost}"
         return (
             f"{self.broker} (role {self.role}) took over from {self.former}, {why}, within "
-            f"{self.took_s:.2f} s, epoch {self.epoch}; no persistent message was lost, and {lost} "
+            f"{self.took_s:.2f} s, epoch {self.epoch}; lost were {self._persistent_loss}, and {lost} "
             "non-persistent ones"
+        )
+
+    @property
+    def _persistent_loss(self) -> str:
+        if not self.records_lost:
+            return "no persistent messages"
+        return (
+            f"{self.records_lost} records of the journal that its store had confirmed (a replica without"
+            " them has replaced its server)"
         )
 
 

@@ -16,19 +16,20 @@ from broker_app.journal.port import Batch
 from broker_app.journal.postgres import PostgresStore
 from broker_app.journal.redis import RedisStore
 from broker_app.journal.shared import SharedJournal, stored_batch
-from broker_app.journal.store import Holder, Store
-from tests.support.postgres import Postgres, postgres_server
+from broker_app.journal.store import Fenced, Holder, Store
+from tests.support.postgres import Postgres, postgres_pair, postgres_server
 from tests.support.proxy import Proxy, proxy
-from tests.support.redis import Redis, redis_server
+from tests.support.redis import Redis, redis_pair, redis_server
 
 HOLDER = Holder("one:8000", "stomp://one:61613")
 NUMBERS = itertools.count()
 KINDS = ("postgres", "redis")
 
 
-def store_at(kind: str, port: int, name: str) -> Store:
+def store_at(kind: str, port: int, name: str, sessions: str = "read-write") -> Store:
     if kind == "postgres":
-        return PostgresStore(f"postgresql://postgres@127.0.0.1:{port}/postgres", name)
+        options = f"target_session_attrs={sessions}"
+        return PostgresStore(f"postgresql://postgres@127.0.0.1:{port}/postgres?{options}", name)
     return RedisStore(f"redis://127.0.0.1:{port}", name)
 
 
@@ -46,6 +47,11 @@ class Committer:
         self._position = (await asyncio.to_thread(self.journal.open)).next_position
         assert await asyncio.to_thread(list, self.journal.replay()) == []
         self.journal.set_live_positions([])
+
+    async def run(self) -> None:
+        """Commit until cancelled."""
+        for number in itertools.count():
+            await self.commit(b"%d" % number)
 
     async def more(self, count: int) -> None:
         """Wait until so many more commits are confirmed."""
@@ -73,19 +79,25 @@ class Site:
     """A journal that reaches its server through a proxy, and a direct store that checks what is there."""
 
     def __init__(self, kind: str, server: Postgres | Redis, between: Proxy, lease_s: float) -> None:
-        name = f"f{next(NUMBERS)}"
-        self.server = server
+        self.name = f"f{next(NUMBERS)}"
+        self.kind = kind
         self.proxy = between
-        self.direct = store_at(kind, server.port, name)
+        self.direct = store_at(kind, server.port, self.name)
         loop = asyncio.get_running_loop()
         journal = SharedJournal(
-            store_at(kind, between.port, name),
+            store_at(kind, between.port, self.name),
             HOLDER,
             lease_s=lease_s,
             segment_bytes=100_000,
             call_soon_threadsafe=loop.call_soon_threadsafe,
         )
         self.committer = Committer(journal)
+
+    def redirect(self, server: Postgres | Redis) -> None:
+        """Have another server answer at the address of the first."""
+        self.proxy.target_port = server.port
+        self.direct.release()
+        self.direct = store_at(self.kind, server.port, self.name)
 
     def stored(self) -> list[bytes]:
         """The records in the server, in order; each frame must be whole."""
@@ -177,12 +189,7 @@ async def test_commits_through_a_bad_network_are_stored_once_and_in_order(site: 
 async def test_a_server_that_is_killed_and_restarted_has_all_that_it_confirmed(kind: str) -> None:
     with postgres_server() if kind == "postgres" else redis_server() as server:
         async with site_at(kind, server) as site:
-
-            async def load() -> None:
-                for number in itertools.count():
-                    await site.committer.commit(b"%d" % number)
-
-            commits = asyncio.create_task(load())
+            commits = asyncio.create_task(site.committer.run())
             for _ in range(3):
                 await site.committer.more(30)
                 await asyncio.to_thread(server.kill)
@@ -224,3 +231,58 @@ async def test_a_store_that_is_lost_for_longer_than_the_lease_ends_the_journal(
         site.proxy.cut()
         site.proxy.heal()
         assert site.stored() == [b"before"]
+
+
+async def test_a_promoted_replica_that_is_synchronous_continues_where_its_primary_ended() -> None:
+    with postgres_pair(synchronous_standby_names="r1") as (primary, replica):
+        async with site_at("postgres", primary) as site:
+            commits = asyncio.create_task(site.committer.run())
+            await site.committer.more(50)
+            await asyncio.to_thread(primary.kill)
+            await asyncio.to_thread(replica.promote)
+            site.redirect(replica)
+            await site.committer.more(50)
+            commits.cancel()
+            stored = await asyncio.to_thread(site.stored)
+            assert stored[: len(site.committer.confirmed)] == site.committer.confirmed
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_promoted_replica_without_the_last_batches_is_noticed_at_once(kind: str) -> None:
+    with postgres_pair() if kind == "postgres" else redis_pair() as (primary, replica):
+        async with site_at(kind, primary) as site:
+            await site.committer.commit(b"replicated")
+            other = store_at(kind, replica.port, site.name, "any")
+            await until(lambda: list(other.frames(1)))
+            other.release()
+            await asyncio.to_thread(replica.kill)
+            await site.committer.commit(b"on the primary alone")
+            await asyncio.to_thread(primary.kill)
+            await asyncio.to_thread(replica.start)
+            await asyncio.to_thread(replica.promote)
+            site.redirect(replica)
+            with pytest.raises(
+                JournalFailed, match="has lost batches before position 3, which the store had"
+            ):
+                await site.committer.commit(b"after the failover")
+            assert site.stored() == [b"replicated"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_replica_that_grants_an_epoch_again_does_not_accept_the_former_holder(
+    kind: str, request: pytest.FixtureRequest
+) -> None:
+    server = request.getfixturevalue(kind)
+    former, other = (store_at(kind, server.port, f"again-{kind}") for _ in range(2))
+    epoch = former.acquire(HOLDER, 30).epoch
+    # What a replica shows that has not received this grant.
+    if kind == "postgres":
+        server.execute(f'UPDATE "mom_journal_again-{kind}".lease SET epoch = {epoch - 1}')
+    else:
+        server.client.hset(f"{{mom:journal:again-{kind}}}:lease", "epoch", epoch - 1)
+    assert other.acquire(Holder("two:8000"), 30, force=True).epoch == epoch
+    with pytest.raises(Fenced, match="two:8000"):
+        former.append(1, 1, 1, b"late")
+    former.release()
+    other.append(1, 1, 1, b"in time")
+    other.release()

@@ -136,6 +136,20 @@ class Postgres:
 
 
 @contextmanager
+def postgres_pair(**options: str) -> Iterator[tuple[Postgres, Postgres]]:
+    """A server and its streaming replica, named r1, which runs. `options` are those of the first."""
+    with postgres_server(**options) as primary:
+        replica = Postgres(primary.directory.parent / "replica")
+        replica.copy_from(primary, "r1")
+        replica.start()
+        try:
+            poll(lambda: primary.execute("SELECT 1 FROM pg_stat_replication WHERE state = 'streaming'"))
+            yield primary, replica
+        finally:
+            replica.stop()
+
+
+@contextmanager
 def postgres_server(**options: str) -> Iterator[Postgres]:
     """A new server, which runs."""
     with TemporaryDirectory(prefix="mom-postgres-") as place:

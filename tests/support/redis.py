@@ -47,6 +47,15 @@ class Redis:
             )
         poll(self._answers)
 
+    def follow(self, primary: Redis) -> None:
+        """Become a replica of another server, and wait until it has what the other one has."""
+        self.client.replicaof("127.0.0.1", primary.port)
+        poll(lambda: self.client.info("replication")["master_link_status"] == "up")
+
+    def promote(self) -> None:
+        """Make a replica take writes."""
+        self.client.replicaof("NO", "ONE")
+
     def kill(self) -> None:
         """SIGKILL."""
         assert self._process is not None
@@ -60,6 +69,14 @@ class Redis:
                 return bool(client.ping())
         except redis.RedisError:
             return False
+
+
+@contextmanager
+def redis_pair() -> Iterator[tuple[Redis, Redis]]:
+    """A server and its replica."""
+    with redis_server() as primary, redis_server() as replica:
+        replica.follow(primary)
+        yield primary, replica
 
 
 @contextmanager

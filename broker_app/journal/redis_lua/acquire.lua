@@ -16,5 +16,5 @@ if ARGV[7] == '0' and tonumber(redis.call('HGET', lease, 'expires_us')) > now_us
 end
 local epoch = redis.call('HINCRBY', lease, 'epoch', 1)
 redis.call('HSET', lease, 'holder', ARGV[4], 'address', ARGV[5],
-  'expires_us', string.format('%.0f', now_us + ARGV[6]))
+  'grant', epoch .. ' ' .. ARGV[4], 'expires_us', string.format('%.0f', now_us + ARGV[6]))
 return {epoch, redis.call('HGET', lease, 'tag'), redis.call('HGET', lease, 'created_us')}

@@ -1,6 +1,6 @@
 -- Begin a carry segment, or add survivors to it, if the lease still has this epoch. KEYS: lease, stream of the
--- segment, its rows. ARGV: epoch, 1 to begin, then first position, positions, frame of each.
-if redis.call('HGET', KEYS[1], 'epoch') ~= ARGV[1] then
+-- segment, its rows. ARGV: grant, 1 to begin, then first position, positions, frame of each.
+if redis.call('HGET', KEYS[1], 'grant') ~= ARGV[1] then
   return 0
 end
 if ARGV[2] == '1' then

@@ -1,5 +1,5 @@
--- Extend the lease if it still has this epoch, or end it. KEYS: lease. ARGV: epoch, lease in µs.
-if redis.call('HGET', KEYS[1], 'epoch') ~= ARGV[1] then
+-- Extend the lease if it still has this epoch, or end it. KEYS: lease. ARGV: grant, lease in µs.
+if redis.call('HGET', KEYS[1], 'grant') ~= ARGV[1] then
   return 0
 end
 local time = redis.call('TIME')

@@ -1,7 +1,7 @@
 -- Make a carry segment part of the log and delete segments, in one step, if the lease still has this epoch.
--- KEYS: lease, segments, carries, then stream and rows of each deleted segment. ARGV: epoch, the carry segment
+-- KEYS: lease, segments, carries, then stream and rows of each deleted segment. ARGV: grant, the carry segment
 -- or nothing, then the deleted ones.
-if redis.call('HGET', KEYS[1], 'epoch') ~= ARGV[1] then
+if redis.call('HGET', KEYS[1], 'grant') ~= ARGV[1] then
   return 0
 end
 if ARGV[2] ~= '' then

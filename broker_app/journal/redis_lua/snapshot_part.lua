@@ -1,6 +1,6 @@
 -- Add a part to a snapshot that is being written, if the lease still has this epoch. KEYS: lease, parts.
--- ARGV: epoch, 1 to begin, content.
-if redis.call('HGET', KEYS[1], 'epoch') ~= ARGV[1] then
+-- ARGV: grant, 1 to begin, content.
+if redis.call('HGET', KEYS[1], 'grant') ~= ARGV[1] then
   return 0
 end
 if ARGV[2] == '1' then

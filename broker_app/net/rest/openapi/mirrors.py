@@ -87,6 +87,11 @@ SCHEMAS: Json = {
             "position": _COUNT,
             "took_s": _SECONDS,
             "non_persistent_lost": _OPTIONAL_COUNT,
+            "records_lost": {
+                **_COUNT,
+                "description": "records that the journal had confirmed and its store has lost, as after a "
+                "failover to a replica without them",
+            },
             "reason": TEXT,
             "detail": {**TEXT, "description": "a sentence"},
         }
