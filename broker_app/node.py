@@ -332,6 +332,7 @@ class Node:
             connections=connections.all,
             bridges=lambda: [status(statistics, report) for report in self.bridges.reports()],
             jobs=lambda: [job.progress for job in self.jobs.all()],
+            mirrors=lambda: self.mirror.status() if self.mirror is not None else None,
             alerts=lambda: [shown(alert) for alert in alerts.state.open()],
             clock=time.time,
         )

@@ -5,7 +5,7 @@ It is what the supervisor reports, with sums and rates, and with times as everyw
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, Protocol
 
 from broker_app.telemetry.statistics import Statistics, rfc3339
@@ -133,19 +133,23 @@ def brief(bridge: Facts) -> Facts:
 
 
 class BridgeChanges:
-    """Bridges whose report is due: at once when the state changed, otherwise at most every `PAUSE_S`."""
+    """Bridges whose report is due: at once when the state changed, otherwise at most every `PAUSE_S`.
 
-    def __init__(self) -> None:
+    `read` yields the status of all bridges.
+    """
+
+    def __init__(self, read: Callable[[], Iterable[Facts]]) -> None:
+        self.read = read
         #: by name: the report that was published last, and when
         self._published: dict[str, tuple[Facts, float]] = {}
 
-    def due(self, bridges: Iterable[Facts], now_s: float) -> Iterator[Facts]:
+    def due(self, now_s: float) -> Iterator[Facts]:
         """Yield the reports to publish now, and remember them as published.
 
         A deleted bridge is reported once more, with the state `gone`.
         """
         deleted = dict(self._published)
-        for bridge in bridges:
+        for bridge in self.read():
             report, name = brief(bridge), bridge["name"]
             deleted.pop(name, None)
             last, at_s = self._published.get(name, (None, 0.0))

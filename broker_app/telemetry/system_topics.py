@@ -32,6 +32,7 @@ from broker_app.core.topic import matches
 from broker_app.telemetry.alerts.alert import FIRING
 from broker_app.telemetry.bridges import BridgeChanges, brief
 from broker_app.telemetry.destination_stats_feed import DestinationStatsFeed
+from broker_app.telemetry.mirror_changes import MirrorChanges
 from broker_app.telemetry.statistics import Statistics, consumer, rfc3339
 
 STATS_TOPIC = f"{SYSTEM}.stats"
@@ -43,6 +44,7 @@ FILES = f"{SYSTEM}.config.files"
 BRIDGE = f"{SYSTEM}.bridge"
 ALERT, EVENT = f"{SYSTEM}.alert", f"{SYSTEM}.event"
 JOB = f"{SYSTEM}.job"
+MIRROR = f"{SYSTEM}.mirror"
 
 #: events kept for the next second; of further ones only the number is published
 MAX_EVENTS = 5_000
@@ -69,7 +71,8 @@ class SystemPublisher(Protocol):
 class SystemTopics:
     """`name` is the broker's, `boot` distinguishes this process from former ones; `connections` yields the
     open connections, `bridges` the status of bridges, `jobs` the progress of jobs, also of finished ones;
-    `clock` is seconds since 1970."""
+    `mirrors` returns the status of the brokers that share the journal, None if it is not shared; `clock` is
+    seconds since 1970."""
 
     def __init__(
         self,
@@ -82,6 +85,7 @@ class SystemTopics:
         connections: Callable[[], Iterable[Facts]],
         bridges: Callable[[], Iterable[Facts]],
         jobs: Callable[[], Iterable[Facts]],
+        mirrors: Callable[[], Facts | None],
         alerts: Callable[[], Iterable[Facts]],
         clock: Callable[[], float],
     ) -> None:
@@ -91,8 +95,8 @@ class SystemTopics:
         self._source = f"mom://{name}"
         self._boot = boot
         self._connections = connections
-        self._bridges = bridges
-        self._bridge_changes = BridgeChanges()
+        self._bridge_changes = BridgeChanges(bridges)
+        self._mirror_changes = MirrorChanges(mirrors)
         self._destination_changes = DestinationStatsFeed(statistics)
         self._jobs = jobs
         self._alerts = alerts
@@ -224,6 +228,7 @@ class SystemTopics:
         self._check_slow()
         self._check_bridges()
         self._check_jobs()
+        self._check_mirrors()
         self._joined.clear()
         self._dead.clear()
         events, self._events = [event for event in self._events if event[1]], []
@@ -244,6 +249,7 @@ class SystemTopics:
         self._bridge_changes.forget()
         self._destination_changes.forget()
         self._of_jobs.clear()
+        self._mirror_changes.forget()
         self._missed = 0
 
     def _is_subscribed(self, topic: str) -> bool:
@@ -298,7 +304,7 @@ class SystemTopics:
         if not self._broker.destinations.topics.reaches(*BRIDGE.split(".")):
             self._bridge_changes.forget()
             return
-        for bridge in self._bridge_changes.due(self._bridges(), self._clock()):
+        for bridge in self._bridge_changes.due(self._clock()):
             self._note(_of_bridge(bridge), "mom.bridge", bridge["name"], bridge)
 
     def _check_jobs(self) -> None:
@@ -311,6 +317,12 @@ class SystemTopics:
             changed = events[name] != job if name in events else not 0 < job["ended_ms"] < latest_ms
             if changed:
                 self._note(f"{JOB}.{name}", "mom.job", name, job)
+
+    def _check_mirrors(self) -> None:
+        if not self._broker.destinations.topics.reaches(*MIRROR.split(".")):
+            self._mirror_changes.forget()
+        elif (status := self._mirror_changes.due(self._clock())) is not None:
+            self._note(_of_mirrors(status), "mom.mirror", status["name"], status)
 
     # ------------------------------------------------------------------ snapshots
 
@@ -344,7 +356,7 @@ class SystemTopics:
         ):
             if included(topic):
                 entries.append(self._state(topic, things))
-        bridges = ((_of_bridge(bridge), bridge) for bridge in self._bridges())
+        bridges = ((_of_bridge(bridge), bridge) for bridge in self._bridge_changes.read())
         entries += [
             self._state(topic, [brief(bridge)])
             for topic, bridge in islice(bridges, MAX_ITEMS)
@@ -355,6 +367,9 @@ class SystemTopics:
             for job in islice(self._jobs(), MAX_ITEMS)
             if included(f"{JOB}.{job['id']}")
         ]
+        mirrors = self._mirror_changes.read()
+        if mirrors is not None and included(_of_mirrors(mirrors)):
+            entries.append(self._state(_of_mirrors(mirrors), [mirrors]))
         consumed: dict[str, list[Facts]] = {}
         for subscription in self._consumers():
             topic = f"{CONSUMER}.{_in_topic(subscription.address)}"
@@ -389,6 +404,10 @@ class SystemTopics:
 
 def _of_bridge(bridge: Facts) -> str:
     return f"{BRIDGE}.{_in_topic('/bridge/' + bridge['name'])}"
+
+
+def _of_mirrors(status: Facts) -> str:
+    return f"{MIRROR}.{_in_topic('/mirror/' + status['name'])}"
 
 
 def _in_topic(address: str) -> str:

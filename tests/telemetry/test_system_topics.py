@@ -30,12 +30,13 @@ class Heard(Stage):
         self.bridges: list[Body] = []
         self.alerts: list[Body] = []
         self.jobs: list[Body] = []
+        self.mirrors: Body | None = None
         self.voice = self.client("$mom")
         self.statistics = Statistics(self.broker, "mom", "1")
         self.system_topics = SystemTopics(
             self.broker, self.statistics, self, name="mom", boot="b",
             connections=lambda: self.connections, bridges=lambda: self.bridges, jobs=lambda: self.jobs,
-            alerts=lambda: self.alerts,
+            alerts=lambda: self.alerts, mirrors=lambda: self.mirrors,
             clock=lambda: self.now_us / 1e6,
         )  # fmt: skip
 
@@ -366,7 +367,7 @@ def test_a_snapshot_contains_the_status_of_each_bridge() -> None:
 
 def test_bridges_are_not_read_without_subscribers() -> None:
     stage = Heard()
-    stage.system_topics._bridges = lambda: pytest.fail("no subscriber")
+    stage.system_topics._bridge_changes.read = lambda: pytest.fail("no subscriber")
     stage.listener("$mom.stats")
     stage.second()
 
