@@ -50,16 +50,26 @@ def make_shared(
 def make_store(config: Config) -> Store:
     """A store with connections of its own. Raises ConfigError for an address that is not one of a store."""
     assert config.journal is not None
-    scheme = urlsplit(config.journal).scheme
+    return store_at(config.journal, config.name)
+
+
+def is_address(place: str) -> bool:
+    """Return whether a text is an address, and not the path of a directory."""
+    return place.startswith(f"{_FILES}:") or "://" in place
+
+
+def store_at(address: str, name: str) -> Store:
+    """The store of broker `name` at an address, with connections of its own. Raises ConfigError."""
+    scheme = urlsplit(address).scheme
     if scheme in _POSTGRES:
-        return _postgres(config.journal, config.name)
+        return _postgres(address, name)
     if scheme in _REDIS:
-        return _redis(config.journal, config.name)
+        return _redis(address, name)
     if scheme == _FILES:
-        return FileStore(Path(urlsplit(config.journal).path), config.name)
+        return FileStore(Path(urlsplit(address).path), name)
     # Without the address: it can contain a password.
     raise ConfigError(
-        "the setting journal is not the address of a store: write postgresql://USER:PASSWORD@HOST/NAME, "
+        "the journal's address is not that of a store: write postgresql://USER:PASSWORD@HOST/NAME, "
         "redis://USER:PASSWORD@HOST:PORT, or file:/DIRECTORY for one on a shared file system"
     )
 
@@ -83,4 +93,4 @@ def _redis(url: str, name: str) -> Store:
     try:
         return RedisStore(url, name)
     except ValueError as error:
-        raise ConfigError(f"the setting journal is not the address of a Redis server: {error}") from error
+        raise ConfigError(f"the journal's address is not that of a Redis server: {error}") from error

@@ -1,4 +1,4 @@
-"""`mom journal`: verifies and prints journals; repairs and compacts those of a stopped broker."""
+"""`mom journal`: verifies and prints journals; repairs, compacts and copies those of a stopped broker."""
 
 from __future__ import annotations
 
@@ -12,19 +12,21 @@ import typer
 
 from broker_app.cli import invocation
 from broker_app.cli.failures import CONFLICT, FAILED, NOT_FOUND, Failure
+from broker_app.cli.journal_copy import copy
 
 if TYPE_CHECKING:
     from broker_app.core.records import Reader
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="""Verify, print, repair and compact the files of a journal.
+    help="""Verify, print, repair and compact the files of a journal; copy it to another backend.
 
-    The journal is the directory `journal` in the broker's data directory. It holds all durable data.
-    `verify` and `dump` only read, and can be used while the broker runs. `repair` and `compact` need the
-    broker to be stopped; a running broker compacts its journal itself.
+    The journal is the directory `journal` in the broker's data directory, or in a store. It holds all durable
+    data. `verify` and `dump` only read, and can be used while the broker runs. `repair`, `compact` and `copy`
+    need the broker to be stopped; a running broker compacts its journal itself.
     """,
 )
+app.command()(copy)
 
 _Directory = Annotated[Path, typer.Argument(help="the directory `journal` in the broker's data directory")]
 _FINDINGS = ("file", "offset", "damage", "finding")

@@ -20,12 +20,15 @@ _LINE_S = 10.0
 
 
 class Progress:
-    """Progress towards `total`, in a `with` block. Calls of `update` are cheap."""
+    """Progress towards `total`, in a `with` block. Calls of `update` are cheap.
+
+    `total` may be set before the first call of `update`, where it is not known earlier.
+    """
 
     def __init__(self, output: Output, what: str, total: int) -> None:
         self._output = output
         self._what = what
-        self._total = total
+        self.total = total
         self._bar: Bar | None = None
         self._at_terminal = sys.stderr.isatty()
         self._next = time.monotonic() + (_DELAY_S if self._at_terminal else _LINE_S)
@@ -48,7 +51,7 @@ class Progress:
             self._draw(done, note)
         else:
             self._next = now + _LINE_S
-            self._output.say(f"{self._what}: {done} of {self._total}" + (f"  {note}" if note else ""))
+            self._output.say(f"{self._what}: {done} of {self.total}" + (f"  {note}" if note else ""))
 
     def _draw(self, done: int, note: str) -> None:
         if self._bar is None:
@@ -60,7 +63,7 @@ class Progress:
                 "{task.fields[rate]}", progress.TimeRemainingColumn(), "{task.fields[note]}",
                 console=Console(stderr=True), transient=True, auto_refresh=False,
             )  # fmt: skip
-            self._bar.add_task(self._what, total=self._total, rate="", note="")
+            self._bar.add_task(self._what, total=self.total, rate="", note="")
             self._bar.start()
         task = self._bar.tasks[0]
         rate = f"{task.speed:,.0f}/s" if task.speed else ""

@@ -38,7 +38,7 @@ CARRIED = 1  # frame flag
 MAGIC = b"MOMB"
 _PREFIX = struct.Struct("<4sII")
 _BODY = struct.Struct("<BB6xQQQQII")
-_SEGMENT_ID_OFFSET = 20
+_CHECKSUM_OFFSET, _SEGMENT_ID_OFFSET = 8, 20
 FRAME_HEADER_BYTES = _PREFIX.size + _BODY.size
 MAX_FRAME_BYTES = 2**32 - 1
 
@@ -177,6 +177,16 @@ def is_whole(content: bytes, at: int, frame: Frame) -> bool:
     if frame.records_at > frame.length or end > len(content):
         return False
     return checksum(content[at + _PREFIX.size : end]) == frame.crc
+
+
+def with_segment_id(content: bytes, segment_id: int) -> bytes:
+    """A whole frame, as it is in another segment; its length stays the same."""
+    if _U64.unpack_from(content, _SEGMENT_ID_OFFSET)[0] == segment_id:
+        return content
+    moved = bytearray(content)
+    _U64.pack_into(moved, _SEGMENT_ID_OFFSET, segment_id)
+    _U32.pack_into(moved, _CHECKSUM_OFFSET, checksum(bytes(memoryview(moved)[_PREFIX.size :])))
+    return bytes(moved)
 
 
 def begins_frame(content: bytes, at: int, segment_id: int) -> bool:

@@ -60,6 +60,7 @@ from broker_app.journal.store import (
     Holder,
     LeaseHeld,
     LeaseState,
+    LogBatch,
     Note,
     Row,
     StoreFull,
@@ -148,12 +149,24 @@ class FileStore:
             return LeaseHeld(state)
         return error
 
+    def adopt(self, origin: Grant) -> Grant:
+        """See `store.Store.adopt`."""
+        with self._answering() as home:
+            epoch = max(self._epoch, origin.epoch)
+            self._files.rename(home.directory.name, epoch_name(epoch))
+            # The block ends with a look at the directory of this holder, which is the new one.
+            home.directory = self._files.directory / epoch_name(epoch)
+            self._epoch = epoch
+            self._files.replace(_IDENTITY, _encode_identity(origin.tag, origin.created_us))
+            self._files.sync_directory()
+        return origin._replace(epoch=epoch)
+
     def _identity(self) -> tuple[int, int]:
         """The tag and the time of creation; drawn by the first broker. Raises JournalFailed."""
         if _IDENTITY not in self._files.names():
             tag = random.SystemRandom().getrandbits(TAG_BITS)
-            content = {"format": FORMAT, "tag": tag, "created_us": time.time_ns() // 1000}
-            with unique_draft(self._files, json.dumps(content).encode()) as draft:
+            content = _encode_identity(tag, time.time_ns() // 1000)
+            with unique_draft(self._files, content) as draft:
                 with contextlib.suppress(FileExistsError):
                     os.link(self._files.directory / draft, self._files.directory / _IDENTITY)
                 self._files.remove(draft)
@@ -269,21 +282,32 @@ class FileStore:
 
     def append(self, segment: int, first_position: int, count: int, frame: bytes) -> None:
         """See `store.Store.append`."""
+        self.append_all(segment, (LogBatch(first_position, count, frame),))
+
+    def append_all(self, segment: int, batches: Sequence[LogBatch]) -> None:
+        """See `store.Store.append_all`."""
         with self._answering() as home:
             log_file = self._log_of(home, segment)
-            if first_position <= log_file.last_position:
-                return
-            pieces = encode_row(first_position, count, frame)
+            rows: list[FileRow] = []
+            end = log_file.end
             try:
-                log_file.file.write(pieces, log_file.end)
+                for first_position, count, frame in batches:
+                    if first_position <= log_file.last_position:
+                        continue
+                    pieces = encode_row(first_position, count, frame)
+                    log_file.file.write(pieces, end)
+                    end += sum(map(len, pieces))
+                    rows.append(FileRow(first_position, count, None, end - len(frame), end))
             except JournalFailed:
                 log_file.file.truncate(log_file.end)
                 raise
+            if not rows:
+                return
             sync(log_file.file)
-            end = log_file.end + sum(map(len, pieces))
-            row = FileRow(first_position, count, None, end - len(frame), end)
-            self._offsets.setdefault(segment, _Offsets()).add(row)
-            log_file.end, log_file.last_position = end, first_position
+            offsets = self._offsets.setdefault(segment, _Offsets())
+            for row in rows:
+                offsets.add(row)
+            log_file.end, log_file.last_position = end, rows[-1].first_position
 
     def _log_of(self, home: Files, segment: int) -> _Log:
         if self._log is None or self._log.number != segment:
@@ -403,6 +427,10 @@ class FileStore:
     def statistics(self) -> dict[str, int]:
         """See `store.Store.statistics`."""
         return {}
+
+
+def _encode_identity(tag: int, created_us: int) -> bytes:
+    return json.dumps({"format": FORMAT, "tag": tag, "created_us": created_us}).encode()
 
 
 def _release(home: Files) -> None:

@@ -21,6 +21,7 @@ from broker_app.journal.store import (
     Holder,
     LeaseHeld,
     LeaseState,
+    LogBatch,
     Lost,
     Note,
     Row,
@@ -118,6 +119,21 @@ class PostgresStore:
                 "that wrote it, or an empty schema"
             )
         self._is_created = True
+
+    def adopt(self, origin: Grant) -> Grant:
+        """See `store.Store.adopt`."""
+        with self._connected("lease") as connection:
+            query = {
+                **self._grant,
+                "tag": origin.tag,
+                "created_us": origin.created_us,
+                "least": origin.epoch,
+            }
+            found = connection.execute(_sql("adopt"), query).fetchone()
+        if found is None:
+            raise self._fenced()
+        self._epoch = found[0]
+        return Grant(*found)
 
     def renew(self, lease_s: float) -> None:
         """See `store.Store.renew`."""
@@ -217,6 +233,15 @@ class PostgresStore:
         if end < self._end:
             raise Lost(self.description, self._end)
         self._checked = connection
+
+    def append_all(self, segment: int, batches: Sequence[LogBatch]) -> None:
+        """See `store.Store.append_all`."""
+        with self._holding("upkeep") as connection, connection.cursor() as cursor:
+            cursor.executemany(
+                "INSERT INTO batch (segment, first_position, count, frame) VALUES (%s, %s, %s, %s) "
+                "ON CONFLICT DO NOTHING",
+                [(segment, *batch) for batch in batches],
+            )
 
     def load(self, keys: Iterable[tuple[int, int]]) -> dict[tuple[int, int], bytes]:
         """See `store.Store.load`."""

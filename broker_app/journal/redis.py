@@ -24,6 +24,7 @@ from broker_app.journal.store import (
     Holder,
     LeaseHeld,
     LeaseState,
+    LogBatch,
     Lost,
     Note,
     Row,
@@ -47,6 +48,8 @@ _RUN_BYTES, _PART_BYTES, _CARRY_BYTES = 8 * 1024 * 1024, 8 * 1024 * 1024, 1024 *
 _NEEDED = {"appendonly": "yes", "appendfsync": "always", "maxmemory-policy": "noeviction"}
 #: values of the query parameter `durability`: what may be lost, or that it was not checked
 _EVERYSEC, _UNCHECKED = DURABILITIES = ("everysec", "unchecked")
+#: of a batch before which others may be missing
+_AFTER_GAP = 1
 _MICRO = 1_000_000
 
 
@@ -141,6 +144,14 @@ class RedisStore:
                 "?durability=everysec to the address, and lose up to a second when its machine fails)"
             )
 
+    def adopt(self, origin: Grant) -> Grant:
+        """See `store.Store.adopt`."""
+        epoch = max(self._epoch, origin.epoch)
+        grant = f"{epoch} {self._grant.partition(' ')[2]}"
+        self._fenced_run("adopt", [], [grant, epoch, origin.tag, origin.created_us])
+        self._epoch, self._grant = epoch, grant
+        return origin._replace(epoch=epoch)
+
     def renew(self, lease_s: float) -> None:
         """See `store.Store.renew`."""
         self._fenced_run("renew", [], [round(lease_s * _MICRO)])
@@ -192,9 +203,20 @@ class RedisStore:
 
     def append(self, segment: int, first_position: int, count: int, frame: bytes) -> None:
         """See `store.Store.append`."""
-        keys = ["segments", f"segment:{segment}", f"rows:{segment}"]
-        if self._fenced_run("append", keys, [segment, first_position, count, frame]) < 0:
+        arguments = [segment, first_position, count, frame]
+        if self._fenced_run("append", _log_keys(segment), arguments) < 0:
             raise Lost(self.description, first_position)
+
+    def append_all(self, segment: int, batches: Sequence[LogBatch]) -> None:
+        """See `store.Store.append_all`."""
+        keys = [self._key(key) for key in ("lease", *_log_keys(segment))]
+        with self._answering():
+            pipeline = self._client.pipeline(transaction=False)
+            for batch in batches:
+                self._script("append")(keys, [self._grant, segment, *batch, _AFTER_GAP], client=pipeline)
+            answers = pipeline.execute()
+        if not all(answers):
+            raise self._fenced()
 
     def load(self, keys: Iterable[tuple[int, int]]) -> dict[tuple[int, int], bytes]:
         """See `store.Store.load`."""
@@ -289,11 +311,14 @@ class RedisStore:
     def _run(self, name: str, keys: Sequence[str], arguments: Sequence[Any]) -> Any:
         """The answer of a script."""
         with self._answering():
-            script = self._scripts.get(name)
-            if script is None:
-                script = self._scripts[name] = self._client.register_script(_lua(name))
             client = self._short if name in _SHORT else self._client
-            return script([self._key(key) for key in keys], arguments, client=client)
+            return self._script(name)([self._key(key) for key in keys], arguments, client=client)
+
+    def _script(self, name: str) -> Script:
+        script = self._scripts.get(name)
+        if script is None:
+            script = self._scripts[name] = self._client.register_script(_lua(name))
+        return script
 
     def _fenced_run(self, name: str, keys: Sequence[str], arguments: Sequence[Any]) -> int:
         """Run a script that checks the grant; returns its answer. Raises Fenced."""
@@ -358,6 +383,10 @@ def _split(url: str) -> tuple[str, str]:
         raise ValueError(f"durability={durability[:40]!r} must be one of {', '.join(DURABILITIES)}")
     scheme = parts.scheme.replace("valkey", "redis")
     return urlunsplit(parts._replace(scheme=scheme, query=urlencode(query, doseq=True))), durability
+
+
+def _log_keys(segment: int) -> list[str]:
+    return ["segments", f"segment:{segment}", f"rows:{segment}"]
 
 
 def _row(segment: int, row: bytes) -> Row:

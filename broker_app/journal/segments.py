@@ -13,6 +13,7 @@ from pathlib import Path
 
 from broker_app.journal import codec, meta, recovery
 from broker_app.journal.compaction import Compactor
+from broker_app.journal.copy_mark import mark_in_files, refuse_incomplete
 from broker_app.journal.errors import JournalDamaged, JournalFailed, NoSpace, remedies
 from broker_app.journal.files import File, Files
 from broker_app.journal.free_space import DiskMonitor, FreeSpace
@@ -125,6 +126,7 @@ class SegmentJournal:
             raise
 
     def _recover(self) -> OpenResult:
+        refuse_incomplete(mark_in_files(self._files), self._files.directory)
         former = meta.read_meta(self._files)
         found = recovery.scan_directory(self._files)
         if former is None and found.segments:

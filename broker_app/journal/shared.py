@@ -11,6 +11,7 @@ from functools import partial
 from threading import Event
 
 from broker_app.journal import codec
+from broker_app.journal.copy_mark import mark_in_store, refuse_incomplete
 from broker_app.journal.errors import JournalDamaged, JournalFailed
 from broker_app.journal.frame_reader import FrameReader
 from broker_app.journal.lease import LeaseKeeper, seconds
@@ -106,6 +107,7 @@ class SharedJournal:
             raise
 
     def _recover(self, warm: int | None) -> OpenResult:
+        refuse_incomplete(mark_in_store(self._store), self._store.description)
         content = None
         if warm is None:
             snapshot = self._store.snapshot()
@@ -114,7 +116,7 @@ class SharedJournal:
             position = self._store.snapshot_position() or FIRST_POSITION
         self._upkeep.position = position
         self._replay_from = position if warm is None else warm
-        for segment in _segments(self._store.rows()):
+        for segment in segments_of(self._store.rows()):
             self._index.add(segment)
             self._sequence = max(self._sequence, segment.sequence)
             self._next_position = max(self._next_position, segment.next_position)
@@ -319,7 +321,7 @@ def _ignore(error: JournalFailed) -> None:
     """The next commit fails with it."""
 
 
-def _segments(rows: Iterator[Row]) -> Iterator[Segment]:
+def segments_of(rows: Iterator[Row]) -> Iterator[Segment]:
     """The segments that rows describe; none of their records is counted as wanted."""
     segment: Segment | None = None
     for row in rows:

@@ -42,6 +42,14 @@ class Row(NamedTuple):
     positions: Sequence[int] | None
 
 
+class LogBatch(NamedTuple):
+    """One batch, as it is appended to a segment."""
+
+    first_position: int
+    records: int
+    frame: bytes
+
+
 class Carried(NamedTuple):
     """The survivors of one batch, as they go into a carry segment."""
 
@@ -96,8 +104,9 @@ class StoreFull(JournalError):
 class Store(Protocol):
     """Call order: `acquire`, then the others; `release` at the end.
 
-    `append`, `carry` and `put_snapshot` raise Fenced, and change nothing, when the lease has another holder
-    or epoch. The holder counts, too: a replica that replaced the server may grant an epoch again.
+    `append`, `append_all`, `carry` and `put_snapshot` raise Fenced, and change nothing, when the lease has
+    another holder or epoch. The holder counts, too: a replica that replaced the server may grant an epoch
+    again.
     All methods raise Unreachable and JournalFailed.
     """
 
@@ -105,6 +114,11 @@ class Store(Protocol):
 
     def acquire(self, holder: Holder, lease_s: float, *, force: bool = False) -> Grant:
         """Take the lease if it is free or has expired, or in any case with `force`. Raises LeaseHeld."""
+        ...
+
+    def adopt(self, origin: Grant) -> Grant:
+        """Continue another journal in this one, which is empty: with the tag and the time of creation of
+        `origin`, and no smaller an epoch. Returns the lease as it is now. Raises Fenced."""
         ...
 
     def renew(self, lease_s: float) -> None:
@@ -138,6 +152,11 @@ class Store(Protocol):
 
         Raises StoreFull, and Lost if confirmed batches before it are gone.
         """
+        ...
+
+    def append_all(self, segment: int, batches: Sequence[LogBatch]) -> None:
+        """Store batches of one segment durably, in fewer steps than one by one; batches before them may be
+        missing. After an error, some of them may be stored. Raises StoreFull. Repeating it is harmless."""
         ...
 
     def load(self, keys: Iterable[tuple[int, int]]) -> dict[tuple[int, int], bytes]:

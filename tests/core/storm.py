@@ -135,8 +135,9 @@ class Storm:
         self.snapshot = (self.stage.take_snapshot(), 0)
         self.freezing: tuple[SnapshotBuilder, int] | None = None
 
-    def blow(self, commands: int) -> None:
-        """Draw about so many commands, then check that the journal restores everything."""
+    def blow(self, commands: int, *, drain: bool = True) -> None:
+        """Draw about so many commands, check that the journal restores everything, and consume what waits
+        unless `drain` is false."""
         random = self.random
         drawn = 0
         while drawn < commands:
@@ -153,7 +154,8 @@ class Storm:
             if random.random() < 0.03:
                 self._restart()
         self._restart()
-        self._drain()
+        if drain:
+            self._drain()
 
     def _snapshot(self) -> None:
         """Sometimes begin a snapshot, which is taken in steps while commands are decided."""

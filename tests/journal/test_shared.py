@@ -13,7 +13,7 @@ from broker_app.journal.file_store import FileStore
 from broker_app.journal.postgres import PostgresStore
 from broker_app.journal.redis import RedisStore
 from broker_app.journal.shared import SharedJournal
-from broker_app.journal.store import Fenced, Holder, LeaseHeld, Store, StoreFull, Unreachable
+from broker_app.journal.store import Fenced, Grant, Holder, LeaseHeld, LogBatch, Store, StoreFull, Unreachable
 from tests.support.postgres import Postgres
 from tests.support.redis import Redis, redis_server
 
@@ -109,6 +109,8 @@ def test_a_former_holder_changes_nothing(stores: tuple[Store, Store]) -> None:
         lambda: one.put_snapshot(2, [b"late"]),
         lambda: one.delete([1]),
         lambda: one.carry(3, [], [1]),
+        lambda: one.append_all(1, [LogBatch(2, 1, b"late")]),
+        lambda: one.adopt(Grant(9, 1, 1)),
         lambda: one.renew(30),
     )
     for attempt in attempts:
@@ -143,6 +145,30 @@ def test_frames_come_in_order_over_segments_and_many_runs(stores: tuple[Store, S
         written.append(frame)
     assert list(two.frames(1)) == written
     assert list(two.frames(500)) == written[499:]
+
+
+def test_many_batches_are_stored_at_once_and_each_once(stores: tuple[Store, Store]) -> None:
+    one, two = stores
+    one.acquire(ONE, 30)
+    one.append(1, 1, 2, b"first")
+    batches = [LogBatch(1 + 2 * number, 2, b"%d" % number) for number in range(1, 100)]
+    for _ in range(2):
+        one.append_all(1, batches)
+    written = [b"first", *(batch.frame for batch in batches)]
+    assert list(two.frames(1)) == written
+    assert one.load([(1, 51)]) == {(1, 51): b"25"}
+
+
+def test_another_journal_goes_on_with_its_tag_and_a_later_epoch(stores: tuple[Store, Store]) -> None:
+    one, two = stores
+    assert one.acquire(ONE, 30).epoch == 1
+    assert one.adopt(Grant(7, 42, 1_700_000_000_000_000)) == (7, 42, 1_700_000_000_000_000)
+    one.append(1, 1, 1, b"first")
+    one.renew(30)
+    one.release()
+    assert two.acquire(TWO, 30) == (8, 42, 1_700_000_000_000_000)
+    assert two.adopt(Grant(3, 43, 1)) == (8, 43, 1)
+    assert list(two.frames(1)) == [b"first"]
 
 
 def test_notes_are_listed_by_prefix_with_their_age(stores: tuple[Store, Store]) -> None:

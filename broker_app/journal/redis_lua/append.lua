@@ -1,11 +1,11 @@
 -- Store a batch if the lease still has this grant. A repeat changes nothing. Returns 0 for another grant, -1 if the
 -- batches before this one are missing, as after a failover to a replica without them. KEYS: lease, segments, stream of the
--- segment, its rows. ARGV: grant, segment, first position, count, frame.
+-- segment, its rows. ARGV: grant, segment, first position, count, frame; 1 if batches before it may be missing.
 if redis.call('HGET', KEYS[1], 'grant') ~= ARGV[1] then
   return 0
 end
 local stored_end = redis.call('HGET', KEYS[1], 'end')
-if stored_end and tonumber(ARGV[3]) > tonumber(stored_end) then
+if not ARGV[6] and stored_end and tonumber(ARGV[3]) > tonumber(stored_end) then
   return -1
 end
 if not redis.call('ZSCORE', KEYS[2], ARGV[2]) then
