@@ -341,6 +341,15 @@ def load(environment: Mapping[str, str] | None = None) -> Config:
     return Config(**values, sources=MappingProxyType(sources))
 
 
+def checked_name(name: str) -> str:
+    """The name of a broker that is given elsewhere than in the settings. Raises ConfigError."""
+    setting = next(setting for setting in settings() if setting.name == "name")
+    try:
+        return _matching(setting, name)
+    except _Unsuited as error:
+        raise ConfigError(f"the name of the broker: {error}") from error
+
+
 def read_file(path: Path) -> "zero.Loaded":
     """The content of a `zero.config` file. Raises ConfigError with all errors and their positions."""
     # Here and below: most nodes have no such file, and no command line waits for its reader.

@@ -39,6 +39,7 @@ def copy(
 
         mom up --data data --name B1 --journal postgresql://mom@db/mom
     """
+    from broker_app import config
     from broker_app.journal_copy import copy_journal, is_same_place
 
     output = invocation.of(ctx).output
@@ -50,12 +51,12 @@ def copy(
             shown.total = total
             shown.update(done)
 
-        copied = copy_journal(source, target, name, update)
+        copied = copy_journal(source, target, config.checked_name(name), update)
     output.rows(_COUNTS, [copied._asdict()])
     if copied.notes_left_out:
         output.say(
-            f"{copied.notes_left_out} notes of mirrors were not copied: files have no place for them. Users and "
-            "rules of the broker are those of its data directory"
+            f"{copied.notes_left_out} notes of mirrors were not copied: files have no place for them. Users "
+            "and rules of the broker are those of its data directory"
         )
     output.say("The copy is complete. Start the broker with it, and no broker with the original any more.")
 

@@ -31,7 +31,8 @@ class StoredFrame(NamedTuple):
 
 
 class Target(Protocol):
-    """Call order: `check`, `begin`, `write` for each segment, `finish`; `complete` once `content` is checked."""
+    """Call order: `check`, `begin`, `write` for each segment, `finish`, and `complete` when the copy that
+    `content` returns has been checked."""
 
     description: str
 
