@@ -164,9 +164,8 @@ class StoreTarget:
         self._store.put_note(copy_mark.NOTE, mark.encode())
         self._hold.grant = self._store.adopt(identity)
         self._hold.keep()  # only now: the epoch of the lease has changed
-        left = list(dict.fromkeys(row.segment for row in self._store.rows()))
-        if left:
-            self._store.delete(left)
+        for segment in list(dict.fromkeys(row.segment for row in self._store.rows())):
+            self._store.delete([segment])  # one at a time: stores limit the time of a call
 
     def write(self, segment: int, frames: Iterator[StoredFrame]) -> None:
         """See `Target.write`."""

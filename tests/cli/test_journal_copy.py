@@ -21,7 +21,7 @@ def postgres() -> Iterator[Postgres]:
         yield server
 
 
-def leave_messages(mom: CommandLine) -> None:
+def leave_messages(mom: CommandLine, broker: BrokerProcess) -> None:
     """Waiting, redelivered, delayed and deduplicated messages, and one of a durable subscription."""
     with mom.popen("sub", "/topic/t", "--durable", "kept", "-n", "1") as leaving:
         assert leaving.stderr is not None and "listening" in leaving.stderr.readline()
@@ -30,6 +30,9 @@ def leave_messages(mom: CommandLine) -> None:
     assert mom("pub", "/topic/t", "for the durable subscription").code == OK
     assert mom("pub", "q", "number {{n}}", "-n", "20", "-H", "tenant=acme").code == OK
     assert mom("get", "q", "-n", "3").code == OK
+    leased = broker.request("POST", "/api/v1/queues/q/receive", json_body={"max": 2}).json()["items"]
+    receipts = [{"receipt": item["receipt"]} for item in leased]
+    assert broker.request("POST", "/api/v1/leases/settle", json_body={"nack": receipts}).status == 200
     assert mom("pub", "q", "once", "--dedup-id", "a").code == OK
     assert mom("pub", "q", "later", "--delay", "3600").code == OK
 
@@ -38,10 +41,10 @@ def state(mom: CommandLine) -> dict[str, Any]:
     """The messages of the queue in order, and what waits in the broker."""
     queue = json.loads(mom("queue", "show", "q", "-o", "json").out)
     shown = json.loads(mom("browse", "q", "-o", "json").out)
-    fields = ("id", "body", "headers", "priority", "attempts", "time")
+    fields = ("id", "body", "headers", "priority", "attempt", "redelivered", "time")
     return {
-        "messages": [{name: message.get(name) for name in fields} for message in shown],
-        "counts": {name: queue.get(name) for name in ("messages", "ready", "delayed", "scheduled")},
+        "messages": [{name: message[name] for name in fields} for message in shown],
+        "counts": {name: queue[name] for name in ("depth", "delayed", "unsettled")},
     }
 
 
@@ -50,9 +53,10 @@ def test_a_broker_moves_to_postgres_and_to_other_files_with_its_messages(
 ) -> None:
     broker = start_broker("--name", "B1")
     command_line.about(broker)
-    leave_messages(command_line)
+    leave_messages(command_line, broker)
     before = state(command_line)
-    assert len(before["messages"]) == 18
+    assert [message["attempt"] for message in before["messages"]] == [2, 2, *[1] * 16]
+    assert before["counts"] == {"depth": 18, "delayed": 1, "unsettled": 0}
     assert broker.terminate() == OK
 
     done = command_line("journal", "copy", str(broker.data), postgres.url, "--name", "B1", "-o", "json")
