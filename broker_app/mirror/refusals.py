@@ -72,11 +72,15 @@ def page(mirror: Mirror) -> bytes:
 
 
 class StompRefusal(asyncio.Protocol):
-    """A TCP connection to a standby: answered with an ERROR when the client has sent something."""
+    """A TCP connection to a standby: answered with an ERROR when the client has sent something.
+
+    It is closed by the client, or after `patience_s`; over TLS at once.
+    """
 
     def __init__(self, mirror: Mirror, patience_s: float) -> None:
         self._mirror = mirror
         self._patience_s = patience_s
+        self._answered = False
         self._transport: asyncio.Transport
         self._timer: asyncio.TimerHandle
 
@@ -85,8 +89,15 @@ class StompRefusal(asyncio.Protocol):
         self._timer = asyncio.get_running_loop().call_later(self._patience_s, self._transport.abort)
 
     def data_received(self, data: bytes) -> None:
+        if self._answered:
+            return
+        self._answered = True
         self._transport.write(stomp_error(self._mirror))
-        self._transport.close()
+        # The client may still be writing its CONNECT: a reset would keep it from reading the answer.
+        if self._transport.can_write_eof():
+            self._transport.write_eof()
+        else:
+            self._transport.close()
 
     def connection_lost(self, error: Exception | None) -> None:
         self._timer.cancel()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import socket
 import time
 from typing import Any
 
@@ -67,6 +68,18 @@ async def test_a_mirror_refuses_clients_and_names_the_broker_that_serves(mirrors
     page = mirror.request("GET", "/console/", accept="text/html")
     assert page.status == 503
     assert f'href="{main.url}"'.encode() in page.body
+
+
+def test_a_client_that_writes_its_login_in_pieces_can_read_the_refusal(mirrors: Mirrors) -> None:
+    _, mirror = mirrors.pair()
+    with socket.create_connection((mirror.host, mirror.stomp_port), 10) as connection:
+        connection.sendall(b"CONNECT\n")
+        found = b""
+        while data := connection.recv(4096):
+            found += data
+        for piece in (b"accept-version:1.2\n", b"host:/\n", b"\n", b"\0"):
+            connection.sendall(piece)  # a reset would raise an error
+    assert b"\nreason:MAIN_ACTIVE\n" in found
 
 
 def test_clients_without_login_get_the_list_of_brokers_from_each(mirrors: Mirrors) -> None:
