@@ -19,7 +19,7 @@ from tests.support.missing import missing
 CLIENTS = Path(__file__).parent / "clients"
 #: what runs the programs, by their endings
 NODE = str(Path(sys.executable).with_name("node"))
-RUN_BY = {".rb": "ruby", ".pl": "perl", ".php": "php", ".cjs": NODE, ".py": sys.executable}
+RUN_BY = {".rb": "ruby", ".pl": "perl", ".php": "php", ".cjs": NODE, ".mjs": NODE, ".py": sys.executable}
 #: clients that cannot be imported, or whose language is not there, are missing
 ASKED = {
     "with_ruby.rb": ("ruby", "-e", "require 'stomp'"),
@@ -29,7 +29,8 @@ ASKED = {
 PROGRAMS = sorted(path.name for path in CLIENTS.iterdir() if path.suffix in RUN_BY)
 
 
-def run(program: str, broker: BrokerProcess, port: int, *more: str) -> None:
+def runner(program: str) -> str:
+    """The command that runs a program. Skips the test where that, or the client's library, is missing."""
     command = RUN_BY[Path(program).suffix]
     if shutil.which(command) is None:
         missing(f"{command} is not installed; `make test-tools` as root installs it")
@@ -37,10 +38,14 @@ def run(program: str, broker: BrokerProcess, port: int, *more: str) -> None:
         missing(f"the library of {program} is not installed; `make test-tools` as root installs it")
     if program.endswith(".cjs") and not (CLIENTS / "node_modules").is_dir():
         missing("the clients of npm are not installed; `make test-tools` installs them")
+    return command
+
+
+def run(program: str, broker: BrokerProcess, port: int, *more: str) -> None:
     name = f"foreign.{uuid.uuid4().hex}"
     given = [broker.host, str(port), broker.user, broker.password, name, *more]
     ended = subprocess.run(
-        [command, str(CLIENTS / program), *given],
+        [runner(program), str(CLIENTS / program), *given],
         env={**os.environ, "NODE_NO_WARNINGS": "1"},
         capture_output=True,
         text=True,
