@@ -38,6 +38,10 @@ DEFAULT_DATA = Path("data")
 KIB = 1024
 MIB = 1024 * KIB
 
+#: roles of a broker; that of callback brokers is reserved, and their name
+MAIN, MIRROR, _CALLBACK = 1, -1, -2
+_CALLBACK_NAME = "REcallback"
+
 REFUSE, CLOSE = "refuse", "close"
 #: files of the configuration that are followed
 ALL_FILES, CONFIG_FILE = "all", "config-file"
@@ -109,7 +113,7 @@ class Config:
         3.0, "how long a shared journal stays with a broker that does not answer", "seconds", least=0.5
     )
     role: int = _setting(
-        1, "1 for a main broker, -1 for its mirror, which shares its name and its journal", least=-1
+        MAIN, "1 for a main broker, -1 for its mirror, which shares its name and its journal"
     )
     advertised_host: str | None = _setting(
         None, "host name by which clients and mirrors reach this broker, else that of host"
@@ -336,9 +340,40 @@ def load(environment: Mapping[str, str] | None = None) -> Config:
                 values[name], sources[name] = of_file.value, of_file.source
     except ConfigError as error:
         wrong.append(str(error))
+    wrong += [
+        f"{sources.get(name, PREFIX + name.upper())}: {fault}" for name, fault in _faults_of_identity(values)
+    ]
     if wrong:
         raise ConfigError("\n".join(wrong))
     return Config(**values, sources=MappingProxyType(sources))
+
+
+def _faults_of_identity(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """The settings of name and role that are invalid, each with the reason."""
+    if values.get("name") == _CALLBACK_NAME:
+        yield "name", f"{_CALLBACK_NAME} is reserved for callback brokers (role -2); choose another name"
+    fault = _fault_of_role(values.get("role", MAIN), has_journal=values.get("journal") is not None)
+    if fault:
+        yield "role", fault
+
+
+def _fault_of_role(role: int, *, has_journal: bool) -> str:
+    """The error of a role; empty if it is valid."""
+    right = f"write {MAIN} for a main broker, {MIRROR} for its mirror"
+    if role == MAIN or (role == MIRROR and has_journal):
+        return ""
+    if role == MIRROR:
+        return (
+            f"{MIRROR} is a mirror, which shares the journal of its main: set --journal (MOM_JOURNAL) to the "
+            "address that the main has, postgresql://…, redis://… or file:/DIRECTORY"
+        )
+    if role == _CALLBACK:
+        return f"{role} is reserved for callback brokers, which this version of MOM does not have; {right}"
+    if role < 0:
+        return f"{role} is reserved, as all negative roles except {MIRROR} are; {right}"
+    if role == 0:
+        return f"0 is not a role: a broker is a main or a mirror; {right}"
+    return f"{role} is not a role: a second broker of the same name is a mirror of the first; {right}"
 
 
 def checked_name(name: str) -> str:

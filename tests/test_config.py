@@ -64,6 +64,18 @@ def test_an_invalid_value_is_named(variable: str, value: str, sentence: str) -> 
     assert refusal(**{variable: value}) == sentence
 
 
+def test_a_mirror_needs_a_journal_to_share_and_a_main_does_not(tmp_path: Path) -> None:
+    assert config.load({"MOM_ROLE": "1"}).role == config.MAIN
+    assert config.load({"MOM_ROLE": "-1", "MOM_JOURNAL": "file:/srv/mom"}).role == config.MIRROR
+    assert "set --journal (MOM_JOURNAL) to the address that the main has" in refusal(MOM_ROLE="-1")
+
+
+def test_a_wrong_role_in_a_file_is_reported_with_its_place(tmp_path: Path) -> None:
+    file = tmp_path / "zero.config"
+    file.write_text('/config/mom = {\n    "role": 3\n}\n')
+    assert refusal(MOM_CONFIG_FILE=str(file)).startswith("zero.config:2: 3 is not a role")
+
+
 def test_all_errors_are_reported_together() -> None:
     assert len(refusal(MOM_PORT="x", MOM_LEASE="x", MOM_PROT="x").splitlines()) == 3
 

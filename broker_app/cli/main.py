@@ -57,7 +57,7 @@ _COMMANDS = {
     "rule": (_CONTROL, "rules.app"),
     "user": (_CONTROL, "resources.users"),
     "group": (_CONTROL, "resources.groups"),
-    "broker": (_CONTROL, "resources.brokers"),
+    "broker": (_CONTROL, "broker_run.app"),
     "bridge": (_CONTROL, "bridges.app"),
     "mirror": (_OPERATE, "mirrors.app"),
     "alert": (_CONTROL, "alerts.app"),

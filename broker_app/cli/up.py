@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+from collections.abc import Sequence
 
 import typer
 
@@ -16,9 +17,14 @@ PASSED_ON = {"ignore_unknown_options": True, "allow_extra_args": True, "help_opt
 
 def up(ctx: typer.Context) -> None:
     """Run a broker with its console; `mom up --help` lists the settings."""
+    run_broker(ctx.args)
+
+
+def run_broker(arguments: Sequence[str]) -> None:
+    """Run a broker with these options until it ends. Raises Failure."""
     gc.disable()  # until it runs: modules that are imported until then are never freed
     # Before Django reads its settings: the data directory is one of them.
-    os.environ.update(config.options_in(ctx.args))
+    os.environ.update(config.options_in(arguments))
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "mom_site.settings")
     import django
 
@@ -29,6 +35,6 @@ def up(ctx: typer.Context) -> None:
 
     try:
         # Without --traceback, Django prints the error itself, in another format.
-        Command().run_from_argv(["mom", "up", *ctx.args, "--traceback"])
+        Command().run_from_argv(["mom", "up", *arguments, "--traceback"])
     except CommandError as error:
         raise Failure(error.returncode, str(error)) from error
