@@ -96,7 +96,7 @@ class Process:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stop.set)
         if self._certificates is not None:
-            loop.add_signal_handler(signal.SIGHUP, self._certificates.check_now)
+            loop.add_signal_handler(signal.SIGHUP, self._certificates.reload_now)
 
     async def run_shared(self, listeners: Listeners, mirror: Mirror, carrier: Carrier | None) -> None:
         """Follow the shared journal, serve when it was taken over, and follow again when it was handed over,

@@ -8,12 +8,12 @@ from typing import Any, Final
 
 #: the desired states of a bridge; draining forwards all messages, then pauses
 RUNNING, PAUSED, DRAINING = "running", "paused", "draining"
-DESIRED: Final = (RUNNING, PAUSED, DRAINING)
+DESIRED_STATES: Final = (RUNNING, PAUSED, DRAINING)
 #: how a protocol begins an address of `mom_client.transport`
 _SCHEMES: Final = {"stomp": "stomp", "stomps": "stomp+tls", "ws": "ws", "wss": "wss"}
 PROTOCOLS: Final = tuple(_SCHEMES)
 #: fields that only a new connection can change
-_CONNECTION_FIELDS: Final = "hostname port protocol path host user password ca_file unusable".split()
+_CONNECTION_FIELDS: Final = "hostname port protocol path host user password ca_file config_error".split()
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,15 +44,15 @@ class Remote:
     dead_letter_after: int = 0
     window: int = 2000
     #: the reason why the configuration is unusable; empty if it is usable
-    unusable: str = ""
+    config_error: str = ""
 
     @classmethod
-    def of(cls, name: str, spec: Mapping[str, Any], password: str = "", *, unusable: str = "") -> Remote:
+    def of(cls, name: str, spec: Mapping[str, Any], password: str = "", *, config_error: str = "") -> Remote:
         """The remote of a spec; members that are not for the bridge are ignored. Raises TypeError without a
         `hostname`."""
         known = {key: value for key, value in spec.items() if key in _FIELDS}
         known["paused_queues"] = frozenset(spec.get("paused_queues", ()))
-        return cls(name, password=password, unusable=unusable, **known)
+        return cls(name, password=password, config_error=config_error, **known)
 
     @property
     def address(self) -> str:
@@ -62,14 +62,14 @@ class Remote:
         return f"{_SCHEMES[self.protocol]}://{hostname}:{self.port}{path}"
 
     @property
-    def with_tls(self) -> bool:
+    def uses_tls(self) -> bool:
         return self.protocol in ("stomps", "wss")
 
-    def connects_like(self, other: Remote) -> bool:
+    def has_same_connection(self, other: Remote) -> bool:
         """True if a connection that was made for one serves the other."""
         return all(getattr(self, name) == getattr(other, name) for name in _CONNECTION_FIELDS)
 
 
 #: members that are not part of the spec
-_NOT_IN_SPEC: Final = {"name", "password", "paused_queues", "unusable"}
+_NOT_IN_SPEC: Final = {"name", "password", "paused_queues", "config_error"}
 _FIELDS: Final = frozenset(one.name for one in fields(Remote)) - _NOT_IN_SPEC

@@ -38,10 +38,10 @@ BODY_RATE = 64 * 1024
 #: bytes of a path: one of slashes alone costs Django milliseconds
 LONGEST_PATH = 4096
 #: bytes of a body that are thrown away after its answer
-MOST_DISCARDED = 256 * 1024 * 1024
-MOST_HEADERS = 300
+MAX_DISCARDED = 256 * 1024 * 1024
+MAX_HEADERS = 300
 #: requests that wait behind the one in hand
-MOST_PIPELINED = 100
+MAX_PIPELINED = 100
 
 
 class _ShortCycle:
@@ -95,7 +95,7 @@ class HttpConnection(HttpToolsProtocol):
     _other_bytes = 0
     _in_body = False
     #: what may still come of a body that was answered
-    _discardable = MOST_DISCARDED
+    _discardable = MAX_DISCARDED
     #: the body that is coming was answered before it is whole
     _answered_early = False
     #: the connection ends behind the body that is coming
@@ -133,9 +133,9 @@ class HttpConnection(HttpToolsProtocol):
             return
         if len(self.url) > LONGEST_PATH and len(self.url.partition(b"?")[0]) > LONGEST_PATH:
             self._refuse(_PATH_TOO_LONG)
-        elif len(self.headers) > MOST_HEADERS or len(self.url) > self.longest_head:
+        elif len(self.headers) > MAX_HEADERS or len(self.url) > self.longest_head:
             self._refuse(_TOO_LONG)
-        elif len(self.pipeline) >= MOST_PIPELINED:
+        elif len(self.pipeline) >= MAX_PIPELINED:
             self._refuse(b"")
         elif self.direct is not None and self._fits(self.direct):
             self._parts = []  # it has no longer than its head
@@ -193,7 +193,7 @@ class HttpConnection(HttpToolsProtocol):
 
     def on_response_complete(self) -> None:
         if self._in_body:
-            self._discardable = MOST_DISCARDED
+            self._discardable = MAX_DISCARDED
             self.due = time.monotonic() + BODY_PATIENCE * self.patience_s
             self._answered_early = not self.pipeline
         super().on_response_complete()

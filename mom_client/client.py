@@ -13,11 +13,11 @@ from typing import Any, Self, Unpack
 from . import transport as transports
 from .activity import Activity
 from .brokerlist import LIST_SUBSCRIPTION
-from .channel import Channel
 from .errors import ClientError, ConnectionLost, Refused
 from .events import ConnectionEvent, Listener
 from .failover import Failover, Pace
 from .failover_uri import FailoverUri, check_listed, is_failover, parse
+from .frame_sender import FrameSender
 from .keeper import ConnectionKeeper
 from .link import Link, Opener
 from .message import Message
@@ -195,14 +195,14 @@ class Client:
         composer = Composer(broker if store_and_forward else None)
         self._selection: BrokerSelection | None = None
         if uri is None:
-            self._channel = Channel(keeper, composer)
+            self._frame_sender = FrameSender(keeper, composer)
         else:
             tracked = TrackedSends(uri.options.max_cache_size) if uri.options.track_messages else None
-            self._channel = Channel(keeper, composer, dedup=secrets.token_hex(8), tracked=tracked)
+            self._frame_sender = FrameSender(keeper, composer, dedup=secrets.token_hex(8), tracked=tracked)
             self._selection = BrokerSelection(uri, search, keeper, activity)
-        self._subscriptions = Subscriptions(self._channel)
-        self._transactions = Transactions(self._channel, activity)
-        self._requests = Requests(self._channel, activity)
+        self._subscriptions = Subscriptions(self._frame_sender)
+        self._transactions = Transactions(self._frame_sender, activity)
+        self._requests = Requests(self._frame_sender, activity)
         keeper.established, keeper.take = self._established, self._take
         keeper.lost, keeper.ended = self._lost, self._ended
 
@@ -292,13 +292,13 @@ class Client:
                 id = frame.headers.get("subscription", "")
                 subscription = find(id)
                 if subscription is not None:
-                    subscription.take(Message(frame, self._channel, keeper.epoch))
+                    subscription.take(Message(frame, self._frame_sender, keeper.epoch))
                 elif id == REFUSED_SUBSCRIPTION:
                     self._refused(frame)
                 elif id == LIST_SUBSCRIPTION and self._selection is not None:
                     self._selection.take(frame)
                 else:
-                    self._requests.take(Message(frame, self._channel, keeper.epoch))
+                    self._requests.take(Message(frame, self._frame_sender, keeper.epoch))
 
     def _refused(self, frame: Frame) -> None:
         """Report the refusal of one frame to whatever sent it."""
@@ -348,7 +348,7 @@ class Client:
         Timeout, or ConnectionLost when there is no connection for `resend_s`; ValueError for what cannot
         be forwarded.
         """
-        await self._channel.send(destination, body, confirm=confirm, timeout_s=timeout_s, **options)
+        await self._frame_sender.send(destination, body, confirm=confirm, timeout_s=timeout_s, **options)
 
     def send_nowait(
         self, destination: str, body: bytes | str = b"", **options: Unpack[SendOptions]
@@ -358,7 +358,7 @@ class Client:
         Nothing holds you back: bound yourself what you have in flight. While there is no connection the
         message waits for the next. Raises ConnectionLost when none will come.
         """
-        return self._channel.send_nowait(destination, body, options)
+        return self._frame_sender.send_nowait(destination, body, options)
 
     async def send_json(
         self,
@@ -421,7 +421,7 @@ class Client:
     async def forget(self, durable: str) -> None:
         """Delete a durable subscription and all that it keeps. Raises Refused while others consume it."""
         await self._keeper.wait_connected()
-        await self._channel.send_command(wire.UNSUBSCRIBE, {"durable-name": durable, "delete": "true"})
+        await self._frame_sender.send_command(wire.UNSUBSCRIBE, {"durable-name": durable, "delete": "true"})
 
     # -- transactions and requests -------------------------------------------------------------
 

@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, Unpack
 
-from .channel import Channel
+from .frame_sender import FrameSender
 from .sending import SendOptions
 from .stomp import Frame
 
@@ -14,11 +14,11 @@ __all__ = ["Message"]
 class Message:
     """One delivery: what was sent, and the means to settle it."""
 
-    __slots__ = ("_channel", "epoch", "frame")
+    __slots__ = ("_frame_sender", "epoch", "frame")
 
-    def __init__(self, frame: Frame, channel: Channel, epoch: int) -> None:
+    def __init__(self, frame: Frame, frame_sender: FrameSender, epoch: int) -> None:
         self.frame = frame
-        self._channel = channel
+        self._frame_sender = frame_sender
         self.epoch = epoch  # which connection it came over; it can be settled over that one alone
 
     @property
@@ -79,7 +79,7 @@ class Message:
         connection since lost can no longer be settled, and comes again: without `confirm` that passes
         silently, with it raises ConnectionLost.
         """
-        await self._channel.settle(self.frame, self.epoch, requeue=None, confirm=confirm)
+        await self._frame_sender.settle(self.frame, self.epoch, requeue=None, confirm=confirm)
 
     async def nack(
         self, *, requeue: bool = True, delay_s: float | None = None, confirm: bool = False
@@ -87,14 +87,16 @@ class Message:
         """Give it back: to its queue for another attempt, after `delay_s` if given, or with
         `requeue=False` to the dead letters."""
         headers = {} if delay_s is None else {"delay-s": f"{delay_s:.3f}"}
-        await self._channel.settle(self.frame, self.epoch, requeue=requeue, confirm=confirm, headers=headers)
+        await self._frame_sender.settle(
+            self.frame, self.epoch, requeue=requeue, confirm=confirm, headers=headers
+        )
 
     async def reply(self, body: bytes | str, **options: Unpack[SendOptions]) -> None:
         """Answer a request: send to its reply-to with its correlation-id; options as of `Client.send`."""
         if self.reply_to is None:
             raise ValueError(f"message {self.id} has no reply-to")
         options["correlation_id"] = self.correlation_id
-        await self._channel.send(self.reply_to, body, **options)
+        await self._frame_sender.send(self.reply_to, body, **options)
 
     def __repr__(self) -> str:
         return f"<Message {self.id} from {self.destination}, {len(self.body)} B>"

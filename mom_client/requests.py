@@ -4,8 +4,8 @@ import asyncio
 import itertools
 
 from .activity import Activity
-from .channel import Channel
 from .errors import ConnectionLost, Timeout
+from .frame_sender import FrameSender
 from .message import Message
 from .sending import SendOptions
 
@@ -17,8 +17,8 @@ REPLIES = "/temp-queue/replies"
 class Requests:
     """The requests of one client that wait for their replies."""
 
-    def __init__(self, channel: Channel, activity: Activity) -> None:
-        self._channel = channel
+    def __init__(self, frame_sender: FrameSender, activity: Activity) -> None:
+        self._frame_sender = frame_sender
         self._activity = activity
         self._numbers = itertools.count(1)
         self._replies: dict[str, asyncio.Future[Message]] = {}  # by correlation-id
@@ -31,9 +31,9 @@ class Requests:
         options: SendOptions,
     ) -> Message:
         """See `Client.request`."""
-        if self._channel.forwards(destination):
+        if self._frame_sender.forwards(destination):
             raise ValueError(f"another broker cannot reply to a request: send to {destination}, or ask here")
-        keeper = self._channel.keeper
+        keeper = self._frame_sender.keeper
         await keeper.wait_writable()
         await keeper.wait_connected(sending=True)
         session = keeper.live().connection.headers.get("session", "")
@@ -51,7 +51,7 @@ class Requests:
             async with asyncio.timeout(timeout_s):
                 with self._activity:
                     receipt = keeper.unconfirmed.new_receipt()
-                    frame = self._channel.compose(destination, body, options, b"receipt:%b\n" % receipt)
+                    frame = self._frame_sender.compose(destination, body, options, b"receipt:%b\n" % receipt)
                     keeper.live().write(frame)
                     keeper.unconfirmed.expect(receipt).add_done_callback(pass_refusal)
                     return await reply

@@ -5,8 +5,8 @@ import collections
 import contextlib
 from typing import Literal, Self
 
-from .channel import Channel
 from .errors import ClientError, ConnectionLost, Overrun, Refused, Timeout
+from .frame_sender import FrameSender
 from .message import Message
 from .stomp import frame as wire
 
@@ -118,8 +118,8 @@ class Subscription:
 class Subscriptions:
     """The subscriptions of one client, by id."""
 
-    def __init__(self, channel: Channel) -> None:
-        self._channel = channel
+    def __init__(self, frame_sender: FrameSender) -> None:
+        self._frame_sender = frame_sender
         self._by_id: dict[str, Subscription] = {}
 
     def get(self, id: str) -> Subscription | None:
@@ -128,11 +128,11 @@ class Subscriptions:
 
     async def start(self, subscription: Subscription) -> None:
         """Subscribe. Raises Refused or ConnectionLost."""
-        keeper = self._channel.keeper
+        keeper = self._frame_sender.keeper
         await keeper.wait_connected()
         self._by_id[subscription.id] = subscription
         try:
-            await self._channel.send_command(wire.SUBSCRIBE, subscription.headers)
+            await self._frame_sender.send_command(wire.SUBSCRIBE, subscription.headers)
         except ConnectionLost:
             keeper.check_end()  # otherwise the next connection makes it again
         except BaseException:
@@ -142,14 +142,14 @@ class Subscriptions:
     async def stop(self, subscription: Subscription) -> None:
         """Unsubscribe."""
         subscription.end()
-        if self._by_id.pop(subscription.id, None) is not None and self._channel.keeper.connected:
+        if self._by_id.pop(subscription.id, None) is not None and self._frame_sender.keeper.connected:
             with contextlib.suppress(ClientError):
-                await self._channel.send_command(wire.UNSUBSCRIBE, {"id": subscription.id})
+                await self._frame_sender.send_command(wire.UNSUBSCRIBE, {"id": subscription.id})
 
     def abandon(self, subscription: Subscription) -> None:
         """Unsubscribe from messages that the application does not take."""
         if self._by_id.pop(subscription.id, None) is not None:
-            link = self._channel.keeper.live()
+            link = self._frame_sender.keeper.live()
             link.write(link.connection.encode(wire.UNSUBSCRIBE, {"id": subscription.id}))
 
     def revoked(self, id: str, refusal: Refused) -> None:
@@ -170,7 +170,7 @@ class Subscriptions:
                 subscription.end(answer.exception())
 
         subscription.resume_after_newest()
-        self._channel.send_command(wire.SUBSCRIBE, subscription.headers).add_done_callback(check)
+        self._frame_sender.send_command(wire.SUBSCRIBE, subscription.headers).add_done_callback(check)
 
     def connection_lost(self) -> None:
         """Drop what can no longer be settled."""

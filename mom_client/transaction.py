@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from typing import Self, Unpack
 
 from .activity import Activity
-from .channel import Channel
 from .errors import ConnectionLost, Refused, TransactionInDoubt
+from .frame_sender import FrameSender
 from .message import Message
 from .sending import SendOptions
 from .stomp import frame as wire
@@ -66,24 +66,24 @@ class Transaction:
 class Transactions:
     """The transactions of one client: their frames, and whose each receipt is."""
 
-    def __init__(self, channel: Channel, activity: Activity) -> None:
-        self._channel = channel
+    def __init__(self, frame_sender: FrameSender, activity: Activity) -> None:
+        self._frame_sender = frame_sender
         self._activity = activity
         #: by the receipts of sends and acknowledgements within them
         self._by_receipt: dict[bytes, Transaction] = {}
 
     async def wait_writable(self) -> None:
         """Wait until something may be sent."""
-        await self._channel.keeper.wait_writable()
+        await self._frame_sender.keeper.wait_writable()
 
     async def begin(self, id: str) -> int:
         """Begin a transaction. Returns the epoch of its connection."""
-        keeper = self._channel.keeper
+        keeper = self._frame_sender.keeper
         await keeper.wait_connected()
         epoch = keeper.epoch
         self._activity.begin()
         try:
-            await self._channel.send_command(wire.BEGIN, {"transaction": id})
+            await self._frame_sender.send_command(wire.BEGIN, {"transaction": id})
         except BaseException:
             self._activity.end()
             raise
@@ -92,17 +92,17 @@ class Transactions:
     async def commit(self, id: str, epoch: int) -> None:
         """Raises Refused, ConnectionLost if nothing has happened, or TransactionInDoubt."""
         try:
-            self._channel.keeper.live(epoch)
+            self._frame_sender.keeper.live(epoch)
         except ConnectionLost as error:
             raise ConnectionLost(f"{error}; the broker has aborted the transaction") from error
         try:
-            await self._channel.send_command(wire.COMMIT, {"transaction": id})
+            await self._frame_sender.send_command(wire.COMMIT, {"transaction": id})
         except ConnectionLost as error:
             raise TransactionInDoubt(f"{error}; whether the transaction was committed is unknown") from error
 
     def abort(self, id: str, epoch: int) -> None:
         """Abort, unless the broker has done so because the connection was lost."""
-        keeper = self._channel.keeper
+        keeper = self._frame_sender.keeper
         if keeper.connected and epoch == keeper.epoch:
             link = keeper.live()
             link.write(link.connection.encode(wire.ABORT, {"transaction": id}))
@@ -111,19 +111,19 @@ class Transactions:
         self, transaction: Transaction, epoch: int, destination: str, body: bytes | str, options: SendOptions
     ) -> bytes:
         """Send over the connection of the transaction, never again over another. Returns the receipt."""
-        keeper = self._channel.keeper
+        keeper = self._frame_sender.keeper
         link = keeper.live(epoch)
         receipt = keeper.unconfirmed.new_receipt()
         lines = f"transaction:{transaction.id}\nreceipt:{receipt.decode()}\n".encode()
-        link.write(self._channel.compose(destination, body, options, lines))
+        link.write(self._frame_sender.compose(destination, body, options, lines))
         self._by_receipt[receipt] = transaction
         return receipt
 
     def settle(self, transaction: Transaction, epoch: int, message: Message, requeue: bool | None) -> bytes:
         """Settle `message` within a transaction. Returns the receipt."""
-        self._channel.keeper.live(epoch)
+        self._frame_sender.keeper.live(epoch)
         headers = {"transaction": transaction.id}
-        receipt = self._channel.settle_nowait(message.frame, message.epoch, requeue, headers)
+        receipt = self._frame_sender.settle_nowait(message.frame, message.epoch, requeue, headers)
         self._by_receipt[receipt] = transaction
         return receipt
 

@@ -17,7 +17,7 @@ from broker_app.net.http.base_path import BasePath
 from broker_app.net.http.body_limit import BoundedBody
 from broker_app.net.http.origin_check import Origins
 from broker_app.net.http.proxy_headers import apply_proxy_headers
-from broker_app.net.http.tracing import Traced, trace_member
+from broker_app.net.http.tracing import TracingMiddleware, trace_member
 from broker_app.net.problems import send_problem, set_base_path
 from broker_app.net.rest.routing import unprefixed
 
@@ -75,7 +75,7 @@ class Site:
             [path("ws", StompConsumer.as_asgi()), re_path(r"", refuse)]  # type: ignore[arg-type]
         )
         self._router = ProtocolTypeRouter(
-            {"http": Traced(self._checked_http), "websocket": self._checked_websocket}
+            {"http": TracingMiddleware(self._checked_http), "websocket": self._checked_websocket}
         )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

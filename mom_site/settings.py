@@ -77,7 +77,7 @@ DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 # Authentication
 
-AUTHENTICATION_BACKENDS = ["broker_app.web.backends.PatientBackend"]
+AUTHENTICATION_BACKENDS = ["broker_app.web.backends.ThrottledBackend"]
 PASSWORD_HASHERS = ["mom_site.passwords.Argon2"]
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator"},

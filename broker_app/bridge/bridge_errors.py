@@ -105,7 +105,7 @@ def of_loss(error: Exception) -> BridgeError:
     return of_connecting(error)
 
 
-def of_refusal(refused: Refused) -> BridgeError:
+def from_refusal(refused: Refused) -> BridgeError:
     """The reason why a flow does not continue."""
     if refused.code == "not-allowed":
         about = str(refused.problem.get("destination", "")).rpartition(":")[2]

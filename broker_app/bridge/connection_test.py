@@ -89,7 +89,7 @@ class Trial:
     async def run(self) -> dict[str, Any]:
         """All steps up to the first that fails, as plain data."""
         began = time.monotonic()
-        names = [DNS, TCP, *([TLS] if self._remote.with_tls else [])]
+        names = [DNS, TCP, *([TLS] if self._remote.uses_tls else [])]
         names += [WEBSOCKET] if self._remote.protocol in ("ws", "wss") else []
         names += [LOGIN, SYNC, TARGET]
         actions: dict[str, Callable[[], Awaitable[str]]] = {
@@ -214,9 +214,9 @@ class Trial:
         async def opener(address: str) -> Transport:
             return await open_transport(address, self._tls)
 
-        if remote.unusable:
+        if remote.config_error:
             raise Failed(
-                BridgeError(troubles.CONFIG, remote.unusable), "set the password of the bridge again"
+                BridgeError(troubles.CONFIG, remote.config_error), "set the password of the bridge again"
             )
         hello = {"host": remote.host, "mom-bridge": self._sender, "mom-soft-errors": "true"}
         if remote.user:
@@ -237,7 +237,7 @@ class Trial:
             return
         began = time.monotonic()
         refused = await self._begin()
-        trouble = troubles.of_refusal(refused) if refused is not None else None
+        trouble = troubles.from_refusal(refused) if refused is not None else None
         if trouble is not None and trouble.code == troubles.AUTH_SYNC_QUEUE:
             fix = f"allow {self._who} to send to and receive from {SYNC_QUEUE} at the remote broker"
             self._note(SYNC, began, ok=False, detail=trouble.detail, fix=fix)

@@ -135,7 +135,7 @@ class Flow(InnerReceiver):
 
     def configure(self, remote: Remote) -> None:
         """Apply a changed configuration of the bridge; the connection stays."""
-        if not remote.connects_like(self.remote):
+        if not remote.has_same_connection(self.remote):
             self._offset.forget_count()
         self.remote = remote
         if self.paused:
@@ -416,7 +416,7 @@ class Flow(InnerReceiver):
         """The remote broker refused the frame with this receipt; False if it is not of this flow."""
         if receipt == self._start_receipt.encode():
             if self.phase is Phase.STARTING:
-                self.back_off(errors.of_refusal(refused))
+                self.back_off(errors.from_refusal(refused))
             return True
         tag = self._window.refuse(receipt)
         if tag is None:
@@ -425,7 +425,7 @@ class Flow(InnerReceiver):
         self._refusals.cautious = True
         if refused.code != BROKEN:  # else it is not about this message
             self._refusals.count(int(receipt))
-        self._not_accepted(tag, errors.of_refusal(refused))
+        self._not_accepted(tag, errors.from_refusal(refused))
         return True
 
     def _not_accepted(self, tag: int, why: BridgeError) -> None:
@@ -445,7 +445,7 @@ class Flow(InnerReceiver):
     def broken(self, refused: RefusedThere) -> None:
         """The remote broker ended the flow: a permission was revoked."""
         if self.phase in (Phase.SUBSCRIBING, Phase.RUNNING, Phase.STOPPING):
-            self.back_off(errors.of_refusal(refused))
+            self.back_off(errors.from_refusal(refused))
 
     def check(self, now: float, sent_bytes: int) -> bool:
         """Check time limits, with `sent_bytes` of the connection sent. True if the flow is stalled."""

@@ -22,7 +22,7 @@ from broker_app.bridge.flow import Flow, Phase
 from broker_app.bridge.inflight_window import PIPE_BYTES, Budget
 from broker_app.bridge.timeline import Timeline
 from broker_app.engine import Engine
-from broker_app.remote import DESIRED, DRAINING, Remote
+from broker_app.remote import DESIRED_STATES, DRAINING, Remote
 from broker_app.task_supervisor import supervised
 from mom_client.errors import ConnectionLost, Refused
 from mom_client.link import ErrorFrame, Link
@@ -46,7 +46,7 @@ UNREADABLE: Final = ("too-large", "too-many-headers")
 REFUSED_SUBSCRIPTION: Final = "$mom.refused"
 
 #: the event of each desired state
-_WANTED: Final = dict(zip(DESIRED, ("resumed", "paused", "draining"), strict=True))
+_WANTED: Final = dict(zip(DESIRED_STATES, ("resumed", "paused", "draining"), strict=True))
 
 #: the states of a pipe
 SUSPENDED, CONNECTING, RUNNING, RETRYING, FAILED = "suspended", "connecting", "running", "retrying", "failed"
@@ -143,7 +143,7 @@ class Pipe:
             flow.configure(remote)
         if remote.desired != former.desired:
             self.timeline.note(_WANTED[remote.desired])
-        if not remote.connects_like(former):
+        if not remote.has_same_connection(former):
             self.timeline.note("reconfigured", detail="it reconnects, because its configuration changed")
             self._part(None)
             if self._attempt is not None:
@@ -252,15 +252,15 @@ class Pipe:
             self._note_error(error, RETRYING)
             return None
         self.attempts.login_accepted()
-        if self.remote.connects_like(remote):
+        if self.remote.has_same_connection(remote):
             return link
         await link.close()
         return None
 
     async def _open(self, remote: Remote) -> Link:
-        if remote.unusable:
-            raise _WrongConfiguration(remote.unusable)
-        tls = await _trust(remote.ca_file) if remote.with_tls else None
+        if remote.config_error:
+            raise _WrongConfiguration(remote.config_error)
+        tls = await _trust(remote.ca_file) if remote.uses_tls else None
 
         async def open_by_address(address: str) -> Transport:
             return await open_transport(address, tls)
@@ -342,7 +342,7 @@ class Pipe:
         if len(suspects) == 1:
             suspects[0].refused(suspects[0].probe or b"", error)
             return
-        why = errors.of_refusal(error)
+        why = errors.from_refusal(error)
         for rank, flow in enumerate(suspects, start=1):
             # One by one, so that the next ERROR shows which it is.
             flow.back_off(why, self.remote.retry_s * rank)

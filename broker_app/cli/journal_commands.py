@@ -34,7 +34,7 @@ _FINDINGS = ("file", "offset", "damage", "finding")
 
 @app.command()
 def verify(ctx: typer.Context, directory: _Directory = Path("data/journal")) -> None:
-    """Verify the checksums of all records. Damage is exit code 1."""
+    """Verify the checksums of all records. Exit code 1 if there is damage."""
     from broker_app.journal import inspect
 
     _check(directory)

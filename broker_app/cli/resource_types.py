@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from broker_app.cli.failures import USAGE, Failure
-from broker_app.remote import DESIRED, PROTOCOLS
+from broker_app.remote import DESIRED_STATES, PROTOCOLS
 
 _TRUTHS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 
@@ -134,7 +134,7 @@ BRIDGES = ResourceType(
         "user": Field("user of the bridge at the remote broker"),
         "password": Field("@FILE that contains it, or @- for standard input", _secret),
         "ca_file": Field("file of certificate authorities to trust"),
-        "desired": Field(f"one of {', '.join(DESIRED)}; see `mom bridge pause`"),
+        "desired": Field(f"one of {', '.join(DESIRED_STATES)}; see `mom bridge pause`"),
         "paused_queues": Field("remote queues whose flows are paused", _names),
         "retry_s": Field("seconds between attempts to connect", float),
         "idle_s": Field("seconds without a message until it disconnects", float),

@@ -119,7 +119,7 @@ class Broker:
         }
         self.sweeper = Sweeper(
             *(turn, destinations, store, self.scheduler, dead_letters, selective, self.deliveries),
-            *(self.histories, self.publisher.duplicates, self.unsettled),
+            *(self.histories, self.publisher.dedup_windows, self.unsettled),
             (self.admission.refuse_overdue, self.subscriptions.check_slow_consumers),
         )
         self._commands = self._table(transfers, administration, damaged)

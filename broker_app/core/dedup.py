@@ -25,7 +25,7 @@ class FirstMessage(NamedTuple):
     recorded: bool
 
 
-class Window:
+class DedupWindow:
     """The ids of one destination, in the order of arrival; the oldest are dropped first."""
 
     CHUNK = 4_096
@@ -91,12 +91,12 @@ class Window:
                 yield kept
 
 
-class Duplicates:
+class DedupWindows:
     """The windows of all destinations. `most` limits the ids of one destination, `most_together` those of
-    all; beyond it, the window of the destination with the new id gets shorter. Beyond `DESTINATIONS`, the
+    all; beyond it, the window of the destination with the new id gets shorter. Beyond `MAX_DESTINATIONS`, the
     oldest window is dropped."""
 
-    DESTINATIONS = 10_000
+    MAX_DESTINATIONS = 10_000
     #: expired ids that are dropped with each new one, so that never many are dropped at once
     EXPIRED_PER_ADD = 4
     #: windows per sweep, and ids that are dropped in each
@@ -105,7 +105,7 @@ class Duplicates:
     def __init__(self, max_ids: int, max_total: int) -> None:
         self._max_ids = max_ids
         self._max_total = max_total
-        self._windows: dict[str, Window] = {}
+        self._windows: dict[str, DedupWindow] = {}
         self._count = 0
         self._sweeping: Iterator[str] = iter(())
 
@@ -120,9 +120,9 @@ class Duplicates:
         """Add an id."""
         window = self._windows.get(address)
         if window is None:
-            if len(self._windows) >= self.DESTINATIONS:
+            if len(self._windows) >= self.MAX_DESTINATIONS:
                 self._count -= len(self._windows.pop(next(iter(self._windows))))
-            window = self._windows[address] = Window()
+            window = self._windows[address] = DedupWindow()
         self._drop_expired(window, seen.time_ms - window_ms, self.EXPIRED_PER_ADD)
         if len(window) and (len(window) >= self._max_ids or self._count >= self._max_total):
             window.drop()
@@ -130,7 +130,7 @@ class Duplicates:
         window.add(digest, seen)
         self._count += 1
 
-    def _drop_expired(self, window: Window, until_ms: int, max_ids: int) -> None:
+    def _drop_expired(self, window: DedupWindow, until_ms: int, max_ids: int) -> None:
         while max_ids and len(window) and window.oldest_ms <= until_ms:
             window.drop()
             self._count -= 1
@@ -164,7 +164,7 @@ class Duplicates:
         return list(self._windows)
 
     def save(self, address: str, since_ms: int) -> Iterator[array[int]]:
-        """See `Window.save`; nothing for a destination without ids."""
+        """See `DedupWindow.save`; nothing for a destination without ids."""
         window = self._windows.get(address)
         return iter(()) if window is None else window.save(since_ms)
 

@@ -82,7 +82,7 @@ class DestinationLimits:
         schedule = self._scheduler.schedules.get(queue.address)
         if schedule is not None:
             messages += len(schedule)
-            bytes_ += len(schedule) * schedule.average
+            bytes_ += len(schedule) * schedule.average_body_bytes
         return usage.holds(there + messages, usage.estimated_bytes + bytes_)
 
     def check_room(self, queue: Queue, messages: int, bytes_: int) -> None:

@@ -18,7 +18,7 @@ from broker_app.core.model import Queue, Subscription
 from broker_app.core.selective.body_requests import BodyRequests, cursor_of, is_starved
 from broker_app.core.selective.index import SelectorGroup
 from broker_app.core.selective.state import (
-    MOST_PASSED,
+    MAX_PASSED_OVER,
     LaneScan,
     MatchCursor,
     ScanCursor,
@@ -230,7 +230,7 @@ class DispatchRound:
             for order, _ in islice(beyond(lane, match_cursor.cursor, {}), self._turn.limits.known_matches):
                 match_cursor.matches.append(order)
                 match_cursor.cursor = order
-        if match_cursor.passed_total > MOST_PASSED:
+        if match_cursor.passed_total > MAX_PASSED_OVER:
             return 0
         return match_cursor.matches.first
 

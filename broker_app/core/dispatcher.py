@@ -79,7 +79,7 @@ class Dispatcher:
                     message = ready.popleft()
                 else:
                     break
-                size = len(message.body) + message.envelope.weight
+                size = len(message.body) + message.envelope.overhead_bytes
                 released += size
                 if 0 < message.expires_ms <= now_ms:
                     self._dead_letters.expire(queue, message)

@@ -214,7 +214,7 @@ class Histories:
             self.follow(subscription, message)
         if replay.tail is not None:
             self.finish_replay(subscription)
-        replay.average = sum(map(len, command.records)) // max(1, len(command.records))
+        replay.average_bytes = sum(map(len, command.records)) // max(1, len(command.records))
 
     def _reader(self, address: str) -> records.Reader:
         reader = self._readers.get(address)

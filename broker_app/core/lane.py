@@ -205,7 +205,7 @@ class Lane:
 
     __slots__ = (
         "attempts",
-        "average",
+        "average_bytes",
         "delivered_up_to",
         "loading",
         "paged",
@@ -226,7 +226,7 @@ class Lane:
         self.loading: array[int] = array("Q")
         self.paged = Positions()
         #: running average of the sizes of paged bodies, from which the length of runs read back follows
-        self.average = self.UNKNOWN_SIZE
+        self.average_bytes = self.UNKNOWN_SIZE
         #: attempts of messages that are not in memory, by position, where they do not follow from
         #: `delivered_up_to`
         self.attempts: dict[int, int] = {}

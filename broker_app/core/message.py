@@ -45,7 +45,7 @@ class Envelope:
     `address` is the full destination ("/queue/orders"), `block` the user's header lines in STOMP 1.2
     escaping, each ended by a newline. `expires_ms` is absolute, `ttl_ms` relative to arrival; 0 is never.
     `options` is None for nearly all messages, which take a shorter path through the core.
-    `weight` is the memory of a message in addition to its body.
+    `overhead_bytes` is the memory of a message in addition to its body.
     `tail` and `tail_key` are for sessions to cache the rendered form of the block in.
     """
 
@@ -54,12 +54,12 @@ class Envelope:
         "block",
         "expires_ms",
         "options",
+        "overhead_bytes",
         "persistent",
         "priority",
         "tail",
         "tail_key",
         "ttl_ms",
-        "weight",
     )
 
     def __init__(
@@ -75,7 +75,7 @@ class Envelope:
     ) -> None:
         self.address = address
         self.block = block
-        self.weight = len(block) + OVERHEAD_BYTES
+        self.overhead_bytes = len(block) + OVERHEAD_BYTES
         self.persistent = persistent
         self.priority = priority
         self.ttl_ms = ttl_ms
@@ -135,7 +135,7 @@ class Message:
     @property
     def size(self) -> int:
         """Bytes of memory."""
-        return len(self.body) + self.envelope.weight
+        return len(self.body) + self.envelope.overhead_bytes
 
 
 def group_of(message: Message) -> str:

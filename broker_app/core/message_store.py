@@ -79,7 +79,7 @@ class MessageStore:
             self.taps.note(queue.address, message)
         if paging:
             lane.paged.append(message.position)
-            lane.average += (message.size - lane.average) >> 4
+            lane.average_bytes += (message.size - lane.average_bytes) >> 4
             if queue.selective is not None:
                 queue.selective.loaded_bodies[message.position] = message
         else:
@@ -94,7 +94,7 @@ class MessageStore:
     def append(self, queue: Queue, lane: Lane, message: Message) -> None:
         """Add a message at the end of those in memory."""
         lane.ready.append(message)
-        size = len(message.body) + message.envelope.weight
+        size = len(message.body) + message.envelope.overhead_bytes
         self.memory_bytes += size
         if queue.account is not None:
             queue.account.keep(size)
@@ -128,7 +128,7 @@ class MessageStore:
         limits = self._turn.limits
         if lane.loading or not lane.paged or len(lane.ready) > limits.fetch_messages:
             return
-        count = max(1, min(limits.fetch_messages, limits.fetch_bytes // max(1, lane.average)))
+        count = max(1, min(limits.fetch_messages, limits.fetch_bytes // max(1, lane.average_bytes)))
         lane.loading = lane.paged.take(count)
         self._turn.out.fetches.append(Fetch(queue.address, lane.priority, list(lane.loading)))
 
@@ -153,7 +153,7 @@ class MessageStore:
             if len(lane.ready) > 1 and message.order < lane.ready[-2].order:  # it was read out of order
                 lane.ready.pop()
                 lane.ready.insert(bisect_right(lane.ready, message.order, key=order_of), message)
-        lane.average = sum(map(len, command.records)) // len(command.records)
+        lane.average_bytes = sum(map(len, command.records)) // len(command.records)
         if usage is not None and usage.removes:
             self.over_limit[queue] = None
         self.mark_dirty(queue)

@@ -346,7 +346,7 @@ class BlockedPublish:
     @property
     def size(self) -> int:
         """Bytes of memory."""
-        return len(self.body) + self.envelope.weight
+        return len(self.body) + self.envelope.overhead_bytes
 
 
 class LimitUsage:
@@ -543,7 +543,7 @@ class Queue:
     @property
     def paged_bytes(self) -> int:
         """The estimated size of the bodies that are not in memory."""
-        return sum(lane.average * (len(lane.paged) + len(lane.loading)) for lane in self.lanes)
+        return sum(lane.average_bytes * (len(lane.paged) + len(lane.loading)) for lane in self.lanes)
 
     @property
     def depth(self) -> int:

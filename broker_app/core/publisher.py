@@ -6,7 +6,7 @@ from itertools import islice
 
 from broker_app.core import commands as c
 from broker_app.core import header_block
-from broker_app.core.dedup import Duplicates, FirstMessage
+from broker_app.core.dedup import DedupWindows, FirstMessage
 from broker_app.core.destination import (
     QUEUE,
     parse,
@@ -51,7 +51,7 @@ class Publisher:
         self._selective = selective
         self._histories = histories
         self._topic_delivery = topic_delivery
-        self.duplicates = Duplicates(turn.limits.dedup_ids, turn.limits.dedup_ids_together)
+        self.dedup_windows = DedupWindows(turn.limits.dedup_ids, turn.limits.dedup_ids_together)
         #: messages published to recent topics, the latest topic last; a topic that was dropped is counted
         #: from 0 again
         self.topic_published: dict[str, int] = {}
@@ -80,7 +80,7 @@ class Publisher:
         assert options is not None
         window_ms = self._turn.policies.of(address).dedup_window_ms
         digest = options.digest
-        seen = self.duplicates.first(address, digest, self._turn.now_ms, window_ms)
+        seen = self.dedup_windows.first(address, digest, self._turn.now_ms, window_ms)
         if seen is not None:
             self._turn.counters["published"] -= 1
             self._turn.counters["duplicates"] += 1
@@ -90,7 +90,7 @@ class Publisher:
             own = message.explicit_id
             position = MessageIds.position(own.decode()) if own else message.position
             seen = FirstMessage(position or message.position, message.time_ms, message.recorded)
-            self.duplicates.remember(address, digest, seen, window_ms)
+            self.dedup_windows.remember(address, digest, seen, window_ms)
         return message
 
     def _route(
@@ -99,7 +99,7 @@ class Publisher:
         """Publish a message to `queue`, or to all subscribers of its topic."""
         if queue is None:
             return self.publish_to_topic(envelope, body, explicit_id)
-        if not (queue.durable or self._store.has_room(queue, len(body) + envelope.weight)):
+        if not (queue.durable or self._store.has_room(queue, len(body) + envelope.overhead_bytes)):
             return self._overflow(queue, envelope, body)
         message = self._store.enqueue(queue, envelope, body, explicit_id)
         if envelope.options is not None and envelope.options.group:

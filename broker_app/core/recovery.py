@@ -47,7 +47,7 @@ class Recovery:
             if section.offset:
                 broker.forwarding.load(address, section.offset)
             if section.dedup:
-                broker.publisher.duplicates.load(address, section.dedup)
+                broker.publisher.dedup_windows.load(address, section.dedup)
             broker.scheduler.load(section)
             broker.histories.load(section)
             if section.lanes:
@@ -129,7 +129,7 @@ class Recovery:
         # The section that counts is that of the destination it was sent to.
         if position >= self._since.get(address, 0):
             seen = FirstMessage(first.position or position, first.time_ms, True)
-            self._broker.publisher.duplicates.apply(address, first.digest, seen)
+            self._broker.publisher.dedup_windows.apply(address, first.digest, seen)
 
     def apply_policies(self, policies: Policies) -> None:
         """Apply other policies, while records are still coming."""

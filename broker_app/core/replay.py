@@ -51,7 +51,17 @@ class Replay:
     MESSAGES = 256
     BYTES = 256 * 1024
 
-    __slots__ = ("_limits", "ahead", "average", "cursor", "filter", "key", "loading", "not_before_ms", "tail")
+    __slots__ = (
+        "_limits",
+        "ahead",
+        "average_bytes",
+        "cursor",
+        "filter",
+        "key",
+        "loading",
+        "not_before_ms",
+        "tail",
+    )
 
     def __init__(
         self, key: str, pattern: str, cursor: int, not_before_ms: int, ahead: list[Page], limits: Limits
@@ -67,14 +77,14 @@ class Replay:
         #: messages published while the last page is read; None before that
         self.tail: list[Message] | None = None
         #: average size of messages, from which the length of a page follows
-        self.average = self.BYTES // 16
+        self.average_bytes = self.BYTES // 16
 
     @property
     def run(self) -> int:
         """The number of messages of one page."""
         limits = self._limits
         size = min(self.BYTES, limits.fetch_bytes)
-        return max(1, min(self.MESSAGES, limits.fetch_messages, size // max(1, self.average)))
+        return max(1, min(self.MESSAGES, limits.fetch_messages, size // max(1, self.average_bytes)))
 
     def next_page(self, histories: Iterable[History]) -> list[Page]:
         """The next page, in the order of the journal; empty at the end of history."""

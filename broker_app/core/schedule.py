@@ -15,7 +15,7 @@ class Schedule:
 
     #: assumed size of bodies before any was read, in bytes
     UNKNOWN_SIZE = 4_096
-    __slots__ = ("_due_by_position", "address", "average", "loading", "reader", "rows")
+    __slots__ = ("_due_by_position", "address", "average_body_bytes", "loading", "reader", "rows")
 
     def __init__(self, address: str) -> None:
         self.address = address
@@ -23,7 +23,7 @@ class Schedule:
         #: due, and being read back: due time by position
         self.loading: dict[int, int] = {}
         #: running average of the sizes of bodies, from which the length of runs read back follows
-        self.average = self.UNKNOWN_SIZE
+        self.average_body_bytes = self.UNKNOWN_SIZE
         self.reader = Reader(address)
         #: due times by position, while records that name positions alone are applied
         self._due_by_position: dict[int, int] | None = None
@@ -59,9 +59,9 @@ class Schedule:
     def due_of(self, position: int) -> int:
         """The time when the message at `position` is due, 0 when it is not here. Reads all rows."""
         found = self.loading.get(position, 0)
-        for dues, positions in () if found else self.rows.chunks():
+        for due_times, positions in () if found else self.rows.chunks():
             if position in positions:
-                return dues[positions.index(position)]
+                return due_times[positions.index(position)]
         return found
 
     def holds(self, due_ms: int, position: int) -> bool:
@@ -78,12 +78,14 @@ class Schedule:
         if self._due_by_position is not None:
             self._due_by_position[position] = due_ms
 
-    def forget(self, positions: Sequence[int]) -> None:
+    def remove_positions(self, positions: Sequence[int]) -> None:
         """Remove those of `positions` that are here. The first call makes an index of all rows, which needs
         memory until `drop_index`."""
         if self._due_by_position is None:
             self._due_by_position = {
-                at: due for dues, ats in self.rows.chunks() for due, at in zip(dues, ats, strict=True)
+                at: due
+                for due_times, ats in self.rows.chunks()
+                for due, at in zip(due_times, ats, strict=True)
             }
         for position in positions:
             due_ms = self._due_by_position.pop(position, None)
@@ -91,28 +93,28 @@ class Schedule:
                 self.rows.remove(due_ms, position)
 
     def drop_index(self) -> None:
-        """Drop the index of `forget`."""
+        """Drop the index of `remove_positions`."""
         self._due_by_position = None
 
     def keep(self, wanted: Callable[[int], bool]) -> None:
         """Remove all messages but those with a `wanted` position."""
         former, self.rows = self.rows, Rows(2)
-        for dues, positions in former.chunks():
+        for due_times, positions in former.chunks():
             kept = [at for at, position in enumerate(positions) if wanted(position)]
             if len(kept) == len(positions):
-                self.rows.extend(dues, positions)
+                self.rows.extend(due_times, positions)
             elif kept:
                 self.rows.extend(
-                    array("Q", (dues[at] for at in kept)), array("Q", (positions[at] for at in kept))
+                    array("Q", (due_times[at] for at in kept)), array("Q", (positions[at] for at in kept))
                 )
 
     def save(self) -> list[tuple[array[int], array[int]]]:
         """Due times and positions, in order, in chunks that must not be changed."""
         first = self.next_ms
         loading = sorted((min(due, first or due), position) for position, due in self.loading.items())
-        dues, positions = array("Q", (due for due, _ in loading)), array("Q", (at for _, at in loading))
-        return [(dues, positions), *((chunk[0], chunk[1]) for chunk in self.rows.chunks())]
+        due_times, positions = array("Q", (due for due, _ in loading)), array("Q", (at for _, at in loading))
+        return [(due_times, positions), *((chunk[0], chunk[1]) for chunk in self.rows.chunks())]
 
-    def load(self, dues: array[int], positions: array[int]) -> None:
+    def load(self, due_times: array[int], positions: array[int]) -> None:
         """Restore what `save` returned."""
-        self.rows.extend(dues, positions)
+        self.rows.extend(due_times, positions)

@@ -49,7 +49,7 @@ class Scheduler:
         out.published.append(message.position)
         schedule = self.schedule_of(address)
         schedule.add(due_ms, message.position)
-        schedule.average += (message.size - schedule.average) >> 4
+        schedule.average_body_bytes += (message.size - schedule.average_body_bytes) >> 4
         self._set_alarm(schedule)
         return message
 
@@ -75,7 +75,7 @@ class Scheduler:
         limits = self._turn.limits
         for address in islice(self.alarms.due(self._turn.now_ms), RUNS):
             schedule = self.schedules[address]
-            count = min(RUN, limits.fetch_messages, limits.fetch_bytes // max(1, schedule.average))
+            count = min(RUN, limits.fetch_messages, limits.fetch_bytes // max(1, schedule.average_body_bytes))
             positions = schedule.take(self._turn.now_ms, max(1, count))
             self._turn.out.fetches.append(Fetch(address, 0, positions, DUE))
 
@@ -91,7 +91,7 @@ class Scheduler:
             if schedule.loading.pop(position, 0)
         ]
         if command.records:
-            schedule.average = sum(map(len, command.records)) // len(command.records)
+            schedule.average_body_bytes = sum(map(len, command.records)) // len(command.records)
         self.end(command.address, [message.position for message in taken], records.DUE)
         self._set_alarm(schedule)
         return taken
@@ -137,7 +137,7 @@ class Scheduler:
         if record.kind == records.PUBLISHED:
             self.schedule_of(address).add(record.due_ms, record.position)
         elif (schedule := self.schedules.get(address)) is not None:
-            schedule.forget(record.positions)
+            schedule.remove_positions(record.positions)
             if not len(schedule):
                 del self.schedules[address]
 

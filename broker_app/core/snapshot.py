@@ -39,7 +39,7 @@ class SnapshotBuilder:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self.position = self.through = broker.turn.next_position
-        dedup = dict.fromkeys(broker.publisher.duplicates.addresses())
+        dedup = dict.fromkeys(broker.publisher.dedup_windows.addresses())
         places = {
             **broker.destinations.queues,
             **broker.scheduler.schedules,
@@ -98,10 +98,10 @@ class SnapshotBuilder:
             messages += sum(len(lane.ready) for lane in queue.lanes)
         if schedule is not None:
             chunks = schedule.save()
-            section.delayed = section.add(dues for dues, _ in chunks)
+            section.delayed = section.add(due_times for due_times, _ in chunks)
             section.add(positions for _, positions in chunks)
         since_ms = self._broker.turn.now_ms - self._broker.turn.policies.of(address).dedup_window_ms
-        section.dedup = section.add(self._broker.publisher.duplicates.save(address, since_ms))
+        section.dedup = section.add(self._broker.publisher.dedup_windows.save(address, since_ms))
         history = self._broker.histories.histories.get(address)
         if history is not None:
             section.history = history.save()

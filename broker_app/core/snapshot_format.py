@@ -78,8 +78,8 @@ class Section:
 class LoadedSection:
     """A section that was read: `lanes` as (priority, delivered up to, positions, attempts by position),
     `delayed` as (due times, positions), `terms` of a durable subscription or empty, `dedup` as
-    `dedup.Duplicates` saved it, `history` of a topic or empty, the positions `kept` in it, and the content of
-    an `offset` or empty."""
+    `dedup.DedupWindows` saved it, `history` of a topic or empty, the positions `kept` in it, and the content
+    of an `offset` or empty."""
 
     def __init__(self, head: Sequence[Any], numbers: array[int]) -> None:
         self.address: str = head[0]

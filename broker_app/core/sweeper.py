@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from heapq import heapify
 
 from broker_app.core.dead_letters import DeadLetters
-from broker_app.core.dedup import Duplicates
+from broker_app.core.dedup import DedupWindows
 from broker_app.core.deliveries import Deliveries
 from broker_app.core.destinations import Destinations
 from broker_app.core.histories import Histories
@@ -37,7 +37,7 @@ class Sweeper:
         selective: SelectiveDelivery,
         deliveries: Deliveries,
         histories: Histories,
-        duplicates: Duplicates,
+        dedup_windows: DedupWindows,
         unsettled: UnsettledDeliveries,
         each_second: Sequence[Callable[[], None]],
     ) -> None:
@@ -49,7 +49,7 @@ class Sweeper:
         self._selective = selective
         self._deliveries = deliveries
         self._histories = histories
-        self._duplicates = duplicates
+        self._dedup_windows = dedup_windows
         self._unsettled = unsettled
         self._each_second = each_second
         self.sweep_ms = 0
@@ -121,10 +121,10 @@ class Sweeper:
             self._turn.emit_destination(DestinationDeleted(queue.address))
 
     def _forget_old_ids(self) -> None:
-        found = self._duplicates.next_to_sweep()
+        found = self._dedup_windows.next_to_sweep()
         if found:
             windows = {address: self._turn.policies.of(address).dedup_window_ms for address in found}
-            self._duplicates.sweep(self._turn.now_ms, windows)
+            self._dedup_windows.sweep(self._turn.now_ms, windows)
 
     def _expire_waiting(self, queue: Queue) -> int:
         """Remove expired messages that are in memory; returns how many messages were checked."""

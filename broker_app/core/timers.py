@@ -18,7 +18,7 @@ class Alarms(Generic[_Key]):
     """One time for each key. A later `set` for the same key replaces the earlier one."""
 
     #: cleared alarms that may stay in the heap, in addition to as many as there are alarms
-    MOST_ENDED = 1_000
+    MAX_ENDED = 1_000
 
     def __init__(self) -> None:
         self._heap: list[tuple[int, int, _Key]] = []
@@ -35,7 +35,7 @@ class Alarms(Generic[_Key]):
         self._at[key] = at_ms
         self._count += 1
         heappush(self._heap, (at_ms, self._count, key))
-        if len(self._heap) > 2 * len(self._at) + self.MOST_ENDED:
+        if len(self._heap) > 2 * len(self._at) + self.MAX_ENDED:
             self._heap = [entry for entry in self._heap if self._at.get(entry[2]) == entry[0]]
             heapify(self._heap)
 

@@ -59,7 +59,7 @@ class Transactions:
         if transaction is None:
             self._turn.refuse(peer, command.receipt, _no_transaction(command.transaction))
             return
-        refusal = self._not_enlisted(peer, command.transaction, transaction, _weight(command.command))
+        refusal = self._not_enlisted(peer, command.transaction, transaction, _size_bytes(command.command))
         if refusal is not None:
             self._end(peer, command.transaction)
             self._turn.refuse(peer, command.receipt, refusal)
@@ -169,8 +169,8 @@ def _no_transaction(name: str) -> Refused:
     return Refused("not-found", f"there is no open transaction {name!r}; BEGIN it first")
 
 
-def _weight(command: c.Publish | c.Settle | c.Return) -> int:
+def _size_bytes(command: c.Publish | c.Settle | c.Return) -> int:
     """The estimated memory of a command until its transaction ends."""
     if isinstance(command, c.Publish):
-        return sum(len(body) + envelope.weight for envelope, body, _ in command.entries)
+        return sum(len(body) + envelope.overhead_bytes for envelope, body, _ in command.entries)
     return OVERHEAD_BYTES + 8 * len(command.tags)

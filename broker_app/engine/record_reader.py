@@ -15,7 +15,7 @@ from broker_app.journal.port import Damaged, Journal
 _Value = TypeVar("_Value")
 
 #: how often work is repeated at most because records had to be fetched
-_MOST_REPEATS = 10_000
+_MAX_REPEATS = 10_000
 
 
 class RecordReader:
@@ -51,7 +51,7 @@ class RecordReader:
 
     async def repeat(self, work: Callable[[], _Value]) -> _Value:
         """The result of `work`, which must change nothing: it is repeated when records had to be fetched."""
-        for _ in range(_MOST_REPEATS):
+        for _ in range(_MAX_REPEATS):
             try:
                 return work()
             except NotLoaded as missing:

@@ -28,7 +28,7 @@ MAX_HEADERS, MAX_TEXT, MAX_LINE = 32, 1_024, 20_000
 #: bytes of a body that are searched for a text; more would delay other clients
 MAX_SEARCHED = 4 * 1024 * 1024
 #: reasons and origins that are counted separately, and characters of each
-_MOST_COUNTED, _LONGEST_COUNTED = 10_000, 256
+_MAX_COUNTED, _LONGEST_COUNTED = 10_000, 256
 OTHERS = "(others)"
 
 
@@ -119,7 +119,7 @@ headers_of = lru_cache(maxsize=256)(header_block.headers)
 def count(counter: Counter[str], name: str) -> None:
     """Count one more of a name that a client chose; too many different ones are counted together."""
     name = name[:_LONGEST_COUNTED]
-    counter[name if name in counter or len(counter) < _MOST_COUNTED else OTHERS] += 1
+    counter[name if name in counter or len(counter) < _MAX_COUNTED else OTHERS] += 1
 
 
 def reason_of(headers: dict[str, str]) -> str:

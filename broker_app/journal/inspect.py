@@ -160,7 +160,7 @@ def _segments(files: Files) -> Iterator[_Seen | Finding]:
         try:
             header = codec.decode_segment_header(content)
             if header is None:
-                yield Finding(name, "the head of the file is damaged", 0, damage=True)
+                yield Finding(name, "the header of the file is damaged", 0, damage=True)
             elif segment_name(header.kind, header.sequence) == name:
                 yield _Seen(header, content, scan(content, header.segment_id))
         except JournalDamaged as error:

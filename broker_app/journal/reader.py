@@ -97,7 +97,7 @@ class Reader:
         if batch is None:
             batch = self._load_or_raise(segment, number)
             self._cached[key] = batch
-            self._cached_bytes += _weight(batch)
+            self._cached_bytes += _size_bytes(batch)
             self._evict()
         else:
             self._cached.move_to_end(key)
@@ -154,7 +154,7 @@ class Reader:
     def _evict(self) -> None:
         while self._cached_bytes > self._cache_bytes and len(self._cached) > 1:
             _, batch = self._cached.popitem(last=False)
-            self._cached_bytes -= _weight(batch)
+            self._cached_bytes -= _size_bytes(batch)
 
     def file(self, segment: Segment) -> File:
         """The segment's file, opened if it has to be."""
@@ -203,5 +203,5 @@ class Reader:
         self._cached_bytes = 0
 
 
-def _weight(batch: LoadedBatch) -> int:
+def _size_bytes(batch: LoadedBatch) -> int:
     return len(batch.content) + _ENTRY_BYTES * len(batch.starts or batch.places or ())

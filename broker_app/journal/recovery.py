@@ -88,7 +88,7 @@ def _read_headers(files: Files, names: Iterable[str], found: DirectoryScan) -> l
         header = codec.decode_segment_header(files.content(name, codec.SEGMENT_HEADER_BYTES))
         if header is None:
             raise JournalDamaged(
-                f"{files.directory / name}: the head of the file is damaged (offset 0); {_advice(files)}"
+                f"{files.directory / name}: the header of the file is damaged (offset 0); {_advice(files)}"
             )
         if segment_name(header.kind, header.sequence) != name:
             found.reusable.append(name)  # the power failed while it was being made ready for its next use

@@ -23,7 +23,7 @@ from broker_app.journal.port import FIRST_POSITION, StoredBatch
 from broker_app.journal.scan import Scan, scan
 from broker_app.journal.segment import draw_segment_id, index_name, segment_name
 
-MOST_FILLED = 10_000_000  # positions; a larger hole is no damaged batch
+MAX_FILLED = 10_000_000  # positions; a larger hole is no damaged batch
 _FILLED_AT_ONCE = 1_000_000
 
 
@@ -220,7 +220,7 @@ class Repair:
         for log in self._logs:
             if not log.whole_head:
                 lost = "nothing is lost" if log.frames else "it holds no batch that can be read"
-                self.damages.append(Damage(log.name, 0, f"the head of the file is damaged; {lost}"))
+                self.damages.append(Damage(log.name, 0, f"the header of the file is damaged; {lost}"))
             if not log.frames:
                 if log.torn or not log.whole_head:
                     self._set_aside.append(log.name)
@@ -239,7 +239,7 @@ class Repair:
         at, frame = log.frames[0]
         first = frame.first_position
         damaged_before = bool(log.holes) and log.holes[0][1] == at
-        if damaged_before and 0 < first - due <= MOST_FILLED and not self._carried_within(due, first):
+        if damaged_before and 0 < first - due <= MAX_FILLED and not self._carried_within(due, first):
             return due
         self._check_gap(log.name, at, due, first)
         return first
@@ -299,7 +299,7 @@ class Repair:
             due = frame.next_position
 
     def _lose(self, log: _Log, content: bytes, place: int, first: int, following: int) -> None:
-        if following - first > MOST_FILLED:
+        if following - first > MAX_FILLED:
             raise JournalDamaged(
                 f"{self._files.directory / log.name}: positions {first} to {following - 1} are missing,"
                 " which is more than a damaged batch: take the journal from a copy"

@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 #: used if the system has no limit
 _MOST = 1_048_576
 #: the part of the limit that is reserved for files, and its maximum
-_RESERVED_PART, _MOST_RESERVED = 4, 512
+_RESERVED_PART, _MAX_RESERVED = 4, 512
 
 _rare = RareLog(log, logging.WARNING)
 
@@ -36,7 +36,7 @@ def raise_limit() -> int:
 def has_room(connection: socket.socket) -> bool:
     """Return True if enough descriptors stay free with a new connection; otherwise a warning is logged."""
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    reserve = min(limit // _RESERVED_PART, _MOST_RESERVED)
+    reserve = min(limit // _RESERVED_PART, _MAX_RESERVED)
     if limit == resource.RLIM_INFINITY or connection.fileno() < limit - reserve:
         return True
     _rare.log(

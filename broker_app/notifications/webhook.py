@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 #: seconds for all of it
 TIMEOUT_S: Final = 15.0
 #: header lines of an answer that are read
-_MOST_LINES: Final = 100
+_MAX_LINES: Final = 100
 
 
 async def post(url: str, body: bytes, headers: dict[str, str]) -> None:
@@ -57,7 +57,7 @@ async def _answer(reader: asyncio.StreamReader) -> tuple[int, str]:
         if len(words) < 2 or not words[0].startswith(b"HTTP/") or not words[1].isdigit():
             raise ValueError("what answers there does not speak HTTP")
         where = ""
-        for _ in range(_MOST_LINES):
+        for _ in range(_MAX_LINES):
             name, _, value = (await reader.readline()).strip().partition(b":")
             if not name:
                 break

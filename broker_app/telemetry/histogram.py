@@ -10,8 +10,8 @@ from typing import NamedTuple
 _FINE = 3
 _FINENESS = 1 << _FINE
 #: durations up to 2 ** 40 ms, 34 years
-_MOST_BITS = 40
-_BUCKETS = (_MOST_BITS - _FINE + 1) * _FINENESS
+_MAX_BITS = 40
+_BUCKETS = (_MAX_BITS - _FINE + 1) * _FINENESS
 
 
 class Percentiles(NamedTuple):
@@ -28,7 +28,7 @@ def bucket(ms: int) -> int:
     if ms < _FINENESS:
         return max(0, ms)
     bits = ms.bit_length()
-    if bits > _MOST_BITS:
+    if bits > _MAX_BITS:
         return _BUCKETS - 1
     return (bits - _FINE) * _FINENESS + ((ms >> (bits - _FINE - 1)) & (_FINENESS - 1))
 

@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 
 LOGGED_IN, LOGIN_FAILED, LOGINS_FAIL = "logged in", "login failed", "logins fail"
 #: failed logins a minute that have an entry each
-MOST_FAILED = 60
+MAX_FAILED = 60
 _PRUNE_EVERY_S = 3600.0
 
 
@@ -127,10 +127,10 @@ def _login_failed(
     # The identity is still unknown: `actor_of` would authenticate again.
     via = API if request.headers.get("Authorization") else CONSOLE
     actor = Actor("", via, request.META.get("REMOTE_ADDR", ""), trace_id=trace_id(request))
-    if count <= MOST_FAILED:
+    if count <= MAX_FAILED:
         name = str(credentials.get("username", ""))[:150].encode(errors="replace").decode()
         audit.record(actor, audit.Action(LOGIN_FAILED, "users", name.replace("\0", "")))
-    elif count == MOST_FAILED + 1:
+    elif count == MAX_FAILED + 1:
         audit.record(
-            actor, audit.Action(LOGINS_FAIL, "users", "", after={"a_minute": f"more than {MOST_FAILED}"})
+            actor, audit.Action(LOGINS_FAIL, "users", "", after={"a_minute": f"more than {MAX_FAILED}"})
         )

@@ -10,7 +10,7 @@ from django.http import HttpRequest
 from broker_app.net.auth.login_throttle import LoginThrottle, Slowed, VerificationSlots
 
 #: how Django names the way in by password, where there are several
-PASSWORD = "broker_app.web.backends.PatientBackend"
+PASSWORD = "broker_app.web.backends.ThrottledBackend"
 
 #: of this process: guesses at the console and over STOMP count together
 LOGIN_THROTTLE = LoginThrottle()
@@ -18,7 +18,7 @@ LOGIN_THROTTLE = LoginThrottle()
 _SLOTS = VerificationSlots(32)
 
 
-class PatientBackend(ModelBackend):
+class ThrottledBackend(ModelBackend):
     """Checks no password after too many wrong ones (`net.auth.login_throttle`); `slowed` has the reason."""
 
     def authenticate(

@@ -19,7 +19,7 @@ from broker_app.web.policy_sync import Node, ask
 from broker_app.web.resource_types import RESOURCE_TYPES, Spec
 
 #: of what would turn into its opposite, and of clients that would lose something
-MOST_SHOWN = 100
+MAX_SHOWN = 100
 PATIENCE_S = 5.0
 
 #: decisions that are checked before the time is checked
@@ -67,7 +67,7 @@ def impact(
         "decisions": turned.summary(),
         "clients_affected": len(clients),
         "clients_left_out": len(connected) - seen,
-        "clients": clients[:MOST_SHOWN],
+        "clients": clients[:MAX_SHOWN],
     }
 
 
@@ -99,8 +99,8 @@ class _Turned:
             "become_denied": self._turn[False],
             "become_allowed": self._turn[True],
             "left_out": self.left_out,
-            "would_be_denied": self._events[False][:MOST_SHOWN],
-            "would_be_allowed": self._events[True][:MOST_SHOWN],
+            "would_be_denied": self._events[False][:MAX_SHOWN],
+            "would_be_allowed": self._events[True][:MAX_SHOWN],
         }
 
 
@@ -161,9 +161,9 @@ def _uses(
     sent: defaultdict[Hashable, list[Decided]] = defaultdict(list)
     for row in rows:
         if row.event.right == SEND:
-            sent[_facts(row.event)].append(row)
+            sent[_event_facts(row.event)].append(row)
     for using in connected:
-        events = [row.event for row in sent[_facts(using.who)] if row.last_s >= using.since_s]
+        events = [row.event for row in sent[_event_facts(using.who)] if row.last_s >= using.since_s]
         yield using, dict.fromkeys([*using.receives, *events])
 
 
@@ -175,10 +175,10 @@ def _lost(now: Decider, then: Decider, events: Iterable[Event]) -> list[dict[str
         if not after.allowed and now.decide(event).allowed:
             what = shown(event)
             lost.append({**{key: what[key] for key in _WHAT}, "decided_by": after.reason})
-            if len(lost) == MOST_SHOWN:
+            if len(lost) == MAX_SHOWN:
                 break
     return lost
 
 
-def _facts(event: Event) -> Hashable:
+def _event_facts(event: Event) -> Hashable:
     return event.user, event.address, event.protocol, event.tls, event.client

@@ -21,7 +21,7 @@ def problem(request: HttpRequest, name: str) -> HttpResponse:
 
 
 #: characters of a sentence that are shown
-_MOST_SAID = 200
+_MAX_SAID = 200
 
 
 def nowhere(request: HttpRequest, exception: Exception) -> HttpResponse:
@@ -30,7 +30,7 @@ def nowhere(request: HttpRequest, exception: Exception) -> HttpResponse:
     if user is None or not user.is_authenticated:
         return render(request, "404.html", status=404)
     said = exception.args[0] if exception.args else ""
-    fits = isinstance(said, str) and len(said) < _MOST_SAID
+    fits = isinstance(said, str) and len(said) < _MAX_SAID
     return render(request, "console/not_found.html", {"detail": said if fits else ""}, status=404)
 
 

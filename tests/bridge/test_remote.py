@@ -29,6 +29,6 @@ def test_the_address_contains_scheme_host_and_port(protocol: str, hostname: str,
 
 def test_a_connection_serves_until_something_of_it_changes() -> None:
     remote = Remote.of("oslo", {"hostname": "oslo", "paused_queues": ["a"]})
-    assert remote.connects_like(dataclasses.replace(remote, retry_s=1.0, paused_queues=frozenset()))
+    assert remote.has_same_connection(dataclasses.replace(remote, retry_s=1.0, paused_queues=frozenset()))
     for change in ({"port": 1}, {"password": "new"}, {"ca_file": "/ca.pem"}, {"path": "/stomp"}):
-        assert not remote.connects_like(dataclasses.replace(remote, **change))
+        assert not remote.has_same_connection(dataclasses.replace(remote, **change))

@@ -1011,9 +1011,11 @@ class Ledger:
             self._check_queue(queue)
         for address, schedule in broker.scheduler.schedules.items():
             self._held += [(address, position) for position in schedule.positions()]
-            dues = [due_ms for due_ms, _ in schedule.after(0, 0)]
-            assert dues == sorted(dues) == sorted(self.live[at].due_ms for at in schedule.positions())
-            assert len(dues) == len(schedule) > 0
+            due_times = [due_ms for due_ms, _ in schedule.after(0, 0)]
+            assert (
+                due_times == sorted(due_times) == sorted(self.live[at].due_ms for at in schedule.positions())
+            )
+            assert len(due_times) == len(schedule) > 0
         reading = sum(bool(schedule.loading) for schedule in broker.scheduler.schedules.values())
         late = [
             s for s in broker.scheduler.schedules.values() if not s.loading and s.next_ms <= self.stage.now_ms

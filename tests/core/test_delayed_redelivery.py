@@ -3,7 +3,7 @@
 import pytest
 
 from broker_app.core import commands as c
-from broker_app.core.dedup import Duplicates
+from broker_app.core.dedup import DedupWindows
 from broker_app.core.delayed_redelivery import retry_delay_ms
 from broker_app.core.message import DeliveryOptions, Duplicate
 from broker_app.core.policy import DestinationPolicy, Policies
@@ -192,18 +192,20 @@ def test_too_many_ids_shorten_the_window_visibly() -> None:
     for number in range(5):
         client.publish(A, b"", options=DeliveryOptions(dedup_id=str(number)))
         stage.pass_time(1_000)
-    duplicates = stage.broker.publisher.duplicates
+    duplicates = stage.broker.publisher.dedup_windows
     assert duplicates.facts(A, stage.now_ms, 600_000) == (3, 3_000)
     assert duplicates.facts("/queue/none", stage.now_ms, 600_000) == (0, 600_000)
 
 
 def test_ids_of_so_many_destinations_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Duplicates, "DESTINATIONS", 2)
+    monkeypatch.setattr(DedupWindows, "MAX_DESTINATIONS", 2)
     stage = Stage()
     client = stage.client()
     for address in ("/topic/a", "/topic/b", "/topic/c"):
         client.publish(address, options=DeliveryOptions(dedup_id="x"))
-    found = [stage.broker.publisher.duplicates.facts(f"/topic/{name}", stage.now_ms, 1)[0] for name in "abc"]
+    found = [
+        stage.broker.publisher.dedup_windows.facts(f"/topic/{name}", stage.now_ms, 1)[0] for name in "abc"
+    ]
     assert found == [0, 1, 1]
     assert not isinstance(client.publish("/topic/a", options=DeliveryOptions(dedup_id="x")), Duplicate)
     assert isinstance(client.publish("/topic/c", options=DeliveryOptions(dedup_id="x")), Duplicate)

@@ -28,7 +28,7 @@ pytestmark = [pytest.mark.fuzz, pytest.mark.process, pytest.mark.slow, pytest.ma
 SECONDS = float(os.environ.get("FUZZ_SECONDS", "20"))
 #: how long an answer is read; streams have no end
 READ_S = 0.3
-MOST_READ = 4 * 1024 * 1024
+MAX_READ = 4 * 1024 * 1024
 
 PASSWORD = "correct horse battery"
 CANARY = "what only the administrator may read"
@@ -262,7 +262,7 @@ class Attack:
             async with asyncio.timeout(30):
                 answer = await reader.read(65536)
             async with asyncio.timeout(READ_S):
-                while len(answer) < MOST_READ and (part := await reader.read(65536)):
+                while len(answer) < MAX_READ and (part := await reader.read(65536)):
                     answer += part
         except (ConnectionError, TimeoutError):
             pass

@@ -349,7 +349,7 @@ def test_a_damaged_head_of_a_segment_is_an_error(three_batches: Path) -> None:
     content = bytearray(log.read_bytes())
     content[20] ^= 1
     log.write_bytes(content)
-    with pytest.raises(JournalDamaged, match=f"{log.name}: the head of the file is damaged"):
+    with pytest.raises(JournalDamaged, match=f"{log.name}: the header of the file is damaged"):
         quick_journal(three_batches).open()
 
 

@@ -144,7 +144,7 @@ async def test_a_requested_check_applies_changes_at_once(authority: Authority) -
         assert certificates is not None
         following = asyncio.create_task(certificates.follow(3600))
         authority.server()
-        certificates.check_now()
+        certificates.reload_now()
         await until(lambda: certificates.generation == 2)
         following.cancel()
 
@@ -166,7 +166,7 @@ async def test_a_requested_check_applies_changes_at_once(authority: Authority) -
         ),
         (
             {"tls_cert": "server.pem", "tls_key": "server.key", "tls_client_certificates": "optional"},
-            "tls-ca, the authorities that sign them, is not set",
+            "tls-ca is not set: set it to the authorities that sign them",
         ),
     ],
 )

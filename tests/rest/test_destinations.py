@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from broker_app.core import commands as c
-from broker_app.core.dedup import Duplicates
+from broker_app.core.dedup import DedupWindows
 from broker_app.net.policy.destination_settings import Destinations, Own
 from broker_app.net.policy.policy import Policy
 from tests.rest.conftest import Rest, policy
@@ -55,7 +55,7 @@ async def test_a_queue_shows_its_numbers_consumers_and_settings(rest: Rest) -> N
 
 async def test_the_window_of_dedup_ids_is_shown_and_may_be_shorter_than_its_setting(rest: Rest) -> None:
     say(rest, queue_a={"dedup_window_s": 60})
-    rest.engine.broker.publisher.duplicates = Duplicates(2, 100)
+    rest.engine.broker.publisher.dedup_windows = DedupWindows(2, 100)
     for number in (1, 2, 3):
         await rest.alice.post("/queues/a/messages", content=b"x", headers={"mom-dedup-id": f"o-{number}"})
     dedup = (await rest.alice.get("/queues/a")).json()["dedup"]

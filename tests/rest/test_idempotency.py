@@ -139,7 +139,7 @@ async def test_the_oldest_answers_go_first(rest: Rest, monkeypatch: pytest.Monke
     for key in ("1", "2", "3"):
         await post(rest.alice, "/topics/t/messages", "x", key)
     assert [key for _, key in store._kept] == [b"2", b"3"]
-    monkeypatch.setattr(IdempotencyStore, "MOST_BYTES", 1)
+    monkeypatch.setattr(IdempotencyStore, "MAX_BYTES", 1)
     await post(rest.alice, "/topics/t/messages", "x", "4")
     assert [key for _, key in store._kept] == [b"4"]
     monkeypatch.setattr(store, "_clock", lambda: IdempotencyStore.KEPT_S)

@@ -110,7 +110,7 @@ def test_requests_of_logged_in_users_are_not_logins(john: User, client: Client) 
 def test_a_flood_of_wrong_passwords_does_not_fill_the_log(
     john: User, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(audit_sources, "MOST_FAILED", 3)
+    monkeypatch.setattr(audit_sources, "MAX_FAILED", 3)
     monkeypatch.setattr("broker_app.web.audit_sources.time.time", lambda: 1_000_000.0)
     for number in range(6):
         client.post("/login/", {"username": f"nobody{number}", "password": "x"})

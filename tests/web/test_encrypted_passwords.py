@@ -58,10 +58,10 @@ def test_a_bridge_with_an_unreadable_password_is_named_and_fixed_by_a_new_one(
     settings.SECRET_KEY = "another key"
     assert reseal() == ["far"]
     found = remotes()
-    assert "another secret key" in found["far"].unusable
-    assert found["open"].unusable == ""
+    assert "another secret key" in found["far"].config_error
+    assert found["open"].config_error == ""
     make_bridge("far", NEW)
-    assert (remotes()["far"].password, remotes()["far"].unusable) == (NEW, "")
+    assert (remotes()["far"].password, remotes()["far"].config_error) == (NEW, "")
 
 
 @pytest.mark.django_db(transaction=True)

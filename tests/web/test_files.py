@@ -523,10 +523,10 @@ def test_settings_of_the_node_need_a_restart_unless_a_variable_sets_them(tmp_pat
 def test_the_history_of_reloads_is_bounded(follower: Follower) -> None:
     follower.write("")
     follower.watch.start()
-    for number in range(file_watcher.MOST_RELOADS + 5):
+    for number in range(file_watcher.MAX_RELOADS + 5):
         follower.change(f"# {number}")
     reloads = follower.watch.shown()["reloads"]
-    assert len(reloads) == file_watcher.MOST_RELOADS
+    assert len(reloads) == file_watcher.MAX_RELOADS
     assert reloads[0]["time"] > reloads[-1]["time"]
 
 

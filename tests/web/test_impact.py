@@ -7,7 +7,7 @@ from broker_app.net.policy.decisions import Decided
 from broker_app.rules.event import Event
 from broker_app.rules.rule import Rule
 from broker_app.rules.ruleset import Rules
-from broker_app.web.impact import MOST_SHOWN, edited, impact
+from broker_app.web.impact import MAX_SHOWN, edited, impact
 
 NOW = Rules([Rule("orders", conditions="/event/queue == orders", users=("john", "mary"))])
 THEN = Rules(
@@ -90,7 +90,7 @@ def test_lists_have_an_end_and_the_counts_are_of_all() -> None:
     ]
     uses = [connected(f"u{n}", 0.0, receives("mary", "orders")) for n in range(300)]
     found = impact(NOW, THEN, decided, uses)
-    assert len(found["decisions"]["would_be_denied"]) == len(found["clients"]) == MOST_SHOWN
+    assert len(found["decisions"]["would_be_denied"]) == len(found["clients"]) == MAX_SHOWN
     assert found["decisions"]["would_be_denied"][0]["times"] == 299
     assert (found["decisions"]["become_denied"], found["clients_affected"]) == (sum(range(300)), 300)
 

@@ -43,7 +43,7 @@ class BodyRequests:
         turn, scan = self._turn, lane.scan
         assert scan is not None
         limits = turn.limits
-        count = max(1, min(limits.fetch_messages, limits.fetch_bytes // max(1, lane.average)))
+        count = max(1, min(limits.fetch_messages, limits.fetch_bytes // max(1, lane.average_bytes)))
         wanted = self._wants.get(lane)
         if wanted and not lane.loading:
             self._store.page_out(lane, 2 * limits.window)

@@ -47,7 +47,7 @@ class Index:
     """The selector groups of one queue that have a selector."""
 
     #: envelopes whose matches are remembered
-    MOST_REMEMBERED = 1_024
+    MAX_REMEMBERED = 1_024
 
     def __init__(self) -> None:
         #: header → value → selector groups. Texts and numbers are filed apart: the header "5.0" is the number
@@ -100,7 +100,7 @@ class Index:
         self.spent += sum([s.condition.cost(message) for s in candidates])
         found = tuple(s for s in candidates if s.condition.accepts(headers, message, ids))
         if known is None:
-            if len(self._remembered) >= self.MOST_REMEMBERED:
+            if len(self._remembered) >= self.MAX_REMEMBERED:
                 self._remembered.clear()
             self._remembered[envelope] = found
         return found

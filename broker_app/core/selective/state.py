@@ -20,7 +20,7 @@ from broker_app.core.selective.groups import Groups
 from broker_app.core.selective.index import Index, SelectorGroup
 
 #: messages whose group has another owner that a match cursor passes over at most
-MOST_PASSED = 1_000_000
+MAX_PASSED_OVER = 1_000_000
 
 
 class MatchCursor:

@@ -28,7 +28,7 @@ def trace_member(scope: Scope) -> dict[str, str]:
     return {"trace_id": trace[1]} if trace else {}
 
 
-class Traced:
+class TracingMiddleware:
     """Adds `Request-Id`, and `traceparent` where it was sent, to every reply of `app`."""
 
     def __init__(self, app: Application) -> None:

@@ -15,7 +15,7 @@ from broker_app.telemetry.alerts.alert import ENDED, STATES, Alert
 from broker_app.telemetry.alerts.texts import shown
 
 #: the longest silence, in seconds
-MOST_SILENT_S = 30 * 86_400
+MAX_SILENT_S = 30 * 86_400
 MAX_REASON = 500
 
 
@@ -49,7 +49,7 @@ class AlertEndpoints:
 
     async def page(self, request: Request) -> Reply:
         """GET alerts: those that are open, the worst first; then those that ended, the newest first"""
-        _check_administers(request)
+        _require_administrator(request)
         query = request.query(("limit", "after", "state"))
         limit = whole_number(query, "limit", 100, 1, self._limits.max_page)
         start = whole_number(query, "after", 0, 0, 10**6)
@@ -62,7 +62,7 @@ class AlertEndpoints:
     async def acknowledge(self, request: Request) -> Reply:
         """POST alerts/{id}/acknowledge: an operator works on it"""
         request.query()
-        _check_administers(request)
+        _require_administrator(request)
         body = await request.json(Acknowledgement, required=False)
         _check_reason(body.reason)
         alert = self._open(request)
@@ -73,11 +73,11 @@ class AlertEndpoints:
     async def silence(self, request: Request) -> Reply:
         """POST alerts/{id}/silence: no notifications for a while, of it and of later ones"""
         request.query()
-        _check_administers(request)
+        _require_administrator(request)
         body = await request.json(Silence)
         _check_reason(body.reason)
-        if not 0 <= body.for_s <= MOST_SILENT_S:
-            raise invalid("/for_s", f"must be between 0 and {MOST_SILENT_S}", body.for_s)
+        if not 0 <= body.for_s <= MAX_SILENT_S:
+            raise invalid("/for_s", f"must be between 0 and {MAX_SILENT_S}", body.for_s)
         alert = self._open(request)
         if body.for_s:
             self._alerts.silence(alert, body.for_s, request.user, body.reason)
@@ -100,7 +100,7 @@ class AlertEndpoints:
         request.audit(action, "alerts", f"{alert.rule}/{alert.subject}", reason=reason, **facts)
 
 
-def _check_administers(request: Request) -> None:
+def _require_administrator(request: Request) -> None:
     if not request.access.is_admin(request.client.identity):
         raise Refusal("not-allowed", "alerts are for administrators", right="administer")
 

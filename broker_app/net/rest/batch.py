@@ -16,9 +16,9 @@ from broker_app.net.rest.engine_client import BatchReply, EngineClient, PendingR
 from broker_app.net.rest.envelopes import Envelopes, Item
 from broker_app.net.rest.limits import RestLimits
 from broker_app.net.rest.publish import COMMAND_BYTES, Publisher
-from broker_app.net.rest.refusals import Refusal, invalid, of_core, too_large
+from broker_app.net.rest.refusals import Refusal, from_core, invalid, too_large
 from broker_app.net.rest.replies import JSON, NDJSON, Reply, encode
-from broker_app.net.rest.requests import Departed, Idempotency, Request, decode, elements, truth
+from broker_app.net.rest.requests import Departed, Idempotency, Request, boolean, decode, elements
 from broker_app.rules.event import SEND
 
 #: submitted lines whose answers are awaited together
@@ -47,13 +47,13 @@ class BatchPublisher:
         """POST queues/{name}/messages/batch"""
         query = request.query(("queue", "atomic"))
         destination = self._publisher.permitted(request, "/queue/" + request.name).destination
-        return await self.publish(request, destination, atomic=truth(query, "atomic"))
+        return await self.publish(request, destination, atomic=boolean(query, "atomic"))
 
     async def to_topic(self, request: Request) -> Reply:
         """POST topics/{name}/messages/batch"""
         query = request.query(("topic", "atomic"))
         destination = self._publisher.permitted(request, "/topic/" + request.name).destination
-        return await self.publish(request, destination, atomic=truth(query, "atomic"))
+        return await self.publish(request, destination, atomic=boolean(query, "atomic"))
 
     async def publish(self, request: Request, destination: Destination, *, atomic: bool = False) -> Reply:
         """Publish the messages in the body of a request, which its client may."""
@@ -165,7 +165,7 @@ class BatchPublisher:
                     ]
                 refusal = request.access.refusal(request.client, SEND, destination)
                 if refusal is not None:
-                    raise of_core(refusal)
+                    raise from_core(refusal)
                 runs.append((outcomes, self._start(outcomes)))
                 count += len(outcomes)
                 waiting += len(outcomes)

@@ -21,7 +21,7 @@ from broker_app.net.rest.engine_client import EngineClient
 from broker_app.net.rest.limits import RestLimits
 from broker_app.net.rest.refusals import Refusal, busy, invalid
 from broker_app.net.rest.replies import NO_CONTENT, Reply, json_reply
-from broker_app.net.rest.requests import Request, truth, whole_number
+from broker_app.net.rest.requests import Request, boolean, whole_number
 from broker_app.remote import Remote
 from broker_app.rules.event import BROWSE, MANAGE
 from broker_app.telemetry import Statistics
@@ -80,7 +80,7 @@ class BridgeEndpoints:
     async def all(self, request: Request) -> Reply:
         """GET forwarding: all bridges, queues without a bridge, and queues that other brokers forward here"""
         query = request.query(("flows",))
-        whole = truth(query, "flows", default=True)
+        whole = boolean(query, "flows", default=True)
         bridges = self.seen(request)
         if not whole:
             for row in bridges:

@@ -24,7 +24,7 @@ from broker_app.net.rest.engine_client import EngineClient
 from broker_app.net.rest.limits import RestLimits
 from broker_app.net.rest.refusals import Refusal, invalid, unknown
 from broker_app.net.rest.replies import JSON, NO_CONTENT, Reply, encode
-from broker_app.net.rest.requests import Request, several, truth, whole_number
+from broker_app.net.rest.requests import Request, boolean, several, whole_number
 from broker_app.rules.event import BROWSE, MANAGE, READ
 
 READY, UNSETTLED = core_browse.READY, core_browse.UNSETTLED
@@ -131,7 +131,7 @@ class Browser:
         """DELETE queues/{name}/messages?all=true"""
         query = request.query(("queue", "all"))
         address = request.permitted(MANAGE, "/queue/" + request.name).address
-        if not truth(query, "all"):
+        if not boolean(query, "all"):
             raise invalid("query/all", "must be true: everything that waits in the queue is removed")
         pending_reply = self._engine_client.pending_reply()
         queue = self._broker.destinations.queues.get(address)

@@ -292,7 +292,7 @@ def _subscriptions(broker: Broker, subscriptions: Iterable[Subscription]) -> lis
 
 def _dedup(broker: Broker, address: str) -> dict[str, Any]:
     """The number of remembered dedup-ids, and their window, which too many of them shorten."""
-    ids, window_ms = broker.publisher.duplicates.facts(
+    ids, window_ms = broker.publisher.dedup_windows.facts(
         address, broker.turn.now_ms, broker.turn.policies.of(address).dedup_window_ms
     )
     return {"ids": ids, "window_s": window_ms / 1000}

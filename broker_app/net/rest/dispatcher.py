@@ -70,7 +70,7 @@ class Dispatcher:
         except Refusal as refusal:
             reply = problem_reply(refusal, trace_id)
         except Refused as refused:
-            reply = problem_reply(refusals.of_core(refused), trace_id)
+            reply = problem_reply(refusals.from_core(refused), trace_id)
         except Exception:
             _log.exception("request %s failed", own[0][1].decode())
             reply = problem_reply(Refusal("internal", "the node failed; its log has the details"), trace_id)

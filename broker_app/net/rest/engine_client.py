@@ -61,7 +61,7 @@ class PendingReply:
         """The messages, once all replies have arrived. Raises Refusal if one was a refusal."""
         await self._future
         if self.refusal is not None:
-            raise refusals.of_core(self.refusal)
+            raise refusals.from_core(self.refusal)
         return self.messages
 
 
@@ -96,7 +96,7 @@ class BatchReplyItem:
         self._reply.put(self._index, message)
 
     def refused(self, refusal: Refused) -> None:
-        self._reply.put(self._index, refusals.of_core(refusal))
+        self._reply.put(self._index, refusals.from_core(refusal))
 
     def failed(self, error: Exception) -> None:
         self._reply.failed(error)

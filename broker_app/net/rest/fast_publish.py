@@ -90,7 +90,7 @@ class Post:
         self._answer(self._publisher.created(message, self._target))
 
     def refused(self, refusal: Refused) -> None:
-        self._answer(problem_reply(refusals.of_core(refusal), None))
+        self._answer(problem_reply(refusals.from_core(refusal), None))
 
     def failed(self, error: Exception) -> None:
         if not isinstance(error, Refusal):

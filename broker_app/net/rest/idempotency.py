@@ -41,7 +41,7 @@ class IdempotencyStore:
 
     KEPT_S = 86_400.0
     MOST = 100_000
-    MOST_BYTES = 16 * 1024 * 1024
+    MAX_BYTES = 16 * 1024 * 1024
     #: bytes of memory, in addition to the body
     ENTRY_BYTES = 500
 
@@ -110,7 +110,7 @@ class IdempotencyStore:
         now = self._clock()
         while self._kept:
             name, kept = next(iter(self._kept.items()))
-            if kept.until > now and len(self._kept) < self.MOST and self._bytes < self.MOST_BYTES:
+            if kept.until > now and len(self._kept) < self.MOST and self._bytes < self.MAX_BYTES:
                 return
             self._drop(name)
 

@@ -15,7 +15,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from broker_app import wildcards
 from broker_app.net.rest.refusals import Refusal, invalid
-from broker_app.net.rest.requests import several, truth, whole_number
+from broker_app.net.rest.requests import boolean, several, whole_number
 
 _Thing = TypeVar("_Thing")
 _NAME = "name"
@@ -137,7 +137,7 @@ class Listing(Generic[_Thing]):
             found.append(lambda thing: fits(name(thing)))
         found += [self._match(name, query[name]) for name in self.matches.keys() & query.keys()]
         given = self.filters.keys() & query.keys()
-        return found + [self._condition(parameter, truth(query, parameter)) for parameter in given]
+        return found + [self._condition(parameter, boolean(query, parameter)) for parameter in given]
 
     def _match(self, name: str, text: str) -> Callable[[_Thing], bool]:
         if len(text) > _MAX_TEXT:

@@ -161,9 +161,9 @@ def received(
         b'"%b"' % rfc3339(lease_until_ms) if lease_until_ms else b"null",
         rfc3339(message.time_ms),
         message.attempts + 1,
-        _truth(message.attempts > 0),
+        _boolean(message.attempts > 0),
         envelope.priority,
-        _truth(envelope.persistent),
+        _boolean(envelope.persistent),
         facts.json,
         # JSON has line ends only between its tokens, where a blank does as well.
         body.replace(b"\r", b" ").replace(b"\n", b" "),
@@ -199,14 +199,14 @@ def browsed(
         rfc3339(message.time_ms),
         len(body),
         envelope.priority,
-        _truth(envelope.persistent),
+        _boolean(envelope.persistent),
         attempts + 1,
-        _truth(attempts > 0),
+        _boolean(attempts > 0),
         state.encode(),
         b'"due":"%b",' % rfc3339(due_ms) if due_ms else b"",
         facts.json,
         shown,
-        _truth(truncated),
+        _boolean(truncated),
     )
 
 
@@ -241,5 +241,5 @@ def _preview(body: bytes, size: int, content_type: str | None) -> bytes:
     return b'"body_base64":"' + base64.b64encode(start) + b'"'
 
 
-def _truth(value: bool) -> bytes:
+def _boolean(value: bool) -> bytes:
     return b"true" if value else b"false"

@@ -79,7 +79,7 @@ class MirrorEndpoints:
     async def all(self, request: Request) -> Reply:
         """GET mirrors: the status of this broker's mirrors; empty where the journal is not shared"""
         request.query()
-        _check_administers(request)
+        _require_administrator(request)
         if self._mirror is None:
             return json_reply({"items": []})
         await self._mirror.refresh()
@@ -88,7 +88,7 @@ class MirrorEndpoints:
     async def one(self, request: Request) -> Reply:
         """GET mirrors/{name}"""
         request.query()
-        _check_administers(request)
+        _require_administrator(request)
         mirror = self._find(request)
         await mirror.refresh()
         return json_reply(mirror.status())
@@ -96,7 +96,7 @@ class MirrorEndpoints:
     async def switch_over(self, request: Request) -> Reply:
         """POST mirrors/{name}/switchover: another broker takes over, without loss"""
         request.query()
-        _check_administers(request)
+        _require_administrator(request)
         body = await request.json(Switchover, required=False)
         mirror = self._find(request)
         _check_reason(body.reason)
@@ -113,7 +113,7 @@ class MirrorEndpoints:
     async def take_over(self, request: Request) -> Reply:
         """POST mirrors/{name}/takeover: at a standby, by force; what only its holder has in memory is lost"""
         request.query()
-        _check_administers(request)
+        _require_administrator(request)
         body = await request.json(ForcedTakeover)
         mirror = self._find(request)
         _check_reason(body.reason)
@@ -147,7 +147,7 @@ def _counted(number: int | None) -> str:
     return "an unknown number" if number is None else str(number)
 
 
-def _check_administers(request: Request) -> None:
+def _require_administrator(request: Request) -> None:
     if not request.access.is_admin(request.client.identity):
         raise Refusal("not-allowed", "mirrors are for administrators", right="administer")
 

@@ -15,7 +15,7 @@ from broker_app.net.rest.envelopes import Envelopes
 from broker_app.net.rest.limits import RestLimits
 from broker_app.net.rest.refusals import Refusal
 from broker_app.net.rest.replies import JSON, Reply
-from broker_app.net.rest.requests import Request, truth
+from broker_app.net.rest.requests import Request, boolean
 from broker_app.rules.event import SEND
 
 # The memory of a waiting command in addition to the body.
@@ -58,7 +58,7 @@ class Publisher:
         target = self.permitted(request, "/topic/" + request.name)
         destination = target.destination
         copies = self._engine_client.engine.broker.destinations.topics.match(destination.name).copies
-        if truth(query, "mandatory") and not copies:
+        if boolean(query, "mandatory") and not copies:
             raise Refusal("no-route", f"{destination.address} has no subscription")
         if request.media_type == cloudevents.BATCH:
             return await self.publish_batch(request, destination)

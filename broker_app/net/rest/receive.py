@@ -18,7 +18,7 @@ from broker_app.net.rest.limits import RestLimits
 from broker_app.net.rest.long_poll import WaitingRequests
 from broker_app.net.rest.refusals import invalid
 from broker_app.net.rest.replies import JSON, Header, Reply
-from broker_app.net.rest.requests import Departed, Request, truth, whole_number, within
+from broker_app.net.rest.requests import Departed, Request, boolean, whole_number, within
 from broker_app.rules.event import RECEIVE
 
 AUTO, LEASE = "auto", "lease"
@@ -71,7 +71,7 @@ class Receiver:
         destination = request.permitted(RECEIVE, "/queue/" + request.name)
         body = await request.json(ReceiveRequest, required=False)
         most = self._check(body, query)
-        raw = truth(query, "raw")
+        raw = boolean(query, "raw")
         if raw and most != 1:
             raise invalid("query/raw", "a raw reply holds one message; ask for max=1", most)
         began = time.monotonic()

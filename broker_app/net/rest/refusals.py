@@ -69,7 +69,7 @@ def busy(detail: str) -> Refusal:
     return Refusal("busy", detail, headers=_RETRY["busy"])
 
 
-def of_core(refused: Refused) -> Refusal:
+def from_core(refused: Refused) -> Refusal:
     """A refusal of the core, for HTTP."""
     name = _OF_CORE.get(refused.code, refused.code)
     if name not in PROBLEMS:

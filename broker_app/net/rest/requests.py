@@ -361,7 +361,7 @@ def _shape(text: str, kind: type[msgspec.Struct], pointer: str) -> Refusal:
     return invalid(where, sentence.replace("`", ""))
 
 
-def truth(query: dict[str, str], name: str, default: bool = False) -> bool:
+def boolean(query: dict[str, str], name: str, default: bool = False) -> bool:
     """A query parameter that is true or false."""
     value = query.get(name)
     if value is None:

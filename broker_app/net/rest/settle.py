@@ -11,7 +11,7 @@ from broker_app.core import commands as c
 from broker_app.core.errors import Refused
 from broker_app.net.rest.engine_client import EngineClient, PendingReply
 from broker_app.net.rest.limits import RestLimits
-from broker_app.net.rest.refusals import Refusal, invalid, of_core, too_large
+from broker_app.net.rest.refusals import Refusal, from_core, invalid, too_large
 from broker_app.net.rest.replies import NO_CONTENT, Reply, json_reply
 from broker_app.net.rest.requests import Request, within
 from broker_app.net.stomp import scheduling_headers
@@ -145,7 +145,7 @@ class Settler:
         try:
             request.permitted(RECEIVE, self._engine_client.source_of(tag))
         except Refused as refused:
-            raise of_core(refused) from None
+            raise from_core(refused) from None
         return tag
 
     async def _carry_out(self, tags: list[int], make_command: _MakeCommand) -> None:

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Iterator
 
 from broker_app.net.rest.long_poll import WaitingRequest
-from broker_app.net.rest.refusals import of_core
+from broker_app.net.rest.refusals import from_core
 from broker_app.net.rest.replies import encode
 from broker_app.net.rest.requests import Request
 
@@ -45,7 +45,7 @@ async def stream(
         gone.cancel()
     if not gone.done():
         if wait.refusal is not None:
-            problem = encode(of_core(wait.refusal).body())
+            problem = encode(from_core(wait.refusal).body())
             await _send(request, b"event: problem\ndata: %b\n\n" % problem)
         await request.send({"type": "http.response.body", "body": b""})
 

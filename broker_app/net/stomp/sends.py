@@ -73,4 +73,4 @@ class Sends:
 
 def size_of(entries: Sequence[c.Entry]) -> int:
     """About how many bytes of memory the messages take."""
-    return sum([len(body) + envelope.weight for envelope, body, _ in entries])
+    return sum([len(body) + envelope.overhead_bytes for envelope, body, _ in entries])

@@ -42,8 +42,8 @@ class Certificates:
             raise ConfigError("TLS needs a certificate: set tls-cert")
         if config.tls_client_certificates != "none" and config.tls_ca is None:
             raise ConfigError(
-                f"tls-client-certificates is {config.tls_client_certificates}, and tls-ca, the authorities "
-                "that sign them, is not set"
+                f"tls-client-certificates is {config.tls_client_certificates}, but tls-ca is not set: "
+                "set it to the authorities that sign them"
             )
         self.config = config
         self.cert = config.tls_cert
@@ -54,7 +54,7 @@ class Certificates:
         self._seen = self._fingerprints()
         self.context = self._load()
 
-    def check_now(self) -> None:
+    def reload_now(self) -> None:
         """Check the files now."""
         self._seen = ()
         self._check_requested.set()

@@ -10,7 +10,7 @@ from django.db import transaction
 from broker_app.web.actions.actor import SYSTEM, Actor
 from broker_app.web.actions.change_set import Changed, Conflict, Edit, apply, record_changes
 from broker_app.web.resource_types import RESOURCE_TYPES
-from broker_app.web.resource_types.users import ChosenByOwner
+from broker_app.web.resource_types.users import UnvalidatedPassword
 
 ADMIN = "admin"
 
@@ -76,4 +76,4 @@ def _password_hashes() -> dict[str, str]:
 def _write_admin(password: str) -> None:
     spec = RESOURCE_TYPES["users"].read([ADMIN]).get(ADMIN, {})
     spec |= {"administrator": True, "active": True}
-    apply(SYSTEM, [Edit("users", ADMIN, spec, secrets={"password": ChosenByOwner(password)})])
+    apply(SYSTEM, [Edit("users", ADMIN, spec, secrets={"password": UnvalidatedPassword(password)})])

@@ -14,11 +14,11 @@ from rest_framework.views import APIView
 from broker_app import config, zero
 from broker_app.config import Config
 from broker_app.net.rest.openapi.schemas import (
+    BOOLEAN,
     COUNT,
     OPTIONAL_TIME,
     TEXT,
     TIME,
-    TRUTH,
     Json,
     array_of,
     object_of,
@@ -74,7 +74,7 @@ _FILE = object_of(
     {
         "name": TEXT,
         "state": {"enum": ["read", "refused", "missing", "new"]},
-        "followed": {**TRUTH, "description": "whether it is read again when it changes"},
+        "followed": {**BOOLEAN, "description": "whether it is read again when it changes"},
         "written": OPTIONAL_TIME,
         "bytes": or_null(COUNT),
         "sha256": or_null(TEXT),
@@ -105,7 +105,9 @@ _CONFIGURATION = object_of(
     {
         "broker": TEXT,
         "settings": array_of(
-            object_of({**_SETTING, "unit": TEXT, "secret": TRUTH, "reloadable": TRUTH, "restart": TRUTH})
+            object_of(
+                {**_SETTING, "unit": TEXT, "secret": BOOLEAN, "reloadable": BOOLEAN, "restart": BOOLEAN}
+            )
         ),
         "destinations": {
             **array_of(object_of(_SETTING)),
@@ -127,7 +129,7 @@ _CHECK = object_of(
 )
 _CHECKED = object_of(
     {
-        "valid": TRUTH,
+        "valid": BOOLEAN,
         "errors": array_of(_ERROR),
         "warnings": _WARNINGS,
         "plan": or_null(object_of(_PLAN)),

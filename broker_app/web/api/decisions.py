@@ -11,9 +11,9 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from broker_app.net.rest.openapi.schemas import TEXT, TRUTH, array_of, object_of, whole
+from broker_app.net.rest.openapi.schemas import BOOLEAN, TEXT, array_of, object_of, whole
 from broker_app.net.rest.refusals import Refusal
-from broker_app.net.rest.requests import truth, whole_number
+from broker_app.net.rest.requests import boolean, whole_number
 from broker_app.rules.event import Event
 from broker_app.web.api import request_params
 from broker_app.web.api.explain import EVENT_SCHEMA
@@ -29,7 +29,7 @@ _TIME = {"type": "string", "format": "date-time"}
 _DECIDED = object_of(
     {
         **EVENT_SCHEMA["properties"],
-        "allowed": TRUTH,
+        "allowed": BOOLEAN,
         "rule": {**TEXT, "description": "the name of the rule that decided last; empty where none did"},
         "times": {**_COUNT, "minimum": 1},
         "last": _TIME,
@@ -69,7 +69,10 @@ class Decisions(_OfNode):
 
     @extend_schema(
         operation_id="list_decisions",
-        parameters=[*_PARAMETERS, OpenApiParameter("allowed", TRUTH, description="those alone that were so")],
+        parameters=[
+            *_PARAMETERS,
+            OpenApiParameter("allowed", BOOLEAN, description="only with this result"),
+        ],
         responses={
             200: object_of(
                 {
@@ -90,7 +93,7 @@ class Decisions(_OfNode):
         """List the decisions of the last 24 hours, newest first"""
         query = request_params.query(request, ("limit", "allowed", *_FILTERS))
         limit, fits = whole_number(query, "limit", 100, 1, MOST), _fits(query)
-        wanted = truth(query, "allowed") if "allowed" in query else None
+        wanted = boolean(query, "allowed") if "allowed" in query else None
         rows = [
             row
             for row in self.node.decisions.decided()

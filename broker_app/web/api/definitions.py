@@ -13,9 +13,9 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from broker_app.net.rest.openapi.schemas import TEXT, TRUTH, array_of, object_of
+from broker_app.net.rest.openapi.schemas import BOOLEAN, TEXT, array_of, object_of
 from broker_app.net.rest.refusals import Refusal
-from broker_app.net.rest.requests import truth
+from broker_app.net.rest.requests import boolean
 from broker_app.web import definitions, history
 from broker_app.web.actor import actor_of
 from broker_app.web.api import dry_run, request_params
@@ -27,11 +27,11 @@ from broker_app.web.impact import of_changes
 from broker_app.web.policy_sync import node_of
 
 JSON, YAML = "application/json", "application/yaml"
-_MOST_FAULTS = 100
+_MAX_FAULTS = 100
 _COUNT = {"type": "integer", "minimum": 0}
 _THING = {"kind": TEXT, "name": TEXT}
 _IN_FILE = object_of({**_THING, "origin": TEXT})
-_PRUNE = query("prune", TRUTH, "whether what the document's kinds have and the document has not, goes")
+_PRUNE = query("prune", BOOLEAN, "whether what the document's kinds have and the document has not, goes")
 _DOCUMENT: dict[str, Any] = {
     "type": "object",
     "properties": {"mom_definitions": {"const": 1}},
@@ -44,8 +44,8 @@ _PLAN = object_of(
             **_COUNT,
             "description": "of the configuration: that was compared, or is now",
         },
-        "applied": TRUTH,
-        "prune": TRUTH,
+        "applied": BOOLEAN,
+        "prune": BOOLEAN,
         "created": _COUNT,
         "changed": _COUNT,
         "removed": _COUNT,
@@ -139,7 +139,7 @@ class Definitions(APIView):
     )
     def post(self, request: Request) -> Response:
         """Apply a document, whole or not at all. If-Match: the ETag of the plan"""
-        prune = truth(request_params.query(request, ("prune",)), "prune")
+        prune = boolean(request_params.query(request, ("prune",)), "prune")
         document, now = _document(request), history.newest()
         require(request, etag(now, definitions.digest_of(document, prune=prune)), etag(now))
         try:
@@ -162,7 +162,7 @@ class DefinitionsPlan(APIView):
     )
     def post(self, request: Request) -> Response:
         """Plan a document. Applying it needs the ETag of the plan"""
-        prune = truth(request_params.query(request, ("prune",)), "prune")
+        prune = boolean(request_params.query(request, ("prune",)), "prune")
         document = _document(request)
         try:
             planned = definitions.plan(actor_of(request), document, prune=prune)
@@ -187,9 +187,9 @@ def _document(request: Request) -> definitions.Document:
 def _refusal(wrong: definitions.InvalidDocument) -> Refusal:
     errors = [
         {"pointer": fault.pointer.encode(errors="replace").decode(), "detail": fault.detail}
-        for fault in wrong.faults[:_MOST_FAULTS]
+        for fault in wrong.faults[:_MAX_FAULTS]
     ]
-    more = len(wrong.faults) - _MOST_FAULTS
+    more = len(wrong.faults) - _MAX_FAULTS
     detail = str(wrong).encode(errors="replace").decode()
     return Refusal("invalid", detail + (f"; and {more} more faults" if more > 0 else ""), errors=errors)
 

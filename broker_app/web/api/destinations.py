@@ -20,10 +20,10 @@ from broker_app.models import DestinationSettings
 from broker_app.net.policy.destination_settings import EVERYTHING, SETTINGS, check_address, is_pattern
 from broker_app.net.rest.listing import Listing
 from broker_app.net.rest.openapi import row_schema, said_schema
+from broker_app.net.rest.openapi.schemas import BOOLEAN, array_of, object_of, ref
 from broker_app.net.rest.openapi.schemas import PAGING as PAGES
-from broker_app.net.rest.openapi.schemas import TRUTH, array_of, object_of, ref
-from broker_app.net.rest.refusals import Refusal, invalid, of_core
-from broker_app.net.rest.requests import truth
+from broker_app.net.rest.refusals import Refusal, from_core, invalid
+from broker_app.net.rest.requests import boolean
 from broker_app.web import actions
 from broker_app.web.actions import audit
 from broker_app.web.actor import actor_of
@@ -40,7 +40,7 @@ from broker_app.web.api.openapi_schema import (
     problem_replies,
     query,
 )
-from broker_app.web.api.permissions import check_administers
+from broker_app.web.api.permissions import require_administrator
 from broker_app.web.api.resource import MAX_PAGE, page_reply
 from broker_app.web.policy_sync import ask, node_of
 from broker_app.web.refusals import PROBLEM_REPLIES
@@ -55,7 +55,7 @@ class MayConfigure(BasePermission):
 
     def has_permission(self, request: Request, view: APIView) -> bool:
         if request.user.is_authenticated and request.method not in SAFE_METHODS:
-            check_administers(request)
+            require_administrator(request)
         return bool(request.user.is_authenticated)
 
 
@@ -75,7 +75,7 @@ _DELETE: dict[str, Any] = {
     "responses": {204: None, 200: ref("DryRun"), **PROBLEM_REPLIES},
     "parameters": [IF_MATCH, DRY_RUN, REASON],
 }
-_FORCE = query("force", TRUTH, "also when messages wait or are unsettled, which go")
+_FORCE = query("force", BOOLEAN, "also when messages wait or are unsettled, which go")
 _LISTING: Listing[dict[str, Any]] = Listing(
     {name: itemgetter(name) for name in row_schema()["properties"]},
     {},
@@ -120,7 +120,7 @@ class SettingsView(APIView):
         try:
             check_address(address)
         except Refused as refused:
-            raise of_core(refused) from refused
+            raise from_core(refused) from refused
         if self.prefix and is_pattern(address):
             detail = f"{address} is a pattern; its settings are at destinations/settings{address}"
             raise Refusal("bad-destination", detail)
@@ -143,7 +143,7 @@ class SettingsView(APIView):
     def _write(self, request: Request, address: str, values: dict[str, Any]) -> Response:
         before = actions.version_of(KIND, address)
         edit = actions.Edit(KIND, address, values, expected(request, before, built_in=True))
-        tried = truth(request.query_params.dict(), "dry_run")
+        tried = boolean(request.query_params.dict(), "dry_run")
         outcome = actions.apply(actor_of(request), [edit], dry_run=tried)
         if tried:
             return Response(dry_run.reply(outcome, node_of(request)))
@@ -159,7 +159,7 @@ class SettingsView(APIView):
         address = self._chosen(request, name, (*_OF_WRITES, *self.options_of_removal))
         before = actions.version_of(KIND, address)
         edit = actions.Edit(KIND, address, None, expected(request, before, built_in=True))
-        if truth(request.query_params.dict(), "dry_run"):
+        if boolean(request.query_params.dict(), "dry_run"):
             outcome = actions.apply(actor_of(request), [edit], dry_run=True)
             return Response(dry_run.reply(outcome, node_of(request)))
         with transaction.atomic():
@@ -201,7 +201,7 @@ class QueueSettings(SettingsView):
         if node is None:
             raise Refusal("not-active", "This process serves pages; a broker is elsewhere.")
         try:
-            ask(node, node.delete_queue(address, force=truth(request.query_params.dict(), "force")))
+            ask(node, node.delete_queue(address, force=boolean(request.query_params.dict(), "force")))
         except Refusal as refusal:
             if refusal.name != "not-found" or not had:
                 raise

@@ -18,9 +18,9 @@ from broker_app.core.errors import Refused
 from broker_app.models import Token
 from broker_app.net.policy.access import asked_of_rules, decided_before_rules
 from broker_app.net.policy.policy import Grant
-from broker_app.net.rest.openapi.schemas import TEXT, TRUTH, array_of, object_of, or_null
-from broker_app.net.rest.refusals import Refusal, invalid, of_core, unknown
-from broker_app.net.rest.requests import truth
+from broker_app.net.rest.openapi.schemas import BOOLEAN, TEXT, array_of, object_of, or_null
+from broker_app.net.rest.refusals import Refusal, from_core, invalid, unknown
+from broker_app.net.rest.requests import boolean
 from broker_app.net.stomp.handshake import MAX_CLIENT_ID
 from broker_app.rules.errors import RuleError
 from broker_app.rules.event import METHODS, PROTOCOLS, RIGHTS, Event, method_of
@@ -29,7 +29,7 @@ from broker_app.rules.rule import Rule
 from broker_app.rules.ruleset import MAX_RULES, Rules
 from broker_app.web.api import request_params
 from broker_app.web.api.openapi_schema import problem_replies
-from broker_app.web.api.permissions import administers, check_administers
+from broker_app.web.api.permissions import is_administrator, require_administrator
 from broker_app.web.api.schemas import name_of
 from broker_app.web.events import destination_of, shown
 from broker_app.web.impact import rules_of
@@ -58,7 +58,7 @@ _SCHEMAS: dict[str, Any] = {
     "token": {**TEXT, "minLength": 1, "maxLength": 100},
     "address": {**TEXT, "maxLength": 60},
     "protocol": {"enum": list(PROTOCOLS)},
-    "tls": TRUTH,
+    "tls": BOOLEAN,
     "client": {**TEXT, "maxLength": MAX_CLIENT_ID},
 }
 _REQUIRED = ("action", "destination")
@@ -71,7 +71,7 @@ EVENT_SCHEMA = object_of(
         "destination": or_null(TEXT),
         "address": or_null(TEXT),
         "protocol": or_null(TEXT),
-        "tls": or_null(TRUTH),
+        "tls": or_null(BOOLEAN),
         "client": or_null(TEXT),
     }
 )
@@ -85,10 +85,10 @@ _COUNT = {"type": "integer", "minimum": 0}
 _ANSWER = object_of(
     {
         "event": EVENT_SCHEMA,
-        "allowed": TRUTH,
+        "allowed": BOOLEAN,
         "decided_by": TEXT,
         "rule": or_null(object_of(_RULE)),
-        "steps": array_of(object_of({**_RULE, "matched": TRUTH, "reason": TEXT}), MAX_STEPS),
+        "steps": array_of(object_of({**_RULE, "matched": BOOLEAN, "reason": TEXT}), MAX_STEPS),
         "steps_left_out": {**_COUNT, "description": "rules before the deciding one that are not listed"},
         "not_reached": {**_COUNT, "description": "rules behind the one that decides"},
     }
@@ -125,7 +125,7 @@ class Explain(APIView):
         query = request_params.query(request, _PARAMETERS)
         given: dict[str, Any] = dict(query)
         if "tls" in query:
-            given["tls"] = truth(query, "tls")
+            given["tls"] = boolean(query, "tls")
         return _answer(request, _query_of(request, given, "query/"), read_rules())
 
     @extend_schema(
@@ -152,7 +152,7 @@ class Explain(APIView):
             if name not in (*_PARAMETERS, "rules"):
                 raise unknown(f"/{name[:100]}", name, (*_PARAMETERS, "rules"), "field")
         if "rules" in body:
-            check_administers(request)
+            require_administrator(request)
         rules = _rules(body["rules"]) if "rules" in body else read_rules()
         return _answer(request, _query_of(request, body, "/"), rules)
 
@@ -168,7 +168,7 @@ def _query_of(request: Request, given: Mapping[str, Any], where: str) -> _Query:
     if not isinstance(given.get("tls", True), bool):
         raise invalid(f"{where}tls", "must be true or false", given["tls"])
     user = given.get("user", request.user.get_username())
-    if user != request.user.get_username() and not administers(request):
+    if user != request.user.get_username() and not is_administrator(request):
         raise Refusal("not-allowed", "only administrators may see the rights of others", right="administer")
     known = User.objects.filter(username=user).prefetch_related("groups").first()
     if known is None and user != request.user.get_username() and "rules" not in given:
@@ -180,7 +180,7 @@ def _query_of(request: Request, given: Mapping[str, Any], where: str) -> _Query:
     try:
         destination = destination_of(given["destination"])
     except Refused as refused:
-        raise of_core(refused) from refused
+        raise from_core(refused) from refused
     _check_facts(given, where)
     event = Event(
         user,
@@ -262,7 +262,7 @@ def _answer(request: Request, question: _Query, rules: Rules) -> Response:
     decision = found.decision if before is None else before
     tried = found.steps if before is None else ()
     # Rules name other users, which only administrators may see.
-    everything = administers(request)
+    everything = is_administrator(request)
     visible = [step for step in tried if everything or _concerns(step, question.event)][-MAX_STEPS:]
     return Response(
         {

@@ -7,7 +7,7 @@ from typing import Any
 from drf_spectacular.openapi import AutoSchema
 from drf_spectacular.utils import OpenApiParameter
 
-from broker_app.net.rest.openapi.schemas import TEXT, TRUTH, ref, whole
+from broker_app.net.rest.openapi.schemas import BOOLEAN, TEXT, ref, whole
 from broker_app.web.api.schemas import name_of
 from broker_app.web.refusals import PROBLEM_REPLIES
 from broker_app.web.resource_types import RESOURCE_TYPES
@@ -38,7 +38,7 @@ IF_MATCH = header("If-Match", "the ETag of what is to be replaced, or *")
 IF_NONE_MATCH = header("If-None-Match", "* to make it only where it is not there yet")
 KNOWN = header("If-None-Match", "ETags that are known; 304 when it is still so")
 KEY = header("Idempotency-Key", "names repeats of this request; its answer is kept for a day")
-DRY_RUN = query("dry_run", TRUTH, "do nothing, and return what would change")
+DRY_RUN = query("dry_run", BOOLEAN, "do nothing, and return what would change")
 ETAG = header("ETag", "version, for If-Match; a dry run has none", response=[200, 201])
 #: of lists
 PAGING = [
@@ -103,7 +103,7 @@ class ResourceSchema(AutoSchema):
 
     def _filters(self) -> list[Any]:
         listing = self._resource.listing
-        truths = [query(name, TRUTH, "those alone of which it is so") for name in listing.filters]
+        truths = [query(name, BOOLEAN, "those alone of which it is so") for name in listing.filters]
         return truths + [query(name, TEXT, "those alone that have it") for name in listing.matches]
 
     def get_request_serializer(self) -> Any:

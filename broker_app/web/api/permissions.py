@@ -12,7 +12,7 @@ from broker_app.net.rest.refusals import Refusal
 ADMINISTER = "administer"
 
 
-def administers(request: Request) -> bool:
+def is_administrator(request: Request) -> bool:
     """True for an administrator; a token needs to grant this right."""
     return bool(getattr(request.user, "is_superuser", False)) and lends(request.auth, ADMINISTER)
 
@@ -24,9 +24,9 @@ def lends(token: object, right: str) -> bool:
     return any(right in grant["rights"] for grant in token.grants)
 
 
-def check_administers(request: Request) -> None:
-    """Raises Refusal unless `administers`."""
-    if administers(request):
+def require_administrator(request: Request) -> None:
+    """Raises Refusal unless `is_administrator`."""
+    if is_administrator(request):
         return
     if getattr(request.user, "is_superuser", False):
         detail = "the grants of this token do not include the right administer"
@@ -41,5 +41,5 @@ class MayAdminister(BasePermission):
     def has_permission(self, request: Request, view: APIView) -> bool:
         if not request.user.is_authenticated:
             return False
-        check_administers(request)
+        require_administrator(request)
         return True

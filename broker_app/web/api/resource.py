@@ -18,13 +18,13 @@ from rest_framework.views import APIView
 
 from broker_app.net.rest.listing import Listing
 from broker_app.net.rest.refusals import Refusal, invalid, unknown
-from broker_app.net.rest.requests import truth
+from broker_app.net.rest.requests import boolean
 from broker_app.web import actions
 from broker_app.web.actor import actor_of
 from broker_app.web.api import dry_run, request_params
 from broker_app.web.api.conditions import etag, expected, is_known
 from broker_app.web.api.openapi_schema import ResourceSchema
-from broker_app.web.api.permissions import check_administers
+from broker_app.web.api.permissions import require_administrator
 from broker_app.web.api.rows import Row, built_in, row_of, rows_of
 from broker_app.web.api.schemas import ANSWERED, ENTRY, FACTS, SECRETS, SPEC_FIELDS, name_of
 from broker_app.web.policy_sync import node_of
@@ -80,7 +80,7 @@ class Resource(APIView):
 
     def check_may(self, request: Request, name: str) -> None:
         """Raises Refusal for users without the permission."""
-        check_administers(request)
+        require_administrator(request)
 
     # ------------------------------------------------------------------ reading
 
@@ -137,7 +137,7 @@ class Resource(APIView):
         outcome = self.apply(request, edit, query)
         return (
             Response(dry_run.reply(outcome, node_of(self.request)))
-            if truth(query, "dry_run")
+            if boolean(query, "dry_run")
             else Response(status=204)
         )
 
@@ -145,7 +145,7 @@ class Resource(APIView):
         self, request: Request, query: dict[str, str], key: str, spec: dict[str, Any], secrets: dict[str, Any]
     ) -> Response:
         before = actions.version_of(self.kind, key)
-        new = RESOURCE_TYPES[self.kind].new_secrets(key, secrets)
+        new = RESOURCE_TYPES[self.kind].changed_secrets(key, secrets)
         edit = actions.Edit(
             self.kind,
             key,
@@ -158,7 +158,7 @@ class Resource(APIView):
 
     def apply(self, request: Request, edit: actions.Edit, query: dict[str, str]) -> actions.ChangeResult:
         """Carries out an edit, or tries it."""
-        return actions.apply(actor_of(request), [edit], dry_run=truth(query, "dry_run"))
+        return actions.apply(actor_of(request), [edit], dry_run=boolean(query, "dry_run"))
 
     def written(
         self,
@@ -170,7 +170,7 @@ class Resource(APIView):
         more: dict[str, Any] | None = None,
     ) -> Response:
         """The reply to a write; `more` is shown only this once."""
-        if truth(query, "dry_run"):
+        if boolean(query, "dry_run"):
             return Response(dry_run.reply(outcome, node_of(self.request)))
         row = self._row(key)
         warnings = outcome.warnings()

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any, Final
 
 from broker_app.net.rest.openapi.schemas import PAGING, array_of, object_of, or_null, whole
-from broker_app.remote import DESIRED
+from broker_app.remote import DESIRED_STATES
 from broker_app.telemetry.alerts.rule import CONDITIONS, SEVERITIES
 from broker_app.web.resource_types import RESOURCE_TYPES
-from broker_app.web.resource_types.alerts import MAX_PATTERN, MOST_SECONDS, MOST_TARGETS
+from broker_app.web.resource_types.alerts import MAX_PATTERN, MAX_SECONDS, MAX_TARGETS
 from broker_app.web.resource_types.bridges import DEFAULTS, MAX_QUEUE, NUMBERS, PORTS, TIMES
 from broker_app.web.resource_types.brokers import COLOURS
-from broker_app.web.resource_types.tokens import MOST_GRANTS, RIGHTS
+from broker_app.web.resource_types.tokens import MAX_GRANTS, RIGHTS
 
 _Json = dict[str, Any]
 
@@ -66,7 +66,7 @@ SPEC_FIELDS: Final[dict[str, _Json]] = {
     "groups": {},
     "tokens": {
         "grants": {
-            **array_of(GRANT, MOST_GRANTS),
+            **array_of(GRANT, MAX_GRANTS),
             "type": ["array", "null"],
             "description": "permissions of the owner that it has; null: all",
         },
@@ -95,7 +95,7 @@ SPEC_FIELDS: Final[dict[str, _Json]] = {
             "description": "who may have signed the certificate there; empty: whom this machine trusts",
         },
         "desired": {
-            "enum": list(DESIRED), "default": "running",
+            "enum": list(DESIRED_STATES), "default": "running",
             "description": "draining: takes no new messages, forwards its backlog, then pauses",
         },
         "paused_queues": {
@@ -125,7 +125,7 @@ SPEC_FIELDS: Final[dict[str, _Json]] = {
             "type": "number", "minimum": 0, "maximum": 10**12,
             "description": "the value from which the alert fires; default: that of the condition",
         },
-        "for_s": {"type": "number", "minimum": 0, "maximum": MOST_SECONDS, "description": "for how long"},
+        "for_s": {"type": "number", "minimum": 0, "maximum": MAX_SECONDS, "description": "for how long"},
         "severity": {"enum": list(SEVERITIES)},
         "pattern": {
             "type": "string", "maxLength": MAX_PATTERN, "default": "",
@@ -133,7 +133,7 @@ SPEC_FIELDS: Final[dict[str, _Json]] = {
         },
         "enabled": {**_TRUTH, "default": True},
         "notify": {
-            **_NAMES, "maxItems": MOST_TARGETS,
+            **_NAMES, "maxItems": MAX_TARGETS,
             "items": {"type": "string", "minLength": 1, "maxLength": 1000},
             "description": "queue:NAME, https://…, mailto:ADDRESS; none: those of the setting alert_notify",
         },

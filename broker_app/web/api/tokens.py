@@ -16,7 +16,7 @@ from broker_app.net.rest.refusals import Refusal, invalid
 from broker_app.web import actions
 from broker_app.web.api import request_params
 from broker_app.web.api.idempotency import once
-from broker_app.web.api.permissions import administers, check_administers
+from broker_app.web.api.permissions import is_administrator, require_administrator
 from broker_app.web.api.resource import Resource
 from broker_app.web.api.resources import listing
 from broker_app.web.api.rows import Row, rows_of
@@ -30,7 +30,7 @@ def _sees_itself_alone(request: Request) -> str | None:
     neither their names nor their rights. None if all tokens are shown."""
     token = request.auth
     lends_part = isinstance(token, Token) and token.grants is not None
-    return str(token) if lends_part and not administers(request) else None
+    return str(token) if lends_part and not is_administrator(request) else None
 
 
 class Tokens(Resource):
@@ -48,7 +48,7 @@ class Tokens(Resource):
     def check_may(self, request: Request, name: str) -> None:
         # A restricted token could otherwise create one with more permissions.
         token = request.auth
-        if request.method in ("GET", "HEAD") or administers(request):
+        if request.method in ("GET", "HEAD") or is_administrator(request):
             return
         if isinstance(token, Token) and token.grants is not None:
             detail = "a token with a part of its owner's permissions cannot create or change tokens"
@@ -57,7 +57,7 @@ class Tokens(Resource):
     def rows(self, request: Request, query: dict[str, str]) -> list[Row]:
         whose = query.get("user", request.user.get_username())
         if whose != request.user.get_username():
-            check_administers(request)
+            require_administrator(request)
         itself = _sees_itself_alone(request)
         return [
             row
@@ -70,7 +70,7 @@ class Tokens(Resource):
             token = Token.objects.filter(pk=int(name)).select_related("owner").first()
             name = str(token) if token is not None else name
         # Tokens of other users exist only for administrators.
-        if name.partition("/")[0] != self.request.user.get_username() and not administers(self.request):
+        if name.partition("/")[0] != self.request.user.get_username() and not is_administrator(self.request):
             raise Refusal("not-found", f"you have no token {name}"[:300])
         if _sees_itself_alone(self.request) not in (None, name):
             raise Refusal("not-found", f"you have no token {name}"[:300])
@@ -110,7 +110,7 @@ class Tokens(Resource):
         own: str = request.user.get_username()
         if given is None or given == own:
             return own
-        check_administers(request)
+        require_administrator(request)
         if not isinstance(given, str) or not User.objects.filter(username=given).exists():
             raise invalid("/user", "there is no such user", given)
         return given

@@ -10,7 +10,7 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from broker_app.models import Change
-from broker_app.net.rest.openapi.schemas import PAGING, TEXT, TIME, TRUTH, array_of, object_of
+from broker_app.net.rest.openapi.schemas import BOOLEAN, PAGING, TEXT, TIME, array_of, object_of
 from broker_app.net.rest.refusals import Refusal, invalid, unknown
 from broker_app.net.rest.requests import whole_number
 from broker_app.web import history
@@ -41,7 +41,7 @@ _WISH = {
     "kind": {"enum": list(RESOURCE_TYPES), "description": "with `name`: one resource only"},
     "name": TEXT,
     "reason": {**TEXT, "maxLength": 1000},
-    "dry_run": {**TRUTH, "default": False},
+    "dry_run": {**BOOLEAN, "default": False},
 }
 
 
@@ -150,7 +150,7 @@ class Rollback(APIView):
         responses={
             200: object_of(
                 {
-                    "dry_run": TRUTH,
+                    "dry_run": BOOLEAN,
                     "version": {**_NUMBER, "type": ["integer", "null"], "description": "null: nothing to do"},
                     "changes": array_of(CHANGE),
                     "kept": {**array_of(_KEPT), "description": "what stays as it is, and why"},

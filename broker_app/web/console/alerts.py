@@ -12,7 +12,7 @@ from django.utils.translation import gettext_lazy as _
 from broker_app.telemetry.alerts.rule import CONDITIONS, SEVERITIES
 from broker_app.web.actions import version_of
 from broker_app.web.console.edit_page import AddPage, EditPage
-from broker_app.web.console.fields import Lines
+from broker_app.web.console.fields import LinesField
 from broker_app.web.console.list_page import ListPage
 from broker_app.web.console.remove_page import RemovePage
 from broker_app.web.console.resource_form import ResourceForm
@@ -59,7 +59,7 @@ class AlertRuleForm(ResourceForm):
         help_text=_("names of the queues, bridges or clients to check, such as /queue/orders.>; empty: all"),
     )
     enabled = forms.BooleanField(label=_("Enabled"), required=False)
-    notify = Lines(
+    notify = LinesField(
         label=_("Notify"),
         help_text=_("where notifications are sent, one per line: queue:NAME, https://…, mailto:ADDRESS"),
     )
@@ -89,7 +89,7 @@ ALERTS = ResourcePages(
 )
 
 
-class Alerts(ListPage):
+class AlertsPage(ListPage):
     """Open alerts and all effective rules: the built-in ones, unless replaced by a rule of the same name."""
 
     subject = ALERTS

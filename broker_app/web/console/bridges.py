@@ -15,12 +15,12 @@ from django.utils.text import format_lazy
 from django.utils.translation import gettext_lazy as _
 
 from broker_app.durations import since
-from broker_app.remote import DESIRED
+from broker_app.remote import DESIRED_STATES
 from broker_app.web.actions import ChangeResult
 from broker_app.web.console.bridge_status import all_bridges, shown_bridge
 from broker_app.web.console.configuration import watch_of
 from broker_app.web.console.edit_page import AddPage, EditPage
-from broker_app.web.console.fields import Lines
+from broker_app.web.console.fields import LinesField
 from broker_app.web.console.list_page import ListPage
 from broker_app.web.console.remove_page import RemovePage
 from broker_app.web.console.resource_form import ResourceForm
@@ -71,10 +71,10 @@ class BridgeForm(ResourceForm):
     )
     desired = forms.ChoiceField(
         label=_("Desired state"),
-        choices=[(name, name) for name in DESIRED],
+        choices=[(name, name) for name in DESIRED_STATES],
         help_text=_("a draining bridge accepts no new messages, forwards those that wait, and then pauses"),
     )
-    paused_queues = Lines(
+    paused_queues = LinesField(
         label=_("Paused queues"), help_text=_("remote queues that are paused on their own, one per line")
     )
     retry_s = forms.FloatField(
@@ -130,7 +130,7 @@ BRIDGES = ResourcePages(
 )
 
 
-class Bridges(ListPage):
+class BridgesPage(ListPage):
     """The list of bridges with their current status."""
 
     subject = BRIDGES

@@ -10,7 +10,7 @@ from django.utils.translation import gettext_lazy
 
 from broker_app import config
 from broker_app.web.console.edit_page import AddPage, EditPage
-from broker_app.web.console.fields import Lines
+from broker_app.web.console.fields import LinesField
 from broker_app.web.console.list_page import ListPage
 from broker_app.web.console.remove_page import RemovePage
 from broker_app.web.console.resource_form import ResourceForm
@@ -46,7 +46,7 @@ class BrokerForm(ResourceForm):
         choices=NAMES_OF_COLOURS.items(),
         help_text=gettext_lazy("The colour of the broker's name at the top of every page."),
     )
-    endpoints = Lines(
+    endpoints = LinesField(
         label=gettext_lazy("Endpoints"),
         help_text=gettext_lazy("Addresses for clients, one per line: stomp://host:61613"),
     )
@@ -107,7 +107,7 @@ BROKERS = ResourcePages(
 )
 
 
-class Brokers(ListPage):
+class BrokersPage(ListPage):
     subject = BROKERS
 
 

@@ -22,7 +22,7 @@ from broker_app.web.console.labels import done as done_in_words
 from broker_app.web.console.versions import whole
 
 #: maximum size of a form in bytes
-MOST_BYTES = 900 * 1024
+MAX_BYTES = 900 * 1024
 _DRAWN = 200
 
 
@@ -107,14 +107,14 @@ class DownloadPage(AdministratorsPage):
 def _content(request: HttpRequest) -> bytes:
     """The uploaded content, or the content sent back with the plan. Raises InvalidDocument."""
     file = request.FILES.get("file")
-    content = file.read(MOST_BYTES + 1) if file is not None else request.POST.get("document", "").encode()
+    content = file.read(MAX_BYTES + 1) if file is not None else request.POST.get("document", "").encode()
     if not content.strip():
         raise definitions.InvalidDocument(
             definitions.Fault("", _("no file was chosen, or the file is empty"))
         )
-    if len(content) > MOST_BYTES:
+    if len(content) > MAX_BYTES:
         detail = _("the file is larger than %(most)d KiB; use `mom definitions import` for it")
-        detail %= {"most": MOST_BYTES // 1024}
+        detail %= {"most": MAX_BYTES // 1024}
         raise definitions.InvalidDocument(definitions.Fault("", detail))
     return content
 

@@ -16,7 +16,7 @@ from broker_app.web.console.frame import is_administrator
 
 #: time range of charts
 _PAST = timedelta(days=1)
-MOST_MARKS = 50
+MAX_MARKS = 50
 
 
 def marks_of(request: HttpRequest, kind: str, name: str) -> list[dict[str, Any]]:
@@ -29,7 +29,7 @@ def marks_of(request: HttpRequest, kind: str, name: str) -> list[dict[str, Any]]
             change__time__gte=timezone.now() - _PAST,
         )
         .select_related("change")
-        .order_by("-pk")[:MOST_MARKS]
+        .order_by("-pk")[:MAX_MARKS]
     )
     administrator = is_administrator(request)
     return [

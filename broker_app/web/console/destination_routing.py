@@ -19,7 +19,7 @@ from broker_app.web.console.differences import as_text
 from broker_app.web.console.frame import is_administrator
 from broker_app.web.snapshot import read_rules
 
-MOST_USERS = 100
+MAX_USERS = 100
 _BY_ADMINISTRATOR = "an administrator may do everything"
 
 
@@ -50,8 +50,8 @@ def routing_of(request: HttpRequest, kind: str, name: str) -> dict[str, Any]:
     rules, destination = read_rules(), Destination(kind, name)
     spec = settings_for(kind, name)
     return {
-        "users": [_permissions(rules, user, destination) for user in users[:MOST_USERS]],
-        "more_users": max(0, users.count() - MOST_USERS),
+        "users": [_permissions(rules, user, destination) for user in users[:MAX_USERS]],
+        "more_users": max(0, users.count() - MAX_USERS),
         "has_rules": len(rules) > 0,
         "dead_letters": _dead_letters(name, spec.effective(f"/{kind}/{name}")) if kind == QUEUE else None,
         "spec": [

@@ -31,7 +31,7 @@ from broker_app.web.actions import Conflict, Edit, InvalidEdits, Stale, apply, v
 from broker_app.web.actor import actor_of
 from broker_app.web.console.destination_patterns import settings_for
 from broker_app.web.console.differences import as_text, between, difference
-from broker_app.web.console.fields import Code
+from broker_app.web.console.fields import CodeField
 from broker_app.web.console.frame import is_administrator
 from broker_app.web.console.resource_form import ResourceForm
 from broker_app.web.console.resource_page import changes_of, report
@@ -97,7 +97,7 @@ class JsonForm(ResourceForm):
     """The same settings as JSON text."""
 
     kind: ClassVar[str] = KIND
-    text = Code(rows=14, label="JSON")
+    text = CodeField(rows=14, label="JSON")
 
     def clean_text(self) -> dict[str, Any]:
         try:

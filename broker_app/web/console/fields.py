@@ -7,7 +7,7 @@ from typing import Any
 from django import forms
 
 
-class Lines(forms.CharField):
+class LinesField(forms.CharField):
     """A list of strings, one per line.
 
     Empty lines, surrounding spaces and repetitions are ignored. `language` is one that the page's editor
@@ -27,7 +27,7 @@ class Lines(forms.CharField):
         return list(dict.fromkeys(line for line in lines if line))
 
 
-class Code(forms.CharField):
+class CodeField(forms.CharField):
     """Text of several lines that is kept unchanged, such as code."""
 
     def __init__(self, *, rows: int = 4, language: str = "", **options: Any) -> None:

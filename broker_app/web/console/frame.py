@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 #: saved views that the menu and the palette offer; the settings list all
-MOST_VIEWS = 50
+MAX_VIEWS = 50
 
 
 class NavItem(NamedTuple):
@@ -100,7 +100,7 @@ def frame(request: HttpRequest) -> dict[str, Any]:
     if user is not None and user.is_authenticated:
         known["navigation"] = _navigation(request.path, user.is_superuser)
         known["environment"], known["environment_colour"] = _environment()
-        known["saved_views"] = views_of(user.get_username())[:MOST_VIEWS]
+        known["saved_views"] = views_of(user.get_username())[:MAX_VIEWS]
         known["jobs_address"] = _address_of("console:jobs", user.is_superuser)
         known["alerts_address"] = _address_of("console:alerts", user.is_superuser)
     return known

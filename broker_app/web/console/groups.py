@@ -10,7 +10,7 @@ from django.utils.translation import gettext_lazy
 
 from broker_app.web.actions import Edit
 from broker_app.web.console.edit_page import AddPage, EditPage
-from broker_app.web.console.fields import Lines
+from broker_app.web.console.fields import LinesField
 from broker_app.web.console.list_page import ListPage
 from broker_app.web.console.remove_page import RemovePage
 from broker_app.web.console.resource_form import ResourceForm
@@ -23,7 +23,7 @@ class GroupForm(ResourceForm):
     kind = "groups"
     apart = ResourceForm.apart | {"members"}
 
-    members = Lines(
+    members = LinesField(
         rows=6,
         language="users",
         label=gettext_lazy("Members"),
@@ -73,7 +73,7 @@ GROUPS = ResourcePages(
 )
 
 
-class Groups(ListPage):
+class GroupsPage(ListPage):
     subject = GROUPS
 
     def specs(self) -> Mapping[str, Spec]:

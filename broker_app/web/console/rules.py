@@ -20,7 +20,7 @@ from broker_app.web.actions import ChangeResult, Conflict, Edit, InvalidEdits, S
 from broker_app.web.actor import actor_of
 from broker_app.web.console.edit_page import AddPage, EditPage
 from broker_app.web.console.explain import Question, answer
-from broker_app.web.console.fields import Code, Lines
+from broker_app.web.console.fields import CodeField, LinesField
 from broker_app.web.console.impact_preview import impact_of
 from broker_app.web.console.labels import title_of
 from broker_app.web.console.list_page import ListPage
@@ -43,7 +43,7 @@ class RuleForm(ResourceForm):
         choices=((Rule.ALLOW, gettext_lazy("allow")), (Rule.DENY, gettext_lazy("deny"))),
         help_text=gettext_lazy("The decision when the rule matches."),
     )
-    conditions = Code(
+    conditions = CodeField(
         required=False,
         rows=5,
         language="conditions",
@@ -52,7 +52,7 @@ class RuleForm(ResourceForm):
             "When the rule matches: /event/queue == orders.new && /event/method == POST. Empty: always."
         ),
     )
-    users = Lines(
+    users = LinesField(
         language="users",
         label=gettext_lazy("Users"),
         help_text=gettext_lazy(
@@ -60,7 +60,7 @@ class RuleForm(ResourceForm):
             "it applies to all authenticated users."
         ),
     )
-    groups = Lines(
+    groups = LinesField(
         language="groups",
         label=gettext_lazy("Groups"),
         help_text=gettext_lazy("Or groups to which the rule applies, one per line."),
@@ -110,7 +110,7 @@ RULES = ResourcePages(
 )
 
 
-class Rules(ListPage):
+class RulesPage(ListPage):
     subject = RULES
     #: rules are shown in order of evaluation, so other orders are not offered
     sortable = ()

@@ -24,7 +24,7 @@ from broker_app.web.console.versions import whole
 from broker_app.web.resource_types import RESOURCE_TYPES
 
 #: maximum size of a form in bytes; larger sets of rules are edited with `mom definitions`
-MOST_BYTES = 900 * 1024
+MAX_BYTES = 900 * 1024
 _DRAWN = 200
 _FAULTS = 50
 
@@ -110,9 +110,9 @@ def _of_database() -> dict[str, Any]:
 def _document(text: str) -> definitions.Document:
     """The rules of the text. Raises InvalidDocument, also if it contains other resources."""
     content = text.encode()
-    if len(content) > MOST_BYTES:
+    if len(content) > MAX_BYTES:
         detail = _("the file is larger than %(most)d KiB; use `mom definitions import` for it")
-        raise definitions.InvalidDocument(definitions.Fault("", detail % {"most": MOST_BYTES // 1024}))
+        raise definitions.InvalidDocument(definitions.Fault("", detail % {"most": MAX_BYTES // 1024}))
     document = definitions.from_yaml(content)
     others = [
         definitions.Fault(f"/{kind}", _("only rules can be edited here; use definitions for other resources"))

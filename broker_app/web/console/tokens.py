@@ -21,13 +21,13 @@ from django.views.decorators.debug import sensitive_variables
 from broker_app.models import Token
 from broker_app.web import actions
 from broker_app.web.actor import actor_of
-from broker_app.web.console.fields import Lines
+from broker_app.web.console.fields import LinesField
 from broker_app.web.console.frame import Page, is_administrator
 from broker_app.web.console.remove_page import RemovePage
 from broker_app.web.console.resource_form import ResourceForm
 from broker_app.web.console.resource_page import ResourcePages
 from broker_app.web.console.versions import whole
-from broker_app.web.resource_types.tokens import MOST_GRANTS, RIGHTS
+from broker_app.web.resource_types.tokens import MAX_GRANTS, RIGHTS
 
 _SHOWN = 1000
 _LIVES = (
@@ -75,7 +75,7 @@ class GrantForm(forms.Form):
         widget=forms.CheckboxSelectMultiple,
         required=False,
     )
-    destinations = Lines(
+    destinations = LinesField(
         label=gettext_lazy("Destinations"),
         help_text=gettext_lazy("One per line: /queue/orders, or /queue/orders.> for all names below it."),
     )
@@ -89,7 +89,7 @@ class Grants:
         extra_context = data is not None and data.get("operation") == "more"
         self.forms = [
             GrantForm(data if place < shown else None, prefix=f"grant{place}", auto_id="id_%s")
-            for place in range(min(shown + extra_context, MOST_GRANTS))
+            for place in range(min(shown + extra_context, MAX_GRANTS))
         ]
 
     def is_valid(self) -> bool:
@@ -129,7 +129,7 @@ TOKENS = ResourcePages(
 )
 
 
-class Tokens(Page):
+class TokensPage(Page):
     """The user's own tokens; administrators can list those of all users."""
 
     def get(self, request: HttpRequest) -> HttpResponse:

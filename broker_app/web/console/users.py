@@ -76,7 +76,7 @@ USERS = ResourcePages(
 )
 
 
-class Users(ListPage):
+class UsersPage(ListPage):
     subject = USERS
 
     def cell(self, spec: Spec, name: str) -> str:

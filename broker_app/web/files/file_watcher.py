@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 
 #: seconds between two checks; a changed file is read once two checks found it the same
 POLL_S = 0.15
-MOST_RELOADS = 100
+MAX_RELOADS = 100
 #: counted in `totals` in addition to the outcomes of reloads
 TOUCHED = "touched"
 
@@ -95,7 +95,7 @@ class FileWatcher:
         #: the followed files, and their state when they were read
         self._seen: _Seen = {path.name: None}
         self._moving: _Seen | None = None
-        self._reloads: deque[Reload] = deque(maxlen=MOST_RELOADS)
+        self._reloads: deque[Reload] = deque(maxlen=MAX_RELOADS)
         self._totals = Counter(dict.fromkeys((APPLIED, UNCHANGED, REFUSED, TOUCHED), 0))
 
     # ------------------------------------------------------------------ reading

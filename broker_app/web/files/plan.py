@@ -80,7 +80,7 @@ def plan(loaded: Loaded, owner: str) -> FilePlan:
         if before is not None and name not in origins:
             kept.append(ExistingResource(*name, document.source))
             continue
-        secrets = _new_secrets(document)
+        secrets = _changed_secrets(document)
         if before == after and not secrets:
             unchanged += 1
             if origins[name] != owner + document.source:
@@ -205,10 +205,12 @@ def _checked(document: Document, before: Spec | None) -> Spec:
     return spec
 
 
-def _new_secrets(document: Document) -> Mapping[str, Any]:
+def _changed_secrets(document: Document) -> Mapping[str, Any]:
     """The secrets of a document that differ from the present ones."""
     return (
-        RESOURCE_TYPES[document.kind].new_secrets(document.key, document.secrets) if document.secrets else {}
+        RESOURCE_TYPES[document.kind].changed_secrets(document.key, document.secrets)
+        if document.secrets
+        else {}
     )
 
 

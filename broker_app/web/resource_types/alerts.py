@@ -18,9 +18,9 @@ from broker_app.telemetry.alerts.rule import CONDITIONS, DEFAULT_RULES, SEVERITI
 from broker_app.web.resource_types.resource_type import ResourceType, Spec, check_fields, check_texts
 
 MOST: Final = 200
-MOST_TARGETS: Final = 10
+MAX_TARGETS: Final = 10
 MAX_PATTERN: Final = 300
-MOST_SECONDS: Final = 7 * 86_400
+MAX_SECONDS: Final = 7 * 86_400
 _NAME = re.compile(r"[\w.-]{1,100}")
 _FIELDS: Final[Mapping[str, type | tuple[type, ...]]] = {
     "condition": str,
@@ -64,12 +64,12 @@ class AlertRules(ResourceType):
             raise ValidationError({"severity": f"must be one of {', '.join(SEVERITIES)}"})
         if not 0 <= spec["threshold"] <= 10**12:
             raise ValidationError({"threshold": "must be between 0 and 1,000,000,000,000"})
-        if not 0 <= spec["for_s"] <= MOST_SECONDS:
-            raise ValidationError({"for_s": f"must be between 0 and {MOST_SECONDS}"})
+        if not 0 <= spec["for_s"] <= MAX_SECONDS:
+            raise ValidationError({"for_s": f"must be between 0 and {MAX_SECONDS}"})
         for name, most in (("pattern", MAX_PATTERN), ("comment", 1000)):
             if len(spec[name]) > most:
                 raise ValidationError({name: f"has more than {most} characters"})
-        check_texts("notify", spec["notify"], most=MOST_TARGETS, longest=1000)
+        check_texts("notify", spec["notify"], most=MAX_TARGETS, longest=1000)
         for target in spec["notify"]:
             try:
                 Target.of(target)

@@ -9,7 +9,7 @@ from typing import Any, Final
 from django.core.exceptions import ValidationError
 
 from broker_app.models import Bridge
-from broker_app.remote import DESIRED, Remote
+from broker_app.remote import DESIRED_STATES, Remote
 from broker_app.web.encryption import Unreadable, resealed, seal, unseal
 from broker_app.web.resource_types.resource_type import ResourceType, Spec, check_fields, check_texts
 
@@ -32,7 +32,7 @@ NUMBERS: Final = {"port": (1, 65_535), "window": (1, 10_000), "dead_letter_after
 #: characters of texts at most
 _LENGTHS: Final = {"user": 150, "host": 255, "path": 1000, "ca_file": 1000, "comment": 1000}
 #: members of a Remote that are no fields with a default
-_WITHOUT_DEFAULT: Final = ("name", "hostname", "password", "unusable")
+_WITHOUT_DEFAULT: Final = ("name", "hostname", "password", "config_error")
 DEFAULTS: Final[Mapping[str, Any]] = {
     **{one.name: one.default for one in fields(Remote) if one.name not in _WITHOUT_DEFAULT},
     "paused_queues": [],
@@ -75,7 +75,7 @@ class Bridges(ResourceType):
         for name, longest in _LENGTHS.items():
             if len(spec[name]) > longest:
                 raise ValidationError({name: f"has more than {longest} characters"})
-        for name, known in (("protocol", PORTS), ("desired", DESIRED)):
+        for name, known in (("protocol", PORTS), ("desired", DESIRED_STATES)):
             if spec[name] not in known:
                 raise ValidationError({name: f"must be one of {', '.join(known)}"})
         check_texts("paused_queues", spec["paused_queues"], longest=MAX_QUEUE)
@@ -87,7 +87,7 @@ class Bridges(ResourceType):
         if not isinstance(password, str) or len(password) > 1000:
             raise ValidationError({"password": "must be a text of at most 1,000 characters"})
 
-    def new_secrets(self, key: str, secrets: Mapping[str, Any]) -> Mapping[str, Any]:
+    def changed_secrets(self, key: str, secrets: Mapping[str, Any]) -> Mapping[str, Any]:
         row = Bridge.objects.filter(name=key).first()
         if row is None or "password" not in secrets:
             return secrets
@@ -147,7 +147,7 @@ def _remote(row: Bridge) -> Remote:
     try:
         return Remote.of(row.name, row.values, unseal(row.password))
     except Unreadable as error:
-        return Remote.of(row.name, row.values, unusable=f"its password cannot be read: {error}")
+        return Remote.of(row.name, row.values, config_error=f"its password cannot be read: {error}")
 
 
 def reseal() -> list[str]:

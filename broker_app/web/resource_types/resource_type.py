@@ -64,7 +64,7 @@ class ResourceType(ABC):
         """The error of all changes (before, after) together, after they are written; or empty."""
         return ""
 
-    def new_secrets(self, key: str, secrets: Mapping[str, Any]) -> Mapping[str, Any]:
+    def changed_secrets(self, key: str, secrets: Mapping[str, Any]) -> Mapping[str, Any]:
         """The secrets that differ from the stored ones."""
         return secrets
 

@@ -19,7 +19,7 @@ from broker_app.web.resource_types.users import RESERVED
 MOST = 10_000
 _STEP = 10
 #: of users, and of groups: each looks for the nearest name there is
-_MOST_WARNINGS = 10
+_MAX_WARNINGS = 10
 _NAME = re.compile(r"[\w.-]{1,100}")
 _FIELDS = {"effect": str, "conditions": str, "users": list, "groups": list, "position": int, "comment": str}
 
@@ -88,7 +88,7 @@ class Rules(ResourceType):
         for one, (named, there) in (("user", users), ("group", groups)):
             known = {*there, *(RESERVED if one == "user" else ())} if named else set()
             missing = [name for name in named if name not in known]
-            yield from (no_such(one, name, known) for name in missing[:_MOST_WARNINGS])
+            yield from (no_such(one, name, known) for name in missing[:_MAX_WARNINGS])
 
     def _behind_all(self) -> int:
         last = Rule.objects.aggregate(last=Max("position"))["last"]

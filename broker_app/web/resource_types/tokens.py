@@ -18,7 +18,7 @@ from broker_app.web.resource_types.resource_type import ResourceType, Spec, chec
 
 #: the rights of a grant, in addition to those of rules
 RIGHTS = ("send", "receive", "browse", "read", "manage", "administer")
-MOST_GRANTS = 100
+MAX_GRANTS = 100
 _FIELDS = {"grants": (list, type(None)), "expires": (str, type(None))}
 
 
@@ -95,9 +95,9 @@ def _time(text: str) -> datetime | None:
 def _check_grants(grants: Any) -> None:
     if grants is None:
         return
-    if not grants or len(grants) > MOST_GRANTS:
+    if not grants or len(grants) > MAX_GRANTS:
         raise ValidationError(
-            {"grants": f"must be null, for all rights of the owner, or 1 to {MOST_GRANTS} grants"}
+            {"grants": f"must be null, for all rights of the owner, or 1 to {MAX_GRANTS} grants"}
         )
     for index, grant in enumerate(grants):
         place = f"grants/{index}"

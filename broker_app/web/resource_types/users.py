@@ -18,7 +18,7 @@ RESERVED = ("token", "anonymous", "system")
 _FIELDS = {"administrator": bool, "active": bool, "groups": list, "email": str}
 
 
-class ChosenByOwner(str):
+class UnvalidatedPassword(str):
     """A password that is not validated, because it is chosen by the operator who starts the broker."""
 
 
@@ -60,7 +60,7 @@ class Users(ResourceType):
     def check_secrets(self, key: str, spec: Spec, secrets: Mapping[str, Any]) -> None:
         super().check_secrets(key, spec, secrets)
         if "password" in secrets:
-            if isinstance(secrets["password"], ChosenByOwner):
+            if isinstance(secrets["password"], UnvalidatedPassword):
                 return
             if not isinstance(secrets["password"], str):
                 raise ValidationError({"password": "must be a text"})
@@ -71,7 +71,7 @@ class Users(ResourceType):
             except ValidationError as error:
                 raise ValidationError({"password": error.messages}) from error
 
-    def new_secrets(self, key: str, secrets: Mapping[str, Any]) -> Mapping[str, Any]:
+    def changed_secrets(self, key: str, secrets: Mapping[str, Any]) -> Mapping[str, Any]:
         password = secrets.get("password")
         row = User.objects.filter(username=key).first() if isinstance(password, str) else None
         return {} if row is not None and check_password(password, row.password) else secrets
@@ -98,7 +98,7 @@ class Users(ResourceType):
     def combined_error(self, changes: Sequence[tuple[Spec | None, Spec | None]]) -> str:
         """Refuse to remove the last active administrator."""
         administrator_removed = any(
-            _administers(before) and not _administers(after) for before, after in changes
+            _is_administrator(before) and not _is_administrator(after) for before, after in changes
         )
         if administrator_removed and not User.objects.filter(is_superuser=True, is_active=True).exists():
             return "no active administrator would be left"
@@ -139,5 +139,5 @@ class Groups(ResourceType):
         group.delete()
 
 
-def _administers(spec: Spec | None) -> bool:
+def _is_administrator(spec: Spec | None) -> bool:
     return spec is not None and spec["administrator"] and spec["active"]

@@ -49,8 +49,8 @@ export const LABELS: Record<Action, string> = {
 };
 
 /** The missing right for an action, if it is known to be missing; else empty. */
-export function missingRight(action: Action, administers: boolean): string {
-  return administers || action === "purge" || action === "export" ? "" : gettext("requires the right administer");
+export function missingRight(action: Action, isAdministrator: boolean): string {
+  return isAdministrator || action === "purge" || action === "export" ? "" : gettext("requires the right administer");
 }
 
 /** Ask for confirmation, and run the action. */

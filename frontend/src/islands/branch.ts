@@ -9,7 +9,7 @@ import { count } from "../view/format.ts";
 import { Island } from "./island.ts";
 
 const AT_ONCE = 100;
-const MOST_REREAD = 500;
+const MAX_REREAD = 500;
 /**
  * The interval of reloading what is not pushed: new names, and sums of collapsed branches, for which the broker visits
  * every destination.
@@ -151,7 +151,7 @@ export class Branch extends Island {
     this.#levels.set(prefix, level);
     const filter = this.#filter;
     const shown = level.answer?.items.length ?? 0;
-    const limit = behind ? AT_ONCE : Math.min(Math.max(shown, AT_ONCE), MOST_REREAD);
+    const limit = behind ? AT_ONCE : Math.min(Math.max(shown, AT_ONCE), MAX_REREAD);
     try {
       const answer = await this.#ask(prefix, filter, limit, behind?.next);
       if (filter !== this.#filter) return;

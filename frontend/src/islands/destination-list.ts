@@ -31,11 +31,11 @@ const ORDER_TICKS = 3;
  * place while their values change.
  */
 export class DestinationList extends Island {
-  static override properties = { kind: {}, administers: { type: Boolean }, welcome: {} };
+  static override properties = { kind: {}, admin: { type: Boolean }, welcome: {} };
 
   declare kind: Kind;
   /** Whether the current user may change settings. */
-  declare administers: boolean;
+  declare admin: boolean;
   /** The address of the first steps; empty when there are none. */
   declare welcome: string;
 
@@ -351,8 +351,8 @@ export class DestinationList extends Island {
   }
 
   #newButton(): TemplateResult {
-    const title = this.administers ? nothing : gettext("requires the right administer");
-    return html`<button type="button" class="primary" ?disabled=${!this.administers} title=${title} @click=${() => void this.#new()}>
+    const title = this.admin ? nothing : gettext("requires the right administer");
+    return html`<button type="button" class="primary" ?disabled=${!this.admin} title=${title} @click=${() => void this.#new()}>
       ${this.kind === "queue" ? gettext("New queue") : gettext("New topic")}
     </button>`;
   }
@@ -447,7 +447,7 @@ export class DestinationList extends Island {
   }
 
   #button(action: Action, row?: Row): TemplateResult {
-    const missing = missingRight(action, this.administers);
+    const missing = missingRight(action, this.admin);
     const tone = action === "purge" || action === "delete" ? "bad" : nothing;
     const act = () => {
       this.querySelector<HTMLElement>("#row-menu:popover-open")?.hidePopover();

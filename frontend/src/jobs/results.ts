@@ -18,7 +18,7 @@ interface Line {
 
 const MOST = 100;
 /** So much of a file of results is looked through; all of it can be downloaded. */
-const MOST_BYTES = 16 * 1024 * 1024;
+const MAX_BYTES = 16 * 1024 * 1024;
 
 /** The first messages that were not processed. */
 export async function problemsOf(job: string): Promise<Problem[]> {
@@ -27,7 +27,7 @@ export async function problemsOf(job: string): Promise<Problem[]> {
   const reader = reply.body.pipeThrough(new TextDecoderStream()).getReader();
   const found: Problem[] = [];
   let rest = "";
-  for (let seen = 0; seen < MOST_BYTES && found.length < MOST; ) {
+  for (let seen = 0; seen < MAX_BYTES && found.length < MOST; ) {
     const { done, value } = await reader.read();
     if (done) break;
     seen += value.length;

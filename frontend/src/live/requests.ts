@@ -9,7 +9,7 @@ const { basePath = "/" } = document.body.dataset;
 export const API = `${location.origin}${basePath}api/v1/`;
 
 /** The size up to which browsers complete requests of closed pages; their limit for all is 64 KiB. */
-const MOST_KEPT_ALIVE = 16_000;
+const MAX_KEPT_ALIVE = 16_000;
 
 /** The document's event when a request was answered with 401: the cookie is no longer good. */
 export const SIGNED_OUT = "mom:signed-out";
@@ -63,7 +63,7 @@ async function answered(method: string, path: string, body?: unknown, reason = "
   if (method !== "GET") headers["x-csrftoken"] = csrfToken();
   const sent = body === undefined ? null : JSON.stringify(body);
   // A request that is sent while its page is left is completed, if it is short enough for that.
-  const keepalive = method !== "GET" && (sent?.length ?? 0) < MOST_KEPT_ALIVE;
+  const keepalive = method !== "GET" && (sent?.length ?? 0) < MAX_KEPT_ALIVE;
   const reply = await fetch(API + path, { method, headers, keepalive, body: sent }).catch((): never => {
     throw new Unreachable();
   });

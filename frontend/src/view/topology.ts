@@ -58,8 +58,8 @@ export interface Drawing {
 }
 
 /** Bridges that are drawn one by one; the others are one node. */
-const MOST_BRIDGES = 8;
-const MOST_SENDERS = 4;
+const MAX_BRIDGES = 8;
+const MAX_SENDERS = 4;
 
 const STATES: Record<string, { tone: Tone; shape: string; word: string }> = {
   running: { tone: "good", shape: "●", word: gettext("running") },
@@ -96,7 +96,7 @@ export function drawn(node: NodeFigures, forwarding: Forwarding): Drawing {
     line("producers", "broker", gettext("{rate}/s", { rate: rate(node.in_rate) }), node.in_rate > 0),
     line("broker", "consumers", gettext("{rate}/s", { rate: rate(consumed) }), consumed > 0),
   ];
-  for (const bridge of bridges.slice(0, MOST_BRIDGES)) {
+  for (const bridge of bridges.slice(0, MAX_BRIDGES)) {
     const { tone, shape, word } = stateOf(bridge);
     const id = `bridge ${bridge.name}`;
     const href = consolePage(`bridges/one?${new URLSearchParams({ name: bridge.name })}`);
@@ -104,13 +104,13 @@ export function drawn(node: NodeFigures, forwarding: Forwarding): Drawing {
     vertices.push({ id, title: bridge.name, text: word + waits, href, tone, shape, column: 2 });
     lines.push({ from: "broker", to: id, text: flowOf(bridge), tone, flows: bridge.accepted_rate > 0 });
   }
-  if (bridges.length > MOST_BRIDGES) {
-    const rest = bridges.length - MOST_BRIDGES;
+  if (bridges.length > MAX_BRIDGES) {
+    const rest = bridges.length - MAX_BRIDGES;
     vertices.push(vertex("more bridges", ngettext("{count} more", "{count} more", rest), gettext("bridges"), consolePage("bridges/"), 2));
     lines.push(line("broker", "more bridges", "", false));
   }
   const senders = [...new Set(forwarding.incoming.map(({ sender }) => sender))];
-  for (const sender of senders.slice(0, MOST_SENDERS)) {
+  for (const sender of senders.slice(0, MAX_SENDERS)) {
     const id = `sender ${sender}`;
     vertices.push(vertex(id, sender.replace(/~[0-9a-f]+$/, ""), gettext("inbound forwarding"), consolePage("bridges/"), 0));
     lines.push(line(id, "broker", "", false));

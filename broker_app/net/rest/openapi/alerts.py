@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from broker_app.net.rest.alerts import MAX_REASON, MOST_SILENT_S
+from broker_app.net.rest.alerts import MAX_REASON, MAX_SILENT_S
 from broker_app.net.rest.openapi.operations import AFTER, in_path, json_body, json_reply, operation, parameter
 from broker_app.net.rest.openapi.schemas import (
     OPTIONAL_TIME,
@@ -50,7 +50,7 @@ SCHEMAS: Json = {
     "AlertSilence": object_of(
         {
             "for_s": {
-                **number(0, MOST_SILENT_S),
+                **number(0, MAX_SILENT_S),
                 "description": "0 ends a silence or an acknowledgement",
             },
             "reason": _REASON,

@@ -15,6 +15,7 @@ from broker_app.net.rest.openapi.operations import (
     parameter,
 )
 from broker_app.net.rest.openapi.schemas import (
+    BOOLEAN,
     COUNT,
     OPTIONAL_TIME,
     PAGING,
@@ -22,7 +23,6 @@ from broker_app.net.rest.openapi.schemas import (
     SECONDS,
     TEXT,
     TIME,
-    TRUTH,
     Json,
     array_of,
     object_of,
@@ -30,7 +30,7 @@ from broker_app.net.rest.openapi.schemas import (
     ref,
     whole,
 )
-from broker_app.remote import DESIRED
+from broker_app.remote import DESIRED_STATES
 from broker_app.telemetry.event_log import KINDS
 from mom_client.storeandforward import MAX_BROKER, MAX_QUEUE
 
@@ -65,7 +65,7 @@ _FLOW = object_of(
         "queue": {**TEXT, "description": "of the remote broker"},
         "source": {**TEXT, "description": "address of the queue here"},
         "state": {"enum": ["suspended", "starting", "running", "retrying", "stalled", "failed"]},
-        "paused": TRUTH,
+        "paused": BOOLEAN,
         "error": {**or_null(_ERROR), "description": "the last one, until something is accepted"},
         "progress_at": {**OPTIONAL_TIME, "description": "when something was accepted last"},
         "depth": {**COUNT, "description": "messages here, those in flight too"},
@@ -95,8 +95,8 @@ _ORPHAN = object_of(
 _STANDING: Json = {
     "name": TEXT,
     "address": {**TEXT, "description": "of the remote broker, without credentials"},
-    "desired": {"enum": list(DESIRED)},
-    "drained": {**TRUTH, "description": "it is draining and nothing is left"},
+    "desired": {"enum": list(DESIRED_STATES)},
+    "drained": {**BOOLEAN, "description": "it is draining and nothing is left"},
     "state": {"enum": ["suspended", "connecting", "running", "retrying", "failed"]},
     "error": or_null(_ERROR),
     "attempts": {**COUNT, "description": "in vain, since the last connection"},
@@ -163,7 +163,7 @@ SCHEMAS: Json = {
     "MarkOwner": object_of({"owner": {**TEXT, "minLength": 1, "maxLength": 150}}),
     "BridgeTrial": object_of(
         {
-            "ok": TRUTH,
+            "ok": BOOLEAN,
             "server": TEXT,
             "delivery": _DELIVERY,
             "seconds": SECONDS,
@@ -213,7 +213,7 @@ PATHS: Json = {
         "get": operation(
             "get_forwarding", "How all bridges stand, with their flows; queues without a bridge",
             {"200": json_reply("bridges", ref("Forwarding"))},
-            parameters=[parameter("flows", {**TRUTH, "default": True}, "false: sums alone")],
+            parameters=[parameter("flows", {**BOOLEAN, "default": True}, "false: sums alone")],
         ),
     },
     "/forwarding/incoming": {

@@ -14,12 +14,12 @@ from broker_app.net.rest.openapi.operations import (
     parameter,
 )
 from broker_app.net.rest.openapi.schemas import (
+    BOOLEAN,
     COUNT,
     OPTIONAL_TEXT,
     PAGING,
     TEXT,
     TIME,
-    TRUTH,
     Json,
     array_of,
     number,
@@ -37,8 +37,8 @@ _CONSUMER_FACTS: Json = {
     "user": TEXT,
     "ack": {"enum": ["auto", "client", "client-individual"]},
     "selector": {**OPTIONAL_TEXT, "description": "null when it takes every message"},
-    "exclusive": TRUTH,
-    "active": {**TRUTH, "description": "false: stands by for an exclusive consumer"},
+    "exclusive": BOOLEAN,
+    "active": {**BOOLEAN, "description": "false: stands by for an exclusive consumer"},
     "credit": COUNT,
     "unsettled": COUNT,
     "delivered": {**COUNT, "description": "with repeats"},
@@ -78,7 +78,7 @@ _CONNECTION: Json = {
     "transport": {"enum": ["tcp", "websocket", "local"]},
     "address": OPTIONAL_TEXT,
     "protocol": TEXT,
-    "tls": {**TRUTH, "description": "whether TLS protects it"},
+    "tls": {**BOOLEAN, "description": "whether TLS protects it"},
     "since": TIME,
     "closed_at": {**TIME, "type": ["string", "null"], "description": "null while it is open"},
     "reason": {**OPTIONAL_TEXT, "description": "why it ended"},
@@ -94,15 +94,15 @@ _CONNECTION: Json = {
     "heart_beat_in_s": {"type": "number", "minimum": 0, "description": "agreed with the client; 0 is none"},
     "heart_beat_out_s": {"type": "number", "minimum": 0},
     "idle_s": {"type": "number", "minimum": 0, "description": "since something came from the client"},
-    "congested": {**TRUTH, "description": "the client does not take what was sent"},
-    "throttled": {**TRUTH, "description": "the broker reads no more of it for the moment"},
-    "draining": {**TRUTH, "description": "it gets nothing new, and ends when it holds nothing any more"},
-    "slow": {**TRUTH, "description": "one of its subscriptions is"},
+    "congested": {**BOOLEAN, "description": "the client does not take what was sent"},
+    "throttled": {**BOOLEAN, "description": "the broker reads no more of it for the moment"},
+    "draining": {**BOOLEAN, "description": "it gets nothing new, and ends when it holds nothing any more"},
+    "slow": {**BOOLEAN, "description": "one of its subscriptions is"},
 }
 #: members of a page of connections in addition to its items
 _BESIDE: Json = {
     "all": {**COUNT, "description": "connections without the filters"},
-    "complete": {**TRUTH, "description": "false: the client sees only its own connections"},
+    "complete": {**BOOLEAN, "description": "false: the client sees only its own connections"},
     "flapping": array_of(
         object_of(
             {

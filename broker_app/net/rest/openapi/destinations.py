@@ -17,6 +17,7 @@ from broker_app.net.rest.openapi.operations import (
     parameter,
 )
 from broker_app.net.rest.openapi.schemas import (
+    BOOLEAN,
     COUNT,
     FULLNESS,
     NAME,
@@ -25,7 +26,6 @@ from broker_app.net.rest.openapi.schemas import (
     SECONDS,
     STATE,
     TEXT,
-    TRUTH,
     Json,
     array_of,
     object_of,
@@ -38,7 +38,10 @@ from broker_app.telemetry.health import STATES
 from broker_app.telemetry.trend import STEP_S, STEPS
 
 _PAUSED: Json = {"enum": list(PAUSES), "description": "who is held back"}
-_DECLARED: Json = {**TRUTH, "description": "true: it has settings of its own, and exists until it is deleted"}
+_DECLARED: Json = {
+    **BOOLEAN,
+    "description": "true: it has settings of its own, and exists until it is deleted",
+}
 _LIVE: Json = {
     "in_rate": RATE,
     "out_rate": RATE,
@@ -117,7 +120,7 @@ _USAGE: Json = {
 _BRANCH: Json = {
     "depth": {**COUNT, "description": "messages that wait there, or below it together"},
     "state": {"enum": list(STATES), "description": "its own, or the worst below it"},
-    "needs_attention": {**TRUTH, "description": "whether it needs attention"},
+    "needs_attention": {**BOOLEAN, "description": "whether it needs attention"},
 }
 _SUBSCRIPTION = in_path("name", "name of the subscription", {"type": "string", "minLength": 1})
 _LISTING = [
@@ -127,8 +130,8 @@ _LISTING = [
     parameter("fields", TEXT, "members of the rows, separated by commas"),
     parameter("q", TEXT, "words that the name has, or a pattern with `*`; case does not matter"),
     parameter("state", TEXT, f"one of these, separated by commas: {', '.join(STATES)}"),
-    parameter("consumed", TRUTH, "whether it has consumers"),
-    parameter("declared", TRUTH, "whether it has settings of its own"),
+    parameter("consumed", BOOLEAN, "whether it has consumers"),
+    parameter("declared", BOOLEAN, "whether it has settings of its own"),
 ]
 _VERSION_HEADER: Json = {
     "ETag": {"schema": TEXT, "required": True, "description": "version of its settings, for If-Match"}
@@ -139,8 +142,8 @@ SCHEMAS: Json = {
         {
             "name": NAME,
             "topic": {"type": "string", "description": "the filter, without /topic/"},
-            "durable": TRUTH,
-            "shared": TRUTH,
+            "durable": BOOLEAN,
+            "shared": BOOLEAN,
             "selector": {"type": ["string", "null"]},
             "owner": TEXT,
             "state": {"enum": ["offline", "active", "stalled"]},
@@ -217,7 +220,7 @@ PATHS: Json = {
     "/queues": {
         "get": operation(
             "list_queues", "All queues", {"200": json_reply("queues", ref("QueuePage"))},
-            parameters=[*_LISTING, parameter("empty", TRUTH, "whether nothing waits or is unsettled")],
+            parameters=[*_LISTING, parameter("empty", BOOLEAN, "whether nothing waits or is unsettled")],
         ),
     },
     "/queues/{name}": {

@@ -16,6 +16,7 @@ from broker_app.net.rest.openapi.operations import (
     parameter,
 )
 from broker_app.net.rest.openapi.schemas import (
+    BOOLEAN,
     COUNT,
     COUNTS,
     HEADERS,
@@ -25,7 +26,6 @@ from broker_app.net.rest.openapi.schemas import (
     PAGING,
     TEXT,
     TIME,
-    TRUTH,
     Json,
     array_of,
     object_of,
@@ -53,7 +53,7 @@ _JOB = object_of(
         "refused": COUNT,
         "rate_per_s": {"type": ["number", "null"]},
         "reason": {**OPTIONAL_TEXT, "description": "why it stopped or failed"},
-        "can_undo": TRUTH,
+        "can_undo": BOOLEAN,
         "undo_of": OPTIONAL_TEXT,
         "undone_by": OPTIONAL_TEXT,
     }
@@ -75,7 +75,7 @@ SCHEMAS: Json = {
             "limit": {"type": ["integer", "null"], "minimum": 1, "maximum": 1_000_000},
             "rate_per_s": {"type": ["number", "null"], "minimum": 1, "maximum": 1_000_000},
             "max_error_ratio": {"type": "number", "exclusiveMinimum": 0, "maximum": 1, "default": 0.2},
-            "dry_run": {**TRUTH, "default": False},
+            "dry_run": {**BOOLEAN, "default": False},
         },
         required=(),
     ),
@@ -102,7 +102,7 @@ SCHEMAS: Json = {
             "matches": COUNT,
             "count": {**COUNT, "description": "messages that the job would take"},
             "scanned": COUNT,
-            "complete": {**TRUTH, "description": "false: not all messages were scanned"},
+            "complete": {**BOOLEAN, "description": "false: not all messages were scanned"},
             "by_origin": COUNTS,
             "by_reason": COUNTS,
             "oldest": OPTIONAL_TIME,

@@ -15,11 +15,11 @@ from broker_app.net.rest.openapi.operations import (
     parameter,
 )
 from broker_app.net.rest.openapi.schemas import (
+    BOOLEAN,
     OPTIONAL_TEXT,
     REASON,
     TEXT,
     TIME,
-    TRUTH,
     Json,
     array_of,
     number,
@@ -48,7 +48,7 @@ SCHEMAS: Json = {
                 message({"receipt": OPTIONAL_TEXT, "lease_until": {**TIME, "type": ["string", "null"]}})
             ),
             "waited_s": number(0, 1e6),
-            "more": TRUTH,
+            "more": BOOLEAN,
         }
     ),
     "ExtendRequest": object_of({"extend_s": number(1, 43_200)}),
@@ -56,7 +56,7 @@ SCHEMAS: Json = {
         {
             "delay_s": {**number(0, 315_360_000), "description": "wait so long before another attempt"},
             "reason": REASON,
-            "dead": {**TRUTH, "default": False, "description": "to the dead letters instead of its place"},
+            "dead": {**BOOLEAN, "default": False, "description": "to the dead letters instead of its place"},
         },
         required=(),
     ),
@@ -65,7 +65,7 @@ SCHEMAS: Json = {
             "ack": array_of(TEXT, 1000),
             "nack": array_of(
                 object_of(
-                    {"receipt": TEXT, "delay_s": number(0, 315_360_000), "reason": REASON, "dead": TRUTH},
+                    {"receipt": TEXT, "delay_s": number(0, 315_360_000), "reason": REASON, "dead": BOOLEAN},
                     required=("receipt",),
                 ),
                 1000,
@@ -96,7 +96,7 @@ PATHS: Json = {
             408, 413, 415, 422, 503,
             parameters=[
                 QUEUE,
-                parameter("raw", TRUTH, "the bytes of one message, its facts as Mom- headers"),
+                parameter("raw", BOOLEAN, "the bytes of one message, its facts as Mom- headers"),
                 parameter("max", whole(1, 1000, 1), "as in the body"),
             ],
             body=json_body("ReceiveRequest", required=False),

@@ -18,6 +18,7 @@ from broker_app.net.rest.openapi.operations import (
     parameter,
 )
 from broker_app.net.rest.openapi.schemas import (
+    BOOLEAN,
     COUNT,
     COUNTS,
     HEADERS,
@@ -27,7 +28,6 @@ from broker_app.net.rest.openapi.schemas import (
     PAGING,
     TEXT,
     TIME,
-    TRUTH,
     Json,
     array_of,
     number,
@@ -40,9 +40,9 @@ _MESSAGE_FIELDS: Json = {
     "id": TEXT,
     "time": TIME,
     "attempt": {"type": "integer", "minimum": 1},
-    "redelivered": TRUTH,
+    "redelivered": BOOLEAN,
     "priority": whole(0, 9),
-    "persistent": TRUTH,
+    "persistent": BOOLEAN,
     "type": OPTIONAL_TEXT,
     "content_type": OPTIONAL_TEXT,
     "correlation_id": OPTIONAL_TEXT,
@@ -67,7 +67,7 @@ BROWSED = message(
         "size": COUNT,
         "state": {"enum": ["ready", "unsettled", "delayed"]},
         "due": {**TIME, "description": "of a delayed message: when it is due"},
-        "truncated": TRUTH,
+        "truncated": BOOLEAN,
     }
 )
 ID = in_path("id", "of the message", {"type": "string", "minLength": 1})
@@ -110,7 +110,7 @@ _BATCH_REPLY: Json = {
     },
 }
 _PUBLISHED_REPLY = json_reply("stored", ref("Published"), {"Location": {"schema": TEXT}, **REPLAYED})
-_ATOMIC = parameter("atomic", TRUTH, "one transaction: all or nothing; for application/json")
+_ATOMIC = parameter("atomic", BOOLEAN, "one transaction: all or nothing; for application/json")
 
 SCHEMAS: Json = {
     "Published": object_of(
@@ -119,7 +119,7 @@ SCHEMAS: Json = {
             "seq": {**COUNT, "description": "place in the broker's order"},
             "stored": {"enum": ["memory", "synced"], "description": "synced: it is on the disk"},
             "copies": {**COUNT, "description": "subscriptions of a topic that get it; 1 for a queue"},
-            "duplicate": {**TRUTH, "description": "true: it repeats the message `id`, and was not stored"},
+            "duplicate": {**BOOLEAN, "description": "true: it repeats the message `id`, and was not stored"},
         },
         required=("id", "seq", "stored", "copies"),
     ),
@@ -148,7 +148,7 @@ SCHEMAS: Json = {
         "oneOf": [{"required": ["body"]}, {"required": ["body_base64"]}],
     },
     "BatchResult": object_of(
-        {"i": COUNT, "id": TEXT, "duplicate": TRUTH, "error": ref("Problem")}, required=("i",)
+        {"i": COUNT, "id": TEXT, "duplicate": BOOLEAN, "error": ref("Problem")}, required=("i",)
     ),
     "BrowsedMessage": BROWSED,
     # With `fields`, any member may be missing.
@@ -158,7 +158,7 @@ SCHEMAS: Json = {
             **PAGING,
             "scanned": {**COUNT, "description": "messages that were scanned for this page"},
             "stopped": {
-                **TRUTH,
+                **BOOLEAN,
                 "description": "true: it ended after 50,000 scanned messages or 2 s; continue with next",
             },
         }
@@ -172,7 +172,7 @@ SCHEMAS: Json = {
             "by_origin": {**COUNTS, "description": "of dead letters: the 20 queues where most of them died"},
             "by_reason": {**COUNTS, "description": "of dead letters: the 20 details, or reasons, of most"},
             "scanned": COUNT,
-            "stopped": {**TRUTH, "description": "whether there are more than it looked at"},
+            "stopped": {**BOOLEAN, "description": "whether there are more than it looked at"},
             "approx_total": COUNT,
         }
     ),
@@ -234,7 +234,7 @@ PATHS: Json = {
             408, 409, 413, 415, 422, 503,
             parameters=[
                 TOPIC,
-                parameter("mandatory", TRUTH, "refuse it (409) if there is no subscription"),
+                parameter("mandatory", BOOLEAN, "refuse it (409) if there is no subscription"),
                 *_PUBLISH_HEADERS,
             ],
             body=_MESSAGE_BODY,

@@ -10,7 +10,7 @@ Json = dict[str, Any]
 
 TEXT: Json = {"type": "string"}
 COUNT: Json = {"type": "integer", "minimum": 0}
-TRUTH: Json = {"type": "boolean"}
+BOOLEAN: Json = {"type": "boolean"}
 OPTIONAL_TEXT: Json = {"type": ["string", "null"]}
 TIME: Json = {"type": "string", "format": "date-time", "description": "RFC 3339, UTC, with milliseconds"}
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from broker_app.net.policy.destination_settings import SETTINGS, Setting
-from broker_app.net.rest.openapi.schemas import TIME, TRUTH, Json, number, object_of, or_null, whole
+from broker_app.net.rest.openapi.schemas import BOOLEAN, TIME, Json, number, object_of, or_null, whole
 
 
 def setting_schema(setting: Setting) -> Json:
     """The values of one setting of a destination."""
     if setting.kind is bool:
-        return TRUTH
+        return BOOLEAN
     if setting.choices:
         return {"enum": list(setting.choices)}
     if setting.kind is str:

@@ -1,4 +1,4 @@
-"""The channel: composes frames of a client, sends them, and waits for their receipts."""
+"""The frame sender: composes frames of a client, sends them, and waits for their receipts."""
 
 import asyncio
 from collections.abc import Mapping
@@ -11,10 +11,10 @@ from .sending import Composer, SendOptions
 from .stomp import Frame
 from .tracked import TrackedSends
 
-__all__ = ["Channel"]
+__all__ = ["FrameSender"]
 
 
-class Channel:
+class FrameSender:
     """The interface of the client for messages, subscriptions and transactions."""
 
     def __init__(
