@@ -91,7 +91,7 @@ class Config:
     config_file: Path | None = _setting(None, "zero.config file to be read and followed")  # noqa: RUF009
     follow_files: str = _setting(
         ALL_FILES,
-        "files that are read again when they change: all, or the one alone that configFile names",
+        "files that are reloaded when they change: all, or only the one that configFile names",
         choices=(ALL_FILES, CONFIG_FILE),
     )
     reload_bridges: str = _setting(
@@ -127,11 +127,11 @@ class Config:
         61613, "port of STOMP over TCP; 0 takes a free one, -1 none at all", least=-1, most=65535
     )
     log_level: str = _setting("info", "least severity logged", choices=("debug", "info", "warning", "error"))
-    debug: bool = _setting(False, "show trace-backs in the browser; for development alone")
+    debug: bool = _setting(False, "show trace-backs in the browser; only for development")
 
     # authentication
     admin_password: str | None = _setting(None, "password of user admin; else one is made up", secret=True)
-    anonymous: bool = _setting(False, "let anybody do anything without login; for development alone")
+    anonymous: bool = _setting(False, "let anybody do anything without login; only for development")
     allowed_hosts: tuple[str, ...] = _setting((), "further host names this node is reached by, by comma")
     allowed_origins: tuple[str, ...] = _setting(
         (), "further origins (https://host:port) of web pages, by comma", pattern=r"https?://[^/,]+"

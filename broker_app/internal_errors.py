@@ -48,7 +48,7 @@ class InternalErrors:
         self._logged[place] = now, count
         silent = count - counted - 1
         log.error(
-            "internal error in %s%s; the broker goes on%s",
+            "internal error in %s%s; the broker continues%s",
             place,
             f" ({about})" if about else "",
             f". {silent} more there were not logged" if silent else "",

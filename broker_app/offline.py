@@ -70,7 +70,7 @@ def compact(directory: Path, tell: Tell) -> Compacted:
         for _ in range(KEPT):  # space comes back before the older one
             _snapshot(journal, broker)
         copied = journal.statistics()
-        tell(f"{copied['segments_copied']} segments copied, {copied['segments_recycled']} given up")
+        tell(f"{copied['segments_copied']} segments copied, {copied['segments_recycled']} freed")
     finally:
         journal.close()
     _trim(directory)

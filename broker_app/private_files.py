@@ -1,4 +1,4 @@
-"""Files for their owner alone: what is written from now on, and what former versions wrote."""
+"""Files readable only by their owner: what is written from now on, and what former versions wrote."""
 
 from __future__ import annotations
 

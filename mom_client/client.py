@@ -400,7 +400,7 @@ class Client:
         shared    True: several may consume the durable subscription at once; a name instead: share what
                   comes to a topic with all who give that name, as long as anybody is there
         start     where in the history of a topic to begin: first, last, now, seq:<number>, time:<ms or RFC
-                  3339>. After a reconnect it goes on behind the last message that was taken
+                  3339>. After a reconnect it continues after the last message that was taken
         headers   more headers of SUBSCRIBE
         """
         given = {"id": str(next(self._numbers)), "destination": destination, "ack": ack}

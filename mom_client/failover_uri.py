@@ -117,7 +117,7 @@ def _check_no_options(addresses: Sequence[str]) -> None:
         for name, value in urllib.parse.parse_qsl(query, keep_blank_values=True):
             if is_option(name):
                 wanted = f"write failover:(…)?{name}={value[:80]}"
-                raise ValueError(f"{name} would be an option of {address[:80]} alone: {wanted}")
+                raise ValueError(f"{name} would be an option of {address[:80]} only: {wanted}")
 
 
 def _split(text: str) -> list[str]:

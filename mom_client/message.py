@@ -19,7 +19,7 @@ class Message:
     def __init__(self, frame: Frame, frame_sender: FrameSender, epoch: int) -> None:
         self.frame = frame
         self._frame_sender = frame_sender
-        self.epoch = epoch  # which connection it came over; it can be settled over that one alone
+        self.epoch = epoch  # the connection it was received over, the only one over which it can be settled
 
     @property
     def body(self) -> bytes:
@@ -73,19 +73,19 @@ class Message:
         return self.frame.headers.get("correlation-id")
 
     async def ack(self, *, confirm: bool = False) -> None:
-        """Settle it: it is done and will not come again.
+        """Acknowledge the message: it is not delivered again.
 
-        With `confirm` waits for the broker's word that this is recorded. A message that came over a
-        connection since lost can no longer be settled, and comes again: without `confirm` that passes
-        silently, with it raises ConnectionLost.
+        With `confirm` waits until the broker has recorded this. A message that was received over a
+        connection that was lost can no longer be settled, and is delivered again: without `confirm` this
+        is ignored, with it ConnectionLost is raised.
         """
         await self._frame_sender.settle(self.frame, self.epoch, requeue=None, confirm=confirm)
 
     async def nack(
         self, *, requeue: bool = True, delay_s: float | None = None, confirm: bool = False
     ) -> None:
-        """Give it back: to its queue for another attempt, after `delay_s` if given, or with
-        `requeue=False` to the dead letters."""
+        """Return the message to its queue for another attempt, after `delay_s` if given; with
+        `requeue=False` move it to the dead letters."""
         headers = {} if delay_s is None else {"delay-s": f"{delay_s:.3f}"}
         await self._frame_sender.settle(
             self.frame, self.epoch, requeue=requeue, confirm=confirm, headers=headers

@@ -23,7 +23,7 @@ class Subscription:
     """Made by `Client.subscribe`. Enter it to subscribe, leave it to unsubscribe, iterate it in between.
 
     It outlives connections: after a reconnect it is made again by itself, and messages that were
-    delivered and not settled come again.
+    delivered and not settled are delivered again.
     """
 
     def __init__(self, owner: "Subscriptions", headers: dict[str, str]) -> None:
@@ -94,7 +94,7 @@ class Subscription:
         self._wake()
 
     def drop(self) -> None:
-        """Forget what came over a lost connection and can no longer be settled: it comes again."""
+        """Drop what was received over a lost connection: it cannot be settled, and is delivered again."""
         if self.headers["ack"] != "auto":
             self._messages.clear()
             self._waiting_bytes = 0

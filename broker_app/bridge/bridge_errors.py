@@ -26,7 +26,7 @@ HELD, STALLED, OFFSET_AHEAD = (
 REFUSED_BY_TARGET: Final = "TARGET_REFUSED"
 
 #: while the login is refused, each pause is twice as long as the last one: up to so many times `retry_s` and
-#: so many seconds: tries that go on would lock the user at the remote broker, for other bridges too
+#: seconds: attempts that continue would lock the user at the remote broker, for other bridges too
 LONGEST_PAUSES: Final = 60
 LONGEST_PAUSE_S: Final = 300.0
 #: the longest delay that a remote broker can ask for

@@ -47,7 +47,7 @@ def run(
         ),
     ] = None,
     protocol: Annotated[
-        str | None, typer.Option("-p", metavar="PROTOCOL", help="ncacn_ip_tcp: there is TCP/IP alone")
+        str | None, typer.Option("-p", metavar="PROTOCOL", help="ncacn_ip_tcp: only TCP/IP is supported")
     ] = None,
     routes: Annotated[str | None, typer.Option("-x", metavar="FILE", hidden=True)] = None,
 ) -> None:

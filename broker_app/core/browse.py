@@ -10,7 +10,7 @@ from operator import itemgetter
 from typing import NamedTuple
 
 from broker_app.core.broker import Broker
-from broker_app.core.lane import UNREACHED, Lane, order_of
+from broker_app.core.lane import UNREACHED, Lane, sequence_of
 from broker_app.core.message import Message
 from broker_app.core.model import Queue
 from broker_app.core.turn import UNRECORDED
@@ -73,7 +73,7 @@ def _items(broker: Broker, queue: Queue, after: tuple[int, int] | None, backward
         start = after[1] if after and lane.priority == after[0] else None
         unsettled = [message for message in held if queue.lane_of(message) == lane.priority]
         states = dict.fromkeys(unsettled, UNSETTLED)
-        in_memory = sorted([*unsettled, *lane.in_memory()], key=order_of)
+        in_memory = sorted([*unsettled, *lane.in_memory()], key=sequence_of)
         yield from in_lane(lane, states, in_memory, start)
 
 
@@ -85,12 +85,12 @@ def _lane_forwards(
         # When the last one seen was removed, others of its kind (recorded or not) show how far it was.
         recorded = start < UNRECORDED
         passed = max(
-            (m.order for m in in_memory if m.recorded is recorded and m.position <= start), default=0
+            (m.sequence for m in in_memory if m.recorded is recorded and m.position <= start), default=0
         )
         outside = [position for position in (*lane.loading[:1], lane.paged.first) if position]
         if outside and min(outside) <= start < UNRECORDED:
             passed = max(passed, start + lane.shift)
-    here = ((m.order, _held(lane, m, states)) for m in in_memory if m.order > passed)
+    here = ((m.sequence, _held(lane, m, states)) for m in in_memory if m.sequence > passed)
     beyond = max(0, passed - lane.shift)
     positions = merge(lane.loading[bisect_right(lane.loading, beyond) :], lane.paged.after(beyond))
     there = ((position + lane.shift, _paged(lane, position)) for position in positions)
@@ -105,10 +105,10 @@ def _lane_backwards(
     if start is not None:
         recorded = start < UNRECORDED
         reached = min(
-            (m.order for m in in_memory if m.recorded is recorded and m.position >= start),
+            (m.sequence for m in in_memory if m.recorded is recorded and m.position >= start),
             default=start + lane.shift if recorded else UNREACHED,
         )
-    here = ((m.order, _held(lane, m, states)) for m in reversed(in_memory) if m.order < reached)
+    here = ((m.sequence, _held(lane, m, states)) for m in reversed(in_memory) if m.sequence < reached)
     beyond = reached - lane.shift
     loading = reversed(lane.loading[: bisect_left(lane.loading, beyond)])
     positions = merge(loading, lane.paged.before(beyond), reverse=True)

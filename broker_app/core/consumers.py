@@ -43,7 +43,7 @@ class Consumers:
             else:
                 self.make_unavailable(subscription)
         if queue.selective is not None:
-            self._selective.propose_held(queue, queue.selective)
+            self._selective.recheck_held(queue, queue.selective)
 
     def make_available(self, subscription: Subscription) -> None:
         """Add a subscription to the rotation when it has credit."""

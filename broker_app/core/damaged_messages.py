@@ -52,10 +52,10 @@ class DamagedMessages:
     def loaded(self, command: c.Loaded) -> None:
         """Pass bodies that were read back to the component that asked for them."""
         if command.damaged:
-            self.give_up(command)
+            self.dead_letter(command)
         self.readers[command.purpose](command)
 
-    def give_up(self, command: c.Loaded) -> None:
+    def dead_letter(self, command: c.Loaded) -> None:
         """Dead-letter damaged messages; the command then contains only those that could be read."""
         read = Reader(command.address).message
         lost, kept, left = [], [], []
@@ -68,9 +68,9 @@ class DamagedMessages:
         if command.purpose == REPLAY:
             self._skip_in_replay(command)
         elif command.purpose == DUE:
-            self._give_up_scheduled(command.address, lost)
+            self._dead_letter_scheduled(command.address, lost)
         elif (queue := self._destinations.queues.get(command.address)) is not None:
-            self._give_up_waiting_in(queue, command, lost, kept)
+            self._dead_letter_waiting(queue, command, lost, kept)
         command.positions, command.records = kept, left
 
     def _skip_in_replay(self, command: c.Loaded) -> None:
@@ -78,7 +78,7 @@ class DamagedMessages:
         if subscription is not None and (replay := subscription.replay) is not None:
             replay.loading = [one for one in replay.loading if one.position not in command.damaged]
 
-    def _give_up_scheduled(self, address: str, lost: list[Message]) -> None:
+    def _dead_letter_scheduled(self, address: str, lost: list[Message]) -> None:
         schedule = self._scheduler.schedules.get(address)
         if schedule is None:
             return  # purged meanwhile
@@ -91,7 +91,7 @@ class DamagedMessages:
         for message in lost:
             self._to_dead_letters(queue, message)
 
-    def _give_up_waiting_in(
+    def _dead_letter_waiting(
         self, queue: Queue, command: c.Loaded, lost: list[Message], kept: list[int]
     ) -> None:
         lane = queue.lane(command.priority)
@@ -101,7 +101,7 @@ class DamagedMessages:
         lost = [message for message in lost if message.position in present]
         for message in lost:
             message.attempts = lane.attempts_of(message.position)
-        self._transfers.take_out(queue, set(present), records.DEAD_LETTERED)
+        self._transfers.remove(queue, set(present), records.DEAD_LETTERED)
         queue.counters.removed -= len(present)  # they count as dead-lettered
         for message in lost:
             self._to_dead_letters(queue, message)

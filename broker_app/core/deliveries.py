@@ -182,7 +182,7 @@ class Deliveries:
             lane.paged.insert(message.position)
             lane.attempts[message.position] = message.attempts
         else:
-            heappush(lane.returned, (message.order, message))
+            heappush(lane.returned, (message.sequence, message))
             self._store.count_body(queue, message.size)
         if message.expires_ms:
             queue.expiring = True

@@ -64,13 +64,13 @@ class DispatchRound:
         for lane in queue.lanes:
             self._scan_lane(lane)
         self._free_groups()
-        self._give_up_empty_lanes()
+        self._skip_empty_lanes()
         while state.ready_groups:
             ready_groups, state.ready_groups = state.ready_groups, {}
             for selector_group in ready_groups:
                 self._serve(selector_group)
             self._free_groups()
-            self._give_up_empty_lanes()
+            self._skip_empty_lanes()
         for lane in queue.lanes:
             self._requests.read(lane)
         state.loaded_bodies.clear()
@@ -105,8 +105,8 @@ class DispatchRound:
         matching = state.index.matching(message, self._turn.ids) if scan.scan_cursors else ()
         for selector_group in (state.everything, *matching):
             match_cursor = scan.match_cursors[selector_group]
-            if message.order <= match_cursor.matched_up_to:
-                match_cursor.matches.insert(message.order)
+            if message.sequence <= match_cursor.matched_up_to:
+                match_cursor.matches.insert(message.sequence)
                 state.mark_ready(selector_group)
 
     def _advance(self, lane: Lane, scan: LaneScan, scan_cursor: ScanCursor) -> None:
@@ -116,13 +116,13 @@ class DispatchRound:
         ahead = min(
             (f for f in scan.scan_cursors if f.cursor > scan_cursor.cursor), key=cursor_of, default=None
         )
-        for order, message in beyond(lane, scan_cursor.cursor, state.loaded_bodies):
-            if ahead is not None and order > ahead.cursor:
+        for sequence, message in beyond(lane, scan_cursor.cursor, state.loaded_bodies):
+            if ahead is not None and sequence > ahead.cursor:
                 break
             if message is None or self._left <= 0 or not scan_cursor.match_cursors:
                 return
             before = index.spent
-            scan_cursor.cursor = order
+            scan_cursor.cursor = sequence
             if (
                 len(scan_cursor.match_cursors) == 1 and len(state.selector_groups) > 2
             ):  # without the index of all others
@@ -136,12 +136,12 @@ class DispatchRound:
             for selector_group in matching:
                 match_cursor = scan.match_cursors[selector_group]
                 if match_cursor.scan_cursor is scan_cursor:
-                    scan.found(match_cursor, order, limits.known_matches)
+                    scan.found(match_cursor, sequence, limits.known_matches)
                     state.mark_ready(selector_group)
         if ahead is not None and scan_cursor.match_cursors:
             scan.merge(scan_cursor, ahead)
 
-    def _give_up_empty_lanes(self) -> None:
+    def _skip_empty_lanes(self) -> None:
         """Serve groups from the next lane that waited for matches of one that is empty now."""
         for lane in self._queue.lanes:
             scan = lane.scan
@@ -167,31 +167,31 @@ class DispatchRound:
         self, selector_group: SelectorGroup, lane: Lane, scan: LaneScan, match_cursor: MatchCursor
     ) -> bool:
         """Deliver the matches of a lane; returns whether more may follow that are not read yet."""
-        self._propose(selector_group, match_cursor)
+        self._recheck(selector_group, match_cursor)
         unread = False
         while selector_group.available:
             candidate = self._candidate(match_cursor)
-            order = self._first_match(lane, match_cursor)
-            if candidate is not None and (not order or candidate[0] < order):
-                order, group = candidate
-                message = self._message(lane, order)
-                if message is None and is_paged_out(lane, order - lane.shift):
-                    self._requests.want(selector_group, lane, match_cursor.passed[group])
+            sequence = self._first_match(lane, match_cursor)
+            if candidate is not None and (not sequence or candidate[0] < sequence):
+                sequence, group = candidate
+                message = self._message(lane, sequence)
+                if message is None and is_paged_out(lane, sequence - lane.shift):
+                    self._requests.request(selector_group, lane, match_cursor.passed[group])
                     match_cursor.unread.add(group)
                     unread = True
                 else:
-                    self._deliver_passed(selector_group, lane, match_cursor, order, group, message)
+                    self._deliver_passed(selector_group, lane, match_cursor, sequence, group, message)
                 continue
-            if not order:
+            if not sequence:
                 break
-            message = self._message(lane, order)
+            message = self._message(lane, sequence)
             if message is not None:
-                self._deliver_match(selector_group, lane, match_cursor, order, message)
-            elif is_paged_out(lane, order - lane.shift):
-                self._requests.want(selector_group, lane, match_cursor.matches)
+                self._deliver_match(selector_group, lane, match_cursor, sequence, message)
+            elif is_paged_out(lane, sequence - lane.shift):
+                self._requests.request(selector_group, lane, match_cursor.matches)
                 return True
             else:
-                match_cursor.matches.discard(order)
+                match_cursor.matches.discard(sequence)
         if not selector_group.available:
             return False
         if match_cursor.scan_cursor is not None and match_cursor.scan_cursor.cursor < end_of(lane):
@@ -200,7 +200,7 @@ class DispatchRound:
             return True
         return unread
 
-    def _propose(self, selector_group: SelectorGroup, match_cursor: MatchCursor) -> None:
+    def _recheck(self, selector_group: SelectorGroup, match_cursor: MatchCursor) -> None:
         """Check again the messages passed over whose bodies were read, or whose consumer has credit."""
         for group in match_cursor.unread:
             match_cursor.recheck(group)
@@ -211,35 +211,35 @@ class DispatchRound:
                     match_cursor.recheck(group)
 
     def _candidate(self, match_cursor: MatchCursor) -> tuple[int, str] | None:
-        """(order, message group) of the first message passed over that may be deliverable."""
+        """(sequence, message group) of the first message passed over that may be deliverable."""
         while match_cursor.candidates:
-            order, group = match_cursor.candidates[0]
-            orders = match_cursor.passed.get(group)
-            if orders and orders.first == order and group not in match_cursor.unread:
-                return order, group
+            sequence, group = match_cursor.candidates[0]
+            sequences = match_cursor.passed.get(group)
+            if sequences and sequences.first == sequence and group not in match_cursor.unread:
+                return sequence, group
             heappop(match_cursor.candidates)
         return None
 
     def _first_match(self, lane: Lane, match_cursor: MatchCursor) -> int:
-        """The order of the first match, 0 when none is known."""
+        """The sequence of the first match, 0 when none is known."""
         if (
             match_cursor.scan_cursor is None
             and not match_cursor.matches
             and match_cursor.cursor < end_of(lane)
         ):
-            for order, _ in islice(beyond(lane, match_cursor.cursor, {}), self._turn.limits.known_matches):
-                match_cursor.matches.append(order)
-                match_cursor.cursor = order
+            for sequence, _ in islice(beyond(lane, match_cursor.cursor, {}), self._turn.limits.known_matches):
+                match_cursor.matches.append(sequence)
+                match_cursor.cursor = sequence
         if match_cursor.passed_total > MAX_PASSED_OVER:
             return 0
         return match_cursor.matches.first
 
-    def _message(self, lane: Lane, order: int) -> Message | None:
-        """The message with this order if it waits and its body is in memory."""
-        at = index_in_memory(lane, order)
+    def _message(self, lane: Lane, sequence: int) -> Message | None:
+        """The message with this sequence if it waits and its body is in memory."""
+        at = index_in_memory(lane, sequence)
         if at is not None:
             return lane.ready[at]
-        position = order - lane.shift
+        position = sequence - lane.shift
         message = self._state.loaded_bodies.get(position)
         return message if message is not None and position in lane.paged else None
 
@@ -248,22 +248,22 @@ class DispatchRound:
         selector_group: SelectorGroup,
         lane: Lane,
         match_cursor: MatchCursor,
-        order: int,
+        sequence: int,
         message: Message,
     ) -> None:
         group = self._queue.group_of(message)
         if not group:
-            match_cursor.matches.discard(order)
+            match_cursor.matches.discard(sequence)
             self._deliver(lane, selector_group.available[0], message)
             return
         subscription = (
             None if group in match_cursor.passed else self._consumer(selector_group, group, message)
         )
         if subscription is None:
-            match_cursor.pass_over(group, order)
+            match_cursor.pass_over(group, sequence)
             self._hold(selector_group, match_cursor, group, message)
         else:
-            match_cursor.matches.discard(order)
+            match_cursor.matches.discard(sequence)
             self._deliver(lane, subscription, message)
 
     def _deliver_passed(
@@ -271,7 +271,7 @@ class DispatchRound:
         selector_group: SelectorGroup,
         lane: Lane,
         match_cursor: MatchCursor,
-        order: int,
+        sequence: int,
         group: str,
         message: Message | None,
     ) -> None:
@@ -280,7 +280,7 @@ class DispatchRound:
             heappop(match_cursor.candidates)
             self._hold(selector_group, match_cursor, group, message)
             return
-        match_cursor.take_passed(group, order)
+        match_cursor.take_passed(group, sequence)
         match_cursor.recheck(group)
         if message is not None and subscription is not None:
             self._deliver(lane, subscription, message)
@@ -381,7 +381,7 @@ class DispatchRound:
             turn.out.touched.append(peer)
 
     def _take(self, lane: Lane, message: Message) -> None:
-        at = index_in_memory(lane, message.order)
+        at = index_in_memory(lane, message.sequence)
         if at is None:
             lane.paged.discard(message.position)
             lane.attempts.pop(message.position, None)

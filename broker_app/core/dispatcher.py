@@ -73,7 +73,7 @@ class Dispatcher:
             ready, returned = lane.ready, lane.returned
             delivered_before = lane.delivered_up_to
             while available:
-                if returned and (not ready or returned[0][0] < ready[0].order):
+                if returned and (not ready or returned[0][0] < ready[0].sequence):
                     message = heappop(returned)[1]
                 elif ready:
                     message = ready.popleft()

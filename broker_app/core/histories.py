@@ -250,7 +250,7 @@ class Histories:
         message.expires_ms = original.expires_ms
         message.explicit_id = self._turn.ids.of(original)
         queue.counters.published += 1
-        message.order = queue.counters.published
+        message.sequence = queue.counters.published
         self._store.append(queue, queue.lane(DEFAULT_PRIORITY), message)
         self._store.mark_dirty(queue)
 

@@ -195,9 +195,9 @@ class Positions:
                 yield from reversed(chunk[: bisect_left(chunk, position)])
 
 
-def order_of(message: Message) -> int:
+def sequence_of(message: Message) -> int:
     """The place of a message in its lane, as a sort key."""
-    return message.order
+    return message.sequence
 
 
 class Lane:
@@ -221,7 +221,7 @@ class Lane:
 
     def __init__(self, priority: int) -> None:
         self.priority = priority
-        self.returned: list[tuple[int, Message]] = []  # a heap by order
+        self.returned: list[tuple[int, Message]] = []  # a heap by sequence
         self.ready: deque[Message] = deque()
         self.loading: array[int] = array("Q")
         self.paged = Positions()
@@ -262,7 +262,7 @@ class Lane:
 
     def first(self) -> Message | None:
         """The next message in memory, if any."""
-        if self.returned and (not self.ready or self.returned[0][0] < self.ready[0].order):
+        if self.returned and (not self.ready or self.returned[0][0] < self.ready[0].sequence):
             return self.returned[0][1]
         return self.ready[0] if self.ready else None
 

@@ -113,9 +113,9 @@ class Message:
         "envelope",
         "expires_ms",
         "explicit_id",
-        "order",
         "position",
         "recorded",
+        "sequence",
         "time_ms",
     )
 
@@ -128,7 +128,7 @@ class Message:
         self.recorded = recorded
         self.attempts = 0
         #: its place in its lane: increasing, recorded or not, and unchanged when it was paged out
-        self.order = 0
+        self.sequence = 0
         self.explicit_id: bytes | None = None
         self.expires_ms = envelope.expires_at_ms(time_ms) if envelope.ttl_ms else envelope.expires_ms
 

@@ -7,7 +7,7 @@ from bisect import bisect_right
 
 from broker_app.core import commands as c
 from broker_app.core import records
-from broker_app.core.lane import Lane, order_of
+from broker_app.core.lane import Lane, sequence_of
 from broker_app.core.message import (
     Envelope,
     Message,
@@ -58,13 +58,13 @@ class MessageStore:
             message = Message(envelope, body, out.first_position + out.count, turn.now_ms, True)
             message.explicit_id = explicit_id
             out.parts += records.published(message, out.destination(queue.address), queue.address)
-            message.order = message.position + lane.shift
+            message.sequence = message.position + lane.shift
             out.count += 1
             out.published.append(message.position)
         else:
             message = turn.transient_message(envelope, body)
             message.explicit_id = explicit_id
-            message.order = out.first_position + out.count + lane.shift
+            message.sequence = out.first_position + out.count + lane.shift
             lane.shift += 1
         usage = queue.limit_usage
         if usage is not None:
@@ -148,11 +148,11 @@ class MessageStore:
                 usage.read_back(position, len(message.body))
             message.attempts = lane.attempts_of(position)
             lane.attempts.pop(position, None)
-            message.order = position + lane.shift
+            message.sequence = position + lane.shift
             self.append(queue, lane, message)
-            if len(lane.ready) > 1 and message.order < lane.ready[-2].order:  # it was read out of order
+            if len(lane.ready) > 1 and message.sequence < lane.ready[-2].sequence:  # it was read out of order
                 lane.ready.pop()
-                lane.ready.insert(bisect_right(lane.ready, message.order, key=order_of), message)
+                lane.ready.insert(bisect_right(lane.ready, message.sequence, key=sequence_of), message)
         lane.average_bytes = sum(map(len, command.records)) // len(command.records)
         if usage is not None and usage.removes:
             self.over_limit[queue] = None
@@ -163,7 +163,7 @@ class MessageStore:
         ready = lane.ready
         while len(ready) > keep:
             message = ready[-1]
-            if not message.recorded or message.order - message.position != lane.shift:
+            if not message.recorded or message.sequence - message.position != lane.shift:
                 return  # its place among paged ones does not follow from its position
             ready.pop()
             self.memory_bytes -= message.size
@@ -178,7 +178,7 @@ class MessageStore:
         if (
             queue.selective is not None
             or not message.recorded
-            or message.order - message.position != lane.shift
+            or message.sequence - message.position != lane.shift
         ):
             return False
         first = lane.loading[0] if lane.loading else lane.paged.first

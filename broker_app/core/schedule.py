@@ -25,7 +25,7 @@ class Schedule:
         #: running average of the sizes of bodies, from which the length of runs read back follows
         self.average_body_bytes = self.UNKNOWN_SIZE
         self.reader = Reader(address)
-        #: due times by position, while records that name positions alone are applied
+        #: due times by position, while records with only positions are applied
         self._due_by_position: dict[int, int] | None = None
 
     def __len__(self) -> int:

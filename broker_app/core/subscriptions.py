@@ -219,7 +219,7 @@ class Subscriptions:
         self._consumers.join(subscription)
 
     def deliver_to(self, command: c.DeliverTo) -> None:
-        """Deliver messages to one subscription alone."""
+        """Deliver messages to only one subscription."""
         subscription = command.subscription
         for envelope, body in command.messages:
             # It may have ended since they were requested, or by one of them; the queue of a durable one

@@ -92,7 +92,7 @@ class Sweeper:
                 continue
             work -= 1
             if queue.selective is not None:
-                self._selective.tidy(queue)
+                self._selective.drop_unused(queue)
             if queue.expiring:
                 work -= self._expire_waiting(queue) // MESSAGES_PER_QUEUE
                 for lane in queue.lanes:

@@ -85,7 +85,7 @@ class Transfers:
                 break
         if not command.keep:
             done = {moved.position for moved in results if moved.status == DONE} & in_lanes
-            self.take_out(source, done, records.MOVED if command.target else records.PURGED)
+            self.remove(source, done, records.MOVED if command.target else records.PURGED)
         missing = {moved.position for moved in results if moved.status == GONE}
         held = {holding.message.position for holding in self._unsettled.of(source)} if missing else ()
         self._turn.accept(
@@ -198,7 +198,7 @@ class Transfers:
             found.update((m.position, m) for m in _in_memory(lane) if m.position in wanted)
         return found
 
-    def take_out(self, queue: Queue, gone: set[int], cause: int) -> None:
+    def remove(self, queue: Queue, gone: set[int], cause: int) -> None:
         """Remove waiting messages from the middle of their lanes."""
         if not gone:
             return

@@ -27,19 +27,19 @@ class Output:
             try:
                 peer.receiver.flush(peer)
             except Exception as error:
-                self._give_up(peer, error)
+                self._disconnect(peer, error)
         for fanout in outcome.fanouts:
             self._fan_out(fanout)
         for peer, refusal in outcome.closes:
             try:
                 peer.receiver.close(refusal)
             except Exception as error:
-                self._give_up(peer, error)
+                self._disconnect(peer, error)
         for peer, on in outcome.throttles:
             try:
                 peer.receiver.throttle(on)
             except Exception as error:
-                self._give_up(peer, error)
+                self._disconnect(peer, error)
         if outcome.failures:
             for failure in outcome.failures:
                 internal_errors.note("a command", failure.error, _name_of(failure.peer))
@@ -50,15 +50,15 @@ class Output:
             data = sample.peer.receiver.render(sample, fanout.messages)
         except Exception as error:  # all of them would miss these messages
             for subscription in fanout.members:
-                self._give_up(subscription.peer, error)
+                self._disconnect(subscription.peer, error)
             return
         for subscription in fanout.members:
             try:
                 subscription.peer.receiver.send(data)
             except Exception as error:
-                self._give_up(subscription.peer, error)
+                self._disconnect(subscription.peer, error)
 
-    def _give_up(self, peer: Peer, error: Exception) -> None:
+    def _disconnect(self, peer: Peer, error: Exception) -> None:
         """A client could not be sent its data: close it, so that it connects again and gets the rest."""
         internal_errors.note("sending to a client", error, _name_of(peer))
         peer.receipts, peer.refusals, peer.deliveries = [], [], []

@@ -220,10 +220,10 @@ class JobManager:
         return self._store.results_file(self.get(job_id).id)
 
     def export_file(self, job_id: str) -> Path:
-        """The file with the export of a job. Raises Refused if it is no export, or not done."""
+        """The file with the export of a job. Raises Refused if it is not an export, or not done."""
         job = self.get(job_id)
         if job.op != plan.EXPORT:
-            raise Refused("conflict", f"job {job_id} is no export")
+            raise Refused("conflict", f"job {job_id} is not an export")
         if job.open or job.state == CANCELLED:
             raise Refused("conflict", f"the export is {job.state}: {job.processed} of {job.total} messages")
         return self._store.export_file(job_id)

@@ -81,16 +81,16 @@ class Compactor:
         reachable = settled(list(self._catalogue), self._active, self._horizon, self._history_bytes)
         for segment in reachable:
             if segment.live_count == 0 and not segment.busy:
-                self._give_up(segment)
+                self._release(segment)
         if not self.copying:
             self._copy([segment for segment in reachable if segment.live_count])
 
     def close(self) -> None:
-        """Give up the copying that is under way."""
+        """Cancel the copy that is in progress."""
         self._closing.set()
         self._worker.close()
 
-    def _give_up(self, segment: Segment) -> None:
+    def _release(self, segment: Segment) -> None:
         self._catalogue.remove(segment)
         self._reader.forget(segment)
         self._supply.recycle(segment)
@@ -109,7 +109,7 @@ class Compactor:
     def _pause(self, worked: float) -> None:
         """In the worker's thread: leave the processor and the disk to the loop."""
         if self._threaded and self._closing.wait(worked * _COPY_PAUSE):
-            raise JournalError("copying was given up because the journal is being closed")
+            raise JournalError("the copy was cancelled because the journal is being closed")
 
     def _copied(self, taken: Sequence[Source], carry: Segment | None, error: Exception | None) -> None:
         self.copying = False
@@ -119,7 +119,7 @@ class Compactor:
         if self._closing.is_set():
             return
         if isinstance(error, JournalDamaged):
-            # Its messages are given up as they are read; what is whole there stays where it is till then.
+            # Its messages are dead-lettered when they are read; until then its intact records stay.
             for segment in sources:
                 segment.spared = segment.live_count
             self._failed(error)
@@ -135,7 +135,7 @@ class Compactor:
         else:
             take_over(carry, taken)
             for segment in sources:
-                self._give_up(segment)
+                self._release(segment)
             self._catalogue.add(carry)
             self.segments_copied += len(sources)
             self.bytes_copied += carry.end

@@ -113,7 +113,7 @@ class Files:
             os.close(self._spare_descriptors.pop())
 
     def create_directory(self) -> None:
-        """Make the directory durably, readable by its owner alone, unless it is there."""
+        """Make the directory durably, readable only by its owner, unless it is there."""
         missing = [path for path in (self.directory, *self.directory.parents) if not path.exists()]
         try:
             self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -105,7 +105,7 @@ class Reader:
 
     def _load_or_raise(self, segment: Segment, number: int) -> LoadedBatch:
         """Raises Busy while the file cannot be read; _CannotBeRead after a second attempt at content that is
-        damaged, because that is given up for good."""
+        damaged, because that is lost for good."""
         for _ in range(2):
             try:
                 return self._load(segment, number)

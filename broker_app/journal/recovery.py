@@ -236,7 +236,7 @@ def trim(files: Files) -> None:
 def repair(files: Files, found: DirectoryScan, spare_segments: int) -> list[str]:
     """Cut torn batches, delete needless files, write missing indexes. Returns the files free for another use.
 
-    Raises JournalFailed; trying again is harmless. A full disk is no hindrance.
+    Raises JournalFailed; trying again is harmless. A full disk does not prevent it.
     """
     with suppress(NoSpace):  # the next start reads the frames again
         for segment in found.without_index:
@@ -260,8 +260,8 @@ def repair(files: Files, found: DirectoryScan, spare_segments: int) -> list[str]
 def _rewrite_end(files: Files, last: Segment, since: int) -> File:
     """Have what was logged from the position `since` on, and nothing behind it, on the disk.
 
-    What was read may be in the system's cache alone: after a sync that failed, another one would write
-    nothing of it. So it is written again. Before the snapshot all syncs have succeeded.
+    What was read may be only in the cache of the operating system: after a failed sync, another one would
+    write nothing of it. So it is written again. Before the snapshot all syncs have succeeded.
     """
     file = files.open(last.name, write=True)
     try:

@@ -17,7 +17,7 @@ class Reserve:
         self.filling = False
 
     def find(self) -> None:
-        """Take up what an earlier life left."""
+        """Use what an earlier run of the broker left."""
         if RESERVE not in self._files.names():
             return
         file = self._files.open(RESERVE)

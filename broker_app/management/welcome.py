@@ -50,7 +50,7 @@ class Welcome:
         user = "" if mom.anonymous else f"-u admin:{shown} " if shown else "-u admin "
         lines = ["", f"MOM is ready: broker {mom.name}, data in {mom.data.resolve()}"]
         if mom.anonymous:
-            lines += ["", "  *** ANONYMOUS MODE: anybody may do anything. For development alone. ***", ""]
+            lines += ["", "  *** ANONYMOUS MODE: anybody may do anything. Only for development. ***", ""]
         lines += [f"  console   {url}/console/", f"  STOMP     {self._stomp()}"]
         if shown:
             lines.append(f"  admin     the password is {shown} (shown until it has been used)")

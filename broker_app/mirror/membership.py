@@ -41,7 +41,7 @@ class Member(NamedTuple):
     position: int = 0
     #: seconds since it had applied everything that is stored
     lag_s: float = 0.0
-    #: messages that wait in its memory alone
+    #: messages that wait only in its memory
     non_persistent: int = 0
     #: seconds since this was written
     age_s: float = 0.0

@@ -26,7 +26,7 @@ class Takeover(NamedTuple):
     former: str = ""
     position: int = 0
     took_s: float = 0.0
-    #: messages that were in the former holder's memory alone, by its last note; None if that is not known
+    #: messages that were only in the former holder's memory, by its last note; None if that is not known
     non_persistent_lost: int | None = None
     #: records that this broker had applied as a standby, and the store has lost since
     records_lost: int = 0

@@ -29,7 +29,7 @@ def vite_asset(source: str) -> SafeString:
     """
     manifest = _read_manifest() if settings.DEBUG else _manifest()
     if source not in manifest:
-        raise ImproperlyConfigured(f"{source} is no entry of the front-end build")
+        raise ImproperlyConfigured(f"{source} is not an entry of the front-end build")
     entry = manifest[source]
     if entry["file"].endswith(".css"):
         return _stylesheet(entry["file"])

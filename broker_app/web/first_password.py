@@ -11,7 +11,7 @@ from broker_app.web import actions, backends
 
 
 class FirstPassword:
-    """The file that has it; `write` makes one that its user alone can read."""
+    """The file that has it; `write` makes one that only its user can read."""
 
     def __init__(self, path: Path, write: Callable[[Path, str], None]) -> None:
         self.path = path

@@ -92,7 +92,7 @@ class Palette {
     const number = ++this.#asked;
     const [first = "", ...others] = this.#text.trim().split(/\s+/);
     const verb = others.length ? VERBS.find(({ word }) => word.toLowerCase().startsWith(first.toLowerCase())) : undefined;
-    // `pause bridge dc` is `pause dc`, of bridges alone.
+    // `pause bridge dc` is `pause dc`, but only bridges.
     const kind = verb && others.length > 1 ? (Object.keys(KINDS) as Kind[]).find((one) => [one, KINDS[one].toLowerCase()].includes(others[0]!.toLowerCase())) : undefined;
     const query = verb ? others.slice(kind ? 1 : 0).join(" ") : this.#text.trim();
     this.#busy = true;

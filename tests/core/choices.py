@@ -66,7 +66,7 @@ class Choices:
     def waiting(self, queue: Queue) -> Iterator[Waiting]:
         """The messages that wait in `queue`, in order."""
         for lane in queue.lanes:
-            found = [Waiting(lane.priority, m.order, m.envelope) for m in lane.in_memory()]
+            found = [Waiting(lane.priority, m.sequence, m.envelope) for m in lane.in_memory()]
             outside = [*lane.loading, *lane.paged]
             found += [
                 Waiting(lane.priority, at + lane.shift, self._envelope_at(queue.address, at))
@@ -81,7 +81,7 @@ class Choices:
             assert wants(selector, message.envelope), "it goes to those who want it"
             priority = queue.lane_of(message)
             if not _group_in(queue, message.envelope):
-                earlier = [w for w in waiting if (-w.priority, w.order) < (-priority, message.order)]
+                earlier = [w for w in waiting if (-w.priority, w.order) < (-priority, message.sequence)]
                 assert not any(
                     wants(selector, w.envelope) and not _group_in(queue, w.envelope) for w in earlier
                 ), "what stands before it goes first"

@@ -791,8 +791,8 @@ class Ledger:
                     self._check_topic_delivery(interest, message)
                 elif not message.envelope.options:
                     lane = subscription, subscription.queue.lane_of(message)
-                    assert message.order > last.get(lane, 0), "one consumer gets the messages in order"
-                    last[lane] = message.order
+                    assert message.sequence > last.get(lane, 0), "one consumer gets the messages in order"
+                    last[lane] = message.sequence
                 if tag and subscription.ended:
                     continue  # it was outrun in this batch, and has given back what it was handed
                 if tag:
@@ -1101,7 +1101,7 @@ class Ledger:
         limits = self.limits
         for lane in queue.lanes:
             waiting = list(lane.in_memory())
-            orders = [message.order for message in waiting]
+            orders = [message.sequence for message in waiting]
             assert orders == sorted(set(orders))
             recorded = [message.position for message in waiting if message.recorded]
             paged = [position for chunk in lane.paged.chunks() for position in chunk]

@@ -43,7 +43,7 @@ def test_positions_come_out_in_the_order_in_which_they_went_in(
 
 def message(order: int, *, priority: int = 4, time_ms: int = 0) -> Message:
     made = Message(Envelope("/queue/a", priority=priority), b"", order, time_ms, True)
-    made.order = order
+    made.sequence = order
     return made
 
 
@@ -83,7 +83,7 @@ def test_a_message_that_came_back_stands_in_front_in_its_order() -> None:
     lane = Lane(4)
     lane.ready.append(message(9))
     lane.returned += [(order, message(order)) for order in (1, 8, 3)]
-    assert [each.order for each in lane.in_memory()] == [1, 3, 8, 9]
+    assert [each.sequence for each in lane.in_memory()] == [1, 3, 8, 9]
 
 
 def test_the_oldest_is_the_head_that_arrived_first() -> None:

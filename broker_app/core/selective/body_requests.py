@@ -24,9 +24,9 @@ class BodyRequests:
         self._store = store
         self._queue = queue
         self._state = state
-        self._wants: dict[Lane, set[int]] = {}
+        self._wanted: dict[Lane, set[int]] = {}
 
-    def want(self, selector_group: SelectorGroup, lane: Lane, orders: Iterable[int]) -> None:
+    def request(self, selector_group: SelectorGroup, lane: Lane, sequences: Iterable[int]) -> None:
         """Request bodies for the credit that there is; more with message groups, since many may be passed
         over."""
         self._state.awaiting_bodies[selector_group] = None
@@ -35,8 +35,8 @@ class BodyRequests:
         )
         limits = self._turn.limits
         most = limits.fetch_messages if self._state.grouped else min(limits.fetch_messages, max(credit, 1))
-        wants = self._wants.setdefault(lane, set())
-        wants.update(order - lane.shift for order in islice(orders, most))
+        wanted = self._wanted.setdefault(lane, set())
+        wanted.update(sequence - lane.shift for sequence in islice(sequences, most))
 
     def read(self, lane: Lane) -> None:
         """Request bodies to deliver, and more to match."""
@@ -44,7 +44,7 @@ class BodyRequests:
         assert scan is not None
         limits = turn.limits
         count = max(1, min(limits.fetch_messages, limits.fetch_bytes // max(1, lane.average_bytes)))
-        wanted = self._wants.get(lane)
+        wanted = self._wanted.get(lane)
         if wanted and not lane.loading:
             self._store.page_out(lane, 2 * limits.window)
             positions = [position for position in sorted(wanted) if position in lane.paged][:count]
@@ -57,7 +57,7 @@ class BodyRequests:
             self._scan_further(lane, scan, count)
 
     def _scan_further(self, lane: Lane, scan: LaneScan, count: int) -> None:
-        """Read the next run for one starved cursor: the hindmost, or each second time the longest starved."""
+        """Read the next run for a starved cursor: the one furthest behind, every second time the longest starved."""
         scan.turns += 1
         scan_cursor = min(scan.starved, key=cursor_of) if scan.turns % 2 else next(iter(scan.starved))
         next_, message = next(beyond(lane, scan_cursor.cursor, {}))
@@ -82,5 +82,5 @@ def is_starved(lane: Lane, scan_cursor: ScanCursor) -> bool:
 
 
 def cursor_of(scan_cursor: ScanCursor) -> int:
-    """The order up to which a scan cursor has read."""
+    """The sequence up to which a scan cursor has read."""
     return scan_cursor.cursor

@@ -3,8 +3,8 @@
 A queue is delivered this way while it has a `SelectiveState`, and in the plain way again when nothing needs
 one any more. Lanes do not change, so all other operations on a queue are the same. The matches of a consumer
 may be anywhere in a backlog that is larger than memory: bodies in the journal are read once, in long runs,
-matched for all selector groups together and dropped; only the orders of the matches are kept. Bodies are read
-again when there is credit for them.
+matched for all selector groups together and dropped; only the sequences of the matches are kept. Bodies are
+read again when there is credit for them.
 
 Messages leave out of order here, so `Lane.delivered_up_to` does not show which were delivered: each first
 delivery that has to be settled is recorded by itself, as one attempt (a RETURNED record, 16 bytes a message).
@@ -15,7 +15,7 @@ from __future__ import annotations
 from bisect import bisect_right
 
 from broker_app.core import commands as c
-from broker_app.core.lane import order_of
+from broker_app.core.lane import sequence_of
 from broker_app.core.message import Message
 from broker_app.core.message_store import MessageStore
 from broker_app.core.model import Queue, Subscription
@@ -67,7 +67,7 @@ class SelectiveDelivery:
         state.mark_ready(chosen)
         self._store.mark_dirty(subscription.queue)
 
-    def propose_held(self, queue: Queue, state: SelectiveState) -> None:
+    def recheck_held(self, queue: Queue, state: SelectiveState) -> None:
         """Check again the messages that waited for credit of consumers that are on standby now."""
         for lane in queue.lanes:
             for selector_group, match_cursor in (
@@ -131,7 +131,7 @@ class SelectiveDelivery:
             del lane.loading[:]
             kept = self._turn.limits.window  # selective delivery holds more of them in memory
             if lane.paged:
-                kept = min(kept, bisect_right(lane.ready, lane.paged.first + lane.shift, key=order_of))
+                kept = min(kept, bisect_right(lane.ready, lane.paged.first + lane.shift, key=sequence_of))
             self._store.page_out(lane, kept)
         queue.available.extend(state.everything.available)
         for subscription in queue.consumers:
@@ -140,7 +140,7 @@ class SelectiveDelivery:
         queue.selective = None
         self._store.mark_dirty(queue)
 
-    def tidy(self, queue: Queue) -> None:
+    def drop_unused(self, queue: Queue) -> None:
         """Drop selector groups without consumers after a while, and the state when it is not needed."""
         state = queue.selective
         assert state is not None
@@ -172,7 +172,7 @@ class SelectiveDelivery:
             for position, record in zip(command.positions, command.records, strict=True):
                 if position in lane.paged:  # else it has left meanwhile
                     message = queue.reader.message(record, position)
-                    message.order = position + lane.shift
+                    message.sequence = position + lane.shift
                     message.attempts = lane.attempts_of(position)
                     state.loaded_bodies[position] = message
         else:

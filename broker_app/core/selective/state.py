@@ -1,9 +1,9 @@
 """The state of selective delivery: the matches of consumers in a queue.
 
-Every message that waits in a lane has an order, whether its body is in memory or not. A `MatchCursor` keeps
-the orders of messages that match one selector group: 8 bytes each, and a bounded number of them. Match
-cursors that have read a lane up to the same order share a `ScanCursor`: the messages behind it are read once
-for all of them. A match may be outdated, because a message can match several groups and can leave in many
+Every message that waits in a lane has a sequence, whether its body is in memory or not. A `MatchCursor` keeps
+the sequences of messages that match one selector group: 8 bytes each, and a bounded number of them. Match
+cursors that have read a lane up to the same sequence share a `ScanCursor`: the messages behind it are read
+once for all of them. A match may be outdated, because a message can match several groups and can leave in many
 ways. So the lane is checked again before a message is delivered."""
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from heapq import heappush, merge
 from itertools import islice
 
-from broker_app.core.lane import Lane, Positions, order_of
+from broker_app.core.lane import Lane, Positions, sequence_of
 from broker_app.core.message import Message
 from broker_app.core.model import Subscription
 from broker_app.core.selective.groups import Groups
@@ -44,10 +44,10 @@ class MatchCursor:
         self.scan_cursor = scan_cursor
         self.cursor = 0
         self.matches = Positions()
-        #: message group → orders of matches that were passed over, because the group had another owner
+        #: message group → sequences of matches that were passed over, because the group had another owner
         self.passed: dict[str, Positions] = {}
         self.passed_total = 0
-        #: a heap of (order, message group): messages passed over that may be deliverable now
+        #: a heap of (sequence, message group): messages passed over that may be deliverable now
         self.candidates: list[tuple[int, str]] = []
         #: message groups with messages passed over whose owner has no credit
         self.held: dict[Subscription, set[str]] = {}
@@ -56,37 +56,37 @@ class MatchCursor:
 
     @property
     def matched_up_to(self) -> int:
-        """The order up to which all messages were matched."""
+        """The sequence up to which all messages were matched."""
         return self.cursor if self.scan_cursor is None else self.scan_cursor.cursor
 
-    def pass_over(self, group: str, order: int) -> None:
+    def pass_over(self, group: str, sequence: int) -> None:
         """Pass over a match, because its message group has another owner or waits."""
-        self.matches.discard(order)
-        orders = self.passed.get(group)
-        if orders is None:
-            orders = self.passed[group] = Positions()
-        before = len(orders)
-        orders.insert(order)
-        self.passed_total += len(orders) - before
+        self.matches.discard(sequence)
+        sequences = self.passed.get(group)
+        if sequences is None:
+            sequences = self.passed[group] = Positions()
+        before = len(sequences)
+        sequences.insert(sequence)
+        self.passed_total += len(sequences) - before
 
-    def take_passed(self, group: str, order: int) -> None:
+    def take_passed(self, group: str, sequence: int) -> None:
         """Remove a match that was passed over."""
-        orders = self.passed[group]
-        before = len(orders)
-        orders.discard(order)
-        self.passed_total -= before - len(orders)
-        if not orders:
+        sequences = self.passed[group]
+        before = len(sequences)
+        sequences.discard(sequence)
+        self.passed_total -= before - len(sequences)
+        if not sequences:
             del self.passed[group]
 
     def recheck(self, group: str) -> None:
         """Check again whether the next message of a message group can be delivered."""
-        orders = self.passed.get(group)
-        if orders:
-            heappush(self.candidates, (orders.first, group))
+        sequences = self.passed.get(group)
+        if sequences:
+            heappush(self.candidates, (sequences.first, group))
 
 
 class ScanCursor:
-    """The match cursors that have read a lane up to the same order."""
+    """The match cursors that have read a lane up to the same sequence."""
 
     __slots__ = ("cursor", "match_cursors")
 
@@ -131,14 +131,14 @@ class LaneScan:
         if match_cursor.scan_cursor is not None:
             self._take_from(match_cursor.scan_cursor, match_cursor)
 
-    def found(self, match_cursor: MatchCursor, order: int, most: int) -> None:
+    def found(self, match_cursor: MatchCursor, sequence: int, most: int) -> None:
         """Add a match. A match cursor with `most` matches leaves its scan cursor, and continues alone
         later."""
-        match_cursor.matches.append(order)
+        match_cursor.matches.append(sequence)
         scan_cursor = match_cursor.scan_cursor
         if scan_cursor is not None and len(match_cursor.matches) >= most:
             self._take_from(scan_cursor, match_cursor)
-            match_cursor.scan_cursor = behind = ScanCursor(order)
+            match_cursor.scan_cursor = behind = ScanCursor(sequence)
             behind.match_cursors[match_cursor] = None
             self.scan_cursors.append(behind)
 
@@ -191,18 +191,18 @@ class SelectiveState:
             self.ready_groups[selector_group] = None
 
 
-# ---------------------------------------------------------------------- the messages of a lane, by order
+# ---------------------------------------------------------------------- the messages of a lane, by sequence
 
 
-def index_in_memory(lane: Lane, order: int) -> int | None:
-    """The index in `lane.ready` of the message with this order, None when it is not there."""
+def index_in_memory(lane: Lane, sequence: int) -> int | None:
+    """The index in `lane.ready` of the message with this sequence, None when it is not there."""
     ready = lane.ready
-    if not ready or not ready[0].order <= order <= ready[-1].order:
+    if not ready or not ready[0].sequence <= sequence <= ready[-1].sequence:
         return None
-    if ready[0].order == order:
+    if ready[0].sequence == sequence:
         return 0
-    at = bisect_left(ready, order, key=order_of)
-    return at if at < len(ready) and ready[at].order == order else None
+    at = bisect_left(ready, sequence, key=sequence_of)
+    return at if at < len(ready) and ready[at].sequence == sequence else None
 
 
 def is_paged_out(lane: Lane, position: int) -> bool:
@@ -215,29 +215,32 @@ def is_paged_out(lane: Lane, position: int) -> bool:
 
 
 def end_of(lane: Lane) -> int:
-    """The highest order of all messages in a lane."""
+    """The highest sequence of all messages in a lane."""
     outside = max(lane.paged.last, lane.loading[-1] if lane.loading else 0)
-    return max(outside + lane.shift if outside else 0, lane.ready[-1].order if lane.ready else 0)
+    return max(outside + lane.shift if outside else 0, lane.ready[-1].sequence if lane.ready else 0)
 
 
-def beyond(lane: Lane, order: int, loaded_bodies: dict[int, Message]) -> Iterator[tuple[int, Message | None]]:
-    """(order, message) of the messages beyond `order`; None for a message whose body is not in memory."""
+def beyond(
+    lane: Lane, sequence: int, loaded_bodies: dict[int, Message]
+) -> Iterator[tuple[int, Message | None]]:
+    """(sequence, message) of the messages beyond `sequence`; None for one whose body is not in memory."""
     ready = lane.ready
     in_memory = (
-        (ready[at].order, ready[at]) for at in range(bisect_right(ready, order, key=order_of), len(ready))
+        (ready[at].sequence, ready[at])
+        for at in range(bisect_right(ready, sequence, key=sequence_of), len(ready))
     )
     if not lane.paged and not lane.loading:
         return in_memory
     shift = lane.shift
-    positions: Iterator[int] = lane.paged.after(max(0, order - shift))
+    positions: Iterator[int] = lane.paged.after(max(0, sequence - shift))
     if lane.loading:
         loading = lane.loading
-        positions = merge(positions, islice(loading, bisect_right(loading, order - shift), None))
+        positions = merge(positions, islice(loading, bisect_right(loading, sequence - shift), None))
     outside = ((position + shift, loaded_bodies.get(position)) for position in positions)
-    return merge(in_memory, outside, key=_order) if ready else outside
+    return merge(in_memory, outside, key=_sequence) if ready else outside
 
 
-def _order(entry: tuple[int, Message | None]) -> int:
+def _sequence(entry: tuple[int, Message | None]) -> int:
     return entry[0]
 
 
@@ -247,10 +250,10 @@ def restore_returned(lane: Lane) -> list[Message]:
     lane.returned.clear()
     ready = lane.ready
     if len(messages) > 64:
-        merged = sorted([*messages, *ready], key=order_of)
+        merged = sorted([*messages, *ready], key=sequence_of)
         ready.clear()
         ready.extend(merged)
     else:
         for message in messages:
-            ready.insert(bisect_right(ready, message.order, key=order_of), message)
+            ready.insert(bisect_right(ready, message.sequence, key=sequence_of), message)
     return messages

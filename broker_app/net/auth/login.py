@@ -209,8 +209,8 @@ class Logins:
         if not login or login == "token":
             return None
         digest = self._digest(login, passcode)
-        # Repeating the same wrong password is no guessing: a program that still has the old one is not locked
-        # out for it.
+        # Repeating the same wrong password is not guessing: a program that still has the old one is not
+        # locked out for it.
         if self._bad.get(digest, 0.0) <= self._clock():
             self._throttle.admit(login, address)
         while True:

@@ -8,7 +8,7 @@ Wrong passwords are counted three times:
 | an address, all accounts  | 50   | the same                                                           |
 | an account, all addresses | 20   | one try in 1 s, doubled with each further one, up to 5 s           |
 
-Repeating the same wrong password is no guessing. It counts for the address, which limits its cost, but not
+Repeating the same wrong password is not guessing. It counts for the address, which limits its cost, but not
 for the account, so that a program with an old password does not lock out its user.
 
 Only the third limit affects other addresses. It is never a lock: a refused try is not counted. It does not

@@ -215,7 +215,7 @@ class BridgeEndpoints:
         return NO_CONTENT
 
     async def hand_over(self, request: Request) -> Reply:
-        """PATCH forwarding/incoming: another user goes on with a queue of another broker, from where it has
+        """PATCH forwarding/incoming: another user continues a queue of another broker, from where it has
         come. An operation for administrators, because the new owner could disturb the forwarding."""
         query = self._asked_of_mark(request)
         owner = (await request.json(Owner)).owner
@@ -234,7 +234,7 @@ class BridgeEndpoints:
         """The query of an administrator about a mark."""
         query = request.query(("sender", "source"))
         if not request.access.is_admin(request.client.identity):
-            detail = "how far other brokers have come is changed by administrators alone"
+            detail = "only administrators can change the replication offsets of other brokers"
             raise Refusal("not-allowed", detail, right="administer")
         return query
 

@@ -28,7 +28,7 @@ from broker_app.net.rest.requests import Request, boolean, several, whole_number
 from broker_app.rules.event import BROWSE, MANAGE, READ
 
 READY, UNSETTLED = core_browse.READY, core_browse.UNSETTLED
-#: what `state` may say; `leased` is the word of those who receive by REST
+#: values of `state`; REST clients call an unsettled message `leased`
 _STATES = {"ready": READY, "unsettled": UNSETTLED, "leased": UNSETTLED, "delayed": core_browse.DELAYED}
 #: how many messages a page looks at, and how long, before it ends without being full
 _MAX_SCANNED = 50_000
@@ -303,7 +303,7 @@ def _backwards(query: dict[str, str], state: str | None) -> bool:
     if order not in ("oldest", "newest"):
         raise unknown("query/order", order, ("oldest", "newest"), "order")
     if order == "newest" and state == core_browse.DELAYED:
-        raise invalid("query/order", "delayed messages are shown in the order of their times alone")
+        raise invalid("query/order", "delayed messages can only be listed in the order of their due times")
     return order == "newest"
 
 
@@ -335,4 +335,4 @@ def _cursor(text: str) -> _Cursor:
             raise ValueError(text)
         return int(priority), int(position)
     except (ValueError, binascii.Error):
-        raise invalid("query/after", "is no cursor of an earlier page", text) from None
+        raise invalid("query/after", "is not a cursor of an earlier page", text) from None

@@ -75,7 +75,9 @@ def items_of(body: bytes, most: int) -> list[Item | Refusal]:
 
 def _attribute(name: str, value: msgspec.Raw) -> str:
     if not _NAME.fullmatch(name):
-        raise invalid(f"/{name[:100]}", "an attribute's name has small letters and digits alone")
+        raise invalid(
+            f"/{name[:100]}", "the name of an attribute must consist of lower-case letters and digits"
+        )
     try:
         decoded = _VALUE.decode(value)
     except msgspec.DecodeError:

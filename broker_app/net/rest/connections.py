@@ -39,7 +39,7 @@ MAX_FLAPPING = 100
 
 class ConnectionEndpoints:
     """Endpoints `connections…`. Where there are rules, those who are no
-    administrators see their own connections alone."""
+    administrators see only their own connections."""
 
     def __init__(self, engine_client: EngineClient, connections: Connections, limits: RestLimits) -> None:
         self._engine_client = engine_client
@@ -139,7 +139,7 @@ class ConnectionEndpoints:
             raise self._unknown(request.name)
         if not is_own(request, session) and not request.access.is_admin(request.client.identity):
             raise Refusal(
-                "not-allowed", "connections of others are ended by administrators alone", right="close"
+                "not-allowed", "only administrators can end connections of other users", right="close"
             )
         if not 0 < len(body.reason) <= MAX_REASON or not body.reason.isprintable():
             raise invalid("/reason", f"must be a line of 1 to {MAX_REASON} printable characters")
@@ -219,5 +219,5 @@ def is_own(request: Request, session: StompSession) -> bool:
 
 
 def _not_yours() -> Refusal:
-    detail = "connections of others are shown to administrators alone"
+    detail = "only administrators can see connections of other users"
     return Refusal("not-allowed", detail, right="administer")

@@ -112,7 +112,9 @@ class Credentials:
         """A foreign name that was pointed at our address makes foreign pages look like ours."""
         host = request.header(b"host")
         if host is not None and not self._origins.knows(host.decode("latin-1")):
-            raise Refusal("not-allowed", "this node is not known by the host name that was asked for")
+            raise Refusal(
+                "not-allowed", "the Host header names a host that is not configured for this broker"
+            )
 
 
 def _credentials(encoded: bytes) -> tuple[str, str] | None:

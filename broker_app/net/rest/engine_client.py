@@ -260,7 +260,7 @@ class EngineClient(InnerReceiver):
             or not _is_hex(parts[1])
             or not _is_hex(parts[2])
         ):
-            raise Refusal("not-found", f"{receipt[:80]!r} is no receipt of a received message")
+            raise Refusal("not-found", f"{receipt[:80]!r} is not the receipt of a received message")
         if parts[1] != self.boot:
             raise Refusal("lease-lost", "the node was restarted since; the message is delivered again")
         tag = int(parts[2], 16)

@@ -1,4 +1,4 @@
-"""Envelopes: what REST clients say about a message, as the headers that a STOMP client would have sent.
+"""Envelopes: the metadata of messages from REST clients, as the headers that a STOMP client would send.
 
 So a message looks the same to every consumer, whatever way it came in.
 """
@@ -48,7 +48,7 @@ _RESERVED = frozenset((
 _PUBLISHING = (b"mom-", b"ce-")
 #: bodies that are read, and not stored as they are (see `cloudevents`)
 _EVENTS = "application/cloudevents"
-#: longest life that can be asked for: ten years
+#: longest time to live: ten years
 MAX_EXPIRES_S = 315_360_000.0
 
 _TEXT, _JSON = "text/plain", "application/json"
@@ -89,7 +89,7 @@ class Item(msgspec.Struct, forbid_unknown_fields=True):
             try:
                 return base64.b64decode(self.body_base64 or "", validate=True)
             except (binascii.Error, ValueError):
-                raise invalid("/body_base64", "is no base64") from None
+                raise invalid("/body_base64", "is not base64") from None
         content_type = self.content_type or ""
         kind = content_type.partition(";")[0].strip().lower()
         if kind == _JSON or kind.endswith("+json") or not (content_type or _is_text(self.body)):
@@ -99,7 +99,7 @@ class Item(msgspec.Struct, forbid_unknown_fields=True):
         try:
             return _TEXT_OF.decode(self.body).encode()
         except (msgspec.DecodeError, UnicodeEncodeError) as error:
-            raise invalid("/body", f"is no text: {error}") from None
+            raise invalid("/body", f"is not text: {error}") from None
 
 
 def _is_text(body: msgspec.Raw) -> bool:
@@ -178,7 +178,9 @@ class Envelopes:
             elif name.startswith(b"ce-"):
                 yield shown, value
             elif name == b"content-type" and value.lower().startswith(_EVENTS):
-                detail = "CloudEvents are taken as application/cloudevents+json and -batch+json"
+                detail = (
+                    "send CloudEvents as application/cloudevents+json or application/cloudevents-batch+json"
+                )
                 raise Refusal("unsupported-type", detail)
             elif name in _STOMP_HEADERS:
                 yield _STOMP_HEADERS[name], _checked(f"header/{shown}", _STOMP_HEADERS[name], value)
@@ -215,7 +217,7 @@ def _item_to_stomp_headers(item: Item, content_type: str | None) -> Iterable[tup
     for name, value in texts.items():
         if value is not None:
             if "\0" in value:
-                raise invalid("/" + name.replace("-", "_"), "has a NUL, which a header cannot carry")
+                raise invalid("/" + name.replace("-", "_"), "contains NUL, which is not allowed in a header")
             yield name, value
     for name, value in (item.headers or {}).items():
         yield application_header(f"/headers/{name[:100]}", name, value)
@@ -227,16 +229,16 @@ def _text(shown: str, raw: bytes) -> str:
     except UnicodeDecodeError:
         raise invalid(f"header/{shown}", "is not UTF-8") from None
     if "\0" in value:
-        raise invalid(f"header/{shown}", "has a NUL, which a header cannot carry")
+        raise invalid(f"header/{shown}", "contains NUL, which is not allowed in a header")
     return value
 
 
 def application_header(pointer: str, name: str, value: str) -> tuple[str, str]:
     """A header of the application, checked: its name means nothing to the broker."""
     if name in _RESERVED:
-        raise invalid(pointer, f"{name} is no free name for an application header; it has a field of its own")
+        raise invalid(pointer, f"{name} is reserved and cannot be an application header; use its own field")
     if not name or "\0" in name or "\0" in value:
-        raise invalid(pointer, "a header needs a name, and has no NUL in it")
+        raise invalid(pointer, "a header needs a name, and must not contain NUL")
     return name, value
 
 
@@ -292,6 +294,6 @@ def check_dedup_id(pointer: str, value: str) -> str:
 
 
 def check_expires(pointer: str, seconds: float, got: object) -> None:
-    """Refusal unless `seconds` is a life that can be counted in whole milliseconds."""
+    """Refusal unless `seconds` is a time to live of whole milliseconds."""
     if not 0.001 <= seconds <= MAX_EXPIRES_S:
         raise invalid(pointer, f"must be a number of seconds from 0.001 to {MAX_EXPIRES_S:.0f}", got)

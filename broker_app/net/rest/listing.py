@@ -272,4 +272,4 @@ def _behind(columns: list[_Column], cursor: str) -> _Key:
 
 
 def _no_cursor(text: str) -> Refusal:
-    return invalid("query/after", "is no cursor of an earlier page of this list", text)
+    return invalid("query/after", "is not a cursor of an earlier page of this list", text)

@@ -220,7 +220,7 @@ BODY_FIELDS = frozenset(("body", "body_base64", "truncated"))
 
 
 def only(item: bytes, fields: Collection[str]) -> bytes:
-    """An item with these members alone, their values untouched."""
+    """An item with only these members, their values unchanged."""
     members = msgspec.json.decode(item, type=dict[str, msgspec.Raw])
     return encode({name: value for name, value in members.items() if name in fields})
 

@@ -65,7 +65,7 @@ def too_large(what: str, limit: int, size: int) -> Refusal:
 
 
 def busy(detail: str) -> Refusal:
-    """The node has too much under way; the client comes again later."""
+    """The node has too many requests in progress; the client retries later."""
     return Refusal("busy", detail, headers=_RETRY["busy"])
 
 

@@ -123,7 +123,7 @@ class Settler:
                 f"{pointer}/reason", f"has {len(body.reason)} characters; at most {_MAX_REASON} are taken"
             )
         if "\0" in body.reason:
-            raise invalid(f"{pointer}/reason", "has a NUL, which a header cannot carry")
+            raise invalid(f"{pointer}/reason", "contains NUL, which is not allowed in a header")
         dead = REJECTED if body.dead else ""
         return lambda tags, pending_reply: c.Return(
             self._engine_client.peer,

@@ -141,5 +141,5 @@ def _behind(level: list[str], after: str | None) -> int:
     if after is None:
         return 0
     if after[:1] not in ("p", "n"):
-        raise invalid("query/after", "is no cursor of an earlier page of this tree", after)
+        raise invalid("query/after", "is not a cursor of an earlier page of this tree", after)
     return bisect_right(level, after[1:]) if after[0] == "n" else bisect_left(level, after[1:] + _END)

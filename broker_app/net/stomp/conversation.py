@@ -1,4 +1,4 @@
-"""The shared part of a session: the state, the client, and the outlets for bytes and commands.
+"""The shared part of a session: the state, the client, and what sends bytes and commands.
 
 connecting ──login──► authenticating ──accepted──► open ──leave──► closing
     │    └──────────────accepted────────────────────▲ │               │
@@ -55,7 +55,7 @@ FRAME_BYTES = 200
 
 
 class Transport(Protocol):
-    """A pipe for bytes to one client. `write` never waits; the session learns when the pipe is full."""
+    """A byte stream to one client. `write` never waits; the session is notified when its buffer is full."""
 
     #: the address of the client, to be shown: "tcp 127.0.0.1:50000"
     peer_name: str
@@ -82,7 +82,7 @@ class Transport(Protocol):
 class Environment(NamedTuple):
     """Time and randomness for sessions; tests pass their own."""
 
-    #: seconds that only grow
+    #: a monotonic clock, in seconds
     monotonic: Callable[[], float]
     #: seconds since 1970
     time: Callable[[], float]
@@ -126,7 +126,7 @@ Authenticated = Callable[[Identity | None, Slowed | None], None]
 
 
 class Conversation:
-    """State, client and outlets of one session."""
+    """State and client of one session; sends its bytes and commands."""
 
     __slots__ = (
         "bridge",

@@ -44,7 +44,7 @@ _WINDOW_NAME, _WINDOW_MESSAGE = "consumer-window-size", 1_024
 #: credit for RabbitMQ's prefetch-count:0, which requests no limit
 UNBOUNDED_CREDIT = 1_000
 _TRUE, _FALSE = ("true", "1"), ("false", "0", "")
-#: longest life of a message: 100 years
+#: longest time to live of a message: 100 years
 MAX_TTL_S = 3_153_600_000
 
 

@@ -439,7 +439,9 @@ class StompSession:
         conversation, flow_control = self.conversation, self._flow_control
         if flow_control.is_stuck(now):
             stuck_s = conversation.sessions.STUCK_S
-            conversation.sessions.log("%s took nothing for %d s and was cut off", self.peer_name, stuck_s)
+            conversation.sessions.log(
+                "%s received nothing for %d s and was disconnected", self.peer_name, stuck_s
+            )
             conversation.transport.abort()
             self.lost()  # now, for a WebSocket's server may go on to wait for the client
             return

@@ -81,7 +81,7 @@ class AuditLog(APIView):
         parameters=[
             LIMIT,
             AFTER,
-            *(query(name, TEXT, f"those alone of this {column}") for name, column in _EQUAL.items()),
+            *(query(name, TEXT, f"only entries of this {column}") for name, column in _EQUAL.items()),
             query("from", TIME, "not before this time"),
             query("to", TIME, "before this time"),
         ],

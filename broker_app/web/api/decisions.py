@@ -45,9 +45,9 @@ _DENIED = object_of(
 )
 _LIMIT = OpenApiParameter("limit", whole(1, MOST, 100), description="most of the answer")
 _FILTERS = {
-    "user": "of this user alone",
-    "destination": "to this destination alone, such as queue:orders",
-    "rule": "by the rule of this name alone",
+    "user": "only of this user",
+    "destination": "only for this destination, such as queue:orders",
+    "rule": "only by the rule of this name",
 }
 _PARAMETERS = [_LIMIT, *(OpenApiParameter(name, TEXT, description=about) for name, about in _FILTERS.items())]
 _REPLIES = problem_replies(400, 401, 403, 405, 406, 503)

@@ -103,8 +103,8 @@ class ResourceSchema(AutoSchema):
 
     def _filters(self) -> list[Any]:
         listing = self._resource.listing
-        truths = [query(name, BOOLEAN, "those alone of which it is so") for name in listing.filters]
-        return truths + [query(name, TEXT, "those alone that have it") for name in listing.matches]
+        truths = [query(name, BOOLEAN, "only items with this value") for name in listing.filters]
+        return truths + [query(name, TEXT, "only items with this value") for name in listing.matches]
 
     def get_request_serializer(self) -> Any:
         form = {"POST": self._resource.created, "PUT": name_of(self._resource.kind, "Put")}

@@ -31,12 +31,12 @@ def require_administrator(request: Request) -> None:
     if getattr(request.user, "is_superuser", False):
         detail = "the grants of this token do not include the right administer"
     else:
-        detail = "this is for administrators alone"
+        detail = "only administrators can do this"
     raise Refusal("not-allowed", detail, right=ADMINISTER)
 
 
 class MayAdminister(BasePermission):
-    """Administrators alone."""
+    """Only for administrators."""
 
     def has_permission(self, request: Request, view: APIView) -> bool:
         if not request.user.is_authenticated:

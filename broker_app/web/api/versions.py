@@ -55,9 +55,11 @@ class Versions(APIView):
         parameters=[
             LIMIT,
             AFTER,
-            query("kind", {"enum": list(RESOURCE_TYPES)}, "those alone that changed something of this kind"),
-            query("name", TEXT, "those alone that changed something of this name"),
-            query("author", TEXT, "those alone of this user"),
+            query(
+                "kind", {"enum": list(RESOURCE_TYPES)}, "only versions that changed something of this kind"
+            ),
+            query("name", TEXT, "only versions that changed something of this name"),
+            query("author", TEXT, "only versions by this user"),
             ETAG,
         ],
         responses={

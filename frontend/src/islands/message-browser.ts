@@ -22,15 +22,15 @@ import "./message-detail.ts";
 import { snippetBlock } from "./snippet-block.ts";
 
 const PAGE = 50;
-/** Shares of dead letters that are named in the line of facts. */
+/** Reasons of dead letters that the summary names at most. */
 const NAMED = 5;
 const SHOWN_HEADERS = 3;
 /** Headers with the reason of dead letters, which are shown elsewhere. */
-const OF_DEATH = /^(origin|origin-topic|sent-at|dead-.*)$/;
+const DEAD_LETTER_HEADERS = /^(origin|origin-topic|sent-at|dead-.*)$/;
 
 /**
- * The messages of a queue: searched, chosen, looked into, and dealt with. Looking changes nothing: no delivery, no
- * count, no order. The address is the state: `q`, `order`, `after`, and `message`, the one that is opened.
+ * The messages of a queue: search, selection, details and actions. Browsing changes nothing: no delivery, no count,
+ * no order. The address is the state: `q`, `order`, `after`, and `message`, the one that is opened.
  */
 export class MessageBrowser extends Island {
   /** Without its kind: `orders`. */
@@ -38,7 +38,7 @@ export class MessageBrowser extends Island {
 
   declare queue: string;
 
-  #asked = "";
+  #query = "";
   #condition: Condition = {};
   #items: Message[] = [];
   #next: string | null = null;
@@ -48,17 +48,17 @@ export class MessageBrowser extends Island {
   #state: "loading" | "shown" | "missing" | "failed" = "loading";
   #first = true;
   #error = "";
-  #wrong = "";
+  #searchError = "";
   #digest: Digest | undefined;
-  #may: string[] | undefined;
+  #rightsHere: string[] | undefined;
   #selected = new Map<string, Message>();
-  /** The opened message, where it is not on the page that is shown. */
-  #apart: Message | "gone" | undefined;
+  /** The opened message, if it is not on the page that is shown. */
+  #openedElsewhere: Message | "gone" | undefined;
   /** Changes of the queue since it was loaded: messages in and out. */
-  #moved = false;
+  #changedSinceLoad = false;
   #unbind: (() => void) | undefined;
   readonly #retrying = new Retry(this, () => void this.#read());
-  #unhear: (() => void) | undefined;
+  #unsubscribe: (() => void) | undefined;
   readonly #jobEnded = (event: Event) => this.#afterJob((event as CustomEvent<Job>).detail);
 
   constructor() {
@@ -75,7 +75,7 @@ export class MessageBrowser extends Island {
     );
     document.addEventListener("mom:job-ended", this.#jobEnded);
     let beginning = true;
-    this.#unhear = session.subscribe(`/topic/$mom.stats.${inTopic(this.queue)}`, () => {
+    this.#unsubscribe = session.subscribe(`/topic/$mom.stats.${inTopic(this.queue)}`, () => {
       // The first report is the current state.
       if (!beginning) this.#changed();
       beginning = false;
@@ -85,14 +85,14 @@ export class MessageBrowser extends Island {
   override disconnectedCallback(): void {
     super.disconnectedCallback();
     this.#unbind?.();
-    this.#unhear?.();
+    this.#unsubscribe?.();
     document.removeEventListener("mom:job-ended", this.#jobEnded);
   }
 
   protected override willUpdate(): void {
     const asked = JSON.stringify([this.queue, pageAddress.get("q"), pageAddress.get("order"), pageAddress.get("after")]);
-    if (asked !== this.#asked) {
-      this.#asked = asked;
+    if (asked !== this.#query) {
+      this.#query = asked;
       this.#digest = undefined;
       void this.#read();
       void this.#rights();
@@ -109,16 +109,16 @@ export class MessageBrowser extends Island {
 
   /** Load the page in the address; with `on`, continue a search that stopped. The current page stays visible meanwhile. */
   async #read(on = false): Promise<void> {
-    const asked = this.#asked;
+    const asked = this.#query;
     this.#state = "loading";
-    this.#wrong = "";
-    this.#moved = false;
+    this.#searchError = "";
+    this.#changedSinceLoad = false;
     try {
       this.#condition = parse(pageAddress.get("q"));
       const order = pageAddress.get("order") === "newest" ? "newest" : "oldest";
       const after = on ? this.#next : pageAddress.get("after") || null;
       const page = await browse(this.queue, { condition: this.#condition, order, after, limit: PAGE });
-      if (asked !== this.#asked) return;
+      if (asked !== this.#query) return;
       this.#items = on ? [...this.#items, ...page.items] : page.items;
       this.#scanned = (on ? this.#scanned : 0) + page.scanned;
       [this.#next, this.#total, this.#stopped] = [page.next, page.approx_total, page.stopped];
@@ -127,7 +127,7 @@ export class MessageBrowser extends Island {
       this.#retrying.after();
       if (this.#digest === undefined && this.#items.some((item) => originOf(item))) void this.#count(asked);
     } catch (error) {
-      if (asked !== this.#asked) return;
+      if (asked !== this.#query) return;
       this.#fail(error);
       this.#retrying.after(error);
     }
@@ -137,7 +137,7 @@ export class MessageBrowser extends Island {
 
   #fail(error: unknown): void {
     if (error instanceof SearchError) {
-      this.#wrong = error.message;
+      this.#searchError = error.message;
       this.#state = this.#first ? "loading" : "shown";
       this.#items = [];
       this.#next = null;
@@ -146,7 +146,7 @@ export class MessageBrowser extends Island {
       this.#state = "missing";
       this.#items = [];
     } else if (error instanceof RequestRefused && error.problem.status === 400) {
-      this.#wrong = error.message;
+      this.#searchError = error.message;
       this.#state = "shown";
       this.#items = [];
       this.#next = null;
@@ -159,37 +159,37 @@ export class MessageBrowser extends Island {
 
   async #count(asked: string): Promise<void> {
     const found = await digest(this.queue, this.#condition).catch(() => undefined);
-    if (asked !== this.#asked) return;
+    if (asked !== this.#query) return;
     this.#digest = found;
     this.requestUpdate();
   }
 
   async #rights(): Promise<void> {
     // The rights on a queue that does not exist are unknown, and not needed.
-    this.#may ??= await rightsTo(this.queue).catch(() => undefined);
+    this.#rightsHere ??= await rightsTo(this.queue).catch(() => undefined);
     this.requestUpdate();
   }
 
   async #findOpened(): Promise<void> {
     const id = pageAddress.get("message");
-    const known = typeof this.#apart === "object" ? this.#apart.id : undefined;
+    const known = typeof this.#openedElsewhere === "object" ? this.#openedElsewhere.id : undefined;
     if (!id || this.#items.some((item) => item.id === id)) {
-      if (this.#apart !== undefined) this.requestUpdate();
-      this.#apart = undefined;
-      this.#missed = "";
-    } else if (known !== id && this.#missed !== id) {
-      this.#missed = id;
-      this.#apart = await one(this.queue, id).catch((): "gone" => "gone");
+      if (this.#openedElsewhere !== undefined) this.requestUpdate();
+      this.#openedElsewhere = undefined;
+      this.#missingId = "";
+    } else if (known !== id && this.#missingId !== id) {
+      this.#missingId = id;
+      this.#openedElsewhere = await one(this.queue, id).catch((): "gone" => "gone");
       this.requestUpdate();
     }
   }
 
-  /** The id that was looked for apart from the page. */
-  #missed = "";
+  /** The id that was requested and not found. */
+  #missingId = "";
 
   #changed(): void {
-    if (this.#moved || this.#state !== "shown") return;
-    this.#moved = true;
+    if (this.#changedSinceLoad || this.#state !== "shown") return;
+    this.#changedSinceLoad = true;
     this.requestUpdate();
   }
 
@@ -226,7 +226,7 @@ export class MessageBrowser extends Island {
         <div class="tools">
           <input
             id="search" type="search" name="q" autocomplete="off" spellcheck="false" enterkeyhint="search" ?disabled=${this.#isTail}
-            aria-label=${gettext("Search messages")} aria-invalid=${this.#wrong ? "true" : nothing} aria-describedby="search-help"
+            aria-label=${gettext("Search messages")} aria-invalid=${this.#searchError ? "true" : nothing} aria-describedby="search-help"
             placeholder=${gettext("words, header.tenant=acme, age>1h, reason:…")} .value=${pageAddress.get("q")}
           />
           <button type="submit" ?disabled=${this.#isTail}>${gettext("Search")}</button>
@@ -250,7 +250,7 @@ export class MessageBrowser extends Island {
             <dt translate="no">colour = 'red' AND size &gt; 3</dt><dd>${gettext("a selector: operators with spaces around them")}</dd>
           </dl>
         </details>
-        ${this.#wrong ? html`<p class="hint" data-tone="bad" role="alert">■ ${this.#wrong}</p>` : nothing}
+        ${this.#searchError ? html`<p class="hint" data-tone="bad" role="alert">■ ${this.#searchError}</p>` : nothing}
       </form>`;
   }
 
@@ -266,7 +266,7 @@ export class MessageBrowser extends Island {
     return html`<div class="message-facts">
       <p class="quiet" role="status">
         ${this.#summary()}
-        ${this.#moved
+        ${this.#changedSinceLoad
           ? html` · ${gettext("the queue has changed since then")}
               <button type="button" class="link" @click=${() => this.#reload()}>${gettext("Refresh")}</button>`
           : nothing}
@@ -311,9 +311,9 @@ export class MessageBrowser extends Island {
 
   /** The message of a permalink that is not on this page. */
   #opened(): TemplateResult | typeof nothing {
-    if (this.#apart === undefined) return nothing;
+    if (this.#openedElsewhere === undefined) return nothing;
     const close = () => pageAddress.go({ message: "" }, { replace: true });
-    if (this.#apart === "gone") {
+    if (this.#openedElsewhere === "gone") {
       return html`<p class="notice" data-tone="warn">
         ${gettext("Message {id} is no longer in {queue}: it was consumed, moved or deleted.", { id: pageAddress.get("message"), queue: this.queue })}
         <button type="button" class="link" @click=${close}>${gettext("Show the other messages")}</button>
@@ -321,10 +321,10 @@ export class MessageBrowser extends Island {
     }
     return html`<section class="apart" aria-label=${gettext("Linked message")}>
       <div class="headline">
-        <h2>#${count(this.#apart.position)} <code>${this.#apart.id}</code></h2>
+        <h2>#${count(this.#openedElsewhere.position)} <code>${this.#openedElsewhere.id}</code></h2>
         <button type="button" class="close" aria-label=${gettext("Close")} @click=${close}>✕</button>
       </div>
-      ${this.#detail(this.#apart)}
+      ${this.#detail(this.#openedElsewhere)}
     </section>`;
   }
 
@@ -336,7 +336,7 @@ export class MessageBrowser extends Island {
       return html`${this.#state === "failed" ? this.#failed() : nothing} ${this.#table()} ${this.#pager()}`;
     }
     if (this.#stopped) return this.#pager();
-    if (this.#wrong) return html``;
+    if (this.#searchError) return html``;
     return isEmpty(this.#condition)
       ? this.#empty(gettext("{queue} is empty.", { queue: this.queue }))
       : this.#nothingMatches();
@@ -423,7 +423,7 @@ export class MessageBrowser extends Island {
 
   #row(item: Message, dead: boolean): TemplateResult {
     const opened = pageAddress.get("message") === item.id;
-    const headers = Object.entries(item.headers).filter(([name]) => !OF_DEATH.test(name));
+    const headers = Object.entries(item.headers).filter(([name]) => !DEAD_LETTER_HEADERS.test(name));
     const reason = reasonOf(item);
     return html`<tr class="message" data-opened=${opened} data-selected=${this.#selected.has(item.id)}>
         <td class="col-mark">
@@ -503,7 +503,7 @@ export class MessageBrowser extends Island {
 
   #button(op: Op, word: string): TemplateResult {
     const right = op === "copy" || op === "export" ? "read" : "manage";
-    const missing = this.#may !== undefined && !this.#may.includes(right);
+    const missing = this.#rightsHere !== undefined && !this.#rightsHere.includes(right);
     const hint = missing ? gettext("Requires the right {right} on {queue}.", { right, queue: this.queue }) : this.#unfit(op);
     return html`<button type="button" class=${op === "retry" ? "primary" : ""} ?disabled=${hint !== ""} title=${hint || nothing} @click=${() => this.#do(op)}>
       ${word}

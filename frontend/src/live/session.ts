@@ -125,7 +125,7 @@ export class Session extends Source {
     if (consoles.length > 0) this.brokers = consoles;
   }
 
-  /** Sends and waits for the broker's word: a receipt is only sent once the message is safe. Never rejects. */
+  /** Sends and waits for the broker's receipt, which is sent once the message is stored. Never rejects. */
   publish(draft: Draft): Promise<Outcome> {
     const client = this.#client;
     if (!client?.connected) {

@@ -67,7 +67,7 @@ PATHS: Json = {
             parameters=[
                 parameter("limit", whole(1, 500, 100), "most alerts of a page"),
                 AFTER,
-                parameter("state", TEXT, f"of these alone: {', '.join(STATES)}, with commas between them"),
+                parameter("state", TEXT, f"only of these: {', '.join(STATES)}, separated by commas"),
             ],
         ),
     },

@@ -77,7 +77,7 @@ _MARK = object_of(
     {
         "sender": {**TEXT, "description": "the other broker, with the tag of its journal"},
         "source": {**TEXT, "description": "name of the queue there"},
-        "owner": {**TEXT, "description": "the user as whom it forwards, and who alone goes on with it"},
+        "owner": {**TEXT, "description": "the user as whom it forwards, the only one who can continue it"},
         "accepted": {**COUNT, "description": "number of the last message that was taken over"},
         "count": {**COUNT, "description": "how many were taken over"},
         "at": OPTIONAL_TIME,
@@ -132,7 +132,7 @@ _STEP = object_of(
 )
 _BRIDGE = in_path("name", "name of the bridge", _NAME)
 _OF_BRIDGE = in_path("bridge", "name of the bridge", _NAME)
-_ONE_QUEUE = {"queue": {"type": ["string", "null"], "maxLength": MAX_QUEUE, "description": "one flow alone"}}
+_ONE_QUEUE = {"queue": {"type": ["string", "null"], "maxLength": MAX_QUEUE, "description": "only one flow"}}
 
 _OF_MARK = [
     parameter("sender", TEXT, "the other broker, with the tag of its journal; required"),
@@ -204,7 +204,7 @@ PATHS: Json = {
             parameters=[
                 parameter("limit", whole(1, 500, 100), "most events of a page"),
                 AFTER,
-                parameter("kind", {"enum": list(KINDS)}, "of this kind alone"),
+                parameter("kind", {"enum": list(KINDS)}, "only of this kind"),
                 parameter("name", TEXT, "of this resource only"),
             ],
         ),
@@ -213,7 +213,7 @@ PATHS: Json = {
         "get": operation(
             "get_forwarding", "How all bridges stand, with their flows; queues without a bridge",
             {"200": json_reply("bridges", ref("Forwarding"))},
-            parameters=[parameter("flows", {**BOOLEAN, "default": True}, "false: sums alone")],
+            parameters=[parameter("flows", {**BOOLEAN, "default": True}, "false: only sums")],
         ),
     },
     "/forwarding/incoming": {
@@ -225,7 +225,7 @@ PATHS: Json = {
         ),
         "patch": operation(
             "hand_over_incoming",
-            "Have another user go on with a queue of another broker, from where it has come",
+            "Let another user continue a queue of another broker, from its replication offset",
             {"204": empty_reply("handed over")}, 404, 408, 409, 413, 415, 503, parameters=_OF_MARK,
             body=json_body("MarkOwner"),
         ),

@@ -199,7 +199,7 @@ PATHS: Json = {
             "list_subscriptions", "All durable and shared subscriptions",
             {"200": json_reply("subscriptions", ref("SubscriptionPage"))}, 503,
             parameters=[
-                parameter("topic", TEXT, "those of this topic filter alone"),
+                parameter("topic", TEXT, "only subscriptions with this topic filter"),
                 parameter("limit", whole(1, 500, 100), "most of a page"),
                 AFTER,
             ],

@@ -51,7 +51,7 @@ def document(control: Mapping[str, Any] | None = None) -> Json:
         "info": {
             "title": "MOM",
             "version": _VERSION,
-            "description": "Messages over HTTP. A cookie of the console is taken from its own pages alone; "
+            "description": "Messages over HTTP. A cookie of the console is accepted only from its own pages; "
             "other requests without credentials need the header X-Requested-With. Errors are problems "
             "(RFC 9457).",
         },

@@ -89,7 +89,10 @@ SCHEMAS: Json = {
             "age_gt_s": {"type": "number"},
             "age_lt_s": {"type": "number"},
             "q": {**TEXT, "description": "text in body or headers, in any case of letters"},
-            "state": {"enum": ["ready", "delayed"], "description": "delayed: those that are not due, alone"},
+            "state": {
+                "enum": ["ready", "delayed"],
+                "description": "delayed: only messages that are not due yet",
+            },
         },
         required=(),
     ),

@@ -129,7 +129,7 @@ PATHS: Json = {
     },
     "/leases/{receipt}": {
         "delete": operation(
-            "acknowledge", "Acknowledge a message", {"204": empty_reply("it will not come again")},
+            "acknowledge", "Acknowledge a message", {"204": empty_reply("it is not delivered again")},
             404, 409, 503,
             parameters=[_RECEIPT],
         ),

@@ -65,7 +65,7 @@ SCHEMAS: Json = {
                         "lag_records": _COUNT,
                         "lag_s": _SECONDS,
                         "in_step": {"type": "boolean"},
-                        "seen_s": {**_SECONDS, "description": "since its last sign of life"},
+                        "seen_s": {**_SECONDS, "description": "since it last reported"},
                     }
                 )
             ),

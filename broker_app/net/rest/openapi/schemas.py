@@ -67,7 +67,7 @@ PAGING: Json = {
 }
 OPTIONAL_TIME: Json = {**TIME, "type": ["string", "null"]}
 COUNTS: Json = {"type": "object", "additionalProperties": COUNT}
-STATE: Json = {"enum": list(STATES), "description": "how it is doing"}
+STATE: Json = {"enum": list(STATES), "description": "its health"}
 #: how full a queue is, and when it will be
 FULLNESS: Json = {
     "fill": {
@@ -79,8 +79,8 @@ FULLNESS: Json = {
     "full_in_s": {
         "type": ["number", "null"],
         "minimum": 0,
-        "description": "when it is full if it goes on growing like that",
+        "description": "seconds until it is full at the current rate of growth; null if it does not grow",
     },
 }
-RATE: Json = {"type": "number", "minimum": 0, "description": "a second"}
+RATE: Json = {"type": "number", "minimum": 0, "description": "per second"}
 SECONDS: Json = {"type": "number", "minimum": 0}

@@ -172,7 +172,7 @@ PATHS: Json = {
             "stream_statistics", "What the node does, as a server-sent event a second",
             {"200": {"description": "a stream", "content": {"text/event-stream": {"schema": TEXT}}}}, 503,
             parameters=[
-                parameter("destinations", TEXT, "of these alone: up to 50 names, with commas between them")
+                parameter("destinations", TEXT, "only of these: up to 50 names, separated by commas")
             ],
         ),
     },
