@@ -3,8 +3,8 @@
 Every message that waits in a lane has a sequence, whether its body is in memory or not. A `MatchCursor` keeps
 the sequences of messages that match one selector group: 8 bytes each, and a bounded number of them. Match
 cursors that have read a lane up to the same sequence share a `ScanCursor`: the messages behind it are read
-once for all of them. A match may be outdated, because a message can match several groups and can leave in many
-ways. So the lane is checked again before a message is delivered."""
+once for all of them. A match may be outdated, because a message can match several groups and can leave in
+many ways. So the lane is checked again before a message is delivered."""
 
 from __future__ import annotations
 

@@ -173,7 +173,7 @@ ENTRY: Final[_Json] = {
     },
     "origin": {
         **_TEXT,
-        "description": "the file and line that define it, the only place to change it; `built-in` at version 0",
+        "description": "the file and line that define it, where it must be changed; `built-in` at version 0",
     },
     "changed": _OPTIONAL_TIME,
 }
