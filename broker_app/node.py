@@ -269,7 +269,7 @@ class Node:
         config = overridden(self._started_with, self.logins.policy.broker)
         self.engine.submit(Reconfigure(policies_of(self.logins.policy), limits_of(config)))
         mirror.serve(self._shared.taken, self._hand_over)
-        started.push_async_callback(mirror.leave)
+        started.push_async_callback(mirror.stop_serving)
         if self._shared.carrier is not None:
             started.push_async_callback(self._shared.carrier.carry)
 
@@ -297,9 +297,9 @@ class Node:
     async def _close_clients(self) -> None:
         refusal = _SHUTDOWN
         if self.mirror is not None and self.failed.done():
-            taker = await self.mirror.find_taker()
-            if taker is not None:
-                refusal = moved(self.mirror.name, taker)
+            new_active = await self.mirror.find_new_active()
+            if new_active is not None:
+                refusal = moved(self.mirror.name, new_active)
                 log.error("%s", refusal.detail)
         await self.registry.close_all(refusal)
 

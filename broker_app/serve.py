@@ -73,10 +73,10 @@ class Server(uvicorn.Server):
     """A server that leaves signals to the node, and sends away who takes too long to ask."""
 
     def __init__(
-        self, config: uvicorn.Config, patience_s: float, certificates: Certificates | None = None
+        self, config: uvicorn.Config, header_timeout_s: float, certificates: Certificates | None = None
     ) -> None:
         super().__init__(config)
-        self._patience_s = patience_s
+        self._header_timeout_s = header_timeout_s
         self._certificates = certificates
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -90,7 +90,7 @@ class Server(uvicorn.Server):
             self._certificates,
             self._connection,
             plain_answer=PLAIN_HTTP_ANSWER,
-            handshake_timeout_s=self._patience_s,
+            handshake_timeout_s=self._header_timeout_s,
         )
         self.servers = [door]  # type: ignore[list-item]  # uvicorn closes it and waits for it
         self.started = True

@@ -1,10 +1,10 @@
 """uvicorn's HTTP connection, with bounds on what a client sends and how long it takes, and a fast path for
 single messages.
 
-A head has `patience_s` to arrive. A body has `BODY_PATIENCE` times as long, and a second more for each
-`BODY_RATE` bytes; while the application does not take what has come of it, no time passes. What is left of a
-body behind its answer is read and thrown away, within bounds: a client that is cut off while it sends never
-sees the answer.
+The headers must arrive within `header_timeout_s`. A body has `BODY_TIMEOUT_FACTOR` times as long, and a
+second more for each `BODY_RATE` bytes; time does not count while the application does not read. The rest of a body
+after its response is read and discarded, within limits: a client that is disconnected while it sends does not
+receive the response.
 
 A POST that `FastPublish` takes is answered without a scope, a request cycle or a task. uvicorn receives
 all others as if nothing had happened.
@@ -32,7 +32,7 @@ _TOO_SLOW = b"HTTP/1.1 408 Request Timeout\r\ncontent-length: 0\r\nconnection: c
 _NEVER = float("inf")
 
 #: a body may take so many times as long as a head
-BODY_PATIENCE = 4
+BODY_TIMEOUT_FACTOR = 4
 #: bytes of a body for which a client gets a second more; as for the data plane (`RestLimits.upload_rate`)
 BODY_RATE = 64 * 1024
 #: bytes of a path: one of slashes alone costs Django milliseconds
@@ -80,7 +80,7 @@ class HttpConnection(HttpToolsProtocol):
 
     longest_head = 64 * 1024
     #: seconds for a head
-    patience_s = 10.0
+    header_timeout_s = 10.0
     direct: FastPublish | None = None
     certificates: Certificates | None = None
     #: the names in the client certificate
@@ -109,7 +109,7 @@ class HttpConnection(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self.due = time.monotonic() + self.patience_s
+        self.due = time.monotonic() + self.header_timeout_s
         if self.certificates is not None:
             self.certified = self.certificates.names_of(transport)
         if not has_room(transport.get_extra_info("socket")):
@@ -120,7 +120,7 @@ class HttpConnection(HttpToolsProtocol):
         super().on_message_begin()
         if self.certified:
             self.scope["mom.certified"] = self.certified  # type: ignore[typeddict-unknown-key]
-        self.due = time.monotonic() + self.patience_s
+        self.due = time.monotonic() + self.header_timeout_s
         self._other_bytes = 0
 
     def on_header(self, name: bytes, value: bytes) -> None:
@@ -144,7 +144,7 @@ class HttpConnection(HttpToolsProtocol):
 
     def _begin(self) -> None:
         """Have the application take the request."""
-        self.due += (BODY_PATIENCE - 1) * self.patience_s
+        self.due += (BODY_TIMEOUT_FACTOR - 1) * self.header_timeout_s
         former = self.cycle
         super().on_headers_complete()
         if self.cycle is not former:  # a WebSocket has none
@@ -194,7 +194,7 @@ class HttpConnection(HttpToolsProtocol):
     def on_response_complete(self) -> None:
         if self._in_body:
             self._discardable = MAX_DISCARDED
-            self.due = time.monotonic() + BODY_PATIENCE * self.patience_s
+            self.due = time.monotonic() + BODY_TIMEOUT_FACTOR * self.header_timeout_s
             self._answered_early = not self.pipeline
         super().on_response_complete()
 
@@ -223,7 +223,7 @@ class HttpConnection(HttpToolsProtocol):
             self._refuse(_TOO_LONG if self._awaits_answer else b"")
         elif self.due is _NEVER and self.cycle is not None and self.cycle.response_complete:
             # Empty lines between requests ended the time that a connection may be idle.
-            self.due = time.monotonic() + self.patience_s
+            self.due = time.monotonic() + self.header_timeout_s
 
     def look(self, now: float) -> None:
         """Send the client away when it has taken too long. Called once a second."""
@@ -232,7 +232,7 @@ class HttpConnection(HttpToolsProtocol):
         cycle = self.cycle
         wanted = self._in_body and self._parts is None and not cycle.response_complete
         if self.flow.read_paused or (wanted and cycle.body):
-            self.due = now + BODY_PATIENCE * self.patience_s
+            self.due = now + BODY_TIMEOUT_FACTOR * self.header_timeout_s
         else:
             self._refuse(_TOO_SLOW if self._awaits_answer else b"")
 
@@ -317,12 +317,12 @@ class HttpConnection(HttpToolsProtocol):
 
 
 def connection_type(
-    longest_head: int, patience_s: float, direct: FastPublish | None, certificates: Certificates | None
+    longest_head: int, header_timeout_s: float, direct: FastPublish | None, certificates: Certificates | None
 ) -> type[HttpConnection]:
     """uvicorn makes connections by their class, so what they need to know is in the class."""
     known = {
         "longest_head": longest_head,
-        "patience_s": patience_s,
+        "header_timeout_s": header_timeout_s,
         "direct": direct,
         "certificates": certificates,
     }

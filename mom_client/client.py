@@ -221,7 +221,7 @@ class Client:
     async def open(self) -> Self:
         """Connect and log in. Raises Refused or ConnectionLost.
 
-        With `wait_connected=False` that goes on in the background, and its errors are those of sends.
+        With `wait_connected=False` this continues in the background, and its errors are those of sends.
         """
         if self._wait_connected:
             await self._keeper.open(self._max_unconfirmed)

@@ -25,7 +25,7 @@ class ConnectionKeeper:
     """Keeps one connection; each one that is established is an epoch, counted from 1.
 
     Calls `established` with each connection, `take` with the frames that are received, `lost` with the error
-    for what belonged to a lost connection alone, `ended` once, when there will be no connection again, and
+    for what belonged only to a lost connection, `ended` once, when there will be no connection again, and
     `notify` with each event. `spare` gives an open connection after a loss, if there is one, to the address
     that a broker has named if it has.
     """
@@ -228,7 +228,7 @@ class ConnectionKeeper:
             expiry.cancel()
 
     async def _read_until_lost(self, link: Link) -> ClientError:
-        """The reason why the connection is lost; what belonged to it alone has failed then."""
+        """The reason why the connection is lost; what belonged only to it has failed then."""
         try:
             await link.run(self.take)
         except ErrorFrame as error:

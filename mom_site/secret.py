@@ -1,4 +1,4 @@
-"""The secret key of a node: made once, kept in its data directory, readable by its user alone.
+"""The secret key of a node: made once, kept in its data directory, readable only by its user.
 
 Its file has the key in the first line. Former keys may stand below it: what was signed or encrypted with them
 can still be read, and is written with the newest.

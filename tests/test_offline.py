@@ -399,7 +399,7 @@ def starts(directory: Path, damaged: str) -> bool:
     except JournalDamaged as damage:
         error = str(damage)
     journal.close()
-    assert not error or damaged in error or "is wanted but stored nowhere" in error
+    assert not error or damaged in error or "is needed but not stored" in error
     return not error
 
 

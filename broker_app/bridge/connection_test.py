@@ -50,7 +50,7 @@ _FIXES: Final = {
     troubles.LOGIN: "correct user and password, or make the user at the remote broker",
     troubles.HOST: "correct host: a virtual host of the remote broker; / is the usual one",
     troubles.PROTOCOL: "correct port and protocol: what is there does not speak STOMP like this",
-    troubles.LOST: "see the log of the remote broker; perhaps the port is one for TLS, or protocol is wrong",
+    troubles.LOST: "see the log of the remote broker; it may be a port for TLS, or protocol is wrong",
 }
 
 _NO_USER: Final = "give the bridge a user of the remote broker and its password; it has none"

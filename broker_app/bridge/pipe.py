@@ -332,8 +332,8 @@ class Pipe:
 
     def _blame(self, error: ErrorFrame) -> None:
         """Find the flow that an ERROR is about, of a foreign broker, or of a MOM that could not read a frame:
-        it waits, and others go on over the next connection. Where it names no receipt, it is perhaps about a
-        flow that has proved nothing yet."""
+        it waits, and others continue over the next connection. Where it names no receipt, it may be about a
+        flow that no message has confirmed yet."""
         if not (self.foreign or error.code in UNREADABLE):
             return
         if error.receipt is not None and self._refused(error.receipt, error):

@@ -59,7 +59,7 @@ def run(
 
     A main and its mirror have the same name and the same shared journal, and differ by their role. The first
     that starts serves. The other one follows it, refuses clients with the address of the active broker, and
-    takes over when that fails. A mirror that is started alone serves, too, and reports that there is no main.
+    takes over when that fails. Without a running main, a mirror serves, and reports that there is no main.
 
     FILE is a file of MOM, see docs/configuration.md. OpenMOM's files, with lines S, F, G and R, cannot be
     read: rules (`mom rule`) take the place of filters, and bridges (`mom bridge`) that of routes.

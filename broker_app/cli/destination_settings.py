@@ -32,7 +32,7 @@ Assignments = Annotated[
 _COUNTED = {
     "depth": "waiting", "delayed": "delayed", "unsettled": "unsettled", "consumers": "consumers",
 }  # fmt: skip
-_TRUTHS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
+_BOOLEANS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 
 
 def path_of(kind: str, name: str) -> str:
@@ -69,7 +69,7 @@ def _value(setting: Setting, text: str) -> Any:
 
     try:
         if setting.kind is bool:
-            return _TRUTHS[text.lower()]
+            return _BOOLEANS[text.lower()]
         if setting.name.endswith("_bytes"):
             return config.size(text)
         if setting.choices:

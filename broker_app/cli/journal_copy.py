@@ -55,10 +55,10 @@ def copy(
     output.rows(_COUNTS, [copied._asdict()])
     if copied.notes_left_out:
         output.say(
-            f"{copied.notes_left_out} notes of mirrors were not copied: files have no place for them. Users "
-            "and rules of the broker are those of its data directory"
+            f"{copied.notes_left_out} notes of mirrors were not copied: segment files cannot store them. "
+            "Users and rules of the broker are those of its data directory"
         )
-    output.say("The copy is complete. Start the broker with it, and no broker with the original any more.")
+    output.say("The copy is complete. Start the broker with the copy, and do not use the original again.")
 
 
 @contextmanager

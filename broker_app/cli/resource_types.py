@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from broker_app.cli.failures import USAGE, Failure
 from broker_app.remote import DESIRED_STATES, PROTOCOLS
 
-_TRUTHS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
+_BOOLEANS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 
 
 class Field(NamedTuple):
@@ -34,7 +34,7 @@ class ResourceType(NamedTuple):
 
 
 def _truth(text: str) -> bool:
-    return _TRUTHS[text.lower()]
+    return _BOOLEANS[text.lower()]
 
 
 def _names(text: str) -> list[str]:

@@ -167,7 +167,7 @@ class Admission:
 
     def _arrived(self, peer: Peer, envelope: Envelope, body: bytes, receipt: Any) -> BlockedPublish:
         self._arrivals += 1
-        until_ms = self._turn.now_ms + (peer.patience_ms or self._turn.limits.patience_ms)
+        until_ms = self._turn.now_ms + (peer.blocked_timeout_ms or self._turn.limits.blocked_timeout_ms)
         return BlockedPublish(peer, envelope, body, receipt, self._arrivals, until_ms)
 
     def _block(self, waiting: deque[BlockedPublish], entry: BlockedPublish, why: Refused) -> None:

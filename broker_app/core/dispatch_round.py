@@ -368,7 +368,7 @@ class DispatchRound:
             rotation.append(subscription)
         group = self._queue.group_of(message)
         if group:
-            self._state.groups.give(group, subscription, unsettled=tag > 0)
+            self._state.groups.assign(group, subscription, unsettled=tag > 0)
         if not self._delivered:
             queue.samples.wait_ms.append(turn.now_ms - message.time_ms)
         if tag and not subscription.probe_tag:

@@ -49,7 +49,7 @@ class Limits:
     #: an automatically created queue without consumers and messages is deleted after this time
     idle_queue_ms: int = 120_000
     #: how long a message waits for room in a full queue before it is refused
-    patience_ms: int = 30_000
+    blocked_timeout_ms: int = 30_000
     #: bytes of all blocked messages (one peer may have half of it), and of one peer before it is throttled
     blocked_bytes: int = 64 * 1024 * 1024
     blocked_per_peer: int = 256 * 1024

@@ -77,12 +77,13 @@ class Peer:
 
     `receipts`, `refusals` and `deliveries` are filled while a batch is decided and taken by
     `receiver.flush` after its commit. A `detailed` peer gets `(token, message | None)` for each
-    success, others the bare token. Its messages wait `patience_ms` for room in a full queue (0: as long as
-    the limits of the broker allow). A refusal ends the connection of a `strict` peer: later commands are
-    ignored."""
+    success, others the bare token. Its messages wait `blocked_timeout_ms` for room in a full queue (0: as
+    long as the limits of the broker allow). A refusal ends the connection of a `strict` peer: later commands
+    are ignored."""
 
     __slots__ = (
         "account",
+        "blocked_timeout_ms",
         "connection",
         "deliveries",
         "detailed",
@@ -90,7 +91,6 @@ class Peer:
         "fanned_out",
         "flows",
         "next_tag",
-        "patience_ms",
         "paused",
         "receipts",
         "receiver",
@@ -106,7 +106,7 @@ class Peer:
     )
 
     def __init__(
-        self, receiver: Receiver, *, user: str = "", detailed: bool = False, patience_ms: int = 0
+        self, receiver: Receiver, *, user: str = "", detailed: bool = False, blocked_timeout_ms: int = 0
     ) -> None:
         self.receiver = receiver
         self.user = user
@@ -115,7 +115,7 @@ class Peer:
         #: id of the STOMP connection, empty for others
         self.connection = ""
         self.detailed = detailed
-        self.patience_ms = patience_ms
+        self.blocked_timeout_ms = blocked_timeout_ms
         #: whether it has disconnected
         self.disconnected = False
         self.strict = False

@@ -136,7 +136,7 @@ class Publisher:
             published = counts.pop(name, 0) + 1
             counts[name] = published  # move to the end
             if published == 1 and len(counts) > MAX_COUNTED_TOPICS:
-                self._forget_a_topic()
+                self._drop_topic_count()
         else:
             topics, name = self._destinations.temporary_topics, address.removeprefix("/temp-topic/")
         if 0 < message.expires_ms <= self._turn.now_ms:
@@ -162,7 +162,7 @@ class Publisher:
                 answer = copy  # the sender learns that it is stored
         return answer
 
-    def _forget_a_topic(self) -> None:
+    def _drop_topic_count(self) -> None:
         """Stop counting one of the topics that were idle longest, preferably one without subscribers."""
         oldest = list(islice(self.topic_published, OLDEST_TOPICS))
         unused = (name for name in oldest if not self._destinations.topics.match(name).copies)

@@ -1,4 +1,4 @@
-"""The journal's one door to the operating system; every failure comes out naming file, place and remedy."""
+"""All system calls of the journal; every error names the file, the position and how to fix it."""
 
 import errno
 import os
@@ -51,7 +51,7 @@ class File:
         return content
 
     def write(self, pieces: Sequence[bytes], offset: int) -> None:
-        """All the pieces, one after the other, from `offset`."""
+        """Write all pieces, one after the other, from `offset`."""
         size = sum(map(len, pieces))
         try:
             written = self._system.pwritev(self.fd, pieces, offset)
@@ -63,7 +63,7 @@ class File:
             raise failed(error, f"writing {size} bytes", self.path, offset) from error
 
     def reserve(self, size: int) -> None:
-        """Have blocks for `size` bytes, without writing them."""
+        """Allocate blocks for `size` bytes, without writing them."""
         try:
             self._system.posix_fallocate(self.fd, 0, size)
         except OSError as error:
@@ -71,7 +71,7 @@ class File:
                 raise failed(error, f"reserving {size} bytes", self.path, 0) from error
 
     def truncate(self, size: int) -> None:
-        """Cut (or lengthen with a hole) to `size` bytes."""
+        """Truncate the file to `size` bytes, or extend it with a hole."""
         try:
             self._system.ftruncate(self.fd, size)
         except OSError as error:
@@ -89,7 +89,7 @@ class File:
         return int(self._system.fstat(self.fd).st_size)
 
     def close(self) -> None:
-        """Give the file back to the system."""
+        """Close the file."""
         self._system.close(self.fd)
 
 
@@ -102,18 +102,18 @@ class Files:
         self._spare_descriptors: list[int] = []
 
     def keep_spare_descriptors(self) -> None:
-        """Hold descriptors back, so that files can be opened when clients have taken all the others."""
+        """Reserve descriptors, so that files can be opened when clients use all the others."""
         with suppress(OSError):
             while len(self._spare_descriptors) < SPARE_DESCRIPTORS:
                 self._spare_descriptors.append(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
 
     def release_spare_descriptors(self) -> None:
-        """Give back what `keep_spare_descriptors` holds."""
+        """Close the descriptors that `keep_spare_descriptors` reserved."""
         while self._spare_descriptors:
             os.close(self._spare_descriptors.pop())
 
     def create_directory(self) -> None:
-        """Make the directory durably, readable only by its owner, unless it is there."""
+        """Create the directory durably, readable only by its owner, unless it exists."""
         missing = [path for path in (self.directory, *self.directory.parents) if not path.exists()]
         try:
             self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -172,7 +172,7 @@ class Files:
             file.close()
 
     def replace(self, name: str, *pieces: bytes) -> None:
-        """Put a whole file in place, atomically and durably (but for `sync_directory`)."""
+        """Replace a whole file, atomically and, after `sync_directory`, durably."""
         draft = f"{name}.new"
         with self.draft(draft) as file:
             at = 0
@@ -202,7 +202,7 @@ class Files:
             self.remove(name)
 
     def rename(self, old: str, new: str) -> None:
-        """Give a file another name, replacing what had it."""
+        """Rename a file; replaces a file of the new name."""
         try:
             self._system.rename(self.directory / old, self.directory / new)
         except OSError as error:

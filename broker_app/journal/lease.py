@@ -14,7 +14,7 @@ _RENEWALS = 4
 
 
 def seconds() -> float:
-    """Seconds that go on while the machine sleeps: the lease ends all the same."""
+    """Seconds that are counted while the machine sleeps, too: the lease ends then."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 

@@ -80,7 +80,7 @@ class MemoryJournal:
         for chunk in positions:
             for position in chunk:
                 if position not in former:
-                    raise JournalDamaged(f"the record at position {position} is wanted but stored nowhere")
+                    raise JournalDamaged(f"the record at position {position} is needed but not stored")
                 self.storage.contents[position] = former[position]
 
     def commit(self, batch: Batch, done: Done) -> None:

@@ -29,7 +29,7 @@ class Meta:
 
 
 def lock(files: Files) -> File:
-    """Take the directory for this process; closing the file gives it back. Raises JournalInUse."""
+    """Lock the directory for this process; closing the file releases it. Raises JournalInUse."""
     file = files.open(LOCK, create=True)
     try:
         fcntl.flock(file.fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -63,9 +63,9 @@ def read_meta(files: Files) -> Meta | None:
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise JournalDamaged(
             f"{files.directory / META}: damaged ({error});"
-            f" `mom journal repair {files.directory}` makes it again. No message is lost, only the time of"
-            " creation and the tag, by which brokers that bridges of this one forward to know it: what was"
-            " under way to them may arrive twice"
+            f" `mom journal repair {files.directory}` creates it again. No message is lost, only the time of"
+            " creation and the tag, by which target brokers of bridges recognize this broker: messages in"
+            " flight to them may arrive twice"
         ) from error
     if version != FORMAT:
         raise JournalDamaged(
@@ -75,7 +75,7 @@ def read_meta(files: Files) -> Meta | None:
 
 
 def _check(stored: dict[str, int], version: int) -> None:
-    """Take the checksum out. Raises ValueError if it is wrong, KeyError if there is none."""
+    """Remove the checksum. Raises ValueError if it is wrong, KeyError if there is none."""
     if stored.pop("checksum") != _checksum({"format": version, **stored}):
         raise ValueError("its checksum is wrong")
 

@@ -150,7 +150,7 @@ class Journal(Protocol):
         Assumes: `position` is the start of a batch or the next position, everything before it is
         committed, and no other snapshot is under way. Raises ValueError otherwise.
         Ensures: atomic; durable when `done(None)` is called. After `done(error)` the former snapshot
-        stands and the journal goes on.
+        stands and the journal continues.
         """
         ...
 

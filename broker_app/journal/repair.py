@@ -196,7 +196,7 @@ class Repair:
             self._set_aside.append(meta.META)
             what = (
                 "damaged; the journal gets a new tag: brokers that bridges forward to do not know it again,"
-                " and what was under way to them may arrive twice"
+                " and messages in flight to them may arrive twice"
             )
             self.damages.append(Damage(meta.META, 0, what))
 

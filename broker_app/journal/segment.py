@@ -216,7 +216,7 @@ class SegmentIndex:
         return self._segments[at]
 
     def mark(self, positions: Sequence[int]) -> int | None:
-        """Count positions as wanted. The first one that is stored nowhere is returned."""
+        """Mark positions as live. Returns the first one that is not stored."""
         low = high = 0
         for position in positions:
             if not low <= position < high:

@@ -18,7 +18,7 @@ from broker_app.journal.worker import CallSoon, Worker
 
 _PIECE = 256 * 1024  # bytes filled between two pauses
 _ZEROS = bytes(_PIECE)
-_QUIET_TICKS = 10  # without a new segment for so long, spare files are let go, one each tick
+_QUIET_TICKS = 10  # without a new segment for so long, spare files are deleted, one each tick
 _FILL_PAUSE = 2.0  # filling rests so many times as long as it works: at most a third of the disk's time
 
 

@@ -1,7 +1,7 @@
 """The journal in segment files: the embedded default.
 
-A directory holds log segments (batches one after the other), carry files (survivors of reclaimed
-stretches), snapshots, and spare files waiting to be used again. The loop's thread owns every index
+A directory holds log segments (batches one after the other), carry files (live records of reclaimed
+segments), snapshots, and spare files waiting to be used again. The loop's thread owns every index
 and writes the batches; threads only sync, prepare, copy and write snapshots, and report back.
 """
 
@@ -26,13 +26,13 @@ from broker_app.journal.snapshot_writer import SnapshotWriter
 from broker_app.journal.worker import CallSoon
 
 SEGMENT_BYTES = 16 * 1024 * 1024
-SPARE_SEGMENTS = 4  # as much as a snapshot lets go at once under load
+SPARE_SEGMENTS = 4  # as many as a snapshot frees at once under load
 INLINE_SYNC_BYTES = 4 * 1024  # up to here the thread costs more (0.1 ms) than it gives (a free loop)
 CACHE_BYTES = 32 * 1024 * 1024
 
 
 class SegmentJournal:
-    """See `port.Journal` for the promises.
+    """See `port.Journal` for the guarantees.
 
     `segment_bytes` is where a new segment is begun, not a limit of a batch. `retention_bytes` of log
     are kept although nothing in them is wanted any more. A batch of at most `inline_sync_bytes` is
@@ -190,14 +190,14 @@ class SegmentJournal:
             lost = self._index.mark(chunk)
             if lost is not None:
                 raise JournalDamaged(
-                    f"{self._files.directory}: the record at position {lost} is wanted but stored nowhere;"
+                    f"{self._files.directory}: the record at position {lost} is needed but not stored;"
                     f" {remedies(self._files.directory)}"
                 )
         self._compactor.enabled = True
         self._compact()
 
     def missing(self, positions: Iterable[Sequence[int]]) -> list[int]:
-        """The positions that are stored nowhere; before `set_live_positions`, which would raise for them."""
+        """The positions that are not stored; before `set_live_positions`, which would raise for them."""
         lost = []
         for chunk in positions:
             for position in chunk:
@@ -310,7 +310,7 @@ class SegmentJournal:
             self.commit(batch, done)
 
     def _manage_space(self, active: Segment) -> None:
-        """Give dead records up when space is short, and when the log is idle."""
+        """Reclaim the space of dead records when space is short, and when the log is idle."""
         self.available_bytes()  # updates whether space is short
         short = self._free_space.short
         idle = self._log.is_idle(self._next_position)

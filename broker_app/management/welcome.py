@@ -92,7 +92,7 @@ class Welcome:
 
 
 def write_private(path: Path, line: str) -> None:
-    """Replace a file, whole or not at all; its user alone can read it."""
+    """Replace a file, whole or not at all; only its user can read it."""
     new = path.with_suffix(".new")
     new.unlink(missing_ok=True)
     with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:

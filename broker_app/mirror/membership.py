@@ -23,7 +23,7 @@ _ALIVE_S: Final = 5.0
 _KEPT_S: Final = 24 * 3600.0
 
 #: the last note waits so long for an answer of the journal
-_PATIENCE_S: Final = 1.0
+_TIMEOUT_S: Final = 1.0
 
 _MEMBERS, _SUCCESSOR = "broker/", "successor"
 
@@ -78,7 +78,7 @@ class Membership:
         self._is_reachable = True
 
     def start(self) -> None:
-        """Write the first note, and go on in a thread."""
+        """Write the first note, and continue in a thread."""
         self._thread = Thread(target=self._run, name="mirror-membership", daemon=True)
         self._thread.start()
 
@@ -87,7 +87,7 @@ class Membership:
         self._closing.set()
         self._due.set()
         if self._thread is not None:
-            self._thread.join(_PATIENCE_S)
+            self._thread.join(_TIMEOUT_S)
             if self._thread.is_alive():
                 self._is_reachable = False
                 self._store.interrupt()
@@ -97,7 +97,7 @@ class Membership:
             try:
                 self._write(self.describe()._replace(state=state))
             except JournalError as error:
-                log.warning("the end of this broker could not be noted in the journal: %s", error)
+                log.warning("the other brokers could not be notified that this broker has stopped: %s", error)
         self._store.release()
 
     def announce(self) -> None:
@@ -114,7 +114,7 @@ class Membership:
         return next((member for member in self.members if member.id == member_id), None)
 
     def order(self, successor: str) -> None:
-        """Have this broker take over next; an empty id takes the order back. Blocks. Raises JournalError."""
+        """Have this broker take over next; an empty id cancels the order. Blocks. Raises JournalError."""
         if successor:
             self._store.put_note(_SUCCESSOR, successor.encode())
         else:
@@ -147,7 +147,7 @@ class Membership:
                 self._is_reachable = True
             except JournalError as error:
                 if self._is_reachable:
-                    log.warning("the brokers that share the journal are not known now: %s", error)
+                    log.warning("the brokers that share the journal cannot be read now: %s", error)
                 self._is_reachable = False
             self._due.wait(max(0.05, BEAT_S - (time.monotonic() - begun)))
             self._due.clear()

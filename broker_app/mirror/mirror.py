@@ -212,7 +212,7 @@ class Mirror:
             return None
         return {"holder": lease.holder.name, "epoch": lease.epoch, "left_s": round(lease.left_s, 2)}
 
-    async def find_taker(self) -> Member | None:
+    async def find_new_active(self) -> Member | None:
         """The broker that has taken over from this one, as far as that can be found out now."""
         with suppress(JournalError, TimeoutError):
             async with asyncio.timeout(_LOOKUP_S):
@@ -270,7 +270,7 @@ class Mirror:
             raise Refused("conflict", f"the epoch is {current}, not {epoch}; read the status again")
         standby.order(Order(epoch, reason))
 
-    async def leave(self) -> None:
+    async def stop_serving(self) -> None:
         """This broker does not serve any more; its journal is about to be released."""
         was_held = self._journal is not None and self._journal.is_held
         self._journal = self._broker = self._on_handover = None
@@ -280,7 +280,7 @@ class Mirror:
         try:
             await asyncio.to_thread(self.membership.beat)
         except JournalError as error:
-            log.warning("the end of this broker could not be noted in the journal: %s", error)
+            log.warning("the other brokers could not be notified that this broker has stopped: %s", error)
 
     def close(self) -> None:
         """End the membership."""

@@ -74,19 +74,19 @@ def page(mirror: Mirror) -> bytes:
 class StompRefusal(asyncio.Protocol):
     """A TCP connection to a standby: answered with an ERROR when the client has sent something.
 
-    It is closed by the client, or after `patience_s`; over TLS at once.
+    It is closed by the client, or after `timeout_s`; over TLS at once.
     """
 
-    def __init__(self, mirror: Mirror, patience_s: float) -> None:
+    def __init__(self, mirror: Mirror, timeout_s: float) -> None:
         self._mirror = mirror
-        self._patience_s = patience_s
+        self._timeout_s = timeout_s
         self._answered = False
         self._transport: asyncio.Transport
         self._timer: asyncio.TimerHandle
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
-        self._timer = asyncio.get_running_loop().call_later(self._patience_s, self._transport.abort)
+        self._timer = asyncio.get_running_loop().call_later(self._timeout_s, self._transport.abort)
 
     def data_received(self, data: bytes) -> None:
         if self._answered:

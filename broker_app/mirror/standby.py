@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 #: seconds between two looks at the journal
 POLL_S: Final = 0.03
 #: seconds for which the others wait for the broker that an operator has chosen
-_PATIENCE_S: Final = 3.0
+_PREFERRED_WAIT_S: Final = 3.0
 
 
 class Order(NamedTuple):
@@ -128,7 +128,7 @@ class Standby:
             return True
         member = self._membership.find(chosen)
         assert self._free_since is not None
-        return member is None or not member.alive or time.monotonic() - self._free_since > _PATIENCE_S
+        return member is None or not member.alive or time.monotonic() - self._free_since > _PREFERRED_WAIT_S
 
     def _take(self) -> Taken | None:
         """Take the journal over; None if another broker was faster. Raises the errors of its opening."""

@@ -21,12 +21,12 @@ MAX_RULES = 10_000
 class _Shelf:
     """The rules that a destination can meet, by the users and groups that they are about."""
 
-    __slots__ = ("groups", "users", "whoever")
+    __slots__ = ("any_user", "groups", "users")
 
     def __init__(self) -> None:
         self.users: dict[str, list[Entry]] = {}
         self.groups: dict[str, list[Entry]] = {}
-        self.whoever: list[Entry] = []
+        self.any_user: list[Entry] = []
 
     def put(self, entry: Entry) -> None:
         rule = entry.rule
@@ -35,12 +35,12 @@ class _Shelf:
         for group in dict.fromkeys(rule.groups):
             self.groups.setdefault(group, []).append(entry)
         if not rule.users and not rule.groups:
-            self.whoever.append(entry)
+            self.any_user.append(entry)
 
     def add_to(self, found: list[list[Entry]], event: Event) -> None:
         """Puts the lists of rules that are about the user of `event` into `found`."""
-        if self.whoever:
-            found.append(self.whoever)
+        if self.any_user:
+            found.append(self.any_user)
         if self.users and (mine := self.users.get(event.user)):
             found.append(mine)
         if self.groups:

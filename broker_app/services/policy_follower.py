@@ -120,6 +120,6 @@ def limits_of(config: Config) -> Limits:
         max_messages=config.max_messages,
         max_bytes=config.max_bytes,
         transient_bytes=config.transient_bytes,
-        patience_ms=round(config.full_wait * 1000),
+        blocked_timeout_ms=round(config.full_wait * 1000),
         blocked_bytes=config.blocked_bytes,
     )

@@ -1,7 +1,7 @@
 """The lag of the event loop: how late its timers are, what held them up, and whose fault that was.
 
 The loop beats twenty times a second. A thread looks whether it still does, and takes the stack of the loop's
-thread when a beat is late; what it was is logged when the loop goes on. Time in which the loop's thread was
+thread when a beat is late; the cause is logged when the loop continues. Time in which the loop's thread was
 ready and had no processor is the machine's affair: it is lag, and is not `blocked`.
 """
 

@@ -1,4 +1,4 @@
-"""The page where the whole HTTP interface can be read and tried: Swagger UI, served from here alone."""
+"""The page where the whole HTTP interface can be read and tried: Swagger UI, served only from here."""
 
 from typing import Any
 

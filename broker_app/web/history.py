@@ -180,7 +180,9 @@ def _check(number: int) -> None:
     if not 0 <= number <= newest():
         raise NoSuchVersion(f"there is no version {number}; the newest is {newest()}")
     if number < oldest():
-        raise NoSuchVersion(f"what came after version {number} was let go; the history begins at {oldest()}")
+        raise NoSuchVersion(
+            f"the changes after version {number} were deleted; the history begins at {oldest()}"
+        )
 
 
 def _changed(row: ChangedObject) -> Changed:

@@ -20,7 +20,7 @@ from broker_app.web.resource_types import RESOURCE_TYPES, Spec
 
 #: of what would turn into its opposite, and of clients that would lose something
 MAX_SHOWN = 100
-PATIENCE_S = 5.0
+PREVIEW_TIMEOUT_S = 5.0
 
 #: decisions that are checked before the time is checked
 _RUN = 20
@@ -44,10 +44,10 @@ def impact(
 ) -> dict[str, Any]:
     """`now` and `then` decide the same events. Counts are of decisions, lists of different events.
 
-    Takes up to `PATIENCE_S` where thousands of rules have no names that an index could use; what was not
-    looked at by then is counted as left out. To be called in a thread.
+    Takes up to `PREVIEW_TIMEOUT_S` where thousands of rules have no names that an index could use; what was
+    not examined by then is counted as left out. To be called in a thread.
     """
-    deadline = clock() + PATIENCE_S
+    deadline = clock() + PREVIEW_TIMEOUT_S
     rows = list(decided)
     clients, seen = [], 0
     for using, uses in _uses(rows, connected):

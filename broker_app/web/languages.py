@@ -25,7 +25,7 @@ _catalogue = JavaScriptCatalog.as_view(packages=["broker_app"])
 
 
 class LanguageOfReader(LocaleMiddleware):
-    """Django's choice of a language, for pages alone."""
+    """Django's choice of a language, only for pages."""
 
     def process_request(self, request: HttpRequest) -> None:
         super().process_request(request)

@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 
 #: a node that has not answered by then is busy
 _ANSWERS_S = 5.0
-#: a node that does not obey by then is stuck; what was written holds nonetheless, when it goes on
+#: a node that has not applied the policy by then is unresponsive; it applies it when it continues
 _APPLIES_S = 60.0
 #: versions that the request in hand has made
 _made: ContextVar[list[int] | None] = ContextVar("made", default=None)

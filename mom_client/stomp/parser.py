@@ -312,7 +312,7 @@ class Parser:
     # -- the strict path ----------------------------------------------------------------------
 
     def _read_strictly(self, data: bytes, start: int, frames: list[Frame | AckRun | Malformed]) -> int:
-        """Read one frame at `start`, or put its beginning aside. Returns where to go on."""
+        """Read one frame at `start`, or put its beginning aside. Returns where to continue."""
         if data[start] in b"\r\n":  # heart-beats, and the EOLs allowed after a frame
             return _EOLS.match(data, start).end()  # type: ignore[union-attr]  # matches always
         end = len(data)

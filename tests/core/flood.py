@@ -77,7 +77,7 @@ class Flood:
             memory_bytes=random.choice((2, 100)) * OVERHEAD_BYTES,
             fetch_messages=random.choice((1, 3)),
             max_attempts=1_000,
-            patience_ms=3_000,
+            blocked_timeout_ms=3_000,
             blocked_per_peer=random.choice((1, 2, 100)) * OVERHEAD_BYTES,
             blocked_bytes=random.choice((4, 12, 1_000)) * OVERHEAD_BYTES,
             max_messages=random.choice((0, 0, 6)),

@@ -288,7 +288,7 @@ def test_messages_to_other_destinations_go_on() -> None:
 
 
 def test_a_message_that_waited_too_long_is_refused() -> None:
-    stage = stage_with(max_messages=1, limits={"patience_ms": 5_000})
+    stage = stage_with(max_messages=1, limits={"blocked_timeout_ms": 5_000})
     client = stage.client()
     send(client, b"1", b"2")
     stage.pass_time(4_000)
@@ -302,10 +302,10 @@ def test_a_message_that_waited_too_long_is_refused() -> None:
     assert stage.broker.turn.counters["refused"] == 2
 
 
-def test_a_peer_may_have_less_patience_than_others() -> None:
+def test_a_peer_may_have_a_shorter_timeout_than_others() -> None:
     stage = stage_with(max_messages=1)
     client, hasty = stage.client(), stage.client()
-    hasty.peer.patience_ms = 2_000
+    hasty.peer.blocked_timeout_ms = 2_000
     send(client, b"1", b"2")
     send(hasty, b"3")
     stage.pass_time(2_000)
@@ -493,7 +493,7 @@ def test_all_queues_together_hold_so_many_bytes() -> None:
 
 
 def test_a_full_broker_refuses_after_a_while() -> None:
-    stage = Stage(max_messages=1, patience_ms=2_000)
+    stage = Stage(max_messages=1, blocked_timeout_ms=2_000)
     client = stage.client()
     client.publish(Q, b"1")
     send(client, b"2")
@@ -502,7 +502,7 @@ def test_a_full_broker_refuses_after_a_while() -> None:
 
 
 def test_without_space_producers_wait_and_are_refused_while_consumers_go_on() -> None:
-    stage = Stage(patience_ms=2_000)
+    stage = Stage(blocked_timeout_ms=2_000)
     client, consumer = stage.client(), stage.client()
     client.publish(Q, b"1")
     stage.decide(c.StoreSpace(0))
@@ -571,7 +571,7 @@ def test_a_transaction_that_was_refused_for_lack_of_space_leaves_nothing_behind(
 
 def test_memory_has_levels_at_which_messages_wait_and_are_refused() -> None:
     one = OVERHEAD_BYTES
-    stage = Stage(memory_bytes=one, transient_bytes=100 * one, patience_ms=5_000)
+    stage = Stage(memory_bytes=one, transient_bytes=100 * one, blocked_timeout_ms=5_000)
     client = stage.client()
     for name in "1234":
         stage.client(name).subscribe(f"/temp-queue/{name}", credit=1)

@@ -108,7 +108,7 @@ async def test_one_connection_may_make_room_for_what_it_sends() -> None:
 
 
 async def test_a_message_blocked_too_long_ends_the_connection_with_the_reason() -> None:
-    async with small_broker(limits=Limits(patience_ms=500)) as broker:
+    async with small_broker(limits=Limits(blocked_timeout_ms=500)) as broker:
         limit(broker, max_messages=1)
         producer = await broker.client()
         producer.send(sending(0) + sending(1))
@@ -185,7 +185,7 @@ async def test_a_websocket_producer_gets_its_receipts_late_and_is_throttled() ->
 
 
 async def test_a_websocket_producer_is_refused_in_the_end() -> None:
-    async with small_broker(limits=Limits(patience_ms=500)) as broker:
+    async with small_broker(limits=Limits(blocked_timeout_ms=500)) as broker:
         limit(broker, max_messages=1)
         producer = await opened(broker)
         producer.send(sending(0) + sending(1))

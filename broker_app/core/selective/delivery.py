@@ -58,7 +58,7 @@ class SelectiveDelivery:
             return
         chosen.consumers -= 1
         chosen.unused_since_ms = self._turn.now_ms
-        state.groups.leave(subscription)
+        state.groups.remove_consumer(subscription)
         for lane in subscription.queue.lanes:
             if lane.scan is not None:
                 match_cursor = lane.scan.match_cursors[chosen]

@@ -41,7 +41,7 @@ class Groups:
         """The group with this name, None when it has no owner and no unsettled messages."""
         return self._groups.get(name)
 
-    def give(self, name: str, owner: Subscription, *, unsettled: bool) -> None:
+    def assign(self, name: str, owner: Subscription, *, unsettled: bool) -> None:
         """Make `owner` the owner of a group, because a message of it is delivered to it."""
         group = self._groups.get(name)
         if group is None:
@@ -49,14 +49,14 @@ class Groups:
         if group.owner is not owner:
             if group.owner is not None:  # messages that waited for the former owner may go to this one
                 self.freed.append(name)
-            self._disown(name, group)
+            self._remove_owner(name, group)
             group.owner = owner
             self._owned.setdefault(owner, set()).add(name)
         if unsettled:
             group.unsettled += 1
             self._idle.pop(name, None)
         elif not group.unsettled:
-            self._rest(name)
+            self._mark_idle(name)
 
     def settled(self, name: str) -> None:
         """Note that a message of a group was settled or returned."""
@@ -69,9 +69,9 @@ class Groups:
             if group.owner is None:
                 del self._groups[name]
             else:
-                self._rest(name)
+                self._mark_idle(name)
 
-    def leave(self, owner: Subscription) -> None:
+    def remove_consumer(self, owner: Subscription) -> None:
         """Take its groups from a consumer that has ended; each is free when none of its messages is
         unsettled."""
         for name in self._owned.pop(owner, ()):
@@ -82,17 +82,17 @@ class Groups:
                 del self._groups[name]
                 self.freed.append(name)
 
-    def _disown(self, name: str, group: Group) -> None:
+    def _remove_owner(self, name: str, group: Group) -> None:
         if group.owner is not None:
             owned = self._owned[group.owner]
             owned.discard(name)
             if not owned:
                 del self._owned[group.owner]
 
-    def _rest(self, name: str) -> None:
+    def _mark_idle(self, name: str) -> None:
         self._idle[name] = None
         self._idle.move_to_end(name)
         if len(self._idle) > self._most_idle:
             oldest, _ = self._idle.popitem(last=False)
-            self._disown(oldest, self._groups.pop(oldest))
+            self._remove_owner(oldest, self._groups.pop(oldest))
             self.freed.append(oldest)

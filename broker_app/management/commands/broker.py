@@ -104,7 +104,7 @@ class Command(BaseCommand):
             raise CommandError(
                 f"{mom.config_file} cannot be used, so the broker does not start:\n{bad}"
             ) from bad
-        except OperationalError as error:  # a full disk: messages go on without
+        except OperationalError as error:  # a full disk: messages are still served
             self.stderr.write(f"the configuration cannot be changed now, so there is no login link: {error}")
         password = first_password.await_use()
         logins = snapshot.make_logins(mom.anonymous)
@@ -117,7 +117,7 @@ class Command(BaseCommand):
             at_terminal = self.stdout.isatty()
             try:
                 welcome.leave_files(at_terminal=at_terminal)
-            except OSError as error:  # a full disk: messages go on without
+            except OSError as error:  # a full disk: messages are still served
                 log.warning("the address of the broker cannot be written to %s: %s", mom.data, error.strerror)
             self.stdout.write("\n".join(welcome.lines(at_terminal=at_terminal)))
             self.stdout.flush()

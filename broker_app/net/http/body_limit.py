@@ -8,7 +8,7 @@ from broker_app.net.http.tracing import trace_member
 from broker_app.net.problems import send_problem
 
 # The factor of the limit up to which a body is read and discarded before the client is disconnected.
-_PATIENCE = 16
+_DISCARD_FACTOR = 16
 
 
 class BoundedBody:
@@ -42,7 +42,7 @@ class BoundedBody:
 
     async def _discard(self, receive: Receive) -> None:
         """Read on for a while: a client that is disconnected while it sends does not see the answer."""
-        left = _PATIENCE * self._limit
+        left = _DISCARD_FACTOR * self._limit
         while left > 0:
             event = await receive()
             left -= len(event.get("body", b""))

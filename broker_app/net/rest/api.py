@@ -155,7 +155,7 @@ class RestApi:
     def configure(self, config: Config) -> None:
         """Apply other settings."""
         self._limits.follow(config)
-        self._engine_client.peer.patience_ms = round(self._limits.max_queue_wait_s * 1000)
+        self._engine_client.peer.blocked_timeout_ms = round(self._limits.max_queue_wait_s * 1000)
 
     async def turn(self) -> None:
         """Wait until all commands submitted before are carried out. Raises Refusal."""

@@ -143,16 +143,16 @@ class DeliverySink(Protocol):
 
 class EngineClient(InnerReceiver):
     """The receiver of the API's peer. `boot` distinguishes receipts of this process from those of former
-    ones; `patience_ms` is how long a message waits for room in a full queue."""
+    ones; `blocked_timeout_ms` is how long a message waits for room in a full queue."""
 
     #: settled deliveries that are remembered, to distinguish "settled twice" from "settled too late"
     REMEMBERED = 10_000
 
-    def __init__(self, engine: Engine, patience_ms: int = 0) -> None:
+    def __init__(self, engine: Engine, blocked_timeout_ms: int = 0) -> None:
         self.engine = engine
         self.boot = secrets.token_hex(4)
         self._boot = self.boot.encode()
-        self.peer = Peer(self, user="rest", detailed=True, patience_ms=patience_ms)
+        self.peer = Peer(self, user="rest", detailed=True, blocked_timeout_ms=blocked_timeout_ms)
         self._numbers = itertools.count(1)
         self._sinks: dict[str, DeliverySink] = {}
         self._open: set[ReplyReceiver] = set()

@@ -60,7 +60,7 @@ class JobEndpoints:
         body = await request.json(JobRequest)
         if not isinstance(body.plan, UnsetType):
             if not (isinstance(body.op, UnsetType) and isinstance(body.source, UnsetType)):
-                raise invalid("/plan", "a plan contains the operation; send it alone")
+                raise invalid("/plan", "a plan contains the operation; send only the plan")
             job_plan = self._jobs.find_plan(body.plan)
             self._rights.permit_plan(request, job_plan)
             return await self._run(request, job_plan)

@@ -65,7 +65,7 @@ class JobRights:
         if not job.can_undo:
             return  # the job manager refuses it
         if job.target == ORIGIN:
-            # The targets are known by the dead letters alone, which are gone.
+            # Only the dead letters had the targets, and they are gone.
             self._permit_own(request, job)
         else:
             self.permit_source(request, plan.UNDO, job.target, by_body=False)

@@ -35,7 +35,7 @@ REAL: Final = Environment(time.monotonic, time.time, _call_later, lambda: secret
 class SessionRegistry:
     """Shared by all STOMP sessions of a node."""
 
-    #: a client that takes nothing of what was written for so long is cut off
+    #: a client that reads nothing of what was written for so long is disconnected
     STUCK_S = 60.0
     #: after a change of permissions, sessions are rechecked for so many seconds before other tasks run
     RECHECK_S = 0.003

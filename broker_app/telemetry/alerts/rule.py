@@ -33,23 +33,23 @@ class Condition(NamedTuple):
 CONDITIONS: Final[Mapping[str, Condition]] = MappingProxyType(
     {
         OLDEST_MESSAGE_AGE: Condition(
-            "the oldest message of a queue that is consumed has waited so long", "destination", "seconds",
+            "the oldest message of a queue with consumers is this old", "destination", "seconds",
             300, 0, WARNING,
         ),
         DEAD_LETTERS: Condition(
-            "so many messages became dead letters within ten minutes", "destination", "messages",
+            "this many messages became dead letters within ten minutes", "destination", "messages",
             1, 0, WARNING,
         ),
         NO_CONSUMER: Condition(
-            "so many messages wait in a queue without consumers", "destination", "messages",
+            "this many messages wait in a queue without consumers", "destination", "messages",
             1, 300, WARNING,
         ),
         BRIDGE_STALLED: Condition(
-            "so many messages wait for a bridge that is stalled, has no connection or cannot work", "bridge",
+            "this many messages wait for a bridge that is stalled, disconnected or misconfigured", "bridge",
             "messages", 1, 60, CRITICAL,
         ),
         JOURNAL_DISK_USAGE: Condition(
-            "so much of the room for the journal is taken", "node", "percent", 80, 60, CRITICAL
+            "the journal uses this share of its disk space", "node", "percent", 80, 60, CRITICAL
         ),
         FLAPPING: Condition(
             "a client has connected so often from one machine within five minutes", "client", "connections",

@@ -50,7 +50,7 @@ class Edit:
     """The new spec of one resource; None deletes it.
 
     `expected` is the version that is to be replaced, 0 for none, None for any. `origin` is the place in the
-    file that contains it, or did; a resource of a file is changed by that file alone.
+    file that contains it, or did; a resource of a file can only be changed in that file.
     """
 
     kind: str

@@ -38,7 +38,7 @@ STEPS = (1, 2, 3)
 QUEUE = "welcome"
 TOKEN = "welcome"
 _TOKEN_LIVES = timedelta(days=1)
-_PATIENCE_S, _AGAIN_S = 2.0, 0.1
+_TIMEOUT_S, _AGAIN_S = 2.0, 0.1
 
 
 def is_first_run() -> bool:
@@ -126,7 +126,7 @@ def _without_queue(node: Node) -> Refusal | None:
 
     Retried, since a closed subscription takes a moment to end.
     """
-    deadline = time.monotonic() + _PATIENCE_S
+    deadline = time.monotonic() + _TIMEOUT_S
     while True:
         try:
             ask(node, node.delete_queue(f"/queue/{QUEUE}", force=True))

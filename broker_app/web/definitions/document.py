@@ -175,7 +175,7 @@ def _at(place: yaml.Event | yaml.Node, problem: str) -> yaml.MarkedYAMLError:
 
 
 class _Loader(yaml.CSafeLoader):
-    """JSON's values alone: no times, and no name twice in one mapping."""
+    """Only JSON's values: no times, and no name twice in one mapping."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
         seen = set()

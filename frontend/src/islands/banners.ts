@@ -10,7 +10,7 @@ import { Island } from "./island.ts";
 const { basePath = "/" } = document.body.dataset;
 const TICK_MS = 1_000;
 /** Short interruptions are not reported. */
-const PATIENCE_S = 3;
+const SHOW_AFTER_S = 3;
 
 interface Worst extends Sign {
   text: string;
@@ -61,7 +61,7 @@ export class Banners extends Island {
       return line("bad", "■", html`${gettext("You are signed out; this page is no longer updated.")} <a href=${location.href} data-whole>${gettext("Sign in")}</a>`);
     }
     const age = nodeStatus.ageS;
-    if (status.kind !== "reconnecting" || (age !== undefined && age < PATIENCE_S)) return nothing;
+    if (status.kind !== "reconnecting" || (age !== undefined && age < SHOW_AFTER_S)) return nothing;
     const since = nodeStatus.time
       ? gettext("No connection to the broker. The page shows the status at {time} and updates when the broker is available again.", { time: fullTime(nodeStatus.time) })
       : gettext("No connection to the broker yet.");

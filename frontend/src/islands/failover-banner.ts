@@ -37,7 +37,7 @@ class FailoverBanner extends Island {
     if (!failover.moves) {
       return line("warn", "▲", html`${served} ${gettext("This page stays here, so that no input is lost. You may have to sign in again there.")}`);
     }
-    const moves = gettext("This page moves there in {seconds} s. You may have to sign in again.", { seconds: failover.patienceS });
+    const moves = gettext("This page moves there in {seconds} s. You may have to sign in again.", { seconds: failover.moveDelayS });
     return line("warn", "▲", html`${served} ${moves} <button type="button" @click=${() => failover.stay()}>${gettext("Stay on this page")}</button>`);
   }
 }

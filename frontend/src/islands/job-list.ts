@@ -13,7 +13,7 @@ import { Island } from "./island.ts";
 import { outcomeOf } from "./job-toast.ts";
 
 const PAGE = 50;
-const PATIENCE_MS = 500;
+const REFRESH_DELAY_MS = 500;
 /** The interval of polling running jobs without a subscription. */
 const POLL_MS = 5_000;
 
@@ -58,7 +58,7 @@ export class JobList extends Island {
   #take(news: Partial<Job> & Pick<Job, "id" | "state">): void {
     const known = this.#items.find(({ id }) => id === news.id);
     if (known && isOpen(news)) Object.assign(known, news);
-    else this.#due ??= setTimeout(() => void this.#ask(), PATIENCE_MS);
+    else this.#due ??= setTimeout(() => void this.#ask(), REFRESH_DELAY_MS);
     this.requestUpdate();
   }
 

@@ -30,13 +30,13 @@ class Failover extends Source {
   /** Whether the page moves there by itself. */
   moves = true;
   /** Seconds from finding the successor until the page moves. */
-  readonly patienceS: number;
+  readonly moveDelayS: number;
   #asks = false;
   #timer: ReturnType<typeof setTimeout> | undefined;
 
   constructor() {
     super();
-    this.patienceS = (LISTED.includes(OWN) ? MOVE_MS : BEHIND_PROXY_MS) / 1_000;
+    this.moveDelayS = (LISTED.includes(OWN) ? MOVE_MS : BEHIND_PROXY_MS) / 1_000;
     session.subscribe("/topic/$mom.failover", (body) => session.learn(urisOf(JSON.parse(body))));
     session.watch(() => this.#follow());
     this.#follow();
@@ -80,7 +80,7 @@ class Failover extends Source {
     clearTimeout(this.#timer);
     this.successor = successor;
     this.moves = !hasUnsavedInput();
-    if (successor !== undefined) this.#timer = setTimeout(() => void this.#move(successor), this.patienceS * 1_000);
+    if (successor !== undefined) this.#timer = setTimeout(() => void this.#move(successor), this.moveDelayS * 1_000);
     this.changed();
   }
 

@@ -54,7 +54,7 @@ export function fullTime(time: string): string {
   return full.format(new Date(time));
 }
 
-/** The time of day alone, where the day is known. */
+/** Only the time of day, where the day is known. */
 export function time(at: string): string {
   return clock.format(new Date(at));
 }

@@ -77,7 +77,7 @@ _MARK = object_of(
     {
         "sender": {**TEXT, "description": "the other broker, with the tag of its journal"},
         "source": {**TEXT, "description": "name of the queue there"},
-        "owner": {**TEXT, "description": "the user as whom it forwards, the only one who can continue it"},
+        "owner": {**TEXT, "description": "the user that forwards; only this user can continue it"},
         "accepted": {**COUNT, "description": "number of the last message that was taken over"},
         "count": {**COUNT, "description": "how many were taken over"},
         "at": OPTIONAL_TIME,
@@ -99,7 +99,7 @@ _STANDING: Json = {
     "drained": {**BOOLEAN, "description": "it is draining and nothing is left"},
     "state": {"enum": ["suspended", "connecting", "running", "retrying", "failed"]},
     "error": or_null(_ERROR),
-    "attempts": {**COUNT, "description": "in vain, since the last connection"},
+    "attempts": {**COUNT, "description": "failed attempts since the last connection"},
     "connected_at": OPTIONAL_TIME,
     "server": {**TEXT, "description": "what the remote broker calls itself; empty without a connection"},
     "delivery": _DELIVERY,
