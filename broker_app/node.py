@@ -29,7 +29,7 @@ from broker_app.jobs.job_manager import JobManager
 from broker_app.journal.segments import SegmentJournal
 from broker_app.journal.shared import SharedJournal
 from broker_app.journal_factory import make_files
-from broker_app.mirror.carrier import Carrier
+from broker_app.mirror.configuration_replicator import ConfigurationReplicator
 from broker_app.mirror.membership import Member
 from broker_app.mirror.mirror import Mirror
 from broker_app.mirror.refusals import moved
@@ -83,11 +83,11 @@ async def warm_up() -> None:
 
 class Shared(NamedTuple):
     """A journal that was taken over, this broker among those that share it, and the configuration that is
-    carried with it, if any."""
+    replicated with it, if any."""
 
     taken: Taken
     mirror: Mirror
-    carrier: Carrier | None
+    replicator: ConfigurationReplicator | None
 
 
 class Services(NamedTuple):
@@ -270,8 +270,8 @@ class Node:
         self.engine.submit(Reconfigure(policies_of(self.logins.policy), limits_of(config)))
         mirror.serve(self._shared.taken, self._hand_over)
         started.push_async_callback(mirror.stop_serving)
-        if self._shared.carrier is not None:
-            started.push_async_callback(self._shared.carrier.carry)
+        if self._shared.replicator is not None:
+            started.push_async_callback(self._shared.replicator.store)
 
     async def _stop_engine(self) -> None:
         # A standby has applied everything, and takes over sooner without a snapshot.
@@ -291,8 +291,8 @@ class Node:
         housekeeping.each_second.add(mirror.each_second)
         housekeeping.each_second.add(notices.each_second)
         notices.took_over(takeover, without_main=shared.taken.without_main)
-        if shared.carrier is not None:
-            tasks.start("carried configuration", shared.carrier.run)
+        if shared.replicator is not None:
+            tasks.start("replicated configuration", shared.replicator.run)
 
     async def _close_clients(self) -> None:
         refusal = _SHUTDOWN
@@ -375,11 +375,11 @@ class Node:
         self._services.policy.reload(policy)
 
     async def wait_policy(self, version: int) -> None:
-        """Wait until the policy of this version, or a later one, is applied to all clients, and carried to
+        """Wait until the policy of this version, or a later one, is applied to all clients, and replicated to
         the mirrors."""
         await self._services.policy.wait(version)
-        if self._shared is not None and self._shared.carrier is not None:
-            await self._shared.carrier.carry()
+        if self._shared is not None and self._shared.replicator is not None:
+            await self._shared.replicator.store()
 
     def end_session(self, session: str) -> None:
         """A browser session ended: close what it has opened."""

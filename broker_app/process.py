@@ -16,7 +16,7 @@ from broker_app.journal.shared import SharedJournal
 from broker_app.journal.store import Holder, Store
 from broker_app.journal_factory import make_shared
 from broker_app.listeners import Listeners
-from broker_app.mirror.carrier import Carrier
+from broker_app.mirror.configuration_replicator import ConfigurationReplicator
 from broker_app.mirror.mirror import Mirror
 from broker_app.mirror.standby import Taken
 from broker_app.mirror.standby_server import duplicated, stand_by
@@ -59,18 +59,18 @@ async def run(
     ready: Callable[[Ports], None],
     on_standby: Callable[[Ports], None] = lambda _: None,
     mirror: Mirror | None = None,
-    carrier: Carrier | None = None,
+    replicator: ConfigurationReplicator | None = None,
 ) -> None:
     """Run a broker until SIGTERM or SIGINT, or until its journal fails. Raises what ended it, if it failed.
 
     `ready` is called with the ports when the node serves, `on_standby` when it is on standby. With `mirror`
-    the journal is shared; `carrier` then carries the configuration, unless a database has it.
+    the journal is shared; `replicator` then replicates the configuration, unless a database has it.
     """
     process = Process(config, logins, site, ready, on_standby)
     if mirror is None:
         await process.serve(listeners, None)
     else:
-        await process.run_shared(listeners, mirror, carrier)
+        await process.run_shared(listeners, mirror, replicator)
 
 
 class Process:
@@ -98,22 +98,26 @@ class Process:
         if self._certificates is not None:
             loop.add_signal_handler(signal.SIGHUP, self._certificates.reload_now)
 
-    async def run_shared(self, listeners: Listeners, mirror: Mirror, carrier: Carrier | None) -> None:
+    async def run_shared(
+        self, listeners: Listeners, mirror: Mirror, replicator: ConfigurationReplicator | None
+    ) -> None:
         """Follow the shared journal, serve when it was taken over, and follow again when it was handed over,
         until a signal comes. Raises what ended the node, if it failed."""
         mirror.membership.start()
         await warm_up()
         try:
             while not self._stop.is_set():
-                taken = await self._stand_by(duplicated(listeners), mirror, carrier)
+                taken = await self._stand_by(duplicated(listeners), mirror, replicator)
                 if taken is None:
                     return
-                await self._refresh(carrier)
-                await self.serve(duplicated(listeners), Shared(taken, mirror, carrier))
+                await self._refresh(replicator)
+                await self.serve(duplicated(listeners), Shared(taken, mirror, replicator))
         finally:
             await asyncio.to_thread(mirror.close)
 
-    async def _stand_by(self, listeners: Listeners, mirror: Mirror, carrier: Carrier | None) -> Taken | None:
+    async def _stand_by(
+        self, listeners: Listeners, mirror: Mirror, replicator: ConfigurationReplicator | None
+    ) -> Taken | None:
         config, logins, loop = self._config, self._logins, asyncio.get_running_loop()
 
         def make_journal(store: Store) -> SharedJournal:
@@ -129,8 +133,8 @@ class Process:
             asyncio.create_task(self._site.follow(logins.reload)),
             asyncio.create_task(supervised("audit log", partial(self._site.keep, actions))),
         ]
-        if carrier is not None:
-            tasks.append(asyncio.create_task(carrier.follow()))
+        if replicator is not None:
+            tasks.append(asyncio.create_task(replicator.follow()))
         try:
             return await stand_by(
                 standby,
@@ -148,10 +152,10 @@ class Process:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _refresh(self, carrier: Carrier | None) -> None:
+    async def _refresh(self, replicator: ConfigurationReplicator | None) -> None:
         """Take over the configuration of the broker that served before."""
-        if carrier is not None:
-            await carrier.restore()
+        if replicator is not None:
+            await replicator.restore()
         await asyncio.to_thread(self._site.refresh)
 
     async def serve(self, listeners: Listeners, shared: Shared | None) -> None:

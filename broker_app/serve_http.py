@@ -2,9 +2,9 @@
 single messages.
 
 The headers must arrive within `header_timeout_s`. A body has `BODY_TIMEOUT_FACTOR` times as long, and a
-second more for each `BODY_RATE` bytes; time does not count while the application does not read. The rest of a body
-after its response is read and discarded, within limits: a client that is disconnected while it sends does not
-receive the response.
+second more for each `BODY_RATE` bytes; time does not count while the application does not read. The rest of
+a body after its response is read and discarded, within limits: a client that is disconnected while it sends
+does not receive the response.
 
 A POST that `FastPublish` takes is answered without a scope, a request cycle or a task. uvicorn receives
 all others as if nothing had happened.

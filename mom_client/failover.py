@@ -159,7 +159,7 @@ class Failover(Iterator[tuple[str, float]]):
         return changed
 
     def redirect(self, address: str) -> bool:
-        """A broker has named the one that serves: it is tried next. Returns false if that is not obeyed."""
+        """A broker has named the one that serves: it is tried next. Returns false if it is ignored."""
         if not self._redirects or (self._fixed and address not in self._configured):
             return False
         if address in self._tried or not self._usable([address]):

@@ -21,7 +21,6 @@ class Tap:
 
     def note(self, message: Message) -> None:
         """Collect or count a message."""
-        """Collect or count a message."""
         if len(self.messages) < self.credit:
             self.messages.append(message)
             if len(self.messages) == 1:

@@ -51,7 +51,7 @@ class Compactor:
         self._closing = Event()
         self._active: Segment | None = None
         self._horizon = 0
-        #: set when it is known which records are wanted
+        #: set when it is known which records are needed
         self.enabled = False
         self.history_yields = False  # what is kept as history may go, because space is short
         self.copying = False

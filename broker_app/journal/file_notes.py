@@ -37,7 +37,7 @@ class FileClock:
 
 
 class FileNotes:
-    """See `store.Store` for the promises of each method."""
+    """See `store.Store` for the guarantees of each method."""
 
     def __init__(self, files: Files) -> None:
         self._files = files

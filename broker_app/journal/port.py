@@ -1,4 +1,4 @@
-"""The promises every journal keeps, whatever it is stored in."""
+"""The guarantees of every journal, whatever it is stored in."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -14,7 +14,7 @@ class Batch:
 
     `parts` joined are `count` records in order (`codec` frames them); a record may span several parts.
     `published` are the positions of PUBLISHED records of this batch that must be kept until freed,
-    `freed` those of PUBLISHED records, of this batch or earlier ones, that are worthless from now on.
+    `freed` those of PUBLISHED records, of this batch or earlier ones, that are no longer needed.
     """
 
     __slots__ = ("count", "destinations", "first_position", "freed", "parts", "published", "time_us")
@@ -71,7 +71,7 @@ class OpenResult:
 
 
 class Journal(Protocol):
-    """Call order: open, replay, retain, then any of commit, read, snapshot; close at the end.
+    """Call order: open, replay, set_live_positions, then any of commit, read, snapshot; close at the end.
 
     All methods are called from one thread (the event loop's). `done` callbacks come back in it.
     """
@@ -79,7 +79,7 @@ class Journal(Protocol):
     epoch: int  # grows with every open; stored in every batch
     tag: int  # 26 random bits, drawn when the journal was created
     created_us: int  # when that was (µs since 1970, UTC)
-    wants_snapshot: bool  # a snapshot would let space come back, which is short, or the journal has time
+    wants_snapshot: bool  # a snapshot would free space, which is short, or the journal is idle
 
     @property
     def is_held(self) -> bool:
@@ -88,11 +88,11 @@ class Journal(Protocol):
 
     @property
     def background_error(self) -> Exception | None:
-        """The last failure that the journal lives with."""
+        """The last failure that did not stop the journal."""
         ...
 
     def open(self) -> OpenResult:
-        """Take the journal for this process and find where it ends.
+        """Lock the journal for this process and find its end.
 
         Ensures: the journal is locked, a torn last batch is cut, `epoch` is larger than any before.
         Raises JournalInUse, JournalDamaged (nothing was changed), JournalFailed.
@@ -100,7 +100,7 @@ class Journal(Protocol):
         ...
 
     def replay(self) -> Iterator[StoredBatch]:
-        """All batches from `Recovery.snapshot_position` on, in order and checksummed.
+        """All batches from `OpenResult.snapshot_position` on, in order and checksummed.
 
         Assumes: `open` was called, `commit` was not yet. Raises JournalDamaged.
         """
@@ -124,21 +124,21 @@ class Journal(Protocol):
         ...
 
     def available_bytes(self) -> int:
-        """Bytes that new messages may still take; 0 while they must be refused for want of space.
+        """Bytes that new messages may still take; 0 while they must be refused because there is no space.
 
         Cheap: may be asked before every batch. Ensures: what settles waiting messages can be committed
-        while it is 0, as long as nothing else is; it rises again by itself when space returns. A batch that
+        while it is 0, as long as nothing else is; it rises again when there is space. A batch that
         finds no space nevertheless is kept, and `done` called when it could be written.
         """
         ...
 
     def read(self, positions: Sequence[int], found: Found) -> None:
         """Read the whole records at these PUBLISHED positions, then call `found(records, None)`, in the order
-        asked; on failure `found(None, error)`: NoSuchPosition, or Busy if trying again may help. Neighbours
-        are cheapest. `found` may be called before `read` returns.
+        asked; on failure `found(None, error)`: NoSuchPosition, or Busy if trying again may help. Adjacent
+        positions are cheapest. `found` may be called before `read` returns.
 
         Assumes: they are committed and not freed (a freed one may or may not still be there).
-        A record that is stored and cannot be read is Damaged; the others are there all the same.
+        A record that is stored and cannot be read is Damaged; the others are returned.
         """
         ...
 
@@ -148,7 +148,7 @@ class Journal(Protocol):
         The state is the `parts` joined. It may contain what later, committed records have changed.
 
         Assumes: `position` is the start of a batch or the next position, everything before it is
-        committed, and no other snapshot is under way. Raises ValueError otherwise.
+        committed, and no other snapshot is being written. Raises ValueError otherwise.
         Ensures: atomic; durable when `done(None)` is called. After `done(error)` the former snapshot
         stands and the journal continues.
         """
@@ -159,5 +159,5 @@ class Journal(Protocol):
         ...
 
     def close(self) -> None:
-        """Finish what is under way and give the journal back; a second call does nothing."""
+        """Finish what is in progress and release the journal; a second call does nothing."""
         ...

@@ -1,4 +1,4 @@
-"""Blocks kept back in a file, to be given up when the disk is full and something small must be written."""
+"""Blocks reserved in a file, to be freed when the disk is full and something small must be written."""
 
 from broker_app.journal.errors import JournalFailed
 from broker_app.journal.files import Files
@@ -7,7 +7,7 @@ RESERVE = "reserve"
 
 
 class Reserve:
-    """Owns the file. `size` is what it holds now, `wanted` what it holds in good times; bytes."""
+    """Owns the file. `size` is what it holds now, `wanted` what it holds when there is space; bytes."""
 
     def __init__(self, files: Files, wanted: int) -> None:
         self._files = files
@@ -38,8 +38,8 @@ class Reserve:
         finally:
             file.close()
 
-    def give(self, needed: int) -> bool:
-        """Give `needed` bytes back to the file system, or what there is; whether there was any."""
+    def free(self, needed: int) -> bool:
+        """Free `needed` bytes, or what there is; returns whether there was any."""
         if not self.size:
             return False
         self.size = max(0, self.size - needed)

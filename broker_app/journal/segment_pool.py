@@ -89,7 +89,7 @@ class SegmentPool:
 
     @property
     def reserved(self) -> int:
-        """Bytes kept back for times without space."""
+        """Bytes reserved for when the disk is full."""
         return self._reserve.size
 
     def draw_sequence(self) -> int:
@@ -142,13 +142,13 @@ class SegmentPool:
             self._expected_spares -= 1
             self._files.remove(self._spares.pop())
             return True
-        return not self._reserve.filling and self._reserve.give(needed)
+        return not self._reserve.filling and self._reserve.free(needed)
 
     def prepare_small(self) -> None:
         """Prepare a small segment from the reserve, because there is no space for another."""
         if self._next is None and not self._preparing and not self._closed:
             size = self._reserve.wanted // 2
-            self._reserve.give(size)
+            self._reserve.free(size)
             self._prepare(size)
 
     def take(self) -> Segment | None:

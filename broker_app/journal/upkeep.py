@@ -48,11 +48,11 @@ class Upkeep:
         self._closing = Event()
         self._active: Segment | None = None
         self._writing = self._copying = False
-        #: set when it is known which records are wanted
+        #: set when it is known which records are needed
         self.enabled = False
         #: the position of the snapshot: no replay reads before it
         self.position = FIRST_POSITION
-        #: the last failure that the journal lives with
+        #: the last failure that did not stop the journal
         self.error: Exception | None = None
         self.counters = dict.fromkeys(
             ("snapshots", "segments_deleted", "segments_copied", "bytes_copied", "background_failures"), 0
@@ -110,7 +110,7 @@ class Upkeep:
         )
 
     def close(self) -> None:
-        """Finish the snapshot that is being written; give up copying."""
+        """Finish the snapshot that is being written; cancel copying."""
         self._closing.set()
         self._worker.close()
 

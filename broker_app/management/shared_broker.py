@@ -9,9 +9,9 @@ from broker_app.config import Config
 from broker_app.journal_factory import is_shared, make_store
 from broker_app.listeners import Listeners
 from broker_app.mirror.addresses import addresses_of
-from broker_app.mirror.carried_configuration import CarriedConfiguration
-from broker_app.mirror.carrier import Carrier
+from broker_app.mirror.configuration_replicator import ConfigurationReplicator
 from broker_app.mirror.mirror import Mirror
+from broker_app.mirror.replicated_configuration import ReplicatedConfiguration
 from mom_site.database import file_of
 
 
@@ -20,7 +20,7 @@ class SharedBroker:
     """`configuration` is None if brokers share a database."""
 
     mirror: Mirror
-    configuration: CarriedConfiguration | None
+    configuration: ReplicatedConfiguration | None
 
     @classmethod
     def of(cls, config: Config, listeners: Listeners) -> SharedBroker | None:
@@ -31,8 +31,8 @@ class SharedBroker:
         mirror = Mirror(config.name, config.role, config.lease_s, addresses_of(config, listeners), make)
         if config.database is not None:
             return cls(mirror, None)
-        return cls(mirror, CarriedConfiguration(make(), file_of(config.data), config.secret_key_path))
+        return cls(mirror, ReplicatedConfiguration(make(), file_of(config.data), config.secret_key_path))
 
-    def carrier(self) -> Carrier | None:
-        """The carrier of the configuration; None if brokers share a database."""
-        return Carrier(self.configuration) if self.configuration is not None else None
+    def replicator(self) -> ConfigurationReplicator | None:
+        """The replicator of the configuration; None if brokers share a database."""
+        return ConfigurationReplicator(self.configuration) if self.configuration is not None else None

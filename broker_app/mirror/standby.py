@@ -21,14 +21,14 @@ from broker_app.net.rest.mirrors import EXPIRED, FORCED, FORMER_STOPPED, STARTED
 
 log = logging.getLogger(__name__)
 
-#: seconds between two looks at the journal
+#: seconds between two reads of the journal
 POLL_S: Final = 0.03
 #: seconds for which the others wait for the broker that an operator has chosen
 _PREFERRED_WAIT_S: Final = 3.0
 
 
 class Order(NamedTuple):
-    """A forced takeover that an operator ordered. `epoch` is that of the holder he has seen."""
+    """A forced takeover that an operator ordered. `epoch` is the one that the operator has seen."""
 
     epoch: int
     reason: str

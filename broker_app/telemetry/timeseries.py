@@ -188,7 +188,7 @@ class History:
             ring.put(second, row)
 
     def shift(self, by_s: int) -> None:
-        """Have all of it be so much later, for the clock was set."""
+        """Move all samples forward by this time, because the clock was set."""
         for ring in self._rings:
             ring.shift(by_s)
 

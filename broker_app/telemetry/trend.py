@@ -49,7 +49,7 @@ class Trend:
         return (steps[-1] - steps[0]) / (GROWTH_STEPS * STEP_S)
 
     def shift(self, by_s: int) -> None:
-        """Have all of it be so much later, for the clock was set."""
+        """Move all samples forward by this time, because the clock was set."""
         if self._last >= 0:
             self._last += by_s // STEP_S
 

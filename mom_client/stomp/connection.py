@@ -79,7 +79,7 @@ class Connection:
         return encode(command, headers, body, version=self.version)
 
     def settle(self, message: Frame, requeue: bool | None, extra: Mapping[str, str]) -> bytes:
-        """An ACK for `message`, or a NACK that gives it back (`requeue` true) or up; with `extra` headers."""
+        """An ACK for `message`, or a NACK, which returns (`requeue`) or dead-letters it; `extra` headers."""
         given = message.headers
         if self.version == "1.2":
             id = given.get("ack", "")

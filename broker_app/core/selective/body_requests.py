@@ -57,7 +57,7 @@ class BodyRequests:
             self._scan_further(lane, scan, count)
 
     def _scan_further(self, lane: Lane, scan: LaneScan, count: int) -> None:
-        """Read the next run for a starved cursor: by turns that furthest behind, or longest starved."""
+        """Read the next run, alternately for the cursor furthest behind and the longest starved one."""
         scan.turns += 1
         scan_cursor = min(scan.starved, key=cursor_of) if scan.turns % 2 else next(iter(scan.starved))
         next_, message = next(beyond(lane, scan_cursor.cursor, {}))

@@ -154,7 +154,7 @@ class Command(BaseCommand):
                 ready=ready,
                 on_standby=on_standby,
                 mirror=shared.mirror if shared is not None else None,
-                carrier=shared.carrier() if shared is not None else None,
+                replicator=shared.replicator() if shared is not None else None,
             )
             runner.run(running)
 

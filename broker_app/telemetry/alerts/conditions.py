@@ -166,7 +166,7 @@ class _Growth:
             self._latest[address] = total
 
     def shift(self, by_s: float) -> None:
-        """Have all points so much later, for the clock was set."""
+        """Move all points forward by this time, because the clock was set."""
         for points in self._points.values():
             shifted = [(at + by_s, total) for at, total in points]
             points.clear()

@@ -19,7 +19,7 @@ TOKEN_MARK = "mom_"
 
 @dataclass(frozen=True, slots=True)
 class NewToken:
-    """A token just made. `secret` is shown this once and cannot be found again."""
+    """A new token. `secret` is shown only once."""
 
     token: Token
     secret: str = field(repr=False)

@@ -64,7 +64,7 @@ _ENTRY = object_of(
 
 
 class Lines(JSONRenderer):
-    """Lets a request ask for lines; refusals are JSON all the same."""
+    """Replies of one JSON object per line, on request; errors are plain JSON."""
 
     media_type = NDJSON
     format = "ndjson"

@@ -126,7 +126,7 @@ def _checked(found: Any) -> Document:
     if not isinstance(found, dict) or MARK not in found:
         raise InvalidDocument(Fault("", f'it must be an object that begins with "{MARK}": {FORMAT}'))
     if found[MARK] != FORMAT or isinstance(found[MARK], bool):
-        raise InvalidDocument(Fault(f"/{MARK}", f"must be {FORMAT}; this broker knows no other form"))
+        raise InvalidDocument(Fault(f"/{MARK}", f"must be {FORMAT}; no other format is supported"))
     faults = []
     for name, things in found.items():
         if name in _ABOUT:

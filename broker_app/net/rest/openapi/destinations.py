@@ -236,7 +236,7 @@ PATHS: Json = {
             parameters=[
                 parameter("kind", {"enum": ["queue", "topic"], "default": "queue"}, "what is asked for"),
                 parameter("prefix", TEXT, "the branch, such as `orders.`; without, the whole"),
-                parameter("limit", whole(1, 500, 100), "most children of a page"),
+                parameter("limit", whole(1, 500, 100), "maximum number of children on a page"),
                 AFTER,
             ],
         ),
@@ -249,7 +249,7 @@ PATHS: Json = {
     },
     "/topics/{name}": {
         "get": operation(
-            "get_topic", "What is known of a topic, and what holds for it",
+            "get_topic", "The state and the settings of a topic",
             {"200": json_reply("the topic", ref("Topic"), _VERSION_HEADER)}, 404, 503, parameters=[TOPIC],
         ),
     },

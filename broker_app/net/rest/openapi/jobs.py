@@ -138,7 +138,7 @@ PATHS: Json = {
     },
     "/jobs/{id}": {
         "get": operation(
-            "get_job", "How far a job is", {"200": json_reply("the job", ref("Job"))}, 404,
+            "get_job", "The progress of a job", {"200": json_reply("the job", ref("Job"))}, 404,
             parameters=[_JOB_ID],
         ),
     },

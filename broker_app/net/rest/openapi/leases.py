@@ -54,7 +54,7 @@ SCHEMAS: Json = {
     "ExtendRequest": object_of({"extend_s": number(1, 43_200)}),
     "NackRequest": object_of(
         {
-            "delay_s": {**number(0, 315_360_000), "description": "wait so long before another attempt"},
+            "delay_s": {**number(0, 315_360_000), "description": "seconds to wait before another attempt"},
             "reason": REASON,
             "dead": {**BOOLEAN, "default": False, "description": "to the dead letters instead of its place"},
         },

@@ -40,7 +40,7 @@ _NODE_FIGURES = object_of(
         "memory_bytes": COUNT,
         "memory_level": {
             "enum": ["green", "yellow", "orange", "red"],
-            "description": "how full the room is for messages that live in memory only",
+            "description": "how much of the memory for non-persistent messages is used",
         },
         "resource_alarm": {
             "type": ["string", "null"],

@@ -22,7 +22,7 @@ _VERSIONS_AT, _ROLLBACK = 18, b"\x01\x01"
 _TIMEOUT_S = 10.0
 
 
-class CarriedConfiguration:
+class ReplicatedConfiguration:
     """The SQLite file `database` and the file of the secret key. One thread at a time uses it."""
 
     def __init__(self, store: Store, database: Path, secret_key: Path) -> None:
@@ -32,7 +32,7 @@ class CarriedConfiguration:
         #: of the content that was carried or restored last
         self._digest = b""
 
-    def carry(self) -> bool:
+    def store(self) -> bool:
         """Store the configuration if it has changed; return True if it had. Raises JournalError, OSError."""
         content = self._content()
         digest = hashlib.sha256(content).digest()

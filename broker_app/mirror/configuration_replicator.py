@@ -1,4 +1,4 @@
-"""Carries the configuration of the active broker to its mirrors."""
+"""Replicates the configuration of the active broker to its mirrors."""
 
 from __future__ import annotations
 
@@ -9,33 +9,33 @@ from collections.abc import Callable
 from typing import Final
 
 from broker_app.journal.errors import JournalError
-from broker_app.mirror.carried_configuration import CarriedConfiguration
+from broker_app.mirror.replicated_configuration import ReplicatedConfiguration
 
 log = logging.getLogger(__name__)
 
 _INTERVAL_S: Final = 1.0
 
 
-class Carrier:
+class ConfigurationReplicator:
     """Does one thing at a time, in threads, and never fails: the next second tries again."""
 
-    def __init__(self, configuration: CarriedConfiguration) -> None:
+    def __init__(self, configuration: ReplicatedConfiguration) -> None:
         self._configuration = configuration
         self._lock = asyncio.Lock()
         self._failing = False
 
-    async def carry(self) -> None:
+    async def store(self) -> None:
         """Store the configuration as it is now, if it has changed."""
-        await self._attempt(self._configuration.carry, "carried to mirrors")
+        await self._attempt(self._configuration.store, "replicated to mirrors")
 
     async def restore(self) -> None:
         """Replace the configuration by what the active broker has stored."""
-        await self._attempt(self._configuration.restore, "taken over from the active broker")
+        await self._attempt(self._configuration.restore, "restored from the active broker")
 
     async def run(self) -> None:
-        """Carry changes until cancelled."""
+        """Store changes until cancelled."""
         while True:
-            await self.carry()
+            await self.store()
             await asyncio.sleep(_INTERVAL_S)
 
     async def follow(self) -> None:
