@@ -61,7 +61,7 @@ def test_a_broker_moves_to_postgres_and_to_other_files_with_its_messages(
 
     done = command_line("journal", "copy", str(broker.data), postgres.url, "--name", "B1", "-o", "json")
     assert done.code == OK, done.err
-    assert "Start the broker with it, and no broker with the original any more." in done.err
+    assert "Start the broker with the copy, and do not use the original again." in done.err
     (counts,) = done.json()
     assert counts["live_records"] == 20
     moved = start_broker("--name", "B1", environment={"MOM_JOURNAL": postgres.url})
