@@ -196,7 +196,7 @@ class Trial:
             await _close(writer)
         fix = "name the authority that signed it in ca_file"
         if "mismatch" in error.verify_message.lower():
-            fix = "say in hostname a name that the certificate is for"
+            fix = "set hostname to a name in the certificate"
         elif "expired" in error.verify_message:
             fix = "give the remote broker a new certificate"
         return Failed(BridgeError(troubles.TLS, f"not trusted: {error.verify_message}{about}"), fix)

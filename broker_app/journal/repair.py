@@ -195,20 +195,20 @@ class Repair:
         except JournalDamaged:
             self._set_aside.append(meta.META)
             what = (
-                "damaged; the journal gets a new tag: brokers that bridges forward to do not know it again,"
+                "damaged; the journal gets a new tag: target brokers of bridges do not recognize it,"
                 " and messages in flight to them may arrive twice"
             )
             self.damages.append(Damage(meta.META, 0, what))
 
     def _check_snapshots(self) -> None:
-        """Find the newest good one."""
+        """Find the newest valid one."""
         for snapshot in snapshots.snapshot_files(self._files.names()):
             blob = snapshots.read_snapshot(self._files, snapshot)
             self.next_position = max(self.next_position, snapshot.position)
             if blob is None:
                 self._set_aside.append(snapshot.name)
                 self.damages.append(
-                    Damage(snapshot.name, 0, "the snapshot is damaged; the one before is taken")
+                    Damage(snapshot.name, 0, "the snapshot is damaged; the previous one is used")
                 )
             else:
                 self.snapshot, self.start = blob, snapshot.position
@@ -219,7 +219,7 @@ class Repair:
         last = ""
         for log in self._logs:
             if not log.whole_head:
-                lost = "nothing is lost" if log.frames else "it holds no batch that can be read"
+                lost = "nothing is lost" if log.frames else "it contains no readable batch"
                 self.damages.append(Damage(log.name, 0, f"the header of the file is damaged; {lost}"))
             if not log.frames:
                 if log.torn or not log.whole_head:
@@ -277,7 +277,7 @@ class Repair:
             if frame.first_position < due:
                 raise JournalDamaged(
                     f"{self._files.directory / log.name}: the batch at offset {at} starts at position"
-                    f" {frame.first_position}, but {due} was due; that is no damage that can be cut out"
+                    f" {frame.first_position}, but {due} was expected; this damage cannot be repaired"
                 )
             if frame.first_position > due:
                 missing.append((at, due, frame.first_position))
@@ -302,13 +302,13 @@ class Repair:
         if following - first > MAX_FILLED:
             raise JournalDamaged(
                 f"{self._files.directory / log.name}: positions {first} to {following - 1} are missing,"
-                " which is more than a damaged batch: take the journal from a copy"
+                " which is more than a damaged batch: restore the journal from a backup"
             )
         addresses = _destinations_of(content, place)
         self.damages.append(Damage(log.name, place, "damaged batches", (first, following), addresses))
 
     def _filling(self, next_frame: codec.Frame, first: int) -> list[bytes]:
-        """Frames of records that change nothing, up to the next good one."""
+        """Frames of records that change nothing, up to the next intact one."""
         pieces: list[bytes] = []
         while first < next_frame.first_position:
             count = min(_FILLED_AT_ONCE, next_frame.first_position - first)
@@ -326,7 +326,7 @@ class Repair:
 
 
 def _header_by_name(name: str, content: bytes) -> codec.SegmentHeader:
-    """The head of a file whose own is damaged, but for the positions it covers."""
+    """A new header for a file whose own is damaged, except for the positions it covers."""
     kind = codec.LOG if name.startswith("log-") else codec.CARRY
     sequence = int(name.removesuffix(".seg").rpartition("-")[2])
     return codec.SegmentHeader(kind, _segment_id(content), sequence)
@@ -344,7 +344,7 @@ def _segment_id(content: bytes) -> int:
 
 
 def _head_of(log: _Log, content: bytes) -> bytes:
-    """The file's head, with the positions that it covers if they were lost."""
+    """The file's header, with the positions that it covers if they were lost."""
     header = log.header
     if header.kind == codec.CARRY and not log.whole_head:
         at, last = log.frames[-1]
@@ -374,7 +374,7 @@ def describe(damages: Sequence[Damage]) -> list[str]:
         if damage.positions is not None:
             lost += f" to {damage.positions[1] - 1}"
         if damage.carried:
-            lost += f", but for {damage.carried} messages that were carried on: those wait again"
+            lost += f", except {damage.carried} messages that were copied: these wait again"
         named = f", which named {', '.join(damage.destinations)}" if damage.destinations else ""
         found.append(f"{damage.what}{lost}{named}")
     return found

@@ -40,7 +40,7 @@ def unseal(sealed: str) -> str:
 
 
 def resealed(sealed: str) -> str:
-    """The same secret sealed with the newest key; the same text where it is. Raises Unreadable."""
+    """The same secret encrypted with the newest key; unchanged if it already is. Raises Unreadable."""
     newest = _boxes(str(settings.SECRET_KEY), ())
     try:
         newest.decrypt(sealed.encode())

@@ -157,7 +157,7 @@ def rule_of(name: str, spec: Spec, source: str = "") -> Rule:
 def _uses(
     rows: Sequence[Decided], connected: Iterable[ActiveUse]
 ) -> Iterator[tuple[ActiveUse, Iterable[Event]]]:
-    """Each connection with what it uses: what it subscribed to, and has sent to since it came."""
+    """Each connection with what it uses: its subscriptions, and the destinations it has sent to."""
     sent: defaultdict[Hashable, list[Decided]] = defaultdict(list)
     for row in rows:
         if row.event.right == SEND:

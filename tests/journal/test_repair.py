@@ -210,7 +210,7 @@ def test_damage_that_truncation_cannot_repair_is_refused(three_batches: Path) ->
     end = offset + frame.length
     log.write_bytes(log.read_bytes()[:end] + b"".join(pieces))
     with pytest.raises(
-        JournalDamaged, match=f"the batch at offset {end} starts at position 3, but 7 was due"
+        JournalDamaged, match=f"the batch at offset {end} starts at position 3, but 7 was expected"
     ):
         repair_of(three_batches)
 

@@ -62,7 +62,7 @@ class BatchPublisher:
             await self._engine_client.backpressure.wait()
         if request.check_json(NDJSON, cloudevents.BATCH) == NDJSON:
             if atomic:
-                raise Refusal("unsupported-type", "an atomic batch is known whole: send application/json")
+                raise Refusal("unsupported-type", "an atomic batch must be complete: send application/json")
             return await self._stream(request, destination)
         body = await request.body(self._limits.max_batch_bytes)
         read = cloudevents.items_of if request.media_type == cloudevents.BATCH else _items

@@ -102,7 +102,7 @@ class MessageEndpoints:
         )
 
     async def delete(self, request: Request) -> Reply:
-        """DELETE messages/{id}: one that waits; what is handed out is its consumer's to settle."""
+        """DELETE messages/{id}: a waiting message; an unsettled one must be settled by its consumer."""
         address, row = await self._find(request, MANAGE, _pair)
         status = UNSETTLED
         if row.state != UNSETTLED:

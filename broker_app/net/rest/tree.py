@@ -37,7 +37,7 @@ class Branch(NamedTuple):
 
 
 class Tree:
-    """Endpoint `destinations/tree`. `names` lists what there is of each kind."""
+    """Endpoint `destinations/tree`. `names` lists the destinations of each kind."""
 
     def __init__(
         self,

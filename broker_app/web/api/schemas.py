@@ -92,7 +92,7 @@ SPEC_FIELDS: Final[dict[str, _Json]] = {
         "user": {"type": "string", "maxLength": 150},
         "ca_file": {
             "type": "string", "maxLength": 1000,
-            "description": "who may have signed the certificate there; empty: whom this machine trusts",
+            "description": "authorities that sign the certificate there; empty: those of this machine",
         },
         "desired": {
             "enum": list(DESIRED_STATES), "default": "running",

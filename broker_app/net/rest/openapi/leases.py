@@ -87,7 +87,7 @@ PATHS: Json = {
             "receive", "Take messages, waiting for the first",
             {
                 "200": {
-                    **json_reply("what there is; possibly nothing", ref("Received")),
+                    **json_reply("the received messages; possibly none", ref("Received")),
                     # With raw=true a message may itself be JSON.
                     "content": {"application/json": {"schema": {"anyOf": [ref("Received"), {}]}}, "*/*": {}},
                 },
