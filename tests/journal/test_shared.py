@@ -271,7 +271,7 @@ def test_an_unknown_durability_is_refused() -> None:
 
 
 def _fill(store: Store) -> None:
-    for position in range(1, 200):
+    for position in itertools.count(1):
         store.append(1, position, 1, b"x" * 100_000)
 
 
@@ -282,7 +282,7 @@ def test_a_redis_without_memory_is_full_until_there_is_some() -> None:
         with pytest.raises(StoreFull, match="maxmemory"):
             _fill(store)
         server.client.config_set("maxmemory", "100mb")
-        store.append(2, 1000, 1, b"x" * 100_000)
+        store.append(2, len(list(store.rows())) + 1, 1, b"x" * 100_000)
 
 
 def test_a_server_that_does_not_answer_is_unreachable() -> None:
