@@ -1,6 +1,6 @@
 import { html, nothing, type TemplateResult } from "lit";
 import { confirmAction } from "../confirm-dialog.ts";
-import { liveDestination, type Kind, type LiveDestination } from "../live/destination.ts";
+import { liveDestination, type Kind, type LiveDestination, type Right } from "../live/destination.ts";
 import { request, errorText } from "../live/requests.ts";
 import { Follow } from "../live/source.ts";
 import { gettext } from "../gettext.ts";
@@ -73,7 +73,7 @@ export class DestinationCode extends Island {
     if (this.#token === "") {
       return html`<p class="token-made">
         <span class="quiet">${gettext("The code reads a token from the environment variable MOM_TOKEN.")}</span>
-        <button type="button" @click=${() => void this.#make()}>${gettext("Create a token…")}</button>
+        <button type="button" ?disabled=${this.#rights.length === 0} @click=${() => void this.#make()}>${gettext("Create a token…")}</button>
       </p>`;
     }
     return html`<p class="notice token-made" data-tone="warn" role="status">
@@ -83,8 +83,13 @@ export class DestinationCode extends Island {
     </p>`;
   }
 
+  /** The rights that a new token can have; none before they are loaded. */
+  get #rights(): Right[] {
+    return (["send", "receive"] as const).filter((right) => this.#one.may(right) || this.#one.isMissing);
+  }
+
   async #make(): Promise<void> {
-    const rights = (["send", "receive"] as const).filter((right) => this.#one.may(right) || this.#one.isMissing);
+    const rights = this.#rights;
     const answer = await confirmAction({
       title: gettext("Create a token for {name}", { name: this.name }),
       effect: gettext("The token grants only the rights selected here. It can be revoked at any time."),
