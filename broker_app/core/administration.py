@@ -74,7 +74,7 @@ class Administration:
             self._scheduler.cancel_all(queue.address, records.PURGED)
         if command.ready:
             kept = [(lane.priority, lane.delivered_up_to, lane.shift) for lane in queue.lanes]
-            self._store.record_purged(queue, self._store.empty(queue))
+            self._store.record_ends(queue, *self._store.empty(queue), records.PURGED)
             for priority, delivered_up_to, shift in kept:
                 lane = queue.lane(priority)
                 lane.delivered_up_to, lane.shift = delivered_up_to, shift
@@ -102,7 +102,9 @@ class Administration:
 
     def delete_queue(self, command: c.DeleteQueue, queue: Queue) -> None:
         """Delete a queue, with all waiting and unsettled messages."""
-        self._store.record_purged(queue, self._store.empty(queue) + self._unsettled.take(queue))
+        messages, positions = self._store.empty(queue)
+        messages += self._unsettled.take(queue)
+        self._store.record_ends(queue, messages, positions, records.PURGED)
         self._scheduler.cancel_all(queue.address, records.PURGED)
         del self._destinations.queues[queue.address]
         queue.deleted = True

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from operator import attrgetter
 from typing import Any
 
@@ -32,6 +32,7 @@ from broker_app.core.resource_alarms import ResourceAlarms
 from broker_app.core.turn import Turn
 
 _BY_ARRIVAL = attrgetter("arrival")
+_NOTHING = c.Need(0, 0, 0)
 
 
 class Admission:
@@ -72,6 +73,8 @@ class Admission:
             self._publish_under_alarm(command)
             return
         peer = command.peer
+        client = command.client or peer.client
+        source = self._turn.out.client(client) if client else b""
         last: Envelope | None = None
         queue: Queue | None = None
         plain = open_topic = False
@@ -91,17 +94,21 @@ class Admission:
                 open_topic = usual and queue is None and not self._destination_limits.limits_topics
             message: Message | None
             if plain:
-                message = enqueue(queue, envelope, body)  # type: ignore[arg-type]  # `plain` implies a queue
+                message = enqueue(queue, envelope, body, None, source)  # type: ignore[arg-type]  # `plain` implies a queue
             elif open_topic:
-                message = to_topic(envelope, body)
+                message = to_topic(envelope, body, source)
             else:
-                message = self._admit(peer, queue, envelope, body, receipt)
+                message = self._admit(peer, client, queue, envelope, body, receipt)
                 if message is None:
                     self._pass_over(peer, entries)
                     continue
             if receipt is not None:
                 accept(peer, receipt, message)
         self._turn.counters["published"] += len(command.entries)
+
+    def _source(self, client: str) -> bytes:
+        """The `source` of messages of a client, as records have it."""
+        return self._turn.out.client(client) if client else b""
 
     def _not_published(self, peer: Peer, receipt: Any, error: Exception) -> None:
         """Refuse one message of a run, all of which is counted as published."""
@@ -117,6 +124,7 @@ class Admission:
     def _admit(
         self,
         peer: Peer,
+        client: str,
         queue: Queue | None,
         envelope: Envelope,
         body: bytes,
@@ -137,12 +145,12 @@ class Admission:
         if queue is not None and not self._destination_limits.is_full(queue, size, waited):
             full = None
         if full is None:
-            return self._publisher.publish(queue, envelope, body)
+            return self._publisher.publish(queue, envelope, body, self._source(client))
         self._destination_limits.emit_full(full)
         if full.policy.limit_behavior != REJECT_NEWEST:
             self._turn.counters["published"] -= 1
             assert full.limit_usage is not None
-            entry = waited or self._arrived(peer, envelope, body, receipt)
+            entry = waited or self._arrived(peer, client, envelope, body, receipt)
             self._block(full.limit_usage.blocked, entry, queue_full(full))
             self.blocked_queues[full] = None
             return None
@@ -165,10 +173,12 @@ class Admission:
             (kept.queue for kept in named if self._destination_limits.is_full(kept.queue, size, waited)), None
         )
 
-    def _arrived(self, peer: Peer, envelope: Envelope, body: bytes, receipt: Any) -> BlockedPublish:
+    def _arrived(
+        self, peer: Peer, client: str, envelope: Envelope, body: bytes, receipt: Any
+    ) -> BlockedPublish:
         self._arrivals += 1
         until_ms = self._turn.now_ms + (peer.blocked_timeout_ms or self._turn.limits.blocked_timeout_ms)
-        return BlockedPublish(peer, envelope, body, receipt, self._arrivals, until_ms)
+        return BlockedPublish(peer, client, envelope, body, receipt, self._arrivals, until_ms)
 
     def _block(self, waiting: deque[BlockedPublish], entry: BlockedPublish, why: Refused) -> None:
         """Add a message to `waiting`, or refuse it when too many bytes are blocked already."""
@@ -225,9 +235,10 @@ class Admission:
             self._not_published(peer, entry.receipt, error)
         else:
             if queue is None:  # other durable subscriptions of the topic may be full as well
-                message = self._admit(peer, queue, envelope, entry.body, entry.receipt, entry)
+                message = self._admit(peer, entry.client, queue, envelope, entry.body, entry.receipt, entry)
             else:
-                message = self._publisher.publish(queue, envelope, entry.body)
+                source = self._source(entry.client)
+                message = self._publisher.publish(queue, envelope, entry.body, source)
             if message is not None:
                 self._turn.accept(peer, entry.receipt, message)
         self._answer_disconnect(peer)
@@ -311,14 +322,15 @@ class Admission:
     def _publish_under_alarm(self, command: c.Publish) -> None:
         """Publish during a resource alarm, or while messages are still blocked by it."""
         peer, alarm = command.peer, self._resource_alarms.alarm
+        client = command.client or peer.client
         self._turn.counters["published"] += len(command.entries)
         entries = iter(command.entries)
         for envelope, body, receipt in entries:
             if envelope.address.startswith(alarm.exempt if alarm else EXEMPT):
-                self._publish_one(self._arrived(peer, envelope, body, receipt))
+                self._publish_one(self._arrived(peer, client, envelope, body, receipt))
             elif alarm is None or alarm.waits:
                 self._turn.counters["published"] -= 1
-                entry = self._arrived(peer, envelope, body, receipt)
+                entry = self._arrived(peer, client, envelope, body, receipt)
                 self._block(self.blocked_by_alarm, entry, alarm.refusal if alarm else _late())
             else:
                 self._turn.counters["refused"] += 1
@@ -333,7 +345,7 @@ class Admission:
         except Exception as error:
             self._not_published(peer, entry.receipt, error)
             return
-        message = self._admit(peer, queue, entry.envelope, entry.body, entry.receipt, entry)
+        message = self._admit(peer, entry.client, queue, entry.envelope, entry.body, entry.receipt, entry)
         if message is not None:
             self._turn.accept(peer, entry.receipt, message)
 
@@ -355,24 +367,31 @@ class Admission:
 
     def check_all_fit(self, peer: Peer, entries: Sequence[c.Entry]) -> None:
         """Refused unless all of these messages, of one transaction, can be admitted at once."""
-        alarm = self._resource_alarms.alarm
-        wanted: dict[str, tuple[int, int]] = {}
+        needs: dict[str, c.Need] = {}
         for envelope, body, _ in entries:
-            address = envelope.address
+            size = len(body)
+            needs[envelope.address] = needs.get(envelope.address, _NOTHING).plus(c.Need(1, size, size))
+        self.check_room(peer, needs)
+
+    def check_room(self, peer: Peer, needs: Mapping[str, c.Need]) -> None:
+        """Refused unless messages that need so much room, by address, can be admitted at once."""
+        alarm, destination_limits = self._resource_alarms.alarm, self._destination_limits
+        wanted: dict[str, tuple[int, int]] = {}
+        for address, need in needs.items():
             if (alarm or self.blocked_by_alarm) and not address.startswith(alarm.exempt if alarm else EXEMPT):
                 raise alarm.refusal if alarm else _late()
-            usage = self._destination_limits.of(address)
+            usage = destination_limits.of(address)
             if usage is not None:
-                self._destination_limits.check_admissible(peer, usage, address, len(body))
-            for full, queue, limits in self._destination_limits.limited(address, usage):
+                destination_limits.check_admissible(peer, usage, address, need.largest)
+            for full, queue, limits in destination_limits.limited(address, usage):
                 messages, bytes_ = wanted.get(full, (0, 0))
-                wanted[full] = messages, bytes_ = messages + 1, bytes_ + len(body)
+                wanted[full] = messages, bytes_ = messages + need.messages, bytes_ + need.bytes
                 if not limits.removes and (
-                    limits.blocked or not self._destination_limits.fits(queue, limits, messages, bytes_)
+                    limits.blocked or not destination_limits.fits(queue, limits, messages, bytes_)
                 ):
                     raise Refused(
                         "queue-full",
-                        f"{full} has no room for all messages of the transaction; send it again later",
+                        f"{full} has no room for all {messages} messages; send them again later",
                     )
 
     def apply_policy(self, queue: Queue, policy: DestinationPolicy) -> None:

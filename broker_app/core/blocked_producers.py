@@ -63,7 +63,8 @@ class BlockedProducers:
 
     def _is_too_much(self, peer: Peer) -> bool:
         share = self.by_peer.get(peer, 0)
-        if not share or peer.disconnected or any(sub.ack != AUTO for sub in peer.subscriptions.values()):
+        acknowledges = any(sub.ack != AUTO and not sub.inner_ack for sub in peer.subscriptions.values())
+        if not share or peer.disconnected or acknowledges:
             return False
         limits = self.limits
         most = limits.blocked_per_peer // 2 if peer in self.throttled else limits.blocked_per_peer

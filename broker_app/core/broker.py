@@ -14,6 +14,8 @@ from broker_app.core import commands as c
 from broker_app.core.accounts import Accounts
 from broker_app.core.administration import Administration
 from broker_app.core.admission import Admission
+from broker_app.core.bulk_publishing import BulkPublishing
+from broker_app.core.chosen_delivery import ChosenDelivery
 from broker_app.core.consumers import Consumers
 from broker_app.core.damaged_messages import DamagedMessages
 from broker_app.core.dead_letters import DeadLetters
@@ -98,6 +100,9 @@ class Broker:
             *(turn, destinations, store, consumers, self.subscriptions, self.publisher),
             *(self.destination_limits, self.resource_alarms, offsets),
         )
+        self.bulk = BulkPublishing(
+            turn, destinations, store, self.publisher, self.admission, self.resource_alarms
+        )
         self.transactions = Transactions(
             turn, self.accounts, destinations, self.deliveries, self.admission, self._execute
         )
@@ -105,6 +110,7 @@ class Broker:
             *(turn, destinations, store, self.scheduler, selective, self.unsettled),
             *(self.destination_limits, self.resource_alarms),
         )
+        chosen = ChosenDelivery(turn, destinations, store, dead_letters, selective, self.unsettled)
         administration = Administration(
             *(turn, destinations, store, self.scheduler, consumers, self.unsettled),
             *(self.histories, self.destination_limits, self.resource_alarms, self.admission),
@@ -122,23 +128,30 @@ class Broker:
             *(self.histories, self.publisher.dedup_windows, self.unsettled),
             (self.admission.refuse_overdue, self.subscriptions.check_slow_consumers),
         )
-        self._commands = self._table(transfers, administration, damaged)
+        self._commands = self._table(transfers, chosen, administration, damaged)
 
     def _table(
-        self, transfers: Transfers, administration: Administration, damaged: DamagedMessages
+        self,
+        transfers: Transfers,
+        chosen: ChosenDelivery,
+        administration: Administration,
+        damaged: DamagedMessages,
     ) -> dict[type, tuple[Check | None, Apply]]:
         """The check of each command, and the method that carries it out. A check changes nothing but what
         ends in any case, so that its errors, expected or not, affect only the client."""
         deliveries, subscriptions = self.deliveries, self.subscriptions
-        forwarding, transactions = self.forwarding, self.transactions
+        forwarding, bulk, transactions = self.forwarding, self.bulk, self.transactions
         return {
             c.Publish: (None, self.admission.publish),
             c.Subscribe: (subscriptions.check_subscribe, subscriptions.subscribe),
+            c.SetInnerAck: (None, subscriptions.set_inner_ack),
             c.Unsubscribe: (subscriptions.check_unsubscribe, subscriptions.unsubscribe),
+            c.SetCredit: (subscriptions.check_credit, subscriptions.set_credit),
             c.DeliverTo: (None, subscriptions.deliver_to),
             c.DeleteSubscription: (subscriptions.check_delete_durable, subscriptions.delete_durable),
             c.Settle: (deliveries.check_tags, deliveries.settle),
             c.Return: (deliveries.check_tags, deliveries.return_),
+            c.RetryDelayed: (None, deliveries.retry_delayed),
             c.Extend: (deliveries.check_tags, deliveries.extend),
             c.Begin: (transactions.check_begin, transactions.begin),
             c.Enlist: (None, transactions.enlist),
@@ -148,10 +161,12 @@ class Broker:
             c.Pause: (None, subscriptions.pause),
             c.Resume: (None, subscriptions.resume),
             c.Answer: (None, self._answer),
+            c.Refuse: (None, self._refuse),
             c.Disconnect: (None, self._disconnect),
             c.Loaded: (None, damaged.loaded),
             c.Purge: (administration.check_purge, administration.purge),
             c.Transfer: (transfers.check_transfer, transfers.transfer),
+            c.DeliverChosen: (chosen.check, chosen.deliver),
             c.Insert: (transfers.check_insert, transfers.insert),
             c.BridgeConnected: (None, forwarding.bridge_connected),
             c.BeginFlow: (forwarding.check_begin_flow, forwarding.begin_flow),
@@ -159,6 +174,8 @@ class Broker:
             c.BreakFlow: (None, forwarding.break_flow),
             c.DeleteOffset: (forwarding.check_unused, forwarding.delete_offset),
             c.ReassignOffset: (forwarding.check_unused, forwarding.reassign_offset),
+            c.PublishBulk: (bulk.check_publish, bulk.publish),
+            c.DeleteBulkProducer: (bulk.check_delete, bulk.delete),
             c.Reconfigure: (None, administration.reconfigure),
             c.CreateQueue: (administration.check_create, administration.create_queue),
             c.DeleteQueue: (administration.check_delete, administration.delete_queue),
@@ -236,6 +253,9 @@ class Broker:
 
     def _answer(self, command: c.Answer) -> None:
         self.turn.accept(command.peer, command.receipt)
+
+    def _refuse(self, command: c.Refuse) -> None:
+        self.turn.refuse(command.peer, command.receipt, command.refusal)
 
     def _disconnect(self, command: c.Disconnect) -> None:
         peer = command.peer

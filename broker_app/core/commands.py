@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
@@ -22,14 +22,19 @@ ORIGIN = "origin"
 
 # (envelope, body, receipt)
 Entry = tuple[Envelope, bytes, Any]
+# (envelope, body)
+Row = tuple[Envelope, bytes]
 
 
 @dataclass(slots=True)
 class Publish:
-    """Publish messages of one peer, in order. Each is accepted or refused by itself."""
+    """Publish messages of one peer, in order. Each is accepted or refused by itself. Where a peer sends for
+    several users, `user` is the one who sends these, and `client` the `client_address` of their producer."""
 
     peer: Peer
     entries: list[Entry]
+    user: str = ""
+    client: str = ""
 
 
 @dataclass(slots=True)
@@ -42,7 +47,8 @@ class Subscribe:
     keeps messages while it has no consumer; a `shared` one may have several consumers at once. - `start`, on
     a topic: where in the retained history to begin ("first", "last", "seq:…", "time:…"; empty is now). -
     `exclusive`, on a queue: one such consumer is served, others are on standby. - `snapshot`, on a system
-    topic: send the present state first (`outcome.SnapshotWanted`)."""
+    topic: send the present state first (`outcome.SnapshotWanted`). - `inner_ack`, with ack AUTO: see
+    `SetInnerAck`. - `client`: the `client_address` of the consumer where a peer receives for several."""
 
     peer: Peer
     id: str
@@ -58,7 +64,18 @@ class Subscribe:
     exclusive: bool = False
     start: str = ""
     snapshot: bool = False
+    client: str = ""
+    inner_ack: bool = False
     receipt: Any = None
+
+
+@dataclass(slots=True)
+class SetInnerAck:
+    """Have deliveries of a subscription with ack AUTO be unsettled (`on`) until a part of the node settles
+    them for the client, or no longer. Other subscriptions do not change."""
+
+    subscription: Subscription
+    on: bool
 
 
 @dataclass(slots=True)
@@ -71,6 +88,16 @@ class Unsubscribe:
     receipt: Any = None
     keep_unsettled: bool = False
     forget: bool = False
+
+
+@dataclass(slots=True)
+class SetCredit:
+    """Change how many unsettled deliveries a subscription may hold."""
+
+    peer: Peer
+    id: str
+    credit: int
+    receipt: Any = None
 
 
 @dataclass(slots=True)
@@ -94,18 +121,22 @@ class DeliverTo:
 
 @dataclass(slots=True)
 class Settle:
-    """Acknowledge deliveries by tag; with `cumulative`, all earlier ones of the same subscription as well."""
+    """Acknowledge deliveries by tag; with `cumulative`, all earlier ones of the same subscription as well;
+    with `lenient`, without those that are not unsettled any more."""
 
     peer: Peer
     tags: Sequence[int]
     cumulative: bool = False
     receipt: Any = None
+    lenient: bool = False
 
 
 @dataclass(slots=True)
 class Return:
     """Return deliveries (NACK): to their place, or with `dead_reason` to the dead letters. They are delivered
-    again after `delay_ms`, or without it after the time that the policy of the queue sets."""
+    again after `delay_ms`, or without it after the time that the policy of the queue sets. `detail` describes
+    the failure for the dead letters. Deliveries that were not `attempted` are delivered again at once, and
+    do not count as attempts. `lenient` is that of `Settle`."""
 
     peer: Peer
     tags: Sequence[int]
@@ -114,6 +145,17 @@ class Return:
     detail: str = ""
     receipt: Any = None
     delay_ms: int = 0
+    attempted: bool = True
+    lenient: bool = False
+
+
+@dataclass(slots=True)
+class RetryDelayed:
+    """Deliver returned messages of a queue again now, which wait for another attempt."""
+
+    peer: Peer
+    address: str
+    receipt: Any = None
 
 
 @dataclass(slots=True)
@@ -125,6 +167,7 @@ class Extend:
     lease_ms: int
     receipt: Any = None
     cumulative: ClassVar[bool] = False
+    lenient: ClassVar[bool] = False
 
 
 @dataclass(slots=True)
@@ -198,6 +241,15 @@ class Answer:
 
 
 @dataclass(slots=True)
+class Refuse:
+    """Answer `receipt` with a refusal that was decided elsewhere, after all earlier commands."""
+
+    peer: Peer
+    receipt: Any
+    refusal: Refused
+
+
+@dataclass(slots=True)
 class Disconnect:
     """End a session: temporary queues and subscriptions are deleted, unsettled deliveries are returned. Its
     blocked messages are still admitted before the answer; without a `receipt`, or when the connection was
@@ -240,6 +292,21 @@ class Chosen(NamedTuple):
     position: int
     record: bytes | None = None
     lines: bytes = b""
+
+
+@dataclass(slots=True)
+class DeliverChosen:
+    """Deliver waiting messages of the queue `source` that are chosen by position, out of their order, each
+    under a lease of `lease_ms` (0: none). `id` is the id of the subscription that holds them: it receives
+    nothing else. `client` is that of `Subscribe`. The answer is a list of `TransferResult`."""
+
+    peer: Peer
+    id: str
+    source: str
+    chosen: Sequence[Chosen]
+    lease_ms: int = 0
+    receipt: Any = None
+    client: str = ""
 
 
 @dataclass(slots=True)
@@ -343,6 +410,50 @@ class ReassignOffset:
     receipt: Any = None
 
 
+class Need(NamedTuple):
+    """The room that messages to one destination need: their number, the bytes of their bodies, and those of
+    the largest."""
+
+    messages: int
+    bytes: int
+    largest: int
+
+    def plus(self, other: Need) -> Need:
+        """The room for both."""
+        return Need(
+            self.messages + other.messages, self.bytes + other.bytes, max(self.largest, other.largest)
+        )
+
+
+@dataclass(slots=True)
+class PublishBulk:
+    """Publish rows (envelope, body) of one batch of a producer, which belongs to the user `owner`.
+
+    The rows of a batch may come in several commands: `rows_before` is the number of those that earlier ones
+    have published, and `last` is set in the last. `needs` is the room that all rows of the batch need, by
+    address. It is checked with the first rows, and applies to dead letters only as far as they are in it.
+    Refused when the batch was published before."""
+
+    peer: Peer
+    producer: str
+    owner: str
+    batch: int
+    entries: Sequence[Row]
+    needs: Mapping[str, Need]
+    rows_before: int = 0
+    last: bool = True
+    receipt: Any = None
+
+
+@dataclass(slots=True)
+class DeleteBulkProducer:
+    """Forget a producer of batches. A batch that it sends again is then published again."""
+
+    peer: Peer
+    producer: str
+    receipt: Any = None
+
+
 @dataclass(slots=True)
 class Reconfigure:
     """Apply other policies, and other limits unless they are None. Queues with a policy of their own are
@@ -390,11 +501,14 @@ class ClockStepped:
 Command = (
     Publish
     | Subscribe
+    | SetInnerAck
     | Unsubscribe
+    | SetCredit
     | DeliverTo
     | DeleteSubscription
     | Settle
     | Return
+    | RetryDelayed
     | Extend
     | Begin
     | Enlist
@@ -404,9 +518,11 @@ Command = (
     | Pause
     | Resume
     | Answer
+    | Refuse
     | Disconnect
     | Loaded
     | Purge
+    | DeliverChosen
     | Transfer
     | Insert
     | BridgeConnected
@@ -415,6 +531,8 @@ Command = (
     | BreakFlow
     | DeleteOffset
     | ReassignOffset
+    | PublishBulk
+    | DeleteBulkProducer
     | Reconfigure
     | CreateQueue
     | DeleteQueue

@@ -18,12 +18,11 @@ from broker_app.core.message import Message
 from broker_app.core.message_store import MessageStore
 from broker_app.core.model import Queue
 from broker_app.core.outcome import DUE, REPLAY
-from broker_app.core.records import Reader
+from broker_app.core.reasons import DAMAGED
+from broker_app.core.record_reader import Reader
 from broker_app.core.scheduler import Scheduler
 from broker_app.core.transfers import Transfers
 from broker_app.core.turn import Turn
-
-DAMAGED = "DAMAGED"
 
 
 class DamagedMessages:
@@ -83,7 +82,7 @@ class DamagedMessages:
         if schedule is None:
             return  # purged meanwhile
         lost = [message for message in lost if schedule.loading.pop(message.position, 0)]
-        self._scheduler.end(address, [message.position for message in lost], records.DEAD_LETTERED)
+        self._scheduler.end(address, [message.position for message in lost], records.DEAD_LETTERED, DAMAGED)
         if parse(address).kind != QUEUE:
             self._turn.counters["discarded"] += len(lost)
             return
@@ -97,11 +96,11 @@ class DamagedMessages:
         lane = queue.lane(command.priority)
         if lane.scan is not None and lane.scan.reading == list(command.positions):
             lane.scan.reading = kept
-        present = self._transfers.waiting(queue, {message.position for message in lost})
+        present = self._store.waiting(queue, {message.position for message in lost})
         lost = [message for message in lost if message.position in present]
         for message in lost:
             message.attempts = lane.attempts_of(message.position)
-        self._transfers.remove(queue, set(present), records.DEAD_LETTERED)
+        self._transfers.remove(queue, set(present), records.DEAD_LETTERED, {}, DAMAGED)
         queue.counters.removed -= len(present)  # they count as dead-lettered
         for message in lost:
             self._to_dead_letters(queue, message)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from broker_app.core import dead_letter_headers, records
+from broker_app.core import dead_letter_headers, reasons, records
 from broker_app.core.destination import (
     DEAD_SUFFIX,
     QUEUE,
@@ -15,6 +15,7 @@ from broker_app.core.message import (
 )
 from broker_app.core.message_store import MessageStore
 from broker_app.core.model import Queue, Subscription
+from broker_app.core.policy import DestinationPolicy
 from broker_app.core.turn import Turn
 
 
@@ -39,10 +40,12 @@ class DeadLetters:
         if queue.durable and self._turn.has_listeners:
             self._turn.emit_dead_letter(queue, message, reason, detail)
         if not (self.enabled(queue) and queue.policy.use_dead_letters):
-            self._store.drop(queue, message, records.DISCARDED)
+            self._store.drop(queue, message, records.DISCARDED, reason)
             self._turn.counters["discarded"] += 1
+            self._turn.dropped[reason] += 1
             return
-        self._store.drop(queue, message, records.DEAD_LETTERED)
+        self._turn.dead[reason] += 1
+        self._store.drop(queue, message, records.DEAD_LETTERED, reason)
         origin = message.envelope
         headers = {
             dead_letter_headers.ORIGIN: queue.address,
@@ -57,9 +60,8 @@ class DeadLetters:
         if origin.address != queue.address:
             headers[dead_letter_headers.ORIGIN_TOPIC] = origin.address
         block = dead_letter_headers.marked(origin.block, headers)
-        name = queue.policy.dead_letters
         filter = queue.named.terms.filter if queue.named is not None else ""
-        address = f"/{QUEUE}/{name}" if name else dead_letters_of(queue.address, filter)
+        address = address_of(queue.address, queue.policy, filter)
         envelope = Envelope(address, block, persistent=origin.persistent, priority=origin.priority)
         self._store.enqueue(
             self._destinations.queue(address), envelope, message.body, self._turn.ids.of(message)
@@ -68,23 +70,33 @@ class DeadLetters:
     def expire(self, queue: Queue, message: Message) -> None:
         """Remove an expired message."""
         if queue.policy.dead_letter_expired and self.enabled(queue):
-            self.add(queue, message, "EXPIRED", f"it expired at {message.expires_ms}")
+            self.add(queue, message, reasons.EXPIRED, f"it expired at {message.expires_ms}")
         else:
             queue.counters.expired += 1
-            self._store.drop(queue, message, records.EXPIRED)
+            self._turn.counters["expired"] += 1
+            self._store.drop(queue, message, records.EXPIRED, reasons.EXPIRED)
 
-    def add_if_exhausted(self, queue: Queue, message: Message, consumer: Subscription | None = None) -> bool:
+    def add_if_exhausted(
+        self, queue: Queue, message: Message, consumer: Subscription | None = None, failure: str = ""
+    ) -> bool:
         """Dead-letter a message that was returned too often, or as often unsettled when the broker stopped;
-        returns whether it was. Store-and-forward queues are exempt."""
+        returns whether it was. Store-and-forward queues are exempt. `failure` describes the last attempt."""
         exhausted = not queue.forwarded and message.attempts >= queue.policy.max_attempts
         if not (exhausted and self.enabled(queue)):
             return False
-        self.add(queue, message, "MAX_ATTEMPTS", f"delivered {message.attempts} times", consumer)
+        detail = f"delivered {message.attempts} times" + (f"; the last time: {failure}" if failure else "")
+        self.add(queue, message, reasons.MAX_ATTEMPTS, detail, consumer)
         return True
 
     def enabled(self, queue: Queue) -> bool:
         """Return whether `queue` has dead letters; queues of dead letters have none."""
         return has_dead_letters(queue) and queue.address not in self._turn.policies.dead_letter_queues
+
+
+def address_of(address: str, policy: DestinationPolicy, filter: str = "") -> str:
+    """The dead letter queue of the queue with an address and policy, which may be that of a durable
+    subscription to the topic `filter`."""
+    return f"/{QUEUE}/{policy.dead_letters}" if policy.dead_letters else dead_letters_of(address, filter)
 
 
 def has_dead_letters(queue: Queue) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from heapq import heappush
 
 from broker_app.core import commands as c
+from broker_app.core import reasons, records
 from broker_app.core.consumers import Consumers
 from broker_app.core.dead_letters import DeadLetters
 from broker_app.core.delayed_redelivery import retry_delay_ms
@@ -59,7 +60,7 @@ class Deliveries:
             if subscription.watched:
                 self._watched_ends(subscription, tag, message)
             if message.recorded:
-                acknowledge(queue, message)
+                acknowledge(queue, message, subscription.client)
             if not subscription.available:
                 self._consumers.make_available(subscription)
             elif not queue.dirty:
@@ -91,8 +92,27 @@ class Deliveries:
         for tag in tags:
             subscription, message = peer.unsettled.pop(tag)
             self._leases.end(peer, tag)
-            self.return_delivery(subscription, message, command.dead_reason, command.detail, command.delay_ms)
+            if command.attempted:
+                self.return_delivery(
+                    *(subscription, message, reasons.NACKED),
+                    *(command.dead_reason, command.detail, command.delay_ms),
+                )
+            else:
+                self._release(subscription, message)
+                if not subscription.queue.deleted:
+                    self._back_to_place(subscription.queue, message)
         self._turn.accept(peer, command.receipt)
+
+    def retry_delayed(self, command: c.RetryDelayed) -> None:
+        """End the wait of the returned messages of a queue."""
+        peer = self._delayed.peer
+        waiting = [
+            tag for tag, (holder, _) in peer.unsettled.items() if holder.queue.address == command.address
+        ]
+        for tag in waiting:
+            self._leases.end(peer, tag)
+            self.lease_ended(*peer.unsettled.pop(tag))
+        self._turn.accept(command.peer, command.receipt)
 
     def extend(self, command: c.Extend, tags: Sequence[int]) -> None:
         """Renew the leases of deliveries."""
@@ -104,6 +124,8 @@ class Deliveries:
     def check_tags(self, command: c.Settle | c.Return | c.Extend) -> Sequence[int]:
         """The tags that a command settles; Refused names the first that is unknown."""
         unsettled, tags = command.peer.unsettled, command.tags
+        if command.lenient:
+            tags = [tag for tag in tags if tag in unsettled]
         for tag in tags:
             if tag not in unsettled:
                 raise Refused(
@@ -129,7 +151,7 @@ class Deliveries:
     def lease_ended(self, subscription: Subscription, message: Message) -> None:
         """End a lease: that of a consumer, or that of a message that waits for another attempt."""
         if subscription.peer is not self._delayed.peer:
-            self.return_delivery(subscription, message)
+            self.return_delivery(subscription, message, reasons.LEASE_ENDED)
             return
         self._delayed.release_body(message)
         queue = subscription.queue
@@ -141,11 +163,30 @@ class Deliveries:
         self,
         subscription: Subscription,
         message: Message,
+        reason: str,
         dead_reason: str = "",
         detail: str = "",
         delay_ms: int = 0,
     ) -> None:
-        """Return an unsettled delivery: to its original place, or to the dead letters."""
+        """Return an unsettled delivery: to its original place, or with `dead_reason` to the dead letters;
+        `reason` is why it failed."""
+        queue = subscription.queue
+        self._release(subscription, message)
+        message.attempts += 1
+        if queue.deleted:
+            return
+        if message.recorded:
+            self._record_failure(queue, message, dead_reason or reason, subscription.client)
+        policy = queue.policy
+        if dead_reason:
+            self._dead_letters.add(queue, message, dead_reason, detail, subscription)
+        elif self._dead_letters.add_if_exhausted(queue, message, subscription, detail):
+            return
+        elif not self._delay_redelivery(queue, message, delay_ms or retry_delay_ms(policy, message.attempts)):
+            self._back_to_place(queue, message)
+
+    def _release(self, subscription: Subscription, message: Message) -> None:
+        """Count a delivery that its consumer no longer has."""
         queue = subscription.queue
         queue.unsettled -= 1
         subscription.unsettled -= 1
@@ -153,20 +194,18 @@ class Deliveries:
         subscription.probe_tag = 0  # it may be this delivery
         if not subscription.available:
             self._consumers.make_available(subscription)
-        message.attempts += 1
         if queue.account is not None:
             queue.account.keep(-message.size)
-        if queue.deleted:
-            return
-        if queue.selective is not None:
+        if queue.selective is not None and not queue.deleted:
             self._selective.group_settled(queue, message)
-        policy = queue.policy
-        if dead_reason:
-            self._dead_letters.add(queue, message, dead_reason, detail, subscription)
-        elif self._dead_letters.add_if_exhausted(queue, message, subscription):
-            return
-        elif not self._delay_redelivery(queue, message, delay_ms or retry_delay_ms(policy, message.attempts)):
-            self._back_to_place(queue, message)
+
+    def _record_failure(self, queue: Queue, message: Message, reason: str, client: str) -> None:
+        """Record that the last delivery of a message failed."""
+        out, failed = self._turn.out, (message.position, message.attempts)
+        destination, clients = out.destination(queue.address), out.client(client)
+        out.record(
+            records.returned(destination, (failed,), records.GIVEN_BACK, reasons.code_of(reason), clients)
+        )
 
     def _delay_redelivery(self, queue: Queue, message: Message, delay_ms: int) -> bool:
         """Delay another attempt; False when no delay is set, too many are delayed, or the queue must keep its
@@ -178,7 +217,7 @@ class Deliveries:
 
     def _back_to_place(self, queue: Queue, message: Message) -> None:
         lane = queue.lane(message.envelope.priority)
-        if message.position > lane.delivered_up_to and self._store.belongs_outside(queue, lane, message):
+        if self._store.belongs_outside(queue, lane, message):
             lane.paged.insert(message.position)
             lane.attempts[message.position] = message.attempts
         else:
@@ -190,4 +229,6 @@ class Deliveries:
             self._store.over_limit[queue] = None
         if queue.forwarded:
             self._turn.out.forwarded[queue.address] = None
+        if queue.address in self._store.taps:
+            self._store.taps.note_returned(queue.address, message)
         self._store.mark_dirty(queue)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from broker_app.core import records
+from broker_app.core import reasons, records
 from broker_app.core.dead_letters import DeadLetters, has_dead_letters
 from broker_app.core.destinations import Destinations
 from broker_app.core.errors import Refused
@@ -12,7 +12,7 @@ from broker_app.core.lane import Lane
 from broker_app.core.message_store import MessageStore
 from broker_app.core.model import BlockedPublish, LimitUsage, Peer, Queue
 from broker_app.core.outcome import DestinationFull
-from broker_app.core.policy import REMOVE_LOW_PRIORITY
+from broker_app.core.policy import REMOVE_LOW_PRIORITY, DestinationPolicy
 from broker_app.core.scheduler import Scheduler
 from broker_app.core.turn import Turn
 from broker_app.core.unsettled import UnsettledDeliveries
@@ -96,9 +96,7 @@ class DestinationLimits:
     def check_admissible(self, peer: Peer, usage: LimitUsage, address: str, size: int) -> None:
         """Refused when a message of this producer can never be admitted."""
         policy = usage.policy
-        most = policy.max_message_bytes or policy.max_bytes
-        if policy.max_bytes:
-            most = min(most, policy.max_bytes)
+        most = largest_body(policy)
         if 0 < most < size:
             raise Refused("too-large", f"the body has {size} bytes; {address} takes at most {most}")
         if not usage.admits(peer, self._turn.now_ms):
@@ -184,12 +182,11 @@ class DestinationLimits:
     def _remove_first(self, queue: Queue, usage: LimitUsage, lane: Lane) -> bool:
         """Remove the oldest message of a lane; False when its body has to be read back first."""
         low = usage.policy.limit_behavior == REMOVE_LOW_PRIORITY
+        reason = reasons.LOW_PRIORITY if low else reasons.OLDEST
         message = lane.pop_first()
         if message is not None:
             self._store.count_body(queue, -message.size)
-            self._dead_letters.add(
-                queue, message, "LOW_PRIORITY" if low else "OLDEST", queue_full(queue).detail
-            )
+            self._dead_letters.add(queue, message, reason, queue_full(queue).detail)
             return True
         if usage.policy.max_bytes or (queue.policy.use_dead_letters and has_dead_letters(queue)):
             self._store.fetch(queue, lane)
@@ -198,10 +195,15 @@ class DestinationLimits:
         lane.attempts.pop(position, None)
         queue.counters.dead += 1
         self._turn.counters["discarded"] += 1
-        out = self._turn.out
-        out.record(records.acked(out.destination(queue.address), records.DISCARDED, (position,)))
-        out.freed.append(position)
+        self._turn.dropped[reason] += 1
+        self._store.record_ends(queue, (), (position,), records.DISCARDED, reason)
         return True
+
+
+def largest_body(policy: DestinationPolicy) -> int:
+    """The bytes of the largest message that a destination of this policy ever admits; 0 is any number."""
+    limits = [most for most in (policy.max_message_bytes, policy.max_bytes) if most]
+    return min(limits, default=0)
 
 
 def queue_full(queue: Queue) -> Refused:

@@ -52,9 +52,10 @@ class DispatchRound:
         self._queue = queue
         self._state = state
         self._requests = BodyRequests(turn, store, queue, state)
-        #: deliveries to be recorded as attempts
+        #: deliveries to be recorded as attempts, and their consumers
         self._begun: list[tuple[int, int]] = []
-        self._delivered = self._settled = 0
+        self._begun_by: list[str] = []
+        self._delivered = self._redelivered = self._settled = 0
         #: how much may still be matched in this round
         self._left = turn.limits.scan_batch
 
@@ -346,7 +347,7 @@ class DispatchRound:
         if subscription.ack == c.AUTO:
             self._settled += 1
             if message.recorded:
-                self._store.acknowledge(queue, message)
+                self._store.acknowledge(queue, message, subscription.client)
             if queue.limit_usage is not None:
                 queue.limit_usage.bytes -= len(message.body)
         else:
@@ -360,6 +361,7 @@ class DispatchRound:
                 self._leases.begin(peer, tag, turn.now_ms + subscription.lease_ms)
             if message.recorded and (message.attempts or message.position > lane.delivered_up_to):
                 self._begun.append((message.position, message.attempts + 1))
+                self._begun_by.append(subscription.client)
         if subscription.unsettled >= subscription.credit:
             rotation.remove(subscription)
             subscription.available = False
@@ -374,6 +376,7 @@ class DispatchRound:
         if tag and not subscription.probe_tag:
             subscription.probe_tag, subscription.probe_ms = tag, turn.now_ms
         self._delivered += 1
+        self._redelivered += message.attempts > 0
         subscription.delivered_directly += 1
         peer.deliveries.append((subscription, tag, message))
         if not peer.touched:
@@ -396,8 +399,12 @@ class DispatchRound:
         turn, queue = self._turn, self._queue
         if self._begun:
             out = turn.out
-            out.record(records.returned(out.destination(queue.address), self._begun))
+            destination, clients = out.destination(queue.address), b"".join(map(out.client, self._begun_by))
+            out.record(records.returned(destination, self._begun, clients=clients))
         queue.counters.acked += self._settled
         queue.unsettled += self._delivered - self._settled
         queue.counters.delivered += self._delivered
         turn.counters["delivered"] += self._delivered
+        turn.counters["redelivered"] += self._redelivered
+        if queue.is_of_topic:
+            turn.counters["delivered_of_topics"] += self._delivered

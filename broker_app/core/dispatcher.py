@@ -11,7 +11,7 @@ from broker_app.core.destinations import Destinations
 from broker_app.core.dispatch_round import DispatchRound
 from broker_app.core.message import Message
 from broker_app.core.message_store import MessageStore
-from broker_app.core.model import Queue
+from broker_app.core.model import Queue, Subscription
 from broker_app.core.selective.delivery import SelectiveDelivery
 from broker_app.core.timers import Leases
 from broker_app.core.turn import Turn
@@ -84,9 +84,9 @@ class Dispatcher:
                 if 0 < message.expires_ms <= now_ms:
                     self._dead_letters.expire(queue, message)
                     continue
-                if message.attempts and self._begin_attempt(queue, message):
-                    continue
                 subscription = available[0]
+                if message.attempts and self._begin_attempt(queue, message, subscription):
+                    continue
                 if len(available) > 1:
                     available.rotate(-1)
                 peer = subscription.peer
@@ -94,7 +94,7 @@ class Dispatcher:
                     tag = 0
                     settled += 1
                     if message.recorded:
-                        self._store.acknowledge(queue, message)
+                        self._store.acknowledge(queue, message, subscription.client)
                     if usage is not None:
                         usage.bytes -= len(message.body)
                 else:
@@ -133,15 +133,20 @@ class Dispatcher:
         if tag and not subscription.probe_tag:
             subscription.probe_tag, subscription.probe_ms = tag, now_ms
         queue.counters.delivered += delivered_directly
-        self._turn.counters["delivered"] += delivered_directly
+        counters = self._turn.counters
+        counters["delivered"] += delivered_directly
+        if queue.is_of_topic:
+            counters["delivered_of_topics"] += delivered_directly
 
-    def _begin_attempt(self, queue: Queue, message: Message) -> bool:
+    def _begin_attempt(self, queue: Queue, message: Message, consumer: Subscription) -> bool:
         """Record one more delivery attempt, which counts also if the broker stops before it is settled; True
         when there were too many already, and the message was dead-lettered."""
         if self._dead_letters.add_if_exhausted(queue, message):
             return True
+        self._turn.counters["redelivered"] += 1
         if message.recorded:
             out = self._turn.out
             attempt = message.position, message.attempts + 1
-            out.record(records.returned(out.destination(queue.address), [attempt]))
+            destination, clients = out.destination(queue.address), out.client(consumer.client)
+            out.record(records.returned(destination, (attempt,), clients=clients))
         return False

@@ -21,7 +21,8 @@ from broker_app.core.errors import Refused
 from broker_app.core.message_store import MessageStore
 from broker_app.core.model import NamedSubscription, Queue, Subscription
 from broker_app.core.outcome import DestinationDeleted
-from broker_app.core.records import Record, Terms
+from broker_app.core.record import Record
+from broker_app.core.records import Terms
 from broker_app.core.selectors import compiler
 from broker_app.core.turn import Turn
 from broker_app.core.unsettled import UnsettledDeliveries
@@ -105,7 +106,9 @@ class DurableSubscriptions:
         """Delete a durable subscription without consumers, with all its messages."""
         queue, out = named.queue, self._turn.out
         # Messages that its last consumer returned may wait for another attempt.
-        self._store.record_purged(queue, self._store.empty(queue) + self._unsettled.take(queue))
+        messages, positions = self._store.empty(queue)
+        messages += self._unsettled.take(queue)
+        self._store.record_ends(queue, messages, positions, records.PURGED)
         self.end(named)
         queue.deleted = True
         del self._destinations.queues[queue.address]

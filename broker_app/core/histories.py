@@ -25,7 +25,8 @@ from broker_app.core.message_store import MessageStore
 from broker_app.core.model import Subscription
 from broker_app.core.outcome import REPLAY, Fetch
 from broker_app.core.policy import DestinationPolicy
-from broker_app.core.records import Record
+from broker_app.core.record import Record
+from broker_app.core.record_reader import Reader
 from broker_app.core.replay import FIRST, LAST, NOW, SEQ, TIME, Page, Replay, Start
 from broker_app.core.snapshot_format import LOST, LoadedSection
 from broker_app.core.turn import Turn
@@ -50,7 +51,7 @@ class Histories:
         self.retains = turn.policies.retains
         self._retentions: dict[str, DestinationPolicy | None] = {}
         self._replays_begun = 0
-        self._readers: dict[str, records.Reader] = {}
+        self._readers: dict[str, Reader] = {}
 
     def policies_changed(self) -> None:
         """Apply other policies."""
@@ -70,12 +71,12 @@ class Histories:
             self._retentions[address] = found = policy if kept else None
             return found
 
-    def retain(self, envelope: Envelope, body: bytes, explicit_id: bytes | None) -> Message:
+    def retain(self, envelope: Envelope, body: bytes, explicit_id: bytes | None, source: bytes) -> Message:
         """Record a message under the address of its topic."""
         out, address = self._turn.out, envelope.address
         message = Message(envelope, body, out.first_position + out.count, self._turn.now_ms, True)
         message.explicit_id = explicit_id
-        parts = records.published(message, out.destination(address), address)
+        parts = records.published(message, out.destination(address), address, 0, source)
         out.parts += parts
         out.count += 1
         out.published.append(message.position)
@@ -115,7 +116,6 @@ class Histories:
                 self.outrun[subscription] = history.address
 
     def sweep(self) -> None:
-        """Trim all histories to their retention."""
         """Trim all histories to their retention."""
         for history in self.histories.values():
             if history.blocks:
@@ -194,7 +194,6 @@ class Histories:
 
     def finish_replay(self, subscription: Subscription) -> None:
         """End the replay of a subscription, if it has one."""
-        """End the replay of a subscription, if it has one."""
         replay, subscription.replay = subscription.replay, None
         if replay is not None:
             del self.replays[replay.key]
@@ -216,12 +215,12 @@ class Histories:
             self.finish_replay(subscription)
         replay.average_bytes = sum(map(len, command.records)) // max(1, len(command.records))
 
-    def _reader(self, address: str) -> records.Reader:
+    def _reader(self, address: str) -> Reader:
         reader = self._readers.get(address)
         if reader is None:
             if len(self._readers) >= MAX_HISTORIES:
                 self._readers.clear()
-            reader = self._readers[address] = records.Reader(address)
+            reader = self._readers[address] = Reader(address)
         return reader
 
     def postpone(self, subscription: Subscription, replay: Replay, message: Message) -> None:

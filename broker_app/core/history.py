@@ -54,7 +54,6 @@ class History:
 
     def append(self, position: int, time_ms: int, size: int) -> None:
         """Add the newest message."""
-        """Add the newest message."""
         if self._closed or not self.blocks:
             self.blocks.append(Block())
         block = self.blocks[-1]

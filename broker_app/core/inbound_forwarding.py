@@ -16,7 +16,7 @@ from broker_app.core.message_store import MessageStore
 from broker_app.core.model import LimitUsage, Peer, Queue, Subscription
 from broker_app.core.offset import Flow, Offset, address_of, broken, of_address
 from broker_app.core.publisher import Publisher
-from broker_app.core.records import Record
+from broker_app.core.record import Record
 from broker_app.core.resource_alarms import ResourceAlarms
 from broker_app.core.subscriptions import Subscriptions
 from broker_app.core.sync_queue import SYNC_ADDRESS, check_names
@@ -142,6 +142,8 @@ class InboundForwarding:
             return
         offset = flow.offset
         reached, stored = offset.position, 0
+        out = self._turn.out
+        index, client = out.destination(offset.address), out.client(peer.client) if peer.client else b""
         last: Envelope | None = None
         queue: Queue
         plain = False
@@ -163,10 +165,11 @@ class InboundForwarding:
                 self._refuse_forwarded(peer, flow, receipt, error)
                 continue
             if fresh:
+                source = client + records.pack_origin(index, position)
                 if plain:
-                    enqueue(queue, envelope, body)
+                    enqueue(queue, envelope, body, None, source)
                 else:
-                    self._publisher.publish(queue, envelope, body)
+                    self._publisher.publish(queue, envelope, body, source)
                 reached = position
                 stored += 1
             accept(peer, receipt)

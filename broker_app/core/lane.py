@@ -11,7 +11,7 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Iterator, Sequence
-from heapq import heappop
+from heapq import heappop, merge
 from itertools import islice, takewhile
 from operator import itemgetter
 from typing import Any
@@ -256,9 +256,10 @@ class Lane:
         return any(position not in self.attempts for position in unread)
 
     def in_memory(self) -> Iterator[Message]:
-        """The messages whose bodies are in memory, in order."""
-        yield from (message for _, message in sorted(self.returned, key=lambda entry: entry[0]))
-        yield from self.ready
+        """The messages whose bodies are in memory, in order. A returned message may be behind one that is
+        ready: consumers with selectors passed over that one, and have left."""
+        returned = [message for _, message in sorted(self.returned, key=itemgetter(0))]
+        return merge(returned, self.ready, key=sequence_of) if returned else iter(self.ready)
 
     def first(self) -> Message | None:
         """The next message in memory, if any."""

@@ -31,6 +31,8 @@ class Limits:
     named_subscriptions: int = 100_000
     #: replication offsets: queues of other brokers that forward to this one
     offsets: int = 100_000
+    #: producers of batches whose last batch is known
+    bulk_producers: int = 100_000
     transactions_per_peer: int = 100
     commands_per_transaction: int = 10_000
     bytes_per_transaction: int = 64 * 1024 * 1024

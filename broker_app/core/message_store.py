@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from heapq import heapify
 
 from broker_app.core import commands as c
 from broker_app.core import records
@@ -13,8 +15,9 @@ from broker_app.core.message import (
     Message,
 )
 from broker_app.core.model import Queue
-from broker_app.core.outcome import Fetch
-from broker_app.core.records import Record
+from broker_app.core.outcome import Fetch, MessagesEnded
+from broker_app.core.reasons import code_of
+from broker_app.core.record import Record
 from broker_app.core.snapshot_format import LoadedSection
 from broker_app.core.tap import Taps
 from broker_app.core.turn import Turn
@@ -29,6 +32,8 @@ class MessageStore:
         self.memory_bytes = 0
         #: watchers of new messages
         self.taps = Taps()
+        #: returns True for the address of a queue whose messages are reported when they end; None: for none
+        self.watches_ends: Callable[[str], bool] | None = None
         #: queues with something to deliver, to be dispatched in this turn
         self.dirty: list[Queue] = []
         #: queues that may hold more than their limits allow
@@ -37,9 +42,15 @@ class MessageStore:
         self.acknowledging: list[Queue] = []
 
     def enqueue(
-        self, queue: Queue, envelope: Envelope, body: bytes, explicit_id: bytes | None = None
+        self,
+        queue: Queue,
+        envelope: Envelope,
+        body: bytes,
+        explicit_id: bytes | None = None,
+        source: bytes = b"",
     ) -> Message:
-        """Add a new message at the end of its lane; recorded when it is persistent or memory is full."""
+        """Add a new message at the end of its lane; recorded when it is persistent or memory is full.
+        `source` is the client that sent it, and the origin of a forwarded message (see `records`)."""
         turn, lanes = self._turn, queue.lanes
         out = turn.out
         lane = (
@@ -57,7 +68,7 @@ class MessageStore:
         if recorded:
             message = Message(envelope, body, out.first_position + out.count, turn.now_ms, True)
             message.explicit_id = explicit_id
-            out.parts += records.published(message, out.destination(queue.address), queue.address)
+            out.parts += records.published(message, out.destination(queue.address), queue.address, 0, source)
             message.sequence = message.position + lane.shift
             out.count += 1
             out.published.append(message.position)
@@ -75,7 +86,7 @@ class MessageStore:
             if usage.removes:
                 self.over_limit[queue] = None
         queue.counters.published += 1
-        if self.taps:
+        if queue.address in self.taps:
             self.taps.note(queue.address, message)
         if paging:
             lane.paged.append(message.position)
@@ -172,9 +183,20 @@ class MessageStore:
                 lane.attempts[message.position] = message.attempts
 
     @staticmethod
+    def waiting(queue: Queue, wanted: set[int]) -> dict[int, Message | None]:
+        """Those of the positions that wait in `queue`, with the message if it is in memory."""
+        found: dict[int, Message | None] = {}
+        in_order = sorted(wanted)
+        for lane in queue.lanes:
+            found.update((p, None) for p in lane.paged.among(in_order))
+            found.update((p, None) for p in lane.loading if p in wanted)
+            found.update((m.position, m) for m in lane.in_memory() if m.position in wanted)
+        return found
+
+    @staticmethod
     def belongs_outside(queue: Queue, lane: Lane, message: Message) -> bool:
         """Return whether a returned message must be paged, because messages before it are not in memory: it
-        was delivered selectively, and the queue has plain delivery again."""
+        was chosen, or was delivered selectively and the queue has plain delivery again."""
         if (
             queue.selective is not None
             or not message.recorded
@@ -184,20 +206,44 @@ class MessageStore:
         first = lane.loading[0] if lane.loading else lane.paged.first
         return 0 < first < message.position
 
-    def empty(self, queue: Queue) -> list[int]:
-        """Remove all waiting messages; returns the positions of the recorded ones."""
+    def take_out(self, queue: Queue, gone: set[int]) -> list[Message]:
+        """Remove waiting messages by position, wherever they are in their lanes; returns those that were in
+        memory. Records nothing."""
+        found: list[Message] = []
+        in_order = sorted(gone)
+        for lane in queue.lanes:
+            taken = [message for message in lane.in_memory() if message.position in gone]
+            if taken:
+                found += taken
+                self.count_body(queue, -sum(message.size for message in taken))
+                alive = [message for message in lane.ready if message.position not in gone]
+                lane.ready.clear()
+                lane.ready.extend(alive)
+                lane.returned = [entry for entry in lane.returned if entry[1].position not in gone]
+                heapify(lane.returned)
+            if lane.loading:
+                lane.loading = array("Q", [p for p in lane.loading if p not in gone])
+            lane.paged.remove(in_order)
+            for position in gone.intersection(lane.attempts):
+                del lane.attempts[position]
+        return found
+
+    def empty(self, queue: Queue) -> tuple[list[Message], list[int]]:
+        """Remove all waiting messages; returns the recorded ones in memory, and the positions of the
+        others."""
+        messages: list[Message] = []
         positions: list[int] = []
         queue.counters.removed += queue.depth
         for lane in queue.lanes:
             for message in lane.in_memory():
                 self.count_body(queue, -message.size)
                 if message.recorded:
-                    positions.append(message.position)
+                    messages.append(message)
             positions += lane.loading
             for chunk in lane.paged.chunks():
                 positions += chunk
         queue.lanes.clear()
-        return positions
+        return messages, positions
 
     def close_queue(self, queue: Queue) -> None:
         """Delete a queue that is not recorded."""
@@ -205,36 +251,76 @@ class MessageStore:
         self.count_body(queue, -sum(m.size for lane in queue.lanes for m in lane.in_memory()))
         queue.lanes.clear()
 
-    def drop(self, queue: Queue, message: Message, cause: int) -> None:
+    def drop(self, queue: Queue, message: Message, cause: int, reason: str) -> None:
         """Record the end of a message that is in no lane and not unsettled."""
         if queue.limit_usage is not None:
             queue.limit_usage.bytes -= len(message.body)
         if message.recorded:
-            out = self._turn.out
-            out.record(records.acked(out.destination(queue.address), cause, (message.position,)))
-            out.freed.append(message.position)
+            self._record_end(queue, (message,), cause, code_of(reason))
 
-    def record_purged(self, queue: Queue, positions: list[int]) -> None:
-        """Record the end of messages that an operator removed."""
-        """Record the end of messages that an operator removed."""
+    def record_ends(
+        self,
+        queue: Queue,
+        messages: Sequence[Message],
+        positions: Sequence[int],
+        cause: int,
+        reason: str = "",
+    ) -> None:
+        """Record the end of recorded messages, and of others that are not in memory, by position."""
+        code = code_of(reason)
+        if messages:
+            self._record_end(queue, messages, cause, code)
         if positions:
             out = self._turn.out
-            out.record(records.acked(out.destination(queue.address), records.PURGED, positions))
+            out.record(records.acked(out.destination(queue.address), cause, positions, code))
             out.freed += positions
+            self._report_ends(queue, cause, (), positions)
 
-    def acknowledge(self, queue: Queue, message: Message) -> None:
-        """Have the acknowledgement of a message recorded at the end of this turn."""
-        if not queue.acked:
-            self.acknowledging.append(queue)
-        queue.acked.append(message.position)
+    def _record_end(
+        self,
+        queue: Queue,
+        messages: Sequence[Message],
+        cause: int,
+        reason: int = 0,
+        clients: bytes = b"",
+    ) -> None:
+        """Record the end of messages, with facts about them."""
+        out = self._turn.out
+        record, positions = records.acked_with_facts(
+            out.destination(queue.address), cause, out.time_us // 1000, messages, reason, clients
+        )
+        out.record(record)
+        out.freed += positions
+        self._report_ends(queue, cause, messages, ())
+
+    def _report_ends(
+        self, queue: Queue, cause: int, messages: Sequence[Message], positions: Sequence[int]
+    ) -> None:
+        if self.watches_ends is not None and self.watches_ends(queue.address):
+            self._turn.out.events.append(
+                MessagesEnded(queue.address, records.CAUSES[cause], messages, positions)
+            )
+
+    def acknowledge(self, queue: Queue, message: Message, client: str) -> None:
+        """Have the acknowledgement of a message by a client recorded at the end of this turn."""
+        acked = queue.acked.get(client)
+        if acked is None:
+            if not queue.acked:
+                self.acknowledging.append(queue)
+            acked = queue.acked[client] = []
+        acked.append(message)
 
     def record_acks(self) -> None:
         """Write one record for each queue of which messages were acknowledged in this turn."""
         out = self._turn.out
         for queue in self.acknowledging:
-            out.record(records.acked(out.destination(queue.address), records.ACKNOWLEDGED, queue.acked))
-            out.freed += queue.acked
-            queue.acked = []
+            messages: list[Message] = []
+            clients = b""
+            for client, acked in queue.acked.items():
+                messages = messages + acked if messages else acked
+                clients += out.client(client) * len(acked)
+            self._record_end(queue, messages, records.ACKNOWLEDGED, 0, clients)
+            queue.acked = {}
         self.acknowledging.clear()
 
     # ------------------------------------------------------------------ recovery and following
@@ -249,13 +335,14 @@ class MessageStore:
             if record.flags & records.GROUPED:
                 queue.last_grouped = record.position
             return 0
-        numbers = array("Q")
-        numbers.frombytes(record.batch[record.start + records.HEAD_SIZE : record.end])
+        numbers = records.positions(record.batch, record.start, record.end)
         if kind == records.ACKED:
             return self._forget(queue, numbers)
         if kind == records.DELIVERED:
             queue.lane(record.priority).delivered_up_to = numbers[0]
             return 0
+        if record.flags & records.GIVEN_BACK:
+            return 0  # the delivery was counted when it began
         for position, attempts in zip(numbers[::2], numbers[1::2], strict=True):  # RETURNED
             for lane in lanes:
                 if position in lane.paged:

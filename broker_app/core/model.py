@@ -14,7 +14,8 @@ from broker_app.core.lane import Lane
 from broker_app.core.message import DEFAULT_PRIORITY, Envelope, Message, group_of
 from broker_app.core.offset import Flow
 from broker_app.core.policy import REMOVE_LOW_PRIORITY, REMOVE_OLDEST, DestinationPolicy
-from broker_app.core.records import Reader, Terms
+from broker_app.core.record_reader import Reader
+from broker_app.core.records import Terms
 from broker_app.core.replay import Replay
 from broker_app.core.selectors.selector import Selector
 from broker_app.core.transaction import Transaction
@@ -46,6 +47,9 @@ class Receiver(Protocol):
     def throttle(self, on: bool) -> None:
         """Stop reading from the client (`on`) because many of its messages are blocked, or read again."""
 
+    def hold(self, on: bool) -> None:
+        """Stop reading from the client (`on`) because an interceptor holds much of it, or read again."""
+
     def close(self, refusal: Refused) -> None:
         """Send the reason to the client, and close the connection."""
 
@@ -68,6 +72,9 @@ class InnerReceiver:
     def throttle(self, on: bool) -> None:
         """Do nothing: inner receivers bound what they send themselves."""
 
+    def hold(self, on: bool) -> None:
+        """Do nothing: inner receivers bound what they send themselves."""
+
     def close(self, refusal: Refused) -> None:
         raise AssertionError(f"an inner receiver has no connection to close: {refusal}")
 
@@ -79,11 +86,13 @@ class Peer:
     `receiver.flush` after its commit. A `detailed` peer gets `(token, message | None)` for each
     success, others the bare token. Its messages wait `blocked_timeout_ms` for room in a full queue (0: as
     long as the limits of the broker allow). A refusal ends the connection of a `strict` peer: later commands
-    are ignored."""
+    are ignored. Interceptors do not look at what the broker itself publishes, by peers that are `own`. A peer
+    that is not `ordered` serves clients whose commands are independent of each other."""
 
     __slots__ = (
         "account",
         "blocked_timeout_ms",
+        "client",
         "connection",
         "deliveries",
         "detailed",
@@ -91,6 +100,8 @@ class Peer:
         "fanned_out",
         "flows",
         "next_tag",
+        "ordered",
+        "own",
         "paused",
         "receipts",
         "receiver",
@@ -106,10 +117,21 @@ class Peer:
     )
 
     def __init__(
-        self, receiver: Receiver, *, user: str = "", detailed: bool = False, blocked_timeout_ms: int = 0
+        self,
+        receiver: Receiver,
+        *,
+        user: str = "",
+        detailed: bool = False,
+        blocked_timeout_ms: int = 0,
+        own: bool = False,
+        ordered: bool = True,
     ) -> None:
         self.receiver = receiver
         self.user = user
+        self.own = own
+        self.ordered = ordered
+        #: its `client_address`, for records; empty for a part of the broker
+        self.client = ""
         #: the memory that the broker uses for it; None while that is nothing
         self.account: Account | None = None
         #: id of the STOMP connection, empty for others
@@ -220,12 +242,15 @@ class Subscription:
     `head` is for the session to cache rendered bytes in. `fanout_group`, while set, is the group of topic
     subscriptions that are served together because their messages are rendered to equal bytes.
     `probe_tag` is the delivery whose time to acknowledgement is measured, 0 for none.
+    `inner_ack` is True if a part of the node settles its deliveries: `ack` is then INDIVIDUAL, and the client
+    has asked for AUTO.
     """
 
     __slots__ = (
         "ack",
         "address",
         "available",
+        "client",
         "credit",
         "delivered_directly",
         "exclusive",
@@ -233,6 +258,7 @@ class Subscription:
         "fanout_group",
         "head",
         "id",
+        "inner_ack",
         "lease_ms",
         "peer",
         "probe_ms",
@@ -253,12 +279,15 @@ class Subscription:
         self, peer: Peer, id: str, address: str, ack: str, credit: int, lease_ms: int, render_key: object
     ) -> None:
         self.peer = peer
+        #: the `client_address` of the consumer
+        self.client = peer.client
         self.id = id
         self.address = address
         self.ack = ack
         self.credit = credit
         self.lease_ms = lease_ms
         self.render_key = render_key
+        self.inner_ack = False
         self.fanout_group: FanoutGroup | None = None
         self.queue: Queue
         self.head: bytes | None = None
@@ -329,12 +358,20 @@ class NamedSubscription:
 class BlockedPublish:
     """A message that was received and waits for room; its producer has no receipt yet."""
 
-    __slots__ = ("arrival", "body", "envelope", "peer", "receipt", "until_ms")
+    __slots__ = ("arrival", "body", "client", "envelope", "peer", "receipt", "until_ms")
 
     def __init__(
-        self, peer: Peer, envelope: Envelope, body: bytes, receipt: Any, arrival: int, until_ms: int
+        self,
+        peer: Peer,
+        client: str,
+        envelope: Envelope,
+        body: bytes,
+        receipt: Any,
+        arrival: int,
+        until_ms: int,
     ) -> None:
         self.peer = peer
+        self.client = client
         self.envelope = envelope
         self.body = body
         self.receipt = receipt
@@ -423,11 +460,13 @@ class LimitUsage:
 class QueueCounters:
     """Messages of a queue since the broker started, by what happened to them."""
 
-    __slots__ = ("acked", "dead", "delivered", "discarded", "expired", "published", "removed")
+    __slots__ = ("acked", "dead", "delivered", "discarded", "expired", "fetched", "published", "removed")
 
     def __init__(self) -> None:
         self.published = 0
         self.delivered = 0
+        #: of those, the ones that their consumer chose by position
+        self.fetched = 0
         self.acked = 0
         self.expired = 0
         self.dead = 0
@@ -500,7 +539,8 @@ class Queue:
         self.selective: Any = None
         #: the position of the newest recorded message that has a group
         self.last_grouped = 0
-        self.acked: list[int] = []  # positions acknowledged in the batch being decided
+        #: messages that were acknowledged in the turn being decided, to be recorded, by `client_address`
+        self.acked: dict[str, list[Message]] = {}
         self.dirty = False
         #: whether a message with an expiry may wait here
         self.expiring = False
@@ -534,6 +574,11 @@ class Queue:
             self.limit_usage.policy = policy
         elif policy.has_limits and self.durable:
             self.limit_usage = LimitUsage(policy)
+
+    @property
+    def is_of_topic(self) -> bool:
+        """True if messages of a topic wait here for its subscribers."""
+        return self.named is not None or self.address.startswith(("/topic/", "/temp-topic/"))
 
     @property
     def counts(self) -> bool:

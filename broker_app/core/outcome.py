@@ -1,14 +1,18 @@
 """The outcome of a run of commands: records to store first, then all that is sent after their commit.
 
 Events of destinations, consumers and dead letters are part of it, for the system topics (`$mom.…`). They are
-rare, never one for each message; all but `Arrived` are emitted only while a system topic has subscribers."""
+rare, never one for each message; all but `Arrived` and `MessagesEnded` are emitted only while a system topic
+has subscribers."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
+from broker_app.core import records
 from broker_app.core.destination import is_forwarded
 from broker_app.core.errors import Refused
+from broker_app.core.message import Message
 from broker_app.core.model import Fanout, Peer, Subscription
 
 #: the first level of all system topics
@@ -65,6 +69,16 @@ class Arrived(NamedTuple):
     address: str
 
 
+class MessagesEnded(NamedTuple):
+    """Recorded messages of a watched queue ended (`MessageStore.watches_ends`): `messages`, and those at
+    `positions`, which were not in memory. `cause` is one of `records.CAUSES`."""
+
+    address: str
+    cause: str
+    messages: Sequence[Message]
+    positions: Sequence[int]
+
+
 class DeadLetter(NamedTuple):
     """The number of messages of a queue that were dead-lettered in one batch; id and detail are of the
     last."""
@@ -85,6 +99,7 @@ Event = (
     | ConsumerLeft
     | ConsumerSlow
     | SnapshotWanted
+    | MessagesEnded
     | DeadLetter
 )
 
@@ -114,9 +129,11 @@ class Outcome:
 
     `parts` are pieces of records in order, `count` the number of records; record i has the position
     `first_position + i`. `published` and `freed` are positions of bodies to keep and to free.
+    `destinations` are addresses that records refer to by index; those of clients are among them.
     """
 
     __slots__ = (
+        "_clients",
         "_indexes",
         "closes",
         "count",
@@ -160,6 +177,7 @@ class Outcome:
         #: peers to throttle (True), or to read again (False)
         self.throttles: list[tuple[Peer, bool]] = []
         self._indexes: dict[str, int] = {}
+        self._clients: dict[str, bytes] = {}
 
     @property
     def quiet(self) -> bool:
@@ -177,6 +195,16 @@ class Outcome:
             if is_forwarded(address):
                 self.forwarded[address] = None
         return index
+
+    def client(self, address: str) -> bytes:
+        """The packed index of a client, given by its `client_address`; that of NO_CLIENT when it is empty."""
+        packed = self._clients.get(address)
+        if packed is None:
+            packed = records.pack_client(len(self.destinations) if address else records.NO_CLIENT)
+            self._clients[address] = packed
+            if address:
+                self.destinations.append(address)
+        return packed
 
     def close_fanouts(self) -> None:
         """Add nothing more to the fan-outs; drop those that have no members left."""

@@ -14,6 +14,7 @@ from broker_app.core.destination import (
 from broker_app.core.destinations import Destinations
 from broker_app.core.histories import Histories
 from broker_app.core.message import (
+    DeliveryOptions,
     Duplicate,
     Envelope,
     Message,
@@ -56,36 +57,39 @@ class Publisher:
         #: from 0 again
         self.topic_published: dict[str, int] = {}
 
-    def publish(self, queue: Queue | None, envelope: Envelope, body: bytes) -> Message:
-        """Publish one admitted message, to `queue` or (None) to the topic that it names; or schedule it."""
+    def publish(self, queue: Queue | None, envelope: Envelope, body: bytes, source: bytes = b"") -> Message:
+        """Publish one admitted message, to `queue` or (None) to the topic that it names; or schedule it.
+        `source` is as in `MessageStore.enqueue`."""
         options = envelope.options
         if options is None or queue is self._destinations.discard:
-            return self._route(queue, envelope, body)
+            return self._route(queue, envelope, body, source=source)
         return (
-            self._publish_once(queue, envelope, body)
+            self._publish_once(queue, envelope, body, source)
             if options.dedup_id
-            else self._publish_when_due(queue, envelope, body)
+            else self._publish_when_due(queue, envelope, body, source)
         )
 
-    def _publish_when_due(self, queue: Queue | None, envelope: Envelope, body: bytes) -> Message:
+    def _publish_when_due(
+        self, queue: Queue | None, envelope: Envelope, body: bytes, source: bytes
+    ) -> Message:
         """Publish a message now, or schedule it until it is due."""
         due_ms = envelope.options.due_at(self._turn.now_ms) if envelope.options else 0
         if due_ms > self._turn.now_ms:
-            return self._scheduler.delay(envelope, body, due_ms)
-        return self._route(queue, envelope, body)
+            return self._scheduler.delay(envelope, body, due_ms, source=source)
+        return self._route(queue, envelope, body, source=source)
 
-    def _publish_once(self, queue: Queue | None, envelope: Envelope, body: bytes) -> Message:
+    def _publish_once(self, queue: Queue | None, envelope: Envelope, body: bytes, source: bytes) -> Message:
         """Publish a message unless it repeats one of the deduplication window."""
         address, options = envelope.address, envelope.options
         assert options is not None
         window_ms = self._turn.policies.of(address).dedup_window_ms
         digest = options.digest
-        seen = self.dedup_windows.first(address, digest, self._turn.now_ms, window_ms)
+        seen = self._first(envelope, options)
         if seen is not None:
             self._turn.counters["published"] -= 1
             self._turn.counters["duplicates"] += 1
             return Duplicate(envelope, body, *seen)
-        message = self._publish_when_due(queue, envelope, body)
+        message = self._publish_when_due(queue, envelope, body, source)
         if window_ms:
             own = message.explicit_id
             position = MessageIds.position(own.decode()) if own else message.position
@@ -93,15 +97,29 @@ class Publisher:
             self.dedup_windows.remember(address, digest, seen, window_ms)
         return message
 
+    def is_repeat(self, envelope: Envelope) -> bool:
+        """Return whether a message with this envelope would now repeat one of the deduplication window."""
+        options = envelope.options
+        return options is not None and bool(options.dedup_id) and self._first(envelope, options) is not None
+
+    def _first(self, envelope: Envelope, options: DeliveryOptions) -> FirstMessage | None:
+        window_ms = self._turn.policies.of(envelope.address).dedup_window_ms
+        return self.dedup_windows.first(envelope.address, options.digest, self._turn.now_ms, window_ms)
+
     def _route(
-        self, queue: Queue | None, envelope: Envelope, body: bytes, explicit_id: bytes | None = None
+        self,
+        queue: Queue | None,
+        envelope: Envelope,
+        body: bytes,
+        explicit_id: bytes | None = None,
+        source: bytes = b"",
     ) -> Message:
         """Publish a message to `queue`, or to all subscribers of its topic."""
         if queue is None:
-            return self.publish_to_topic(envelope, body, explicit_id)
+            return self.publish_to_topic(envelope, body, source, explicit_id)
         if not (queue.durable or self._store.has_room(queue, len(body) + envelope.overhead_bytes)):
             return self._overflow(queue, envelope, body)
-        message = self._store.enqueue(queue, envelope, body, explicit_id)
+        message = self._store.enqueue(queue, envelope, body, explicit_id, source)
         if envelope.options is not None and envelope.options.group:
             self._selective.note_group(queue, message)
         return message
@@ -117,18 +135,20 @@ class Publisher:
             queue = self._destinations.queue(envelope.address) if destination.kind == QUEUE else None
             self._route(queue, envelope, message.body, self._turn.ids.of(message))
 
-    def publish_to_topic(self, envelope: Envelope, body: bytes, explicit_id: bytes | None = None) -> Message:
+    def publish_to_topic(
+        self, envelope: Envelope, body: bytes, source: bytes = b"", explicit_id: bytes | None = None
+    ) -> Message:
         """Publish a message to all subscriptions that match, and retain it where the topic has retention."""
         address = envelope.address
         retention = self._histories.retention_of(address) if self._histories.retains else None
         if retention is not None and not 0 < envelope.expires_at_ms(self._turn.now_ms) <= self._turn.now_ms:
-            message = self._histories.retain(envelope, body, explicit_id)
+            message = self._histories.retain(envelope, body, explicit_id, source)
             if retention.retention_bytes:
                 self._histories.trim(self._histories.histories[address], retention)
         else:
             message = self._turn.transient_message(envelope, body)
             message.explicit_id = explicit_id
-        if self._store.taps:
+        if address in self._store.taps:
             self._store.taps.note(address, message)
         if address.startswith("/topic/"):
             topics, name = self._destinations.topics, address.removeprefix("/topic/")
@@ -139,8 +159,10 @@ class Publisher:
                 self._drop_topic_count()
         else:
             topics, name = self._destinations.temporary_topics, address.removeprefix("/temp-topic/")
+        counters = self._turn.counters
+        counters["published_to_topics"] += 1
         if 0 < message.expires_ms <= self._turn.now_ms:
-            self._turn.counters["discarded"] += 1
+            counters["discarded"] += 1
             return message
         matching = topics.match(name)
         fanout_groups, singles, named = (
@@ -152,12 +174,13 @@ class Publisher:
                 fanout = group.open()
                 self._turn.out.fanouts.append(fanout)
             fanout.messages.append(message)
-            self._turn.counters["delivered"] += len(fanout.members)
+            counters["delivered"] += len(fanout.members)
+            counters["delivered_of_topics"] += len(fanout.members)
         for subscription in singles:
             self._topic_delivery.deliver(subscription, message)
         answer = message
         for kept in named:
-            copy = self._topic_delivery.deliver_named(kept, message)
+            copy = self._topic_delivery.deliver_named(kept, message, source)
             if copy.recorded:
                 answer = copy  # the sender learns that it is stored
         return answer

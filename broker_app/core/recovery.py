@@ -16,10 +16,12 @@ from collections.abc import Set as AbstractSet
 
 from broker_app.core import records, snapshot_format
 from broker_app.core.broker import Broker
+from broker_app.core.bulk_producer import is_bulk_producer
 from broker_app.core.dedup import FirstMessage
 from broker_app.core.offset import is_offset
 from broker_app.core.policy import Policies
-from broker_app.core.records import Record, Terms
+from broker_app.core.record import Record
+from broker_app.core.records import Terms
 from broker_app.core.sync_queue import SYNC_ADDRESS
 
 _TOPIC = "/topic/"
@@ -45,7 +47,9 @@ class Recovery:
             if section.terms:
                 broker.durables.load(address, Terms(*section.terms))
             if section.offset:
-                broker.forwarding.load(address, section.offset)
+                (broker.bulk if is_bulk_producer(address) else broker.forwarding).load(
+                    address, section.offset
+                )
             if section.dedup:
                 broker.publisher.dedup_windows.load(address, section.dedup)
             broker.scheduler.load(section)
@@ -99,10 +103,12 @@ class Recovery:
         elif kind == records.ACKED:
             queue = broker.destinations.queues.get(address)
             removed = 0 if queue is None else broker.store.apply(queue, record)
-            if address in broker.scheduler.schedules and removed * 8 < record.size - records.HEAD_SIZE:
+            if address in broker.scheduler.schedules and removed < len(record.positions):
                 broker.scheduler.apply(record)
         elif kind in (records.DELIVERED, records.RETURNED):
             broker.store.apply(broker.destinations.queue(address), record)
+        elif kind in (records.OFFSET_SET, records.FORGOTTEN) and is_bulk_producer(address):
+            broker.bulk.apply(record)
         elif kind == records.OFFSET_SET or (kind == records.FORGOTTEN and is_offset(address)):
             broker.forwarding.apply(record)
         elif kind in (records.SUBSCRIBED, records.FORGOTTEN):

@@ -6,7 +6,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Iterator, Sequence
 
-from broker_app.core.records import Reader
+from broker_app.core.record_reader import Reader
 from broker_app.core.rows import Rows
 
 

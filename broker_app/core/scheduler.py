@@ -16,7 +16,8 @@ from broker_app.core.message import (
     Message,
 )
 from broker_app.core.outcome import DUE, Fetch
-from broker_app.core.records import Record
+from broker_app.core.reasons import code_of
+from broker_app.core.record import Record
 from broker_app.core.schedule import Schedule
 from broker_app.core.snapshot_format import LoadedSection
 from broker_app.core.timers import Alarms
@@ -37,14 +38,20 @@ class Scheduler:
         self.alarms: Alarms[str] = Alarms()
 
     def delay(
-        self, envelope: Envelope, body: bytes, due_ms: int, explicit_id: bytes | None = None
+        self,
+        envelope: Envelope,
+        body: bytes,
+        due_ms: int,
+        explicit_id: bytes | None = None,
+        source: bytes = b"",
     ) -> Message:
-        """Schedule a message for `due_ms`; its time to live begins then."""
+        """Schedule a message for `due_ms`; its time to live begins then. `source` is as in
+        `MessageStore.enqueue`."""
         out, address = self._turn.out, envelope.address
         message = Message(envelope, body, out.first_position + out.count, self._turn.now_ms, True)
         message.explicit_id = explicit_id
         message.expires_ms = envelope.expires_at_ms(due_ms)
-        out.parts += records.published(message, out.destination(address), address, due_ms)
+        out.parts += records.published(message, out.destination(address), address, due_ms, source)
         out.count += 1
         out.published.append(message.position)
         schedule = self.schedule_of(address)
@@ -54,7 +61,6 @@ class Scheduler:
         return message
 
     def schedule_of(self, address: str) -> Schedule:
-        """The schedule of a destination, created when there is none."""
         """The schedule of a destination, created when there is none."""
         schedule = self.schedules.get(address)
         if schedule is None:
@@ -116,12 +122,11 @@ class Scheduler:
         self.end(address, list(schedule.positions()), cause)
         return len(schedule)
 
-    def end(self, address: str, positions: list[int], cause: int) -> None:
-        """Record the end of scheduled messages."""
+    def end(self, address: str, positions: list[int], cause: int, reason: str = "") -> None:
         """Record the end of scheduled messages."""
         if positions:
             out = self._turn.out
-            out.record(records.acked(out.destination(address), cause, positions))
+            out.record(records.acked(out.destination(address), cause, positions, code_of(reason)))
             out.freed += positions
 
     def delayed(self, address: str) -> int:

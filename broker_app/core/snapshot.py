@@ -46,6 +46,7 @@ class SnapshotBuilder:
             **dedup,
             **broker.histories.histories,
             **broker.forwarding.offsets,
+            **broker.bulk.producers,
         }
         self._addresses = iter([*places, LOST])
         self._busy: list[str] = []
@@ -109,8 +110,11 @@ class SnapshotBuilder:
         elif address == LOST and self._broker.histories.lost_to:
             section.history = (self._broker.histories.lost_to,)
         offset = self._broker.forwarding.offsets.get(address)
+        producer = self._broker.bulk.producers.get(address)
         if offset is not None and offset.position:
             section.offset = offset.facts
+        elif producer is not None:
+            section.offset = producer.facts
         contents = (
             section.lanes,
             section.delayed,

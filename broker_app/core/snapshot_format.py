@@ -13,7 +13,7 @@ the window, four numbers each (two halves of the digest, position, time in ms); 
 topic's history. `terms` are those of a durable subscription, else empty; `grouped` is the position of the
 newest message with a group, if it may still wait, else 0; `history` is [trimmed to, closed, [[messages,
 bytes, newest time] …]], the blocks of a history, else empty; `offset`, at the address of a replication
-offset, is [owner, position, count, time in ms], else empty.
+offset or a bulk producer, is the content of its OFFSET_SET record, else empty.
 
 Sections are taken one after the other while the broker works. So each has a position of its own, and recovery
 skips the records of a destination before it. A destination without a section was empty when it was its turn;

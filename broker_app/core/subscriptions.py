@@ -32,6 +32,7 @@ from broker_app.core.outcome import (
     SnapshotWanted,
 )
 from broker_app.core.policy import DestinationPolicy
+from broker_app.core.reasons import CONSUMER_LEFT
 from broker_app.core.replay import NOW, parse_start
 from broker_app.core.selectors import compiler
 from broker_app.core.selectors.selector import Selector
@@ -88,18 +89,30 @@ class Subscriptions:
         if not peer.paused:
             self._consumers.make_available(subscription)
 
+    def set_inner_ack(self, command: c.SetInnerAck) -> None:
+        """Have a part of the node settle the deliveries of a subscription for its client, or no longer."""
+        subscription = command.subscription
+        if subscription.ended or subscription.inner_ack == command.on:
+            return
+        if command.on and subscription.ack == c.AUTO:
+            subscription.inner_ack, subscription.ack = True, c.INDIVIDUAL
+            if subscription.fanout_group is not None:
+                self._topic_delivery.serve_singly(subscription, parse(subscription.address))
+        elif not command.on:
+            subscription.inner_ack, subscription.ack = False, c.AUTO
+            self._consumers.make_available(subscription)
+            if is_fanned_out(subscription):
+                self._topic_delivery.serve_together(subscription, parse(subscription.address))
+
     def shift_time_limits(self, by_ms: int) -> None:
         """Shift since when consumers are slow, because the clock was set."""
         self.slow_consumers.shift(by_ms)
 
     def check_subscribe(self, command: c.Subscribe) -> tuple[Subscription, Destination]:
         """A new subscription with valid terms, and its destination. Changes nothing."""
-        peer, limits = command.peer, self._turn.limits
+        peer = command.peer
         self.check_subscribable(peer, command.id, command.address, command.selector)
-        if not 1 <= command.credit <= limits.max_credit:
-            raise Refused(
-                "invalid", f"credit is {command.credit}; it must be between 1 and {limits.max_credit}"
-            )
+        self._check_credit(command.credit)
         destination = parse(command.address)
         if command.exclusive and not (destination.is_queue or command.name):
             raise Refused(
@@ -108,13 +121,17 @@ class Subscriptions:
         render_key = None if destination.is_queue or command.name else command.render_key
         if render_key is not None and command.selector:
             render_key = (render_key, command.selector)
+        inner_ack = command.inner_ack and command.ack == c.AUTO
+        ack = c.INDIVIDUAL if inner_ack else command.ack
         subscription = Subscription(
-            peer, command.id, command.address, command.ack, command.credit, command.lease_ms, render_key
+            peer, command.id, command.address, ack, command.credit, command.lease_ms, render_key
         )
+        subscription.inner_ack = inner_ack
         subscription.selector = compiler.compile(command.selector) if command.selector else None
         if DURABLE_PREFIX + command.name not in self._destinations.named:
             self._check_searches(peer.user, subscription.selector)
         subscription.exclusive = command.exclusive
+        subscription.client = command.client or peer.client
         subscription.since_ms = self._turn.now_ms
         if not destination.is_queue:
             _check_filter(destination)
@@ -229,6 +246,28 @@ class Subscriptions:
             message = self._turn.transient_message(envelope, body)
             self._topic_delivery.deliver(subscription, message)
 
+    def check_credit(self, command: c.SetCredit) -> Subscription:
+        """A subscription of this connection. Refused for a credit out of bounds."""
+        subscription = command.peer.subscriptions.get(command.id)
+        if subscription is None:
+            raise Refused("not-found", f"there is no subscription {command.id!r} on this connection")
+        self._check_credit(command.credit)
+        return subscription
+
+    def set_credit(self, command: c.SetCredit, subscription: Subscription) -> None:
+        """Change the credit of a subscription."""
+        subscription.credit = command.credit
+        if subscription.unsettled >= command.credit:
+            self._consumers.make_unavailable(subscription)
+        elif not command.peer.paused:
+            self._consumers.make_available(subscription)
+        self._turn.accept(command.peer, command.receipt)
+
+    def _check_credit(self, credit: int) -> None:
+        most = self._turn.limits.max_credit
+        if not 1 <= credit <= most:
+            raise Refused("invalid", f"credit is {credit}; it must be between 1 and {most}")
+
     def check_unsubscribe(self, command: c.Unsubscribe) -> tuple[Subscription, NamedSubscription | None]:
         """A subscription of this connection, and the durable subscription that is to be deleted with it."""
         subscription = command.peer.subscriptions.get(command.id)
@@ -288,7 +327,7 @@ class Subscriptions:
         if subscription.unsettled and not keep_unsettled:
             for tag in [tag for tag, (holder, _) in peer.unsettled.items() if holder is subscription]:
                 _, message = peer.unsettled.pop(tag)
-                self._deliveries.return_delivery(subscription, message)
+                self._deliveries.return_delivery(subscription, message, CONSUMER_LEFT)
         for listener in self.on_end:
             listener(subscription)
 
@@ -361,7 +400,7 @@ class Subscriptions:
         """End all that a connection has: subscriptions, deliveries, temporary queues."""
         peer.paused = True  # nothing more is delivered to it, whatever is returned below
         for subscription, message in peer.unsettled.values():
-            self._deliveries.return_delivery(subscription, message)
+            self._deliveries.return_delivery(subscription, message, CONSUMER_LEFT)
         peer.unsettled.clear()
         for subscription in list(peer.subscriptions.values()):
             self.end(subscription, keep_unsettled=True)

@@ -1,15 +1,26 @@
-"""Taps: watchers of the messages that arrive at a destination. Beyond the credit, messages are only
-counted."""
+"""Taps: watchers of the messages that arrive at a destination."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Protocol
 
 from broker_app.core.message import Message
 
 
+class Watcher(Protocol):
+    """Watches the messages of one destination."""
+
+    def note(self, message: Message) -> None:
+        """A message arrived."""
+
+    def note_returned(self, message: Message) -> None:
+        """A message that was delivered waits again."""
+
+
 class Tap:
-    """Collects up to `credit` messages until they are taken; `notify` is called for the first of them."""
+    """Collects up to `credit` messages until they are taken, and counts those beyond; `notify` is called for
+    the first of them."""
 
     __slots__ = ("_notify", "credit", "messages", "skipped")
 
@@ -28,6 +39,9 @@ class Tap:
         else:
             self.skipped += 1
 
+    def note_returned(self, message: Message) -> None:
+        """Do nothing: the message was collected when it arrived."""
+
     def take(self) -> tuple[list[Message], int]:
         """The messages since the last call, and the number of those beyond the credit."""
         taken = self.messages, self.skipped
@@ -35,20 +49,26 @@ class Tap:
         return taken
 
 
-class Taps(dict[str, list[Tap]]):
-    """All taps, by address. It is usually empty, so that messages pay only a check for taps."""
+class Taps(dict[str, list[Watcher]]):
+    """All taps, by address. Few destinations have any, so that most messages pay only for a look into the
+    table."""
 
-    def add(self, address: str, tap: Tap) -> None:
+    def add(self, address: str, tap: Watcher) -> None:
         """Add a tap of a destination."""
         self.setdefault(address, []).append(tap)
 
-    def remove(self, address: str, tap: Tap) -> None:
+    def remove(self, address: str, tap: Watcher) -> None:
         """Remove a tap."""
         self[address].remove(tap)
         if not self[address]:
             del self[address]
 
     def note(self, address: str, message: Message) -> None:
-        """Pass a message to the taps of `address`."""
-        for tap in self.get(address, ()):
+        """Pass a message to the taps of `address`, which has some."""
+        for tap in self[address]:
             tap.note(message)
+
+    def note_returned(self, address: str, message: Message) -> None:
+        """Pass a message that waits again to the taps of `address`, which has some."""
+        for tap in self[address]:
+            tap.note_returned(message)

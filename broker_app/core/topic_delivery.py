@@ -63,12 +63,13 @@ class TopicDelivery:
             if depth or not subscription.available:
                 self.slow_consumers.behind[subscription] = None
 
-    def deliver_named(self, named: NamedSubscription, message: Message) -> Message:
+    def deliver_named(self, named: NamedSubscription, message: Message, source: bytes) -> Message:
         """Queue a copy for a named subscription; returns it, or the message where there was no room."""
         queue = named.queue
         if queue.durable or self._store.has_room(queue, message.size):
             options = message.envelope.options
-            copy = self._store.enqueue(queue, message.envelope, message.body, self._turn.ids.of(message))
+            id = self._turn.ids.of(message)
+            copy = self._store.enqueue(queue, message.envelope, message.body, id, source)
             if options is not None and options.group:
                 self._selective.note_group(queue, copy)
             return copy
@@ -88,6 +89,7 @@ class TopicDelivery:
             if fanout.group is subscription.fanout_group and fanout.leave(subscription):
                 missed += fanout.messages
         self._turn.counters["delivered"] -= len(missed)
+        self._turn.counters["delivered_of_topics"] -= len(missed)
         subscription.delivered_directly -= len(missed)
         return missed
 

@@ -6,8 +6,7 @@ touched."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from heapq import heapify
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from broker_app.core import commands as c
@@ -23,7 +22,6 @@ from broker_app.core.destination_limits import DestinationLimits
 from broker_app.core.destinations import Destinations
 from broker_app.core.errors import Refused
 from broker_app.core.header_block import group
-from broker_app.core.lane import Lane
 from broker_app.core.message import (
     DeliveryOptions,
     Envelope,
@@ -75,7 +73,7 @@ class Transfers:
 
     def transfer(self, command: c.Transfer, source: Queue) -> None:
         """Delete, move or copy messages, each by itself."""
-        waiting = self.waiting(source, {chosen.position for chosen in command.chosen})
+        waiting = self._store.waiting(source, {chosen.position for chosen in command.chosen})
         in_lanes = set(waiting)
         copies = _Copies(command)
         results: list[TransferResult] = []
@@ -85,7 +83,7 @@ class Transfers:
                 break
         if not command.keep:
             done = {moved.position for moved in results if moved.status == DONE} & in_lanes
-            self.remove(source, done, records.MOVED if command.target else records.PURGED)
+            self.remove(source, done, records.MOVED if command.target else records.PURGED, copies.read)
         missing = {moved.position for moved in results if moved.status == GONE}
         held = {holding.message.position for holding in self._unsettled.of(source)} if missing else ()
         self._turn.accept(
@@ -113,6 +111,8 @@ class Transfers:
             if chosen.record is None:
                 return TransferResult(position, REFUSED, detail="its body is in the journal and was not read")
             message = source.reader.message(chosen.record, position)
+            message.attempts = source.lane(source.lane_of(message)).attempts_of(position)
+            copies.read[position] = message
         try:
             address, envelope, lost = copies.envelope(message, chosen.lines)
             target = self._check_target(source, address)
@@ -188,41 +188,20 @@ class Transfers:
             raise Refused("bad-destination", f"messages can only be moved to queues; {address} is not one")
         return self._destinations.queue(address)
 
-    def waiting(self, queue: Queue, wanted: set[int]) -> dict[int, Message | None]:
-        """Those of the positions that wait in `queue`, with the message if it is in memory."""
-        found: dict[int, Message | None] = {}
-        in_order = sorted(wanted)
-        for lane in queue.lanes:
-            found.update((p, None) for p in lane.paged.among(in_order))
-            found.update((p, None) for p in lane.loading if p in wanted)
-            found.update((m.position, m) for m in _in_memory(lane) if m.position in wanted)
-        return found
-
-    def remove(self, queue: Queue, gone: set[int], cause: int) -> None:
-        """Remove waiting messages from the middle of their lanes."""
+    def remove(
+        self, queue: Queue, gone: set[int], cause: int, read: Mapping[int, Message], reason: str = ""
+    ) -> None:
+        """Remove waiting messages from the middle of their lanes; `read` are those not in memory that were
+        read."""
         if not gone:
             return
-        in_order = sorted(gone)
-        for lane in queue.lanes:
-            taken = [message for message in _in_memory(lane) if message.position in gone]
-            if taken:
-                self._store.memory_bytes -= sum(message.size for message in taken)
-                alive = [message for message in lane.ready if message.position not in gone]
-                lane.ready.clear()
-                lane.ready.extend(alive)
-                lane.returned = [entry for entry in lane.returned if entry[1].position not in gone]
-                heapify(lane.returned)
-            if lane.loading:
-                lane.loading = type(lane.loading)("Q", [p for p in lane.loading if p not in gone])
-            lane.paged.remove(in_order)
-            for position in gone.intersection(lane.attempts):
-                del lane.attempts[position]
+        known = [message for position, message in read.items() if position in gone]
+        known += [message for message in self._store.take_out(queue, gone) if message.recorded]
         queue.counters.removed += len(gone)
-        recorded = [position for position in in_order if position < UNRECORDED]
-        if recorded:
-            out = self._turn.out
-            out.record(records.acked(out.destination(queue.address), cause, recorded))
-            out.freed += recorded
+        unknown = gone.difference(message.position for message in known)
+        self._store.record_ends(
+            queue, known, sorted(position for position in unknown if position < UNRECORDED), cause, reason
+        )
         self._destination_limits.recount(queue)
         if queue.available:  # the next messages may have to be read back
             self._store.mark_dirty(queue)
@@ -247,6 +226,8 @@ class _Copies:
     def __init__(self, command: c.Transfer) -> None:
         self._target = command.target
         self._revive = command.revive
+        #: messages that were not in memory, by position
+        self.read: dict[int, Message] = {}
         self._made: dict[tuple[Envelope, int, bytes], tuple[str, Envelope, bytes]] = {}
 
     def envelope(self, message: Message, lines: bytes) -> tuple[str, Envelope, bytes]:
@@ -278,9 +259,3 @@ class _Copies:
             options=DeliveryOptions(group=name) if (name := group(block)) else None,
         )
         return address, envelope, lost
-
-
-def _in_memory(lane: Lane) -> Iterable[Message]:
-    """The messages of a lane in memory, in no order."""
-    yield from lane.ready
-    yield from (message for _, message in lane.returned)

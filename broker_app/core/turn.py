@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -32,7 +33,9 @@ UNRECORDED = 1 << 47
 class Turn:
     """The shared state of all components; `out` is the outcome of the current turn.
 
-    `counters` are totals since start. `on_stop` is called with each peer that a refusal stops.
+    `counters` are totals since start; so are `dead` and `dropped`, the messages that became dead letters and
+    those that were discarded instead, by reason. `discarded` counts those and others. `on_stop` is called
+    with each peer that a refusal stops.
     """
 
     def __init__(self, *, tag: int, limits: Limits | None, policies: Policies | None, topics: Topics) -> None:
@@ -41,7 +44,16 @@ class Turn:
         self.ids = MessageIds(tag)
         self.next_position = 1
         self.now_ms = 0
-        self.counters = {"published": 0, "delivered": 0, "discarded": 0, "refused": 0, "duplicates": 0}
+        self.counters = dict.fromkeys(
+            (
+                *("published", "delivered", "redelivered", "expired", "discarded", "refused", "duplicates"),
+                # of those, what was sent to topics, and delivered of them
+                *("published_to_topics", "delivered_of_topics"),
+            ),
+            0,
+        )
+        self.dead: Counter[str] = Counter()
+        self.dropped: Counter[str] = Counter()
         #: peers that are stopped and have not disconnected yet
         self.stopped_peers = 0
         #: the position of the newest message outside the journal

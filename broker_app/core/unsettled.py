@@ -37,9 +37,9 @@ class UnsettledDeliveries:
                 if subscription.queue is queue:
                     yield Holding(peer, tag, subscription, message)
 
-    def take(self, queue: Queue) -> list[int]:
-        """Take all unsettled deliveries of a queue from their consumers; returns the recorded positions."""
-        positions: list[int] = []
+    def take(self, queue: Queue) -> list[Message]:
+        """Take all unsettled deliveries of a queue from their consumers; returns the recorded messages."""
+        messages: list[Message] = []
         for peer, tag, subscription, message in list(self.of(queue)):
             del peer.unsettled[tag]
             subscription.unsettled -= 1
@@ -47,10 +47,12 @@ class UnsettledDeliveries:
             self.leases.end(peer, tag)
             if peer is self.delayed.peer:
                 self.delayed.release_body(message)
-            elif queue.account is not None:
-                queue.account.keep(-message.size)
+            else:
+                message.attempts += 1
+                if queue.account is not None:
+                    queue.account.keep(-message.size)
             if message.recorded:
-                positions.append(message.position)
+                messages.append(message)
         queue.counters.removed += queue.unsettled
         queue.unsettled = 0
-        return positions
+        return messages

@@ -7,9 +7,12 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator
+from heapq import merge
+from itertools import islice
 from typing import NamedTuple
 
 from broker_app.core.broker import Broker
+from broker_app.core.lane import Lane
 from broker_app.core.message import Message
 from broker_app.core.model import Queue
 
@@ -43,6 +46,27 @@ def outside(queue: Queue, after: int = 0) -> Iterator[int]:
     for lane in queue.lanes:
         yield from (position for position in lane.loading if position > after)
         yield from lane.paged.after(after)
+
+
+def waiting_after(queue: Queue, after: int, limit: int, *, returned: bool = False) -> list[Message | int]:
+    """Up to `limit` waiting messages at positions behind `after`, in the order of positions: the message, or
+    the position of one whose body is only in the journal. With `returned`, also those before it that were
+    delivered and returned, as far as they are in memory."""
+    found = merge(*(_lane_after(lane, after, returned=returned) for lane in queue.lanes), key=_position)
+    return list(islice(found, limit))
+
+
+def _lane_after(lane: Lane, after: int, *, returned: bool) -> Iterator[Message | int]:
+    in_memory = [one for one in lane.in_memory() if one.position > after or (returned and one.attempts)]
+    in_memory.sort(key=_position)
+    outside = merge(
+        (position for position in lane.loading if position > after), lane.paged.after(after), key=_position
+    )
+    return merge(in_memory, outside, key=_position)
+
+
+def _position(waiting: Message | int) -> int:
+    return waiting if isinstance(waiting, int) else waiting.position
 
 
 def first_of_each_priority(queue: Queue) -> Iterator[Message | int]:

@@ -18,6 +18,7 @@ from broker_app.core.message import Envelope, Message
 from broker_app.core.model import Delivery, Peer, Queue, Subscription
 from broker_app.core.outcome import Fetch, Outcome
 from broker_app.core.policy import DestinationPolicy, Policies
+from broker_app.core.reasons import name_of
 from broker_app.core.recovery import Recovery
 from broker_app.core.snapshot import take_snapshot
 
@@ -41,10 +42,44 @@ class Record(NamedTuple):
     address: str
     position: int
     content: bytes
+    #: of a forwarded message: the address of the replication offset, and its position there
+    origin: tuple[str, int] | None = None
+    #: the address of the client that sent it, or of those of each message, in order; empty for none
+    clients: tuple[str, ...] = ()
+
+    @property
+    def client(self) -> str:
+        """The only client."""
+        (client,) = self.clients
+        return client
+
+    @property
+    def reason(self) -> str:
+        """The reason of an ACKED or RETURNED record."""
+        return name_of(self.priority)
 
     @property
     def numbers(self) -> list[int]:
         return list(records.positions(self.content, 0, len(self.content)))
+
+    @property
+    def facts(self) -> dict[int, Fact] | None:
+        """The facts of an ACKED record by position."""
+        found = records.facts(self.content, 0, len(self.content))
+        if found is None:
+            return None
+        rows = map(Fact, *found)
+        return dict(zip(self.numbers, rows, strict=True))
+
+
+class Fact(NamedTuple):
+    """What an ACKED record shows of one message."""
+
+    queue_ms: int
+    body_bytes: int
+    header_bytes: int
+    deliveries: int
+    has_own_id: int
 
 
 class Stage:
@@ -167,7 +202,21 @@ def read(stored: Stored) -> Iterator[Record]:
     walk = records.walk(stored.records)
     for position, (kind, flags, priority, destination, start, end) in enumerate(walk, stored.first_position):
         address = stored.destinations[destination]
-        yield Record(kind, flags, priority, address, position, stored.records[start:end])
+        content, origin = stored.records[start:end], None
+        if kind == records.PUBLISHED and (found := records.origin_of(stored.records, start, flags)):
+            origin = stored.destinations[found[0]], found[1]
+        yield Record(kind, flags, priority, address, position, content, origin, _clients(stored, start, end))
+
+
+def _clients(stored: Stored, start: int, end: int) -> tuple[str, ...]:
+    content = stored.records
+    kind, flags, *_ = next(records.walk(content[start:end]))
+    found: Sequence[int] = ()
+    if kind == records.PUBLISHED:
+        found = (records.client_of(content, start, flags),)
+    elif kind in (records.ACKED, records.RETURNED):
+        found = records.clients(content, start, end) or ()
+    return tuple("" if index == records.NO_CLIENT else stored.destinations[index] for index in found)
 
 
 class Client:
@@ -181,7 +230,7 @@ class Client:
         self.accepted: list[tuple[Any, Message | None]] = []
         self.refused: list[tuple[Any, Refused]] = []
         self.closed: list[Refused] = []
-        self.throttled = False
+        self.throttled = self.held = False
 
     # what the stage calls
 
@@ -200,6 +249,9 @@ class Client:
 
     def throttle(self, on: bool) -> None:
         self.throttled = on
+
+    def hold(self, on: bool) -> None:
+        self.held = on
 
     def close(self, refusal: Refused) -> None:
         self.closed.append(refusal)

@@ -12,11 +12,13 @@ from typing import Any
 
 from broker_app.core import commands as c
 from broker_app.core.browse import browse
+from broker_app.core.client_address import address_of
 from broker_app.core.errors import Refused
 from broker_app.core.message import OVERHEAD_BYTES, DeliveryOptions, Envelope
 from broker_app.core.policy import PAUSES, DestinationPolicy, Policies
 from broker_app.core.snapshot import SnapshotBuilder
 from broker_app.core.sync_queue import SYNC_ADDRESS
+from tests.core.bulk_producers import Part, Producer
 from tests.core.choices import COLOURS, SELECTORS
 from tests.core.home_brokers import Home, Sent
 from tests.core.ledger import Ledger, Session, has_expired
@@ -25,6 +27,8 @@ from tests.core.stage import Stage
 
 QUEUES = ("/queue/a", "/queue/b", "/queue/a.dead")
 FORWARDED = "/queue/storeAndForward:b/queue/q"
+#: producers of batches, and users who own them
+PRODUCERS, OWNERS = ("query-1", "query-2"), ("spark", "spark", "spark", "spark", "mallory")
 #: (sender, source) of what other brokers forward
 HOMES = (("home~1", "q"), ("home~2", "q"), ("home~1", "storeAndForward:b/queue/q"))
 TEMPORARY = ("/temp-queue/0", "/temp-queue/1")
@@ -40,6 +44,7 @@ WEIGHTS = {
     "subscribe": 24,
     "settle": 18,
     "give_back": 12,
+    "set_inner_ack": 4,
     "unsubscribe": 4,
     "pause": 8,
     "resume": 12,
@@ -51,17 +56,24 @@ WEIGHTS = {
     "extend": 2,
     "purge": 2,
     "transfer": 5,
+    "deliver_chosen": 5,
+    "set_credit": 3,
     "insert": 1,
     "forget": 2,
     "answer": 1,
     "begin_flow": 6,
     "forward": 14,
     "break_flow": 1,
+    "bulk": 12,
+    "forget_bulk": 1,
     "reconfigure": 3,
     "remove": 2,
 }
 KINDS = list(WEIGHTS)
-AT_FIRST = {kind: ("reconfigure", "remove", "purge", kind).index(kind) for kind in WEIGHTS}
+#: A batch that comes behind the end of its producer would rightly be published again. A client settles what
+#: it has chosen in a later run, when it knows the tags.
+PLACES = {kind: ("reconfigure", "remove", "purge", kind).index(kind) for kind in WEIGHTS}
+PLACES |= {"deliver_chosen": 8, "forget_bulk": 9}
 
 
 class Storm:
@@ -126,6 +138,7 @@ class Storm:
         self.mirror, self.chance = Mirror(self.stage), Random(seed)
         targets = [address for address in self.queues if not address.endswith(".dead")]
         self.ledger.homes = [Home(*names, random.choice(targets)) for names in HOMES if targets]
+        self.ledger.producers = {name: Producer(name) for name in PRODUCERS}
         self._listen()
         self.sessions = self.ledger.sessions
         self.envelopes = [self._draw_envelope() for _ in range(8)]
@@ -143,7 +156,10 @@ class Storm:
         while drawn < commands:
             while len(self.sessions) < 2 or (len(self.sessions) < 4 and random.random() < 0.2):
                 self.joined += 1
-                self.sessions.append(Session(self.stage.client(), self.joined))
+                client = self.stage.client()
+                if self.joined % 4:
+                    client.peer.client = address_of(f"u{self.joined % 3}", f"c{self.joined}")
+                self.sessions.append(Session(client, self.joined))
             run = self._draw_run()
             drawn += len(run)
             if random.random() < 0.5:
@@ -212,6 +228,7 @@ class Storm:
         stage.now_us += 1_000_000
         self._decide([c.Reconfigure(Policies())])
         assert not any(history.blocks for history in stage.broker.histories.histories.values())
+        self._finish_batches()
         while stage.broker.scheduler.schedules or stage.broker.unsettled.delayed.peer.unsettled:
             stage.now_us += 3_000_000
             self._decide([stage.loaded(stage.fetches.pop(0))] if stage.fetches else [])
@@ -237,6 +254,20 @@ class Storm:
         held = [message for session in self.sessions for _, message in session.held.values()]
         assert len(left) == sum(message.recorded for message in held), "everything arrives in the end"
 
+    def _finish_batches(self) -> None:
+        """Complete the batches that were begun, and send all of them again: nothing is published twice."""
+        session = Session(self.stage.client(), 0)
+        self.sessions.append(session)
+        for producer in self.ledger.producers.values():
+            if (rest := producer.unfinished()) is not None:
+                self._decide([command := self._bulk(session, producer, rest, producer.owner)])
+                assert command.receipt in self.ledger.answers, "what was begun is completed"
+            again = [Part(batch, 0, len(batch.rows)) for batch in producer.begun]
+            commands = [self._bulk(session, producer, part, producer.owner) for part in again]
+            if commands:
+                self._decide(commands)
+            assert all(command.receipt in self.ledger.refusals for command in commands)
+
     # ------------------------------------------------------------------ drawing
 
     def _draw_run(self) -> list[Any]:
@@ -246,7 +277,7 @@ class Storm:
         kinds = random.choices(KINDS, self.weights, k=random.choice((1, 2, 4, 8)))
         cast = random.sample(self.sessions, min(len(self.sessions), random.choice((1, 2, 4))))
         # The ledger knows what is removed, and from whom it is held back, only at the beginning of a run.
-        for kind in sorted(kinds, key=AT_FIRST.get):  # type: ignore[arg-type]
+        for kind in sorted(kinds, key=PLACES.get):  # type: ignore[arg-type]
             session = random.choice(cast)
             if session.closed:
                 kind = "disconnect"
@@ -320,7 +351,14 @@ class Storm:
         if random.random() < self.choosiness:
             subscribe.selector = random.choice((*SELECTORS, *SELECTORS, "colour = "))
         subscribe.exclusive = random.random() < self.exclusiveness
+        subscribe.inner_ack = random.random() < 0.2
         return subscribe
+
+    def _draw_set_inner_ack(self, session: Session) -> c.SetInnerAck | c.Pause:
+        subscriptions = list(session.peer.subscriptions.values())
+        if not subscriptions:
+            return self._draw_pause(session)
+        return c.SetInnerAck(self.random.choice(subscriptions), self.random.random() < 0.6)
 
     def _draw_start(self) -> str:
         random, stage = self.random, self.stage
@@ -341,7 +379,8 @@ class Storm:
 
     def _draw_settle(self, session: Session) -> c.Settle:
         receipt = self._next_token()
-        return c.Settle(session.peer, self._draw_tags(session), self.random.random() < 0.3, receipt)
+        tags, cumulative = self._draw_tags(session), self.random.random() < 0.3
+        return c.Settle(session.peer, tags, cumulative, receipt, lenient=self.random.random() < 0.2)
 
     def _draw_give_back(self, session: Session) -> c.Return:
         receipt = self._next_token()
@@ -354,6 +393,7 @@ class Storm:
             "why",
             receipt,
             self.random.choice((0, 0, 0, 700)),
+            lenient=self.random.random() < 0.2,
         )
 
     def _draw_unsubscribe(self, session: Session) -> c.Unsubscribe:
@@ -417,6 +457,25 @@ class Storm:
             receipt=self._next_token(),
         )
 
+    def _draw_deliver_chosen(self, session: Session) -> c.DeliverChosen:
+        random = self.random
+        source = random.choice((*self.queues, "/queue/none"))
+        there = [item.position for item in browse(self.stage.broker, source, limit=100) or ()]
+        chosen = [*random.sample(there, min(len(there), random.choice((1, 2, 4)))), random.randint(1, 9)]
+        token = self._next_token()
+        return c.DeliverChosen(
+            session.peer,
+            f"chosen {token}",
+            source,
+            [c.Chosen(position, self.stage.bodies.get(position)) for position in chosen],
+            random.choice((0, 0, 1_000)),
+            token,
+        )
+
+    def _draw_set_credit(self, session: Session) -> c.SetCredit:
+        id, credit = self.random.choice([*session.interests, "1"]), self.random.choice((0, 1, 2, 5))
+        return c.SetCredit(session.peer, id, credit, self._next_token())
+
     def _draw_insert(self, session: Session) -> c.Insert:
         envelope = self.random.choice(self.envelopes)
         entries = [(b"%036d" % self._next_token(), envelope, self._body()) for _ in range(2)]
@@ -450,6 +509,33 @@ class Storm:
         flow = self.random.choice([*session.sender_flows, "9"])
         return c.BreakFlow(session.peer, flow, Refused("not-allowed", "no"), self._next_token())
 
+    def _draw_bulk(self, session: Session) -> c.PublishBulk:
+        random = self.random
+        producer = self.ledger.producers[random.choice(PRODUCERS)]
+        targets = (*self.queues, *self.topics[:4]) or TOPICS[:1]
+        if random.random() < 0.1:
+            targets = (*targets, *TEMPORARY, *ILLEGAL, *WILD)
+        envelopes = [self._draw_envelope(random.choice(targets)) for _ in range(random.choice((0, 1, 2, 4)))]
+        part = producer.draw(random, [(envelope, self._body()) for envelope in envelopes])
+        usual, other = producer.owner or random.choice(OWNERS), random.choice(OWNERS)
+        return self._bulk(session, producer, part, random.choice((usual, usual, usual, other)))
+
+    def _bulk(self, session: Session, producer: Producer, part: Part, owner: str) -> c.PublishBulk:
+        """The command that publishes a part of a batch."""
+        needs: dict[str, c.Need] = {}
+        for envelope, body in part.batch.rows if not part.start else ():
+            size, known = len(body), needs.get(envelope.address, c.Need(0, 0, 0))
+            needs[envelope.address] = known.plus(c.Need(1, size, size))
+        token = self._next_token()
+        self.ledger.parts[token] = part
+        return c.PublishBulk(
+            *(session.peer, producer.name, owner, part.batch.number, part.rows, needs),
+            *(part.start, part.is_last, token),
+        )
+
+    def _draw_forget_bulk(self, session: Session) -> c.DeleteBulkProducer:
+        return c.DeleteBulkProducer(session.peer, self.random.choice(PRODUCERS), self._next_token())
+
     def _draw_reconfigure(self, session: Session) -> c.Reconfigure:
         random = self.random
         policies = [replace(self.stage.policy, paused=paused) for paused in PAUSES]
@@ -475,20 +561,24 @@ class Storm:
             return f"Loaded {command.address} {command.priority} {list(command.positions)}"
         if isinstance(command, c.Reconfigure):
             return str(command)
+        if isinstance(command, c.SetInnerAck):
+            return f"SetInnerAck {command.subscription.id} {command.subscription.address} {command.on}"
         numbers = {session.peer: session.number for session in self.sessions}
         facts = [
             f"{name}={getattr(command, name)!r}"
             for name in command.__slots__
-            if name not in ("peer", "entries", "command", "chosen", "refusal")
+            if name not in ("peer", "user", "entries", "needs", "command", "chosen", "refusal")
         ]
         if isinstance(command, c.Publish):
             facts = [
                 f"{e.address} p{e.priority} {body!r}" + " transient" * (not e.persistent)
                 for e, body, _ in command.entries
             ]
+        if isinstance(command, c.PublishBulk):
+            facts += [f"{e.address} {body!r}" for e, body in command.entries]
         if isinstance(command, c.Forward):
             facts += [f"{e.address} {body!r}" for e, body, _ in command.entries]
-        if isinstance(command, c.Transfer):
+        if isinstance(command, c.Transfer | c.DeliverChosen):
             facts.append(f"positions={[chosen.position for chosen in command.chosen]}")
         inner = f" ({self._describe(command.command)})" if isinstance(command, c.Enlist) else ""
         return f"client {numbers[command.peer]}: {type(command).__name__} {' '.join(facts)}{inner}"

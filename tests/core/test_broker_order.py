@@ -275,3 +275,27 @@ def test_the_broker_asks_to_be_called_for_its_next_sweep_or_lease(stage: Stage) 
     consumer.subscribe("/queue/a", lease_ms=300)
     fill(stage, b"1")
     assert stage.broker.next_deadline_ms == stage.now_ms + 300
+
+
+def test_a_credit_that_grows_lets_more_through_and_one_that_shrinks_lets_less(stage: Stage) -> None:
+    producer, consumer = stage.client(), stage.client()
+    consumer.subscribe("/queue/a", credit=1)
+    stage.decide(producer.sending("/queue/a", *(b"%d" % number for number in range(6))))
+    assert consumer.take() == [b"0"]
+    consumer.do(c.SetCredit(consumer.peer, "1", 3))
+    assert consumer.take() == [b"1", b"2"]
+    consumer.do(c.SetCredit(consumer.peer, "1", 2))
+    consumer.settle(1)
+    assert consumer.take() == []
+    consumer.settle(2)
+    assert consumer.take() == [b"3"]
+
+
+@pytest.mark.parametrize("credit", [0, 100_001])
+def test_a_credit_cannot_be_changed_out_of_its_bounds(stage: Stage, credit: int) -> None:
+    consumer = stage.client()
+    consumer.subscribe("/queue/a")
+    with pytest.raises(Refused, match="credit is"):
+        consumer.do(c.SetCredit(consumer.peer, "1", credit))
+    with pytest.raises(Refused, match="no subscription"):
+        consumer.do(c.SetCredit(consumer.peer, "2", 1))

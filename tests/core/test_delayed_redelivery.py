@@ -54,6 +54,23 @@ def test_each_wait_is_longer_than_the_one_before() -> None:
         assert client.take() == [b"1"]
 
 
+def test_messages_that_wait_for_another_attempt_can_be_delivered_now() -> None:
+    stage = growing()
+    client = one_at_a_time(stage, b"1", b"2")
+    other = stage.client("bob")
+    stage.decide(other.sending("/queue/b", b"3"))
+    other.subscribe("/queue/b", credit=1)
+    for one in (client, other):
+        one.give_back(1)
+        one.take()
+    stage.decide(c.RetryDelayed(client.peer, A))
+    client.settle(2)
+    assert client.take_attempts() == [(b"1", 1)], "at its place before its time"
+    stage.pass_time(1_000)
+    assert client.take() == [], "it does not come twice"
+    assert other.take() == [b"3"], "that of another queue waited"
+
+
 def test_a_consumer_may_say_how_long_to_wait() -> None:
     stage = Stage()
     client = one_at_a_time(stage, b"1")

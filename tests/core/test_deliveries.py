@@ -8,7 +8,8 @@ from broker_app.core import commands as c
 from broker_app.core import records
 from broker_app.core.errors import Refused
 from broker_app.core.message import Envelope, MessageIds
-from tests.core.stage import Client, Stage, read
+from broker_app.core.snapshot import take_snapshot
+from tests.core.stage import Client, Fact, Stage, read
 
 
 @pytest.fixture
@@ -157,6 +158,19 @@ class TestGivingBack:
         assert waiting(stage) == [b"2"]
         assert client.take() == [b"1", b"2"], "an ended subscription gets nothing more"
 
+    def test_deliveries_that_were_not_attempted_do_not_count(self, stage: Stage) -> None:
+        client = consumer_of(stage, b"1", b"2")
+        stage.decide(c.Pause(client.peer))
+        for _ in range(5):
+            stage.decide(c.Return(client.peer, list(client.peer.unsettled), attempted=False))
+            assert waiting(stage) == [b"1", b"2"]
+            stage.decide(c.Resume(client.peer))
+            stage.decide(c.Pause(client.peer))
+        assert [message.attempts for _, _, message in client.got] == [0] * len(client.got)
+        assert len(client.got) == 12
+        client.settle(*client.peer.unsettled)
+        assert waiting(stage) == [], "and it can be settled"
+
 
 class TestDeadLetters:
     def test_a_message_that_came_back_too_often_is_dead(self, stage: Stage) -> None:
@@ -196,6 +210,14 @@ class TestDeadLetters:
         assert client.got[-1][2].envelope.block.startswith(
             b"origin:/queue/a\ndead-reason:MAX_ATTEMPTS\ndead-detail:delivered 3 times\ndead-attempts:3\n"
         )
+
+    def test_the_last_failure_is_in_the_detail(self, stage: Stage) -> None:
+        client = consumer_of(stage, b"1")
+        for tag, failure in ((1, "no disk"), (2, "no disk"), (3, "no network")):
+            stage.decide(c.Return(client.peer, (tag,), detail=failure))
+        client.subscribe("/queue/a.dead", id="dead")
+        block = client.got[-1][2].envelope.block
+        assert b"dead-detail:delivered 3 times; the last time\\c no network\n" in block
 
     def test_a_dead_letter_never_dies_again(self, stage: Stage) -> None:
         client = consumer_of(stage, b"1", address="/queue/a.dead")
@@ -247,7 +269,7 @@ class TestDeadLetters:
         client = consumer_of(stage, b"1")
         client.reject(1)
         moved = [record.kind for record in read(stage.batches[-1])]
-        assert moved == [records.ACKED, records.PUBLISHED]
+        assert moved == [records.RETURNED, records.ACKED, records.PUBLISHED]
 
 
 class TestLeases:
@@ -320,3 +342,108 @@ def test_a_message_that_is_not_persistent_leaves_no_record(stage: Stage) -> None
     client.reject(3)
     assert waiting(stage, "/queue/a.dead") == [b"1"]
     assert stage.batches == []
+
+
+class TestFacts:
+    """The record of a message that is gone shows what its clients saw of it."""
+
+    def test_of_each_acknowledged_message(self, stage: Stage) -> None:
+        stage.client().publish("/queue/a", b"1", block=b"a:1\n")
+        stage.pass_time(40)
+        stage.client().publish("/queue/a", b"22")
+        consumer = stage.client()
+        consumer.subscribe("/queue/a", credit=9)
+        consumer.give_back(2)
+        stage.pass_time(2)
+        consumer.settle(1, 3)
+        (record,) = read(stage.batches[-1])
+        assert record.facts == {1: Fact(42, 1, 4, 1, 0), 2: Fact(2, 2, 0, 2, 0)}
+
+    def test_of_a_message_that_was_read_back(self) -> None:
+        stage = Stage(window=1)
+        for body in (b"1", b"22", b"333"):
+            stage.client().publish("/queue/a", body)
+        stage.restart()
+        stage.pass_time(5)
+        consumer = stage.client()
+        consumer.subscribe("/queue/a", c.AUTO)
+        assert consumer.take() == [b"1", b"22", b"333"]
+        facts = [record.facts for batch in stage.batches for record in read(batch)]
+        found = {position: fact for record in facts if record for position, fact in record.items()}
+        assert found == {1: Fact(5, 1, 0, 1, 0), 2: Fact(5, 2, 0, 1, 0), 3: Fact(5, 3, 0, 1, 0)}
+
+    def test_an_expired_message_was_not_delivered(self, stage: Stage) -> None:
+        stage.client().publish("/queue/a", b"1", ttl_ms=100)
+        stage.pass_time(2_000)
+        assert ends(stage) == [(1, "expired")]
+        (record,) = read(stage.batches[-1])
+        assert record.facts == {1: Fact(2_000, 1, 0, 0, 0)}
+
+    def test_a_message_deleted_with_its_queue_had_the_delivery_that_was_unsettled(self, stage: Stage) -> None:
+        consumer = consumer_of(stage, b"1", b"2", credit=1)
+        consumer.unsubscribe(keep_unsettled=True)
+        stage.decide(c.DeleteQueue(stage.client().peer, "/queue/a", force=True))
+        (record,) = read(stage.batches[-1])
+        assert record.facts == {2: Fact(0, 1, 0, 0, 0), 1: Fact(0, 1, 0, 1, 0)}
+
+    def test_a_purge_shows_those_that_are_in_memory(self) -> None:
+        stage = Stage(window=2)
+        stage.decide(stage.client().sending("/queue/a", b"1", b"2", b"3"))
+        stage.client().purge("/queue/a")
+        in_memory, outside = read(stage.batches[-1])
+        assert (in_memory.numbers, outside.numbers) == ([1, 2], [3])
+        assert (in_memory.facts is not None, outside.facts) == (True, None)
+
+    def test_a_message_that_waited_since_before_the_clock_was_set_back(self, stage: Stage) -> None:
+        consumer = consumer_of(stage, b"1")
+        stage.now_us -= 10_000_000
+        consumer.settle(1)
+        (record,) = read(stage.batches[-1])
+        assert record.facts == {1: Fact(0, 1, 0, 1, has_own_id=1)}, "its id does not follow from this time"
+
+
+def failures(stage: Stage) -> list[list[int]]:
+    """(position, number of the delivery) of each delivery that failed."""
+    return [
+        record.numbers
+        for batch in stage.batches
+        for record in read(batch)
+        if record.kind == records.RETURNED and record.flags == records.GIVEN_BACK
+    ]
+
+
+class TestFailedDeliveries:
+    """A delivery that failed has one record, however it failed."""
+
+    def test_given_back_rejected_and_left_behind(self, stage: Stage) -> None:
+        consumer = consumer_of(stage, b"1", b"2", b"3")
+        consumer.give_back(1)
+        consumer.give_back(4)
+        consumer.reject(2)
+        consumer.disconnect()
+        assert failures(stage) == [[1, 1], [1, 2], [2, 1], [3, 1], [1, 3]]
+
+    def test_a_lease_that_ended(self, stage: Stage) -> None:
+        consumer = consumer_of(stage, b"1", lease_ms=100)
+        stage.pass_time(200)
+        consumer.settle(2)
+        assert failures(stage) == [[1, 1]]
+
+    def test_none_for_an_acknowledgement_or_a_message_that_is_not_recorded(self, stage: Stage) -> None:
+        consumer = consumer_of(stage, b"1")
+        consumer.settle(1)
+        stage.client().publish("/queue/a", b"2", persistent=False)
+        consumer.give_back(2)
+        assert failures(stage) == []
+
+    def test_they_change_nothing_of_what_is_recovered(self, stage: Stage) -> None:
+        consumer = consumer_of(stage, b"1", b"2", b"3")
+        consumer.give_back(2)
+        consumer.disconnect()
+        with_them = take_snapshot(stage.recovered())
+        assert failures(stage) == [[2, 1], [1, 1], [3, 1], [2, 2]]
+        assert with_them == stage.take_snapshot()
+        stage.restart()
+        other = stage.client()
+        other.subscribe("/queue/a")
+        assert other.take_attempts() == [(b"1", 1), (b"2", 2), (b"3", 1)]

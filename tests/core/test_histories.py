@@ -63,6 +63,20 @@ class TestStarts:
         send(stage, b"5", to=US)
         assert client.take() == [b"3", b"4", b"5"]
 
+    def test_the_newest_of_a_topic_does_not_come_when_its_retention_ends_before_it_is_read(self) -> None:
+        stage = Stage(fetch_messages=1)
+        keep(stage)
+        send(stage, b"1")
+        send(stage, b"2", to=US)
+        stage.loading = False
+        client = listen(stage, "last", "/topic/prices.*")
+        stage.pass_time(70_000)
+        stage.loading = True
+        stage.load()
+        send(stage, b"3", to=US)
+        assert client.take() == [b"1", b"3"]
+        assert not replaying(client)
+
     def test_now_is_new_messages_only(self, stage: Stage) -> None:
         send(stage, b"1")
         client = listen(stage, "now")

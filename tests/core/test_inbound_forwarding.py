@@ -113,6 +113,33 @@ def test_the_offset_is_one_record_in_the_batch_of_its_messages(stage: Stage, bri
     }
 
 
+def origins(stage: Stage) -> list[tuple[str, int] | None]:
+    """Where each stored message came from, in order."""
+    stored = (record for batch in stage.batches for record in read(batch))
+    return [record.origin for record in stored if record.kind == records.PUBLISHED]
+
+
+def test_each_stored_message_names_where_it_came_from(stage: Stage, bridge: Bridge) -> None:
+    mine, others = f"/mark/{SENDER}/{SOURCE}", f"/mark/{SENDER}/other"
+    other = Bridge(stage)
+    other.begin("other")
+    stage.client().publish(TARGET, b"own")
+    stage.decide(bridge.forwarding(3, 5), other.forwarding(9), bridge.forwarding(5, 6))
+    assert origins(stage) == [None, (mine, 3), (mine, 5), (others, 9), (mine, 6)]
+    stage.restart()
+    assert waiting(stage) == [b"own", b"3", b"5", b"9", b"6"]
+
+
+def test_a_message_with_an_option_names_its_origin_too_where_it_arrives(stage: Stage, bridge: Bridge) -> None:
+    mine = f"/mark/{SENDER}/{SOURCE}"
+    bridge.forward(1, options=DeliveryOptions(dedup_id="d", group="g"), block=b"group:g\n")
+    bridge.forward(2, options=DeliveryOptions(delay_ms=1_000))
+    stage.restart()
+    stage.pass_time(1_001)
+    assert origins(stage) == [(mine, 1), (mine, 2), None]
+    assert waiting(stage) == [b"1", b"2"]
+
+
 def test_an_offset_outlives_connections_and_crashes(stage: Stage, bridge: Bridge) -> None:
     bridge.forward(1, 2)
     bridge.disconnect()

@@ -1,4 +1,5 @@
 from array import array
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -9,7 +10,9 @@ from broker_app.core.broker import Broker
 from broker_app.core.recovery import Recovery, live_positions
 from broker_app.core.snapshot import SnapshotBuilder, take_snapshot
 from broker_app.core.snapshot_format import FORMAT, read
-from tests.core.stage import Client, Stage
+from tests.core.stage import Client, Record, Stage, Stored
+from tests.core.stage import read as records_of
+from tests.core.storm import Storm
 
 
 def numbered(count: int) -> list[bytes]:
@@ -172,6 +175,73 @@ def test_a_record_of_an_unknown_type_is_refused() -> None:
     record[4] = 99
     with pytest.raises(ValueError, match="record 7 has the unknown type 99"):
         Recovery(Broker()).apply(["/queue/a"], 7, bytes(record))
+
+
+def of_the_first_version(batch: Stored) -> Stored:
+    """A batch as a broker without facts wrote it."""
+    parts = []
+    for record in records_of(batch):
+        place = batch.destinations.index(record.address)
+        if record.kind == records.RETURNED and record.flags == records.GIVEN_BACK:
+            parts.append(records.acked(0, records.DISCARDED, ()))  # only to keep the positions
+        elif record.kind == records.ACKED:
+            parts.append(records.acked(place, record.flags, record.numbers))
+        else:
+            parts.append(without_clients(record, place))
+    return batch._replace(records=b"".join(parts))
+
+
+def of_the_second_version(batch: Stored) -> Stored:
+    """A batch as a broker wrote it that did not record clients and reasons."""
+    parts = [
+        without_clients(record, batch.destinations.index(record.address)) for record in records_of(batch)
+    ]
+    return batch._replace(records=b"".join(parts))
+
+
+def without_clients(record: Record, place: int) -> bytes:
+    """A record as it was before records named clients and reasons; `place` is the index of its address.
+    Histories count the bytes of their records, so those stay as they are."""
+    content = bytearray(record.content)
+    if record.kind == records.RETURNED:
+        numbers = record.numbers
+        return records.returned(place, zip(numbers[::2], numbers[1::2], strict=True), record.flags)
+    if record.kind == records.ACKED:
+        content[records.FLAGS_AT + 1] = 0
+        if record.clients:
+            del content[-4 * len(record.clients) :]
+            content[records.VERSION_AT] = records.WITH_FACTS
+    elif in_queue(record) and record.flags & records.HAS_CLIENT:
+        end = records.block_at(record.content, 0, record.flags & ~records.HAS_ADDRESS)
+        at = end - 4 - 12 * bool(record.flags & records.HAS_ORIGIN)
+        del content[at : at + 4]
+        content[records.FLAGS_AT] &= ~records.HAS_CLIENT
+    content[:4] = len(content).to_bytes(4, "little")
+    return bytes(content)
+
+
+def in_queue(record: Record) -> bool:
+    return record.kind == records.PUBLISHED and not record.address.startswith("/topic/")
+
+
+@pytest.mark.parametrize("former", [of_the_first_version, of_the_second_version])
+@pytest.mark.parametrize("seed", range(60))
+def test_records_of_former_versions_restore_the_same(seed: int, former: Callable[[Stored], Stored]) -> None:
+    storm = Storm(seed)
+    storm.blow(60, drain=False)
+    stage = storm.stage
+    expected = take_snapshot(stage.recovered())
+    stage.batches = [former(batch) for batch in stage.batches]
+    assert take_snapshot(stage.recovered()) == expected
+    written = [one for batch in stage.batches for one in records_of(batch)]
+    assert not any(one.client for one in written if in_queue(one))
+    assert not any(one.clients for one in written if one.kind != records.PUBLISHED)
+    older, middle = stage.new_broker(), len(stage.batches) // 2
+    recovery = Recovery(older)
+    for batch in stage.batches[:middle]:
+        recovery.apply(*batch)
+    older.turn.policies = stage.broker.turn.policies
+    assert take_snapshot(stage.recovered(take_snapshot(older), middle)) == expected
 
 
 def test_a_recovered_broker_names_the_positions_it_wants(stage: Stage) -> None:

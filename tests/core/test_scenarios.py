@@ -5,6 +5,7 @@ import pytest
 from broker_app.core import commands as c
 from broker_app.core.errors import Refused
 from broker_app.core.snapshot import take_snapshot
+from broker_app.core.views import in_memory
 from tests.core.stage import Stage
 
 
@@ -102,3 +103,18 @@ def test_scenario_10_a_message_returned_after_its_expiry_was_never_swept() -> No
     client.disconnect()
     stage.pass_time(1_000)
     assert stage.queue("/queue/a").depth == 0
+
+
+def test_scenario_11_a_message_that_was_passed_over_was_listed_after_a_returned_one() -> None:
+    stage = Stage()
+    chooser, other = stage.client(), stage.client()
+    chooser.publish("/queue/a", b"1", block=b"colour:red\n")
+    chooser.publish("/queue/a", b"2", block=b"colour:blue\n")
+    chooser.subscribe("/queue/a", selector="colour = 'blue'")
+    assert chooser.take() == [b"2"]
+    chooser.unsubscribe(keep_unsettled=True)
+    stage.pass_time(60_000)  # the queue has plain delivery again
+    chooser.give_back(1)
+    assert [message.body for message in in_memory(stage.queue("/queue/a"))] == [b"1", b"2"]
+    other.subscribe("/queue/a")
+    assert other.take() == [b"1", b"2"]

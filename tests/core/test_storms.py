@@ -1,6 +1,6 @@
-"""Storms against the core: `STORMS` of them (10,000 when it is not set; `make soak` asks for more), other
-ones in each run, from `STORM_SEED` on, which the head of the run shows. What they found is kept in
-`test_scenarios`."""
+"""Storms against the core: `STORMS` of them (10,000 when it is not set; `make soak` asks for more) from
+`STORM_SEED` on, which the head of the run shows: other ones for each commit, and in each `make soak`. What
+they found is kept in `test_scenarios`."""
 
 import os
 

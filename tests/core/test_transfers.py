@@ -11,7 +11,7 @@ from broker_app.core import dead_letter_headers, records
 from broker_app.core.errors import Refused
 from broker_app.core.message import DeliveryOptions, Envelope
 from broker_app.core.transfers import DONE, GONE, REFUSED, UNSETTLED, TransferResult
-from tests.core.stage import Client, Stage, read
+from tests.core.stage import Client, Fact, Stage, read
 
 A, B = "/queue/a", "/queue/b"
 
@@ -146,6 +146,23 @@ class TestMoving:
         assert statuses(ask(command)) == [DONE, DONE]
         assert taken(stage, A) == [b"1", b"4"]
         assert causes(stage) == ["purged", "purged"]
+
+    @pytest.mark.parametrize("in_memory", [True, False])
+    def test_the_facts_of_moved_messages_are_known_in_memory_or_not(self, in_memory: bool) -> None:
+        stage = Stage(max_attempts=9)
+        positions = fill(stage, b"1", b"22", b"333")
+        consumer = stage.client()
+        consumer.subscribe(A, credit=9)
+        consumer.give_back(2)
+        consumer.disconnect()
+        if not in_memory:
+            stage.restart()
+        stage.now_us += 10_000
+        assert any(stage.queue(A).lanes[0].in_memory()) is in_memory
+        transfer(stage, positions)
+        (record,) = (record for record in read(stage.batches[-1]) if record.kind == records.ACKED)
+        expected = {1: Fact(10, 1, 0, 1, 0), 2: Fact(10, 2, 0, 2, 0), 3: Fact(10, 3, 0, 1, 0)}
+        assert (record.flags, record.facts) == (records.MOVED, expected)
 
     def test_a_copy_stays_at_the_source(self) -> None:
         stage = Stage()

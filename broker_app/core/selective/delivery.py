@@ -99,6 +99,17 @@ class SelectiveDelivery:
             for subscription in queue.consumers:
                 subscription.watched = True
 
+    def hold_group(self, queue: Queue, message: Message, choice: object) -> bool:
+        """Count a message that is delivered because the command `choice` chose it; False when a consumer owns
+        its group, or holds messages of it."""
+        name = queue.group_of(message)
+        if not name:
+            return True
+        self.keep_groups(queue)
+        assert queue.selective is not None
+        held: bool = queue.selective.groups.hold(name, choice)
+        return held
+
     def group_settled(self, queue: Queue, message: Message) -> None:
         """Note that a delivery was settled or returned."""
         name = queue.group_of(message)

@@ -12,14 +12,16 @@ from broker_app.core.model import Subscription
 
 
 class Group:
-    """`owner` is None when it has left with messages unsettled: until these are settled, the group has no
-    owner."""
+    """`owner` is None when it has left with messages unsettled, or while chosen messages of the group are
+    unsettled: until these are settled, the group has no owner."""
 
-    __slots__ = ("owner", "unsettled")
+    __slots__ = ("choice", "owner", "unsettled")
 
     def __init__(self) -> None:
         self.owner: Subscription | None = None
         self.unsettled = 0
+        #: the command that chose its unsettled messages
+        self.choice: object = None
 
 
 class Groups:
@@ -57,6 +59,18 @@ class Groups:
             self._idle.pop(name, None)
         elif not group.unsettled:
             self._mark_idle(name)
+
+    def hold(self, name: str, choice: object) -> bool:
+        """Count a message of a group that is delivered without making its receiver the owner, because the
+        command `choice` chose it; False when a consumer owns the group, or holds messages of it."""
+        group = self._groups.get(name)
+        if group is None:
+            group = self._groups[name] = Group()
+            group.choice = choice
+        if group.owner is not None or group.choice is not choice:
+            return False
+        group.unsettled += 1
+        return True
 
     def settled(self, name: str) -> None:
         """Note that a message of a group was settled or returned."""

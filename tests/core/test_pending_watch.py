@@ -1,0 +1,72 @@
+"""Watches of what waits in a queue."""
+
+from broker_app.core.pending_watch import PendingWatch
+from tests.core.stage import Stage
+
+A = "/queue/a"
+
+
+class Watched:
+    """A stage with a watch of one queue; `woken` is how often it was notified."""
+
+    def __init__(self, most: int = 100) -> None:
+        self.stage = Stage()
+        self.client = self.stage.client("anna")
+        self.woken = 0
+        self.watch = PendingWatch(self.stage.broker.turn.ids, most, self.wake)
+        self.stage.broker.store.taps.add(A, self.watch)
+
+    def wake(self) -> None:
+        self.woken += 1
+
+
+def test_a_watch_has_numbers_and_ids_of_what_arrived_since_it_was_read() -> None:
+    watched = Watched()
+    messages = [watched.client.publish(A, body) for body in (b"1", b"2")]
+    ids = watched.stage.broker.turn.ids
+    arrivals = watched.watch.take()
+    assert arrivals.seqs == [message.position for message in messages]
+    assert arrivals.ids == [ids.of(message).decode() for message in messages]
+    assert (arrivals.more, watched.woken) == (False, 1)
+    watched.client.publish(A, b"3")
+    assert (len(watched.watch.take().seqs), watched.woken) == (1, 2)
+
+
+def test_a_watch_that_is_not_read_keeps_a_bounded_number() -> None:
+    watched = Watched(most=2)
+    for body in (b"1", b"2", b"3"):
+        watched.client.publish(A, body)
+    arrivals = watched.watch.take()
+    assert (len(arrivals.seqs), arrivals.more, watched.woken) == (2, True, 1)
+    assert not watched.watch.take().more
+
+
+def test_a_message_that_comes_back_is_noted_again() -> None:
+    watched = Watched()
+    message = watched.client.publish(A, b"1")
+    watched.client.subscribe(A)
+    watched.watch.take()
+    watched.client.give_back(1)
+    assert watched.watch.take().seqs == [message.position]
+
+
+def test_a_message_whose_lease_ended_is_noted_again() -> None:
+    watched = Watched()
+    message = watched.client.publish(A, b"1")
+    watched.client.subscribe(A, lease_ms=1_000)
+    watched.watch.take()
+    watched.client.pause()
+    watched.stage.pass_time(1_000)
+    assert watched.watch.take().seqs == [message.position]
+
+
+def test_a_dead_letter_keeps_its_id() -> None:
+    watched = Watched()
+    watch = PendingWatch(watched.stage.broker.turn.ids, 10, watched.wake)
+    watched.stage.broker.store.taps.add(A + ".dead", watch)
+    message = watched.client.publish(A, b"1")
+    watched.client.subscribe(A)
+    watched.client.reject(1)
+    arrivals = watch.take()
+    assert arrivals.ids == [watched.stage.broker.turn.ids.of(message).decode()]
+    assert arrivals.seqs != [message.position]
