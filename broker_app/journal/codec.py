@@ -13,9 +13,9 @@ A frame holds one batch; a segment file is a segment header followed by frames:
     13  u8   flags
     14  6x
 
-The table names the batch's destinations (u32 count, then u16 length and UTF-8 bytes each); records
-refer to them by index. Each use of a file has a new random segment id, so that frames left over from
-an earlier use are never taken for current ones.
+The table has the addresses of the batch: destinations, replication offsets, clients (u32 count, then u16
+length and UTF-8 bytes each); records refer to them by index. Each use of a file has a new random segment id,
+so that frames left over from an earlier use are never taken for current ones.
 
 In a CARRIED frame the records are survivors of one earlier batch, whose first position, time, epoch
 and table it repeats; each record is preceded by its own position (u64).
@@ -24,6 +24,7 @@ and table it repeats; each record is preceded by its own position (u64).
 import struct
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 
 import google_crc32c
@@ -114,13 +115,15 @@ class Frame:
 
 def encode_table(destinations: Sequence[str]) -> bytes:
     """The destination table. Raises ValueError for a name of more than 65,535 bytes."""
-    pieces = [_U32.pack(len(destinations))]
-    for name in destinations:
-        raw = name.encode()
-        if len(raw) > 0xFFFF:
-            raise ValueError(f"destination name of {len(raw)} bytes; at most 65535 fit")
-        pieces += (_U16.pack(len(raw)), raw)
-    return b"".join(pieces)
+    return b"".join([_U32.pack(len(destinations)), *map(_encode_name, destinations)])
+
+
+@lru_cache(maxsize=4096)  # the batches of a broker repeat a few
+def _encode_name(name: str) -> bytes:
+    raw = name.encode()
+    if len(raw) > 0xFFFF:
+        raise ValueError(f"destination name of {len(raw)} bytes; at most 65535 fit")
+    return _U16.pack(len(raw)) + raw
 
 
 def decode_table(content: bytes) -> list[str]:
@@ -177,6 +180,18 @@ def is_whole(content: bytes, at: int, frame: Frame) -> bool:
     if frame.records_at > frame.length or end > len(content):
         return False
     return checksum(content[at + _PREFIX.size : end]) == frame.crc
+
+
+def frames_of(content: bytes) -> Iterator[tuple[int, Frame]]:
+    """(offset, header) of frames that follow each other; checksums are not looked at. Raises ValueError where
+    no frame begins, or one is cut off."""
+    at = 0
+    while at < len(content):
+        frame = decode_frame(content, at)
+        if frame is None or frame.length < FRAME_HEADER_BYTES or at + frame.length > len(content):
+            raise ValueError(f"there is no whole frame at byte {at}")
+        yield at, frame
+        at += frame.length
 
 
 def with_segment_id(content: bytes, segment_id: int) -> bytes:

@@ -13,6 +13,7 @@ from broker_app.journal.errors import JournalDamaged, JournalError, NoSpace
 from broker_app.journal.files import Files
 from broker_app.journal.reader import Reader
 from broker_app.journal.relocation import Relocation, Source, take_over
+from broker_app.journal.retention import NOTHING_KEPT, Retention
 from broker_app.journal.segment import MOSTLY_DEAD, Segment, SegmentIndex
 from broker_app.journal.segment_pool import SegmentPool
 from broker_app.journal.worker import CallSoon, Worker
@@ -35,7 +36,7 @@ class Compactor:
         supply: SegmentPool,
         *,
         segment_bytes: int,
-        retention_bytes: int,
+        retention: Callable[[], Retention],
         call_soon_threadsafe: CallSoon | None,
         failed: Callable[[Exception], None],
     ) -> None:
@@ -44,7 +45,7 @@ class Compactor:
         self._reader = reader
         self._supply = supply
         self._segment_bytes = segment_bytes
-        self._retention_bytes = retention_bytes
+        self._retention = retention
         self._threaded = call_soon_threadsafe is not None
         self._failed = failed
         self._worker = Worker("journal-copy", call_soon_threadsafe)
@@ -70,15 +71,15 @@ class Compactor:
         """True if space would be freed if no replay read before `replay_start`."""
         return any(
             segment.next_position > self._horizon and segment.is_mostly_dead() and not segment.busy
-            for segment in settled(list(self._catalogue), active, replay_start, self._history_bytes)
+            for segment in settled(list(self._catalogue), active, replay_start, self._kept)
         )
 
     @property
-    def _history_bytes(self) -> int:
-        return 0 if self.history_yields else self._retention_bytes
+    def _kept(self) -> Retention:
+        return NOTHING_KEPT if self.history_yields else self._retention()
 
     def _run(self) -> None:
-        reachable = settled(list(self._catalogue), self._active, self._horizon, self._history_bytes)
+        reachable = settled(list(self._catalogue), self._active, self._horizon, self._kept)
         for segment in reachable:
             if segment.live_count == 0 and not segment.busy:
                 self._release(segment)
@@ -143,9 +144,9 @@ class Compactor:
 
 
 def settled(
-    segments: Sequence[Segment], active: Segment | None, replay_start: int, retention_bytes: int
+    segments: Sequence[Segment], active: Segment | None, replay_start: int, retention: Retention
 ) -> list[Segment]:
-    """The segments before `replay_start`, in order, that are not kept as history."""
+    """The segments before `replay_start`, in order, that are not kept for readers of the log."""
     found = []
     kept = 0
     for segment in reversed(segments):
@@ -153,7 +154,7 @@ def settled(
             continue
         if segment.kind == codec.LOG:
             kept += segment.end
-            if kept <= retention_bytes:
+            if retention.keeps(segment, kept):
                 continue
         found.append(segment)
     return found[::-1]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from typing import Protocol
 
-from broker_app.journal import codec, meta, recovery
+from broker_app.journal import codec, cursors, meta, recovery
 from broker_app.journal.copy_mark import NOTE
 from broker_app.journal.errors import JournalDamaged
 from broker_app.journal.files import Files
@@ -85,8 +85,9 @@ class FilesContent:
         return self._snapshot
 
     def notes(self) -> dict[str, bytes]:
-        """See `Content.notes`: brokers that share no journal leave none."""
-        return {}
+        """See `Content.notes`: the cursors; brokers that share no journal leave no others."""
+        content = cursors.FileDocument(self._files).read()
+        return {} if content is None else {cursors.NOTE: content}
 
 
 def _rows_of(segment: Segment) -> Iterator[Row]:

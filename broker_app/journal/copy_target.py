@@ -9,6 +9,7 @@ from typing import Final, NamedTuple, Protocol
 from broker_app.journal import codec, copy_mark, meta, snapshots
 from broker_app.journal.content import Content, FilesContent, StoreContent
 from broker_app.journal.copy_mark import CopyMark
+from broker_app.journal.cursors import NOTE, FileDocument
 from broker_app.journal.errors import JournalError
 from broker_app.journal.files import File, Files
 from broker_app.journal.holding import StoreHold
@@ -122,13 +123,15 @@ class FilesTarget:
         file.write((codec.encode_segment_header(header),), 0)
 
     def finish(self, snapshot: tuple[int, bytes] | None, notes: Mapping[str, bytes]) -> int:
-        """See `Target.finish`. Files have no place for notes, which brokers with a shared journal need."""
+        """See `Target.finish`. Files have no place for other notes than the cursors."""
         if snapshot is not None:
             for _ in range(snapshots.KEPT):  # as a broker leaves it: the loss of the newest costs nothing
                 snapshots.write_snapshot(self._files, snapshot[0], [snapshot[1]])
         epoch, tag, created_us = self._identity
         meta.advance(self._files, meta.Meta(epoch, tag, created_us), epoch, created_us)
-        return len(notes)
+        if NOTE in notes:
+            FileDocument(self._files).write(notes[NOTE])
+        return len(notes) - (NOTE in notes)
 
     def content(self) -> Content:
         """See `Target.content`."""

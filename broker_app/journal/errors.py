@@ -35,6 +35,10 @@ class Busy(JournalFailed):
     read soon."""
 
 
+class TooManyCursors(JournalError):
+    """There are as many cursors as a journal keeps."""
+
+
 class NotLoaded(JournalError):
     """The records at `positions` are being fetched: repeat what needs them when they are there."""
 
@@ -44,7 +48,7 @@ class NotLoaded(JournalError):
 
 
 class NoSuchPosition(JournalError, KeyError):
-    """No PUBLISHED record is kept at this position."""
+    """No record is kept at this position."""
 
     def __init__(self, position: int, why: str) -> None:
         super().__init__(f"position {position} cannot be read from the journal: {why}")

@@ -49,6 +49,12 @@ class FileNotes:
         with unique_draft(self._files, content) as draft:
             self._files.rename(draft, quote(key, safe=""))
 
+    def put_from(self, home: Files, key: str, content: bytes) -> None:
+        """Write a note, or replace it, by way of a file in `home`; nothing is written when `home` is gone."""
+        self._files.create_directory()
+        with unique_draft(home, content) as draft:
+            home.rename(draft, os.path.relpath(self._files.directory / quote(key, safe=""), home.directory))
+
     def drop(self, key: str) -> None:
         """Delete a note, if it is there."""
         self._files.remove(quote(key, safe=""))

@@ -3,7 +3,7 @@
     mom_journal_NAME/
       journal.json          format, tag, time of creation
       epoch-N/              of the holder with epoch N; renamed by each takeover
-        lease               its holder; renewing it changes its time of modification
+        lease               its holder and epoch; renewing it changes its time of modification
         S.log, S.carry      segments of rows (`file_rows`); a carry segment begins with those it replaces
         snapshot
       notes/KEY
@@ -29,8 +29,9 @@ from typing import Final
 from urllib.parse import quote
 from uuid import uuid4
 
-from broker_app.journal import codec
+from broker_app.journal import codec, free_space
 from broker_app.journal.errors import JournalDamaged, JournalFailed, NoSpace
+from broker_app.journal.file_extent import ExtentReader
 from broker_app.journal.file_layout import (
     CARRY,
     DRAFT,
@@ -53,6 +54,7 @@ from broker_app.journal.file_tail import ATTEMPTS, LogTail
 from broker_app.journal.file_takeover import clean
 from broker_app.journal.files import File, Files
 from broker_app.journal.meta import TAG_BITS
+from broker_app.journal.port import FIRST_POSITION
 from broker_app.journal.store import (
     Carried,
     Fenced,
@@ -61,9 +63,11 @@ from broker_app.journal.store import (
     LeaseHeld,
     LeaseState,
     LogBatch,
+    LogExtent,
     Note,
     Row,
     StoreFull,
+    Unreachable,
 )
 
 FORMAT: Final = 1
@@ -71,6 +75,10 @@ _IDENTITY, _NOTES = "journal.json", "notes"
 _SNAPSHOT_MAGIC: Final = b"MOMSHARE"
 _POSITION_AT: Final = len(_SNAPSHOT_MAGIC) + 4
 _POSITION_END: Final = _POSITION_AT + 8
+#: the time of modification of a lease that its holder has given back (s since 1970)
+_RELEASED_AT: Final = 0
+#: seconds after which a broker that has renamed the directory, and has written no lease, is given up
+_TAKING_S: Final = 3.0
 
 
 class _Offsets:
@@ -112,11 +120,18 @@ class FileStore:
         self._notes = FileNotes(Files(self._files.directory / _NOTES))
         self._clock = FileClock(self._files)
         self._tail = LogTail(self._files)
+        self._extents = ExtentReader(self._files)
         self.description = f"directory {self._files.directory}"
         self._home: Files | None = None
         self._epoch = 0
+        self._granted = Holder(""), 0.0
         self._offsets: dict[int, _Offsets] = {}
         self._log: _Log | None = None
+
+    @property
+    def directory(self) -> Path:
+        """The directory of this journal alone."""
+        return self._files.directory
 
     # ------------------------------------------------------------------------------ lease
 
@@ -124,30 +139,48 @@ class FileStore:
         """See `store.Store.acquire`."""
         self._files.create_directory()
         tag, created_us = self._identity()
-        state = self.lease()
-        if state is not None and state.left_s > 0 and not force:
-            raise LeaseHeld(state)
-        former = newest_epoch(self._files) or self._first()
-        epoch = epoch_of(former) + 1
-        home = Files(self._files.directory / epoch_name(epoch))
+        home, stopped = self._rename_next(force=force)
         try:
-            stopped = _is_released(former)
-            self._files.rename(former.directory.name, home.directory.name)
             self._files.sync_directory()
             _write_lease(home, holder, lease_s)
         except (JournalFailed, FileNotFoundError) as error:
-            raise self._lost_to_another(home, error) from error
-        self._home, self._epoch = home, epoch
+            raise self._not_taken(home, error) from error
+        self._home, self._epoch, self._granted = home, epoch_of(home), (holder, lease_s)
         with self._answering():
             clean(home, copy_last=not stopped)
-        return Grant(epoch, tag, created_us)
+        return Grant(self._epoch, tag, created_us)
 
-    def _lost_to_another(self, home: Files, error: Exception) -> Exception:
-        """The error of a broker that was not the first to take a free lease."""
-        state = self.lease()
-        if state is not None and state.left_s > 0 and not (home.directory / LEASE).exists():
-            return LeaseHeld(state)
-        return error
+    def _rename_next(self, *, force: bool) -> tuple[Files, bool]:
+        """Make the directory of a lease that is free that of the next epoch: of several brokers, one can.
+
+        Returns it, and whether its former holder has given the lease back. Raises LeaseHeld.
+        """
+        for _ in range(ATTEMPTS):
+            former = newest_epoch(self._files) or self._first()
+            home = Files(self._files.directory / epoch_name(epoch_of(former) + 1))
+            try:
+                # Of the directory that is renamed, and of no other one.
+                with self._reachable():
+                    state, stopped = self._lease_of(former), _is_released(former)
+                if state is not None and state.left_s > 0 and not force:
+                    raise LeaseHeld(state)
+                self._files.rename(former.directory.name, home.directory.name)
+            except (JournalFailed, FileNotFoundError):
+                if is_current(former):
+                    raise
+                continue  # another broker was faster
+            return home, stopped
+        raise self._busy("the journal cannot be taken")
+
+    def _not_taken(self, home: Files, error: Exception) -> Exception:
+        """The error of a broker that has renamed the directory, and could not write its lease."""
+        if isinstance(error, NoSpace):
+            return StoreFull(str(error))
+        state = self.lease() if not is_current(home) else None
+        return LeaseHeld(state) if state is not None else error
+
+    def _busy(self, what: str) -> JournalFailed:
+        return JournalFailed(f"{self.description}: {what}: brokers take it over all the time")
 
     def adopt(self, origin: Grant) -> Grant:
         """See `store.Store.adopt`."""
@@ -157,6 +190,7 @@ class FileStore:
             # The block ends with a look at the directory of this holder, which is the new one.
             home.directory = self._files.directory / epoch_name(epoch)
             self._epoch = epoch
+            _write_lease(home, *self._granted)
             self._files.replace(_IDENTITY, _encode_identity(origin.tag, origin.created_us))
             self._files.sync_directory()
         return origin._replace(epoch=epoch)
@@ -171,6 +205,10 @@ class FileStore:
                     os.link(self._files.directory / draft, self._files.directory / _IDENTITY)
                 self._files.remove(draft)
             self._files.sync_directory()
+        return self._read_identity()
+
+    def _read_identity(self) -> tuple[int, int]:
+        """The tag and the time of creation, which are there. Raises JournalFailed."""
         found = json.loads(self._files.content(_IDENTITY))
         if found["format"] != FORMAT:
             raise JournalFailed(
@@ -195,7 +233,8 @@ class FileStore:
         """See `store.Store.renew`."""
         assert self._home is not None
         try:
-            os.utime(self._home.directory / LEASE)
+            with self._reachable():
+                os.utime(self._home.directory / LEASE)
         except FileNotFoundError:
             raise self._fenced() from None
 
@@ -222,20 +261,30 @@ class FileStore:
             home = newest_epoch(self._files)
             if home is None:
                 return None
-            with contextlib.suppress(FileNotFoundError):
+            with contextlib.suppress(FileNotFoundError), self._reachable():
                 return self._lease_of(home)
-        raise JournalFailed(
-            f"{self.description}: the lease cannot be read: brokers take it over all the time"
-        )
+        raise self._busy("the lease cannot be read")
+
+    def tag(self) -> int | None:
+        """See `store.Store.tag`."""
+        home = newest_epoch(self._files)
+        return self._read_identity()[0] if home is not None and epoch_of(home) else None
 
     def _lease_of(self, home: Files) -> LeaseState | None:
         # Opened, not only asked for: an NFS client may answer from its cache otherwise.
         with open(home.directory / LEASE, "rb") as file:
             found, modified = json.load(file), os.fstat(file.fileno()).st_mtime
+        epoch = epoch_of(home)
+        if found.get("epoch", epoch if found else 0) != epoch:
+            # Another broker has renamed the directory, and is about to write its lease.
+            left_s = _TAKING_S - (self._clock.now() - home.directory.stat().st_ctime)
+            return LeaseState(Holder("another broker"), epoch, left_s)
         if not found:
             return None
-        left_s = found["lease_s"] - (self._clock.now() - modified)
-        return LeaseState(Holder(found["holder"], found["address"]), epoch_of(home), left_s)
+        holder = Holder(found["holder"], found["address"])
+        if modified == _RELEASED_AT:
+            return LeaseState(holder, epoch, 0.0, is_released=True)
+        return LeaseState(holder, epoch, found["lease_s"] - (self._clock.now() - modified))
 
     def _fenced(self) -> Fenced:
         """The error of a holder whose epoch has ended."""
@@ -247,6 +296,16 @@ class FileStore:
                     f"{self.description}: epoch {self._epoch} has ended"
                 )
         return Fenced(f"{self.description} is gone: epoch {self._epoch} has ended")
+
+    @contextlib.contextmanager
+    def _reachable(self) -> Iterator[None]:
+        """Raises Unreachable for errors of the file system, but for files that are not there."""
+        try:
+            yield
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            raise Unreachable(f"{self.description}: {error.strerror}") from error
 
     @contextlib.contextmanager
     def _answering(self) -> Iterator[Files]:
@@ -321,6 +380,19 @@ class FileStore:
     def frames(self, position: int) -> Iterator[bytes]:
         """See `store.Store.frames`."""
         return self._tail.frames(position)
+
+    def extent(self) -> LogExtent | None:
+        """See `store.Store.extent`."""
+        found = self._extents.find()
+        if found is None:
+            return None
+        epoch, low, end = found
+        end = end or self.snapshot_position() or FIRST_POSITION
+        return LogExtent(self._read_identity()[0], epoch, low or end, end)
+
+    def batch_start(self, position: int) -> int | None:
+        """See `store.Store.batch_start`."""
+        return self._extents.batch_start(position)
 
     def load(self, keys: Iterable[tuple[int, int]]) -> dict[tuple[int, int], bytes]:
         """See `store.Store.load`."""
@@ -402,9 +474,7 @@ class FileStore:
             except JournalFailed:
                 if is_current(home):
                     raise
-        raise JournalFailed(
-            f"{self.description}: the snapshot cannot be read: brokers take it over all the time"
-        )
+        raise self._busy("the snapshot cannot be read")
 
     def put_snapshot(self, position: int, parts: Sequence[bytes]) -> None:
         """See `store.Store.put_snapshot`."""
@@ -416,13 +486,23 @@ class FileStore:
         """See `store.Store.put_note`."""
         self._notes.put(key, content)
 
+    def put_holder_note(self, key: str, content: bytes) -> None:
+        """See `store.Store.put_holder_note`."""
+        with self._answering() as home:
+            self._notes.put_from(home, key, content)
+
     def drop_note(self, key: str) -> None:
         """See `store.Store.drop_note`."""
         self._notes.drop(key)
 
     def notes(self, prefix: str) -> dict[str, Note]:
         """See `store.Store.notes`."""
-        return self._notes.find(prefix)
+        with self._reachable():
+            return self._notes.find(prefix)
+
+    def free_bytes(self) -> int | None:
+        """See `store.Store.free_bytes`."""
+        return free_space.free_bytes(self._files)
 
     def statistics(self) -> dict[str, int]:
         """See `store.Store.statistics`."""
@@ -434,16 +514,16 @@ def _encode_identity(tag: int, created_us: int) -> bytes:
 
 
 def _release(home: Files) -> None:
-    """Have the lease expired long ago."""
-    os.utime(home.directory / LEASE, (0, 0))
+    """Give the lease back."""
+    os.utime(home.directory / LEASE, (_RELEASED_AT, _RELEASED_AT))
 
 
 def _is_released(home: Files) -> bool:
     """True if the last holder has given the lease back, and so does not write any more."""
-    return (home.directory / LEASE).stat().st_mtime == 0
+    return (home.directory / LEASE).stat().st_mtime == _RELEASED_AT
 
 
 def _write_lease(home: Files, holder: Holder, lease_s: float) -> None:
-    content = {"holder": holder.name, "address": holder.address, "lease_s": lease_s}
+    content = {"holder": holder.name, "address": holder.address, "lease_s": lease_s, "epoch": epoch_of(home)}
     home.replace(LEASE, json.dumps(content).encode())
     home.sync_directory()

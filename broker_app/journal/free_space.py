@@ -18,6 +18,14 @@ from broker_app.journal.worker import CallSoon
 TICK_S = 1.0
 
 
+def free_bytes(files: Files) -> int | None:
+    """The free bytes of a directory's file system; None if they cannot be measured."""
+    try:
+        return files.free_bytes()
+    except JournalFailed:
+        return None
+
+
 class FreeSpace:
     """The level, with hysteresis: short when `keep` bytes are left, until there are twice as many."""
 
@@ -46,16 +54,19 @@ class FreeSpace:
         return 0 if self.short else min(left, largest + free)
 
 
-class DiskMonitor:
+class SpaceMonitor:
     """Measures the free space every second in a thread of its own; without a loop, when `check` is called.
 
-    `report` is called with the free bytes, or None if they cannot be measured.
+    `measure` returns the free bytes, or None if that cannot be known; `report` is called with them.
     """
 
     def __init__(
-        self, files: Files, call_soon_threadsafe: CallSoon | None, report: Callable[[int | None], None]
+        self,
+        measure: Callable[[], int | None],
+        call_soon_threadsafe: CallSoon | None,
+        report: Callable[[int | None], None],
     ) -> None:
-        self._files = files
+        self._measure = measure
         self._call_soon = call_soon_threadsafe
         self._report = report
         self._closing = threading.Event()
@@ -86,9 +97,3 @@ class DiskMonitor:
                 self._call_soon(self._report, self._measure())
             except RuntimeError:  # the loop is closed
                 return
-
-    def _measure(self) -> int | None:
-        try:
-            return self._files.free_bytes()
-        except JournalFailed:
-            return None

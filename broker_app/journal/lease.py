@@ -66,6 +66,7 @@ class LeaseKeeper:
             try:
                 self.renew()
             except Fenced as error:
+                self._renewed_at = self._clock() - self._lease_s  # it has ended before its time
                 self._lost(error)
                 return
             except JournalError as error:

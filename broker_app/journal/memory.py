@@ -6,14 +6,28 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from broker_app.journal import codec
+from broker_app.journal.cursors import Cursors
 from broker_app.journal.errors import (
     JournalDamaged,
     JournalFailed,
     JournalInUse,
     NoSuchPosition,
 )
+from broker_app.journal.log_reader import outside
 from broker_app.journal.meta import TAG_BITS
-from broker_app.journal.port import FIRST_POSITION, Batch, Damaged, Done, Found, OpenResult, StoredBatch
+from broker_app.journal.port import (
+    FIRST_POSITION,
+    Batch,
+    CursorState,
+    Damaged,
+    Done,
+    Found,
+    LogFound,
+    LogRun,
+    OpenResult,
+    Span,
+    StoredBatch,
+)
 
 
 @dataclass
@@ -29,14 +43,29 @@ class MemoryStorage:
     snapshot: bytes | None = None
     snapshot_position: int = FIRST_POSITION
     held: bool = False
+    cursors: bytes | None = None
     damaged: dict[int, str] = field(default_factory=dict)  # positions that cannot be read back, and why
+
+
+class _CursorDocument:
+    """See `cursors.Document`."""
+
+    def __init__(self, storage: MemoryStorage) -> None:
+        self._storage = storage
+
+    def read(self) -> bytes | None:
+        return self._storage.cursors
+
+    def write(self, content: bytes) -> None:
+        self._storage.cursors = content
 
 
 class MemoryJournal:
     """See `port.Journal`.
 
     With `hold`, commits wait until `release` is called, as they would for a disk. `failure`, once set,
-    is the error of the next commit. `space` is the result of `room`.
+    is the error of the next commit, `snapshot_failure` and `read_failure` those of the next snapshot and
+    read. `space` is the result of `available_bytes`.
     Closing without `release` loses the batch, as a power failure would.
     """
 
@@ -47,12 +76,15 @@ class MemoryJournal:
         self.hold_reads = False
         self.background_error: Exception | None = None
         self.failure: Exception | None = None
+        self.snapshot_failure: Exception | None = None
+        self.read_failure: Exception | None = None
         self.space = 1 << 40
         self.wants_snapshot = False
         self._failed: Exception | None = None
         self._open = False
         self._pending: Callable[[], None] | None = None
         self._pending_reads: list[Callable[[], None]] = []
+        self._cursors = Cursors(_CursorDocument(self.storage), None, moved=self._let_go)
         self._counters = {"commits": 0, "records": 0, "bytes_written": 0, "snapshots": 0}
 
     def open(self) -> OpenResult:
@@ -63,7 +95,8 @@ class MemoryJournal:
         stored.held = self._open = True
         stored.epoch += 1
         self.epoch = stored.epoch
-        return OpenResult(stored.snapshot, stored.snapshot_position, stored.next_position, [])
+        report = self._cursors.recover()
+        return OpenResult(stored.snapshot, stored.snapshot_position, stored.next_position, report)
 
     @property
     def is_held(self) -> bool:
@@ -72,7 +105,8 @@ class MemoryJournal:
 
     def replay(self) -> Iterator[StoredBatch]:
         """See `port.Journal.replay`."""
-        yield from list(self.storage.batches)
+        start = self.storage.snapshot_position
+        yield from [batch for batch in self.storage.batches if batch.first_position >= start]
 
     def set_live_positions(self, positions: Iterable[Sequence[int]]) -> None:
         """See `port.Journal.set_live_positions`."""
@@ -145,6 +179,51 @@ class MemoryJournal:
         else:
             self._read(positions, found)
 
+    def span(self) -> Span:
+        """See `port.Journal.span`: it begins with the snapshot, or with the smallest cursor before that."""
+        stored = self.storage
+        return Span(
+            stored.batches[0].first_position if stored.batches else stored.next_position, stored.next_position
+        )
+
+    def read_log(self, position: int, max_bytes: int, found: LogFound) -> None:
+        """See `port.Journal.read_log`. With `hold_reads`, reads wait until `release_reads` is called."""
+        if self.hold_reads:
+            self._pending_reads.append(lambda: self._read_log(position, max_bytes, found))
+        else:
+            self._read_log(position, max_bytes, found)
+
+    def _read_log(self, position: int, max_bytes: int, found: LogFound) -> None:
+        span = self.span()
+        if not span.low <= position <= span.end:
+            found(None, outside(position, span))
+            return
+        run: list[bytes] = []
+        size, first, following = 0, position, position
+        for batch in self.storage.batches:
+            if batch.first_position + batch.count <= position:
+                continue
+            frame = _frame(batch)
+            size += len(frame)
+            if run and size > max_bytes:
+                break
+            first = first if run else batch.first_position
+            following = batch.first_position + batch.count
+            run.append(frame)
+        found(LogRun(first, following, b"".join(run)), None)
+
+    def cursors(self) -> dict[str, CursorState]:
+        """See `port.Journal.cursors`."""
+        return self._cursors.states(self.span().low)
+
+    def set_cursor(self, name: str, position: int, done: Done) -> None:
+        """See `port.Journal.set_cursor`."""
+        self._cursors.set(name, position, self.span(), done)
+
+    def drop_cursor(self, name: str, done: Done) -> None:
+        """See `port.Journal.drop_cursor`."""
+        self._cursors.drop(name, done)
+
     def release_reads(self) -> None:
         """Carry out the reads that wait."""
         pending, self._pending_reads = self._pending_reads, []
@@ -152,6 +231,10 @@ class MemoryJournal:
             read()
 
     def _read(self, positions: Sequence[int], found: Found) -> None:
+        if self.read_failure is not None:
+            error, self.read_failure = self.read_failure, None
+            found(None, error)
+            return
         records: list[bytes | Damaged] = []
         for position in positions:
             if position not in self.storage.contents:
@@ -173,15 +256,30 @@ class MemoryJournal:
                 f"position {position} is not the start of a committed batch after the last snapshot"
             )
         self.wants_snapshot = False
+        if self.snapshot_failure is not None:
+            self.background_error, self.snapshot_failure = self.snapshot_failure, None
+            done(self.background_error)
+            return
         stored.snapshot, stored.snapshot_position = b"".join(parts), position
-        stored.batches = [batch for batch in stored.batches if batch.first_position >= position]
+        self._let_go()
         self._counters["snapshots"] += 1
         done(None)
+
+    def _let_go(self) -> None:
+        """Drop the batches that neither a replay nor a cursor needs."""
+        start, first = self.storage.snapshot_position, self._cursors.first
+        kept = start if first is None else min(start, first)
+        self.storage.batches = [
+            batch for batch in self.storage.batches if batch.first_position + batch.count > kept
+        ]
 
     def statistics(self) -> dict[str, int]:
         """See `port.Journal.statistics`."""
         stored = self.storage
+        size = sum(map(len, stored.contents.values())) + sum(len(one.records) for one in stored.batches)
         return self._counters | {
+            "bytes_stored": size,
+            "bytes_on_disk": size,
             "epoch": self.epoch,
             "next_position": stored.next_position,
             "snapshot_position": stored.snapshot_position,
@@ -193,3 +291,17 @@ class MemoryJournal:
         if self._open:
             self._open = self.storage.held = False
             self._pending = None
+
+
+def _frame(batch: StoredBatch) -> bytes:
+    """The frame of a batch, as other journals store it."""
+    pieces = codec.encode_frame(
+        segment_id=0,
+        epoch=batch.epoch,
+        first_position=batch.first_position,
+        time_us=batch.time_us,
+        count=batch.count,
+        table=codec.encode_table(batch.destinations),
+        parts=[batch.records],
+    )
+    return b"".join(pieces)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 FIRST_POSITION = 1  # of an empty journal; 0 stays free to mean "nowhere"
 
@@ -55,6 +55,37 @@ class Damaged:
 
 #: takes the records that were read, or the error
 Found = Callable[[list[bytes | Damaged] | None, Exception | None], None]
+
+
+class Span(NamedTuple):
+    """Positions from `low` to before `end`."""
+
+    low: int
+    end: int
+
+
+class LogRun(NamedTuple):
+    """Whole frames of the log, one after the other, as they are stored (`codec`): those of the records from
+    `position` to before `next_position`. Without frames both are the same."""
+
+    position: int
+    next_position: int
+    frames: bytes
+
+
+class CursorState(NamedTuple):
+    """A cursor: everything before `position` was read, as reported then (µs since 1970). `lost` are positions
+    that it has not read and that are no longer stored; None if there are none. `keeps_log` is false if it was
+    not reported for too long."""
+
+    position: int
+    reported_us: int
+    lost: Span | None
+    keeps_log: bool
+
+
+#: takes the frames that were read, or the error
+LogFound = Callable[[LogRun | None, Exception | None], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +173,39 @@ class Journal(Protocol):
         """
         ...
 
+    def span(self) -> Span:
+        """The positions that are stored without a gap up to the end of what is durable; cheap."""
+        ...
+
+    def read_log(self, position: int, max_bytes: int, found: LogFound) -> None:
+        """Read frames of the log from the one that contains `position` on, then call `found(run, None)`; on
+        failure `found(None, error)`: NoSuchPosition if `position` is outside of `span`, or was let go
+        meanwhile; Busy if trying again may help. `found` may be called before `read_log` returns.
+
+        Ensures: the frames are durable, as they were written, and follow each other without a gap; at most
+        `max_bytes`, unless the first is larger; fewer if the journal stores them apart; none at the end. They
+        are not checked: a reader compares their checksums.
+        """
+        ...
+
+    def cursors(self) -> dict[str, CursorState]:
+        """The cursors of readers, by name; cheap."""
+        ...
+
+    def set_cursor(self, name: str, position: int, done: Done) -> None:
+        """Store durably that the reader `name` has read everything before `position`, then call `done(None)`;
+        on failure `done(error)`: NoSuchPosition outside of `span`, TooManyCursors, or what storing it raised.
+        Raises ValueError for an invalid name.
+
+        Ensures: the log is kept from the smallest cursor on, as far as there is space for it, and as long as
+        the cursor is reported.
+        """
+        ...
+
+    def drop_cursor(self, name: str, done: Done) -> None:
+        """Forget a cursor, if it is there; `done` as for `set_cursor`."""
+        ...
+
     def snapshot(self, position: int, parts: Sequence[bytes], done: Done) -> None:
         """Store the state of everything before `position`, so that replay may start there.
 
@@ -155,7 +219,11 @@ class Journal(Protocol):
         ...
 
     def statistics(self) -> dict[str, int]:
-        """Counters and gauges, for telemetry."""
+        """Counters and gauges, for telemetry; more than these, which every journal has.
+
+        `commits`, `records`, `bytes_written` and `snapshots` since it was opened; `epoch`, `next_position`,
+        `snapshot_position`, `live_records`, `bytes_stored`, `bytes_on_disk`.
+        """
         ...
 
     def close(self) -> None:

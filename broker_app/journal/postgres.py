@@ -15,6 +15,10 @@ from typing import TYPE_CHECKING, Any, LiteralString
 from broker_app.journal.errors import JournalFailed
 from broker_app.journal.meta import TAG_BITS
 from broker_app.journal.store import (
+    PROBE_AFTER_S,
+    PROBE_EVERY_S,
+    PROBES,
+    SILENT_S,
     Carried,
     Fenced,
     Grant,
@@ -22,6 +26,7 @@ from broker_app.journal.store import (
     LeaseHeld,
     LeaseState,
     LogBatch,
+    LogExtent,
     Lost,
     Note,
     Row,
@@ -40,10 +45,16 @@ _DURABILITY = ("fsync", "full_page_writes", "synchronous_commit")
 CONNECT_S, STATEMENT_S = 5, 30
 SHORT_CONNECT_S, SHORT_STATEMENT_S = 2, 5
 _SHORT = ("lease", "notes")
+#: work in transactions that hold up a takeover, and the seconds after which the server ends one whose broker
+#: sends nothing more: that may be paused, or be lost with its machine
+_HOLDING, _IDLE_S = ("upkeep", "notes"), 3
 #: rows that a scan fetches at a time, and bytes of one part of a snapshot
 _FETCH, _PART_BYTES = 256, 8 * 1024 * 1024
 #: frames that replay fetches at a time
 _RUN_BYTES = 8 * 1024 * 1024
+#: how the name of a schema begins, and its most bytes: PostgreSQL cuts a longer one off, and two brokers
+#: could have the same one then
+_PREFIX, _MAX_BYTES = "mom_journal_", 63
 
 
 @cache
@@ -57,12 +68,18 @@ class PostgresStore:
     """See `store.Store` for the promises.
 
     `url` is a connection string of libpq; with several hosts, the one that takes writes is used. Each kind of
-    work has a connection of its own, made when needed and made again after an error.
+    work has a connection of its own, made when needed and made again after an error. Raises ValueError for a
+    name that is too long.
     """
 
     def __init__(self, url: str, journal: str) -> None:
         self._url = url
-        self._schema = f"mom_journal_{journal}"
+        self._schema = _PREFIX + journal
+        if len(self._schema.encode()) > _MAX_BYTES:
+            raise ValueError(
+                f"the name of the broker has {len(journal.encode())} bytes; with a journal in PostgreSQL it "
+                f"has at most {_MAX_BYTES - len(_PREFIX)}: choose a shorter one (MOM_NAME)"
+            )
         self.description = f"PostgreSQL, schema {self._schema!r}"
         self._connections: dict[str, psycopg.Connection[Any]] = {}
         self._epoch = 0
@@ -102,23 +119,44 @@ class PostgresStore:
             )
 
     def _create(self, connection: psycopg.Connection[Any]) -> None:
-        """Create the tables if they are missing. Raises JournalFailed for those of another format."""
-        from psycopg import sql
+        """Create the tables if they are missing. Raises JournalFailed for those of another format.
 
-        connection.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(sql.Identifier(self._schema)))
-        connection.execute(_sql("schema"))
-        tag = random.SystemRandom().getrandbits(TAG_BITS)
-        connection.execute(
-            "INSERT INTO lease (format, tag, created_us) VALUES (%s, %s, %s) ON CONFLICT DO NOTHING",
-            (FORMAT, tag, time.time_ns() // 1000),
-        )
-        ((found,),) = connection.execute("SELECT format FROM lease").fetchall()
+        Tables that exist are left alone: a lock on them would wait for a dump, and commits for that lock.
+        """
+        found = self._format(connection)
+        if found is None:
+            self._create_tables(connection)
+            found = self._format(connection)
         if found != FORMAT:
             raise JournalFailed(
                 f"{self.description} has format {found}; this version of MOM needs {FORMAT}: use the version "
                 "that wrote it, or an empty schema"
             )
         self._is_created = True
+
+    def _format(self, connection: psycopg.Connection[Any]) -> int | None:
+        """The format of the tables; None if there are none."""
+        from psycopg.errors import InvalidSchemaName, UndefinedTable
+
+        try:
+            found = connection.execute("SELECT format FROM lease").fetchone()
+        except (InvalidSchemaName, UndefinedTable):
+            return None
+        return None if found is None else found[0]
+
+    def _create_tables(self, connection: psycopg.Connection[Any]) -> None:
+        """Create what is missing; one broker at a time, since two that try at once would both fail."""
+        from psycopg import sql
+
+        tag = random.SystemRandom().getrandbits(TAG_BITS)
+        with connection.transaction():
+            connection.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", (self._schema,))
+            connection.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(sql.Identifier(self._schema)))
+            connection.execute(_sql("schema"))
+            connection.execute(
+                "INSERT INTO lease (format, tag, created_us) VALUES (%s, %s, %s) ON CONFLICT DO NOTHING",
+                (FORMAT, tag, time.time_ns() // 1000),
+            )
 
     def adopt(self, origin: Grant) -> Grant:
         """See `store.Store.adopt`."""
@@ -170,8 +208,19 @@ class PostgresStore:
                 return None
         if found is None:
             return None
-        holder, address, epoch, left_s = found
-        return LeaseState(Holder(holder, address), epoch, float(left_s))
+        holder, address, epoch, left_s, is_released = found
+        return LeaseState(Holder(holder, address), epoch, float(left_s), is_released)
+
+    def tag(self) -> int | None:
+        """See `store.Store.tag`."""
+        from psycopg.errors import InvalidSchemaName, UndefinedTable
+
+        with self._connected("lease") as connection:
+            try:
+                found = connection.execute("SELECT tag FROM lease WHERE epoch > 0").fetchone()
+            except (InvalidSchemaName, UndefinedTable):  # this journal has never been used
+                return None
+        return None if found is None else int(found[0])
 
     @property
     def _grant(self) -> dict[str, Any]:
@@ -210,6 +259,23 @@ class PostgresStore:
                 yield frame
             position = run[-1][0] + run[-1][1]
 
+    def extent(self) -> LogExtent | None:
+        """See `store.Store.extent`."""
+        from psycopg.errors import InvalidSchemaName, UndefinedTable
+
+        with self._connected("scan") as connection:
+            try:
+                found = connection.execute(_sql("extent")).fetchone()
+            except (InvalidSchemaName, UndefinedTable):  # this journal has never been used
+                return None
+        return None if found is None else LogExtent(*found)
+
+    def batch_start(self, position: int) -> int | None:
+        """See `store.Store.batch_start`."""
+        with self._connected("scan") as connection:
+            found = connection.execute(_sql("batch_start"), {"position": position}).fetchone()
+        return None if found is None else int(found[0])
+
     def append(self, segment: int, first_position: int, count: int, frame: bytes) -> None:
         """See `store.Store.append`."""
         batch = {
@@ -245,13 +311,14 @@ class PostgresStore:
 
     def load(self, keys: Iterable[tuple[int, int]]) -> dict[tuple[int, int], bytes]:
         """See `store.Store.load`."""
-        segments, positions = zip(*keys, strict=True)
+        wanted = list(keys)
+        segments, positions = [segment for segment, _ in wanted], [position for _, position in wanted]
         with self._connected("read") as connection:
             rows = connection.execute(
                 "SELECT segment, first_position, frame FROM batch "
                 "JOIN unnest(%s::bigint[], %s::bigint[]) AS key (segment, first_position) "
                 "USING (segment, first_position)",
-                (list(segments), list(positions)),
+                (segments, positions),
                 binary=True,
             ).fetchall()
         return {(segment, first_position): frame for segment, first_position, frame in rows}
@@ -302,6 +369,11 @@ class PostgresStore:
         with self._created() as connection:
             connection.execute(_sql("put_note"), {"key": key, "content": content})
 
+    def put_holder_note(self, key: str, content: bytes) -> None:
+        """See `store.Store.put_holder_note`."""
+        with self._holding("notes") as connection:
+            connection.execute(_sql("put_note"), {"key": key, "content": content})
+
     def drop_note(self, key: str) -> None:
         """See `store.Store.drop_note`."""
         with self._created() as connection:
@@ -321,6 +393,10 @@ class PostgresStore:
                 self._create(connection)
             yield connection
 
+    def free_bytes(self) -> int | None:
+        """See `store.Store.free_bytes`: a server does not report the space of its disk."""
+        return None
+
     def statistics(self) -> dict[str, int]:
         """See `store.Store.statistics`."""
         return dict(self._counters)
@@ -336,11 +412,14 @@ class PostgresStore:
         try:
             connection = self._connections.get(work)
             if connection is None:
-                connection = self._connections[work] = self._connect(work in _SHORT)
+                made = self._connect(work)
+                connection = self._connections.setdefault(work, made)
+                if connection is not made:  # another thread was faster
+                    made.close()
             yield connection
         except errors.DiskFull as error:
             raise StoreFull(f"{self.description}: {_first_line(error)}") from error
-        except (psycopg.OperationalError, psycopg.InterfaceError) as error:
+        except (psycopg.OperationalError, psycopg.InterfaceError, errors.ReadOnlySqlTransaction) as error:
             self._drop(work)
             raise Unreachable(f"{self.description}: {_first_line(error)}") from error
         except psycopg.Error as error:
@@ -367,20 +446,23 @@ class PostgresStore:
             cursor.itersize = _FETCH
             yield from cursor.execute(query, parameters)
 
-    def _connect(self, short: bool) -> psycopg.Connection[Any]:
+    def _connect(self, work: str) -> psycopg.Connection[Any]:
         import psycopg
         from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
         if self._is_interrupted:
             raise Unreachable(f"{self.description}: the connections were closed")
+        short = work in _SHORT
         statement_s = SHORT_STATEMENT_S if short else STATEMENT_S
         given = conninfo_to_dict(self._url)
         defaults: dict[str, Any] = {
             "connect_timeout": SHORT_CONNECT_S if short else CONNECT_S,
             "application_name": "mom",
             "target_session_attrs": "read-write",
-            "keepalives_idle": CONNECT_S,
-            "tcp_user_timeout": 1000 * statement_s,
+            "keepalives_idle": PROBE_AFTER_S,
+            "keepalives_interval": PROBE_EVERY_S,
+            "keepalives_count": PROBES,
+            "tcp_user_timeout": 1000 * min(SILENT_S, statement_s),
         }
         self._counters["store_reconnects"] += 1
         connection = psycopg.connect(make_conninfo("", **{**defaults, **given}), autocommit=True)
@@ -388,6 +470,9 @@ class PostgresStore:
         connection.wait = partial(connection.wait, timeout=statement_s + 1.0)  # type: ignore[method-assign]
         connection.execute("SELECT set_config('search_path', %s, false)", (f'"{self._schema}"',))
         connection.execute("SELECT set_config('statement_timeout', %s, false)", (f"{statement_s}s",))
+        if work in _HOLDING:
+            idle = "SELECT set_config('idle_in_transaction_session_timeout', %s, false)"
+            connection.execute(idle, (f"{_IDLE_S}s",))
         return connection
 
     def _drop(self, work: str) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import random
+import socket
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
@@ -17,7 +18,12 @@ from urllib.parse import parse_qs, urlencode, urlsplit, urlunsplit
 
 from broker_app.journal.errors import JournalFailed
 from broker_app.journal.meta import TAG_BITS
+from broker_app.journal.port import FIRST_POSITION
 from broker_app.journal.store import (
+    PROBE_AFTER_S,
+    PROBE_EVERY_S,
+    PROBES,
+    SILENT_S,
     Carried,
     Fenced,
     Grant,
@@ -25,6 +31,7 @@ from broker_app.journal.store import (
     LeaseHeld,
     LeaseState,
     LogBatch,
+    LogExtent,
     Lost,
     Note,
     Row,
@@ -41,7 +48,7 @@ FORMAT = 1
 CONNECT_S, COMMAND_S = 5, 30
 SHORT_CONNECT_S, SHORT_COMMAND_S = 2, 5
 #: scripts that are short commands
-_SHORT = ("lease", "renew", "notes", "put_note")
+_SHORT = ("lease", "renew", "notes", "put_note", "put_holder_note")
 #: bytes that replay fetches at a time, of one part of a snapshot, and of survivors that are sent at a time
 _RUN_BYTES, _PART_BYTES, _CARRY_BYTES = 8 * 1024 * 1024, 8 * 1024 * 1024, 1024 * 1024
 #: the settings of a server that keeps what it has confirmed
@@ -83,6 +90,7 @@ class RedisStore:
                 socket_connect_timeout=connect_s,
                 socket_timeout=command_s,
                 socket_keepalive=True,
+                socket_keepalive_options=_keepalive(min(SILENT_S, command_s)),
                 retry=Retry(NoBackoff(), 0),
             )
             for connect_s, command_s in ((CONNECT_S, COMMAND_S), (SHORT_CONNECT_S, SHORT_COMMAND_S))
@@ -177,7 +185,14 @@ class RedisStore:
         if not found:
             return None
         holder, address, epoch, left_us = found
-        return LeaseState(Holder(holder.decode(), address.decode()), int(epoch), int(left_us) / _MICRO)
+        state = LeaseState(Holder(holder.decode(), address.decode()), int(epoch), 0.0, is_released=True)
+        return state if not left_us else state._replace(left_s=int(left_us) / _MICRO, is_released=False)
+
+    def tag(self) -> int | None:
+        """See `store.Store.tag`."""
+        with self._answering():
+            tag, epoch = self._short.hmget(self._key("lease"), "tag", "epoch")
+        return int(tag) if epoch is not None and int(epoch) else None
 
     # ------------------------------------------------------------------------------- log
 
@@ -200,6 +215,16 @@ class RedisStore:
                 return
             yield from found[2::3]
             position = int(found[-3]) + int(found[-2])
+
+    def extent(self) -> LogExtent | None:
+        """See `store.Store.extent`."""
+        found = self._run("extent", ["lease", "segments", "snapshot"], [self._key("rows:"), FIRST_POSITION])
+        return LogExtent(*map(int, found)) if found else None
+
+    def batch_start(self, position: int) -> int | None:
+        """See `store.Store.batch_start`."""
+        found = self._run("batch_start", ["segments"], [position, self._key("segment:")])
+        return int(found[0]) if found else None
 
     def append(self, segment: int, first_position: int, count: int, frame: bytes) -> None:
         """See `store.Store.append`."""
@@ -286,6 +311,10 @@ class RedisStore:
         """See `store.Store.put_note`."""
         self._run("put_note", ["notes", "notes:at"], [key, content])
 
+    def put_holder_note(self, key: str, content: bytes) -> None:
+        """See `store.Store.put_holder_note`."""
+        self._fenced_run("put_holder_note", ["notes", "notes:at"], [key, content])
+
     def drop_note(self, key: str) -> None:
         """See `store.Store.drop_note`."""
         with self._answering():
@@ -298,6 +327,20 @@ class RedisStore:
             key.decode(): Note(content, int(age_us) / _MICRO)
             for key, content, age_us in zip(found[::3], found[1::3], found[2::3], strict=True)
         }
+
+    def free_bytes(self) -> int | None:
+        """See `store.Store.free_bytes`: without `maxmemory`, or the permission for INFO, nothing is known."""
+        from redis.exceptions import NoPermissionError
+
+        with self._answering():
+            try:
+                found = self._short.info("memory")
+            except NoPermissionError:
+                return None
+        if not found.get("maxmemory"):
+            return None
+        used = found["used_memory"] - found.get("mem_not_counted_for_evict", 0)
+        return max(0, int(found["maxmemory"]) - int(used))
 
     def statistics(self) -> dict[str, int]:
         """See `store.Store.statistics`."""
@@ -372,6 +415,17 @@ class RedisStore:
                 raise
             # The socket was closed while it was being used.
             raise Unreachable(f"{self.description}: the connections were closed") from error
+
+
+def _keepalive(silent_s: int) -> dict[int, int]:
+    """Options of TCP by which a server that acknowledges no packet is given up."""
+    options = {
+        "TCP_KEEPIDLE": PROBE_AFTER_S,
+        "TCP_KEEPINTVL": PROBE_EVERY_S,
+        "TCP_KEEPCNT": PROBES,
+        "TCP_USER_TIMEOUT": 1000 * silent_s,
+    }
+    return {getattr(socket, name): value for name, value in options.items()}
 
 
 def _split(url: str) -> tuple[str, str]:

@@ -143,6 +143,15 @@ class Segment:
         end = self.batch_offsets[following] if following < len(self.batch_offsets) else self.end
         return end - self.batch_offsets[number]
 
+    def run_of(self, position: int, max_bytes: int) -> tuple[int, int]:
+        """The numbers [first, following) of the frames from that of a position on, of at most `max_bytes`
+        together; one at least."""
+        first = self.batch_of(position)
+        limit = self.batch_offsets[first] + max_bytes
+        if self.end <= limit:
+            return first, len(self.batch_offsets)
+        return first, max(first + 1, bisect_right(self.batch_offsets, limit) - 1)
+
     def encode_index(self) -> bytes:
         """The content of the index file."""
         numbers = (
@@ -190,6 +199,7 @@ class SegmentIndex:
     def __init__(self) -> None:
         self._segments: list[Segment] = []
         self._firsts: list[int] = []
+        self._low: int | None = None  # None when it has to be searched again
 
     def __iter__(self) -> Iterator[Segment]:
         return iter(self._segments)
@@ -202,11 +212,29 @@ class SegmentIndex:
         at = bisect_left(self._firsts, segment.first_position)
         self._segments.insert(at, segment)
         self._firsts.insert(at, segment.first_position)
+        self._low = None
 
     def remove(self, segment: Segment) -> None:
         """Forget a segment."""
         at = self._segments.index(segment)
         del self._segments[at], self._firsts[at]
+        self._low = None
+
+    def low(self, end: int) -> int:
+        """The position from which on LOG segments follow each other without a gap up to `end`, where the log
+        ends; `end` without any."""
+        if self._low is None:
+            self._low = end
+            for segment in reversed(self._segments):
+                if segment.kind != codec.LOG or segment.next_position != self._low:
+                    break
+                self._low = segment.first_position
+        return self._low
+
+    @property
+    def end(self) -> int:
+        """The position after the last one that is stored; 0 if there is none."""
+        return self._segments[-1].next_position if self._segments else 0
 
     def find(self, position: int) -> Segment | None:
         """The segment whose range holds the position."""

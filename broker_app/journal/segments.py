@@ -11,15 +11,27 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
-from broker_app.journal import codec, meta, recovery
+from broker_app.journal import codec, log_reader, meta, recovery
 from broker_app.journal.compaction import Compactor
 from broker_app.journal.copy_mark import mark_in_files, refuse_incomplete
+from broker_app.journal.cursors import KEPT_BYTES, KEPT_S, Cursors, FileDocument
 from broker_app.journal.errors import JournalDamaged, JournalFailed, NoSpace, remedies
 from broker_app.journal.files import File, Files
-from broker_app.journal.free_space import DiskMonitor, FreeSpace
+from broker_app.journal.free_space import FreeSpace, SpaceMonitor, free_bytes
 from broker_app.journal.log_writer import LogWriter
-from broker_app.journal.port import FIRST_POSITION, Batch, Done, Found, OpenResult, StoredBatch
+from broker_app.journal.port import (
+    FIRST_POSITION,
+    Batch,
+    CursorState,
+    Done,
+    Found,
+    LogFound,
+    OpenResult,
+    Span,
+    StoredBatch,
+)
 from broker_app.journal.reader import Reader, load_frame
+from broker_app.journal.retention import Retention
 from broker_app.journal.segment import Segment, SegmentIndex
 from broker_app.journal.segment_pool import SegmentPool
 from broker_app.journal.snapshot_writer import SnapshotWriter
@@ -35,7 +47,8 @@ class SegmentJournal:
     """See `port.Journal` for the guarantees.
 
     `segment_bytes` is where a new segment is begun, not a limit of a batch. `retention_bytes` of log
-    are kept although nothing in them is wanted any more. A batch of at most `inline_sync_bytes` is
+    are kept although nothing in them is wanted any more, and up to `cursor_bytes` from the smallest cursor on
+    that was reported in the last `cursor_s`. A batch of at most `inline_sync_bytes` is
     synced in the caller's thread (lower latency), a larger one in a thread of its own. `cache_bytes`
     bounds the batches held taken apart for `read`. Without `call_soon_threadsafe` there are no
     threads: everything happens at once in the caller's, `done` included.
@@ -47,6 +60,8 @@ class SegmentJournal:
         *,
         segment_bytes: int = SEGMENT_BYTES,
         retention_bytes: int = 0,
+        cursor_bytes: int = KEPT_BYTES,
+        cursor_s: float = KEPT_S,
         inline_sync_bytes: int = INLINE_SYNC_BYTES,
         spare_segments: int = SPARE_SEGMENTS,
         cache_bytes: int = CACHE_BYTES,
@@ -57,6 +72,11 @@ class SegmentJournal:
         self._files = files or Files(Path(directory))
         self._reader = Reader(self._files, cache_bytes)
         self._index = SegmentIndex()
+        self._log_reader = log_reader.of_files(self._files, self._index, call_soon_threadsafe)
+        self._cursors = Cursors(
+            FileDocument(self._files), call_soon_threadsafe, kept_s=cursor_s, moved=self._compact
+        )
+        self._retention = Retention(retention_bytes, cursor_bytes)
         self._free_space = FreeSpace(segment_bytes // 2)
         self._pool = SegmentPool(
             self._files,
@@ -72,7 +92,7 @@ class SegmentJournal:
             self._reader,
             self._pool,
             segment_bytes=segment_bytes,
-            retention_bytes=retention_bytes,
+            retention=self._kept,
             call_soon_threadsafe=call_soon_threadsafe,
             failed=self._background_failed,
         )
@@ -91,7 +111,7 @@ class SegmentJournal:
             written=self._compact,
             failed=self._background_failed,
         )
-        self._monitor = DiskMonitor(self._files, call_soon_threadsafe, self._tick)
+        self._monitor = SpaceMonitor(partial(free_bytes, self._files), call_soon_threadsafe, self._tick)
         self._next_position = FIRST_POSITION
         self._in_flight = False
         self._failure: JournalFailed | None = None
@@ -144,6 +164,7 @@ class SegmentJournal:
         self._snapshots.recovered(found.snapshot_position, found.replay_start)
         for segment in found.segments:
             self._index.add(segment)
+        found.report += self._cursors.recover()
         self._monitor.start()
         return OpenResult(found.snapshot, found.snapshot_position, found.next_position, found.report)
 
@@ -339,6 +360,36 @@ class SegmentJournal:
         else:
             found(records, None)
 
+    def span(self) -> Span:
+        """See `port.Journal.span`."""
+        return Span(self._index.low(self._next_position), self._next_position)
+
+    def read_log(self, position: int, max_bytes: int, found: LogFound) -> None:
+        """See `port.Journal.read_log`."""
+        self._check_open()
+        self._log_reader.read(self.span(), position, max_bytes, found)
+
+    def cursors(self) -> dict[str, CursorState]:
+        """See `port.Journal.cursors`."""
+        return self._cursors.states(self.span().low)
+
+    def set_cursor(self, name: str, position: int, done: Done) -> None:
+        """See `port.Journal.set_cursor`."""
+        self._check_open()
+        self._cursors.set(name, position, self.span(), done)
+
+    def drop_cursor(self, name: str, done: Done) -> None:
+        """See `port.Journal.drop_cursor`."""
+        self._check_open()
+        self._cursors.drop(name, done)
+
+    def _check_open(self) -> None:
+        if self._lock is None:
+            raise ValueError("the journal is not open")
+
+    def _kept(self) -> Retention:
+        return self._retention._replace(first=self._cursors.first)
+
     # ------------------------------------------------------------------------- snapshots
 
     def snapshot(self, position: int, parts: Sequence[bytes], done: Done) -> None:
@@ -401,7 +452,16 @@ class SegmentJournal:
         """See `port.Journal.close`."""
         if self._lock is None:
             return
-        for part in (self._monitor, self._compactor, self._pool, self._snapshots, self._log):
+        parts = (
+            self._monitor,
+            self._compactor,
+            self._pool,
+            self._snapshots,
+            self._log,
+            self._log_reader,
+            self._cursors,
+        )
+        for part in parts:
             part.close()
         self._release()
         self._log.active = None

@@ -6,26 +6,42 @@ a connection of its own, and report back.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from threading import Event
 
-from broker_app.journal import codec
+from broker_app.journal import codec, log_reader
 from broker_app.journal.copy_mark import mark_in_store, refuse_incomplete
+from broker_app.journal.cursors import KEPT_BYTES, KEPT_S, Cursors, NoteDocument
 from broker_app.journal.errors import JournalDamaged, JournalFailed
 from broker_app.journal.frame_reader import FrameReader
 from broker_app.journal.lease import LeaseKeeper, seconds
-from broker_app.journal.port import FIRST_POSITION, Batch, Done, Found, OpenResult, StoredBatch
+from broker_app.journal.paired_store import PairedStore
+from broker_app.journal.port import (
+    FIRST_POSITION,
+    Batch,
+    CursorState,
+    Done,
+    Found,
+    LogFound,
+    OpenResult,
+    Span,
+    StoredBatch,
+)
+from broker_app.journal.private_journal import PrivateStatus
+from broker_app.journal.retention import NOTHING_KEPT, Retention
 from broker_app.journal.segment import Segment, SegmentIndex
-from broker_app.journal.store import Holder, Row, Store, StoreFull, Unreachable
+from broker_app.journal.shared_space import SharedSpace
+from broker_app.journal.store import Fenced, Holder, Row, Store, StoreFull, Unreachable
 from broker_app.journal.upkeep import Upkeep
 from broker_app.journal.worker import CallSoon, Worker
+
+log = logging.getLogger(__name__)
 
 SEGMENT_BYTES = 16 * 1024 * 1024
 CACHE_BYTES = 32 * 1024 * 1024
 LEASE_S = 3.0
-#: what `available_bytes` reports while the store has space: a database does not say how much it has
-_AMPLE = 1 << 50
 #: the longest delay between attempts to reach the store
 _RETRY_S = 0.25
 
@@ -34,8 +50,10 @@ class SharedJournal:
     """See `port.Journal` for the promises.
 
     Space is reclaimed in units of `segment_bytes`; `retention_bytes` of log are kept although nothing in them
-    is wanted any more. Without `call_soon_threadsafe` there are no threads: everything happens at once in
-    the caller's, `done` included, and the lease is not renewed.
+    is wanted any more, and up to `cursor_bytes` from the smallest cursor on that was reported in the last
+    `cursor_s`. Without `call_soon_threadsafe` there are no threads: everything happens at once in
+    the caller's, `done` included, and the lease is not renewed. `private` is the store of a private journal,
+    which becomes a copy of this one.
     """
 
     def __init__(
@@ -46,9 +64,14 @@ class SharedJournal:
         lease_s: float = LEASE_S,
         segment_bytes: int = SEGMENT_BYTES,
         retention_bytes: int = 0,
+        cursor_bytes: int = KEPT_BYTES,
+        cursor_s: float = KEPT_S,
         cache_bytes: int = CACHE_BYTES,
         call_soon_threadsafe: CallSoon | None = None,
+        private: Store | None = None,
     ) -> None:
+        self._pair = PairedStore(store, private) if private is not None else None
+        store = self._pair or store
         self.epoch = self.tag = self.created_us = 0
         self.wants_snapshot = False
         self._store = store
@@ -58,15 +81,20 @@ class SharedJournal:
         self._renews = call_soon_threadsafe is not None
         self._index = SegmentIndex()
         self._reader = FrameReader(store, self._index, cache_bytes, call_soon_threadsafe)
+        self._log_reader = log_reader.of_store(store, self._index, call_soon_threadsafe)
         self._committer = Worker("journal-commit", call_soon_threadsafe)
         self._keeper = LeaseKeeper(store, lease_s, self._lease_lost)
         self._call_soon = call_soon_threadsafe
+        self._cursors = Cursors(
+            NoteDocument(store), call_soon_threadsafe, kept_s=cursor_s, moved=self._reclaim
+        )
+        self._retention = Retention(retention_bytes, cursor_bytes)
         self._upkeep = Upkeep(
             store,
             self._index,
             self._reader,
             segment_bytes=segment_bytes,
-            retention_bytes=retention_bytes,
+            retention=self._kept,
             draw_sequence=self._draw_sequence,
             call_soon_threadsafe=call_soon_threadsafe,
         )
@@ -77,8 +105,9 @@ class SharedJournal:
         self._failure: JournalFailed | None = None
         self._on_failure: Callable[[JournalFailed], None] = _ignore
         self._closing = Event()
-        #: set while the store has no space
-        self._full = Event()
+        # A takeover of a directory copies a segment.
+        keep = segment_bytes + segment_bytes // 2
+        self._space = SharedSpace(store, keep, call_soon_threadsafe, self._reclaim)
         self._counters = dict.fromkeys(("commits", "records", "bytes_written"), 0)
 
     # -------------------------------------------------------------------------- opening
@@ -101,28 +130,41 @@ class SharedJournal:
         if self._renews:
             self._keeper.start(asked_at)
         try:
-            return self._recover(warm)
+            opened = self._recover(warm)
         except BaseException:
             self.close()
             raise
+        self._space.start()
+        return opened
 
     def _recover(self, warm: int | None) -> OpenResult:
         refuse_incomplete(mark_in_store(self._store), self._store.description)
-        content = None
-        if warm is None:
-            snapshot = self._store.snapshot()
-            position, content = snapshot if snapshot is not None else (FIRST_POSITION, None)
-        else:
-            position = self._store.snapshot_position() or FIRST_POSITION
-        self._upkeep.position = position
-        self._replay_from = position if warm is None else warm
         for segment in segments_of(self._store.rows()):
             self._index.add(segment)
             self._sequence = max(self._sequence, segment.sequence)
             self._next_position = max(self._next_position, segment.next_position)
-        self._next_position = max(self._next_position, self._upkeep.position)
         self._active = self._new_segment()
-        return OpenResult(content, self._replay_from, self._next_position)
+        report = self._cursors.recover()
+        if warm is None:
+            opened = self.rewind()
+            opened.report.extend(report)
+            return opened
+        self._replay_from = warm
+        self._begin_behind(self._store.snapshot_position() or FIRST_POSITION)
+        return OpenResult(None, warm, self._next_position, report)
+
+    def rewind(self) -> OpenResult:
+        """Have replay begin at the newest snapshot, which is returned, for a standby that has taken over and
+        whose state the log does not continue. The lease is kept. Assumes: nothing was committed yet."""
+        snapshot = self._store.snapshot()
+        position, content = snapshot if snapshot is not None else (FIRST_POSITION, None)
+        self._replay_from = position
+        self._begin_behind(position)
+        return OpenResult(content, position, self._next_position)
+
+    def _begin_behind(self, snapshot_position: int) -> None:
+        self._upkeep.position = snapshot_position
+        self._next_position = max(self._next_position, snapshot_position)
 
     def replay(self) -> Iterator[StoredBatch]:
         """See `port.Journal.replay`."""
@@ -145,7 +187,7 @@ class SharedJournal:
                     f"{self._store.description}: the record at position {missing} is wanted, not stored"
                 )
         self._upkeep.enabled = True
-        self._upkeep.run(self._active)
+        self._upkeep.run()
 
     def on_lease_lost(self, failed: Callable[[JournalFailed], None]) -> None:
         """Call `failed`, in the loop, when another broker has taken over, or the store could not be reached
@@ -154,10 +196,19 @@ class SharedJournal:
         if self._failure is not None:
             failed(self._failure)
 
+    def put_note(self, key: str, content: bytes) -> None:
+        """Write a note that only the active broker writes. Blocks. Raises Fenced and Unreachable."""
+        self._store.put_holder_note(key, content)
+
     @property
     def lease_left_s(self) -> float:
         """Seconds for which the lease is certainly held."""
         return self._keeper.left_s
+
+    @property
+    def private(self) -> PrivateStatus | None:
+        """The state of the private journal; None without one."""
+        return self._pair.status if self._pair is not None else None
 
     def _lease_lost(self, error: JournalFailed) -> None:
         """In the lease's thread: nothing more may be served."""
@@ -207,11 +258,15 @@ class SharedJournal:
         while True:
             try:
                 self._store.append(segment, first_position, count, frame)
-                self._full.clear()
+                self._space.stored()
                 return
+            except Fenced as error:
+                # A broker that was paused ends because its lease has expired, and not because of this.
+                log.error("%d records from position %d on were not stored: %s", count, first_position, error)
+                raise
             except (StoreFull, Unreachable) as error:
                 if isinstance(error, StoreFull):
-                    self._full.set()
+                    self._space.refused(error)
                 if self._keeper.left_s <= 0 or self._closing.wait(delay_s):
                     raise JournalFailed(
                         f"a batch could not be stored while the lease lasted: {error}"
@@ -229,20 +284,21 @@ class SharedJournal:
             segment.first_position = batch.first_position
             self._index.add(segment)
         segment.append(batch.first_position, batch.count, len(frame), batch.published)
+        self._upkeep.active = segment
         if batch.published:
             self._reader.add(segment, batch.first_position, frame)
         self._counters["commits"] += 1
         self._counters["records"] += batch.count
         self._counters["bytes_written"] += len(frame)
+        self._space.take(len(frame))
         if self._index.free(batch.freed):
-            self._upkeep.run(self._active)
-            assert self._active is not None
-            self.wants_snapshot = self._upkeep.would_free(self._active, self._next_position)
+            self._upkeep.run()
+            self.wants_snapshot = self._upkeep.would_free(self._next_position)
         done(None)
 
     def available_bytes(self) -> int:
         """See `port.Journal.available_bytes`."""
-        return 0 if self._active is None or self._full.is_set() else _AMPLE
+        return 0 if self._active is None else self._space.available_bytes()
 
     # --------------------------------------------------------------- reading and the rest
 
@@ -259,6 +315,42 @@ class SharedJournal:
     def read(self, positions: Sequence[int], found: Found) -> None:
         """See `port.Journal.read`."""
         self._reader.read(positions, found)
+
+    def span(self) -> Span:
+        """See `port.Journal.span`."""
+        # `_next_position` counts the batch that is being stored, too.
+        end = max(self._index.end, self._upkeep.position)
+        return Span(self._index.low(end), end)
+
+    def read_log(self, position: int, max_bytes: int, found: LogFound) -> None:
+        """See `port.Journal.read_log`."""
+        self._check_open()
+        self._log_reader.read(self.span(), position, max_bytes, found)
+
+    def cursors(self) -> dict[str, CursorState]:
+        """See `port.Journal.cursors`."""
+        return self._cursors.states(self.span().low)
+
+    def set_cursor(self, name: str, position: int, done: Done) -> None:
+        """See `port.Journal.set_cursor`."""
+        self._check_open()
+        self._cursors.set(name, position, self.span(), done)
+
+    def drop_cursor(self, name: str, done: Done) -> None:
+        """See `port.Journal.drop_cursor`."""
+        self._check_open()
+        self._cursors.drop(name, done)
+
+    def _check_open(self) -> None:
+        if self._active is None:
+            raise ValueError("the journal is not open")
+
+    def _kept(self) -> Retention:
+        return NOTHING_KEPT if self._space.is_short else self._retention._replace(first=self._cursors.first)
+
+    def _reclaim(self) -> None:
+        """Less of the log has to be kept: a cursor has moved, or the store is short of space."""
+        self._upkeep.run()
 
     def snapshot(self, position: int, parts: Sequence[bytes], done: Done) -> None:
         """See `port.Journal.snapshot`."""
@@ -291,7 +383,8 @@ class SharedJournal:
             "live_records": sum(segment.live_count for segment in segments),
             "bytes_stored": stored,
             "bytes_on_disk": stored,
-            "short_of_space": int(self._full.is_set()),
+            "short_of_space": int(self._space.is_short),
+            **({} if self._space.free is None else {"bytes_free": self._space.free}),
             "batches_loaded": self._reader.loads,
         }
 
@@ -303,7 +396,15 @@ class SharedJournal:
         self._closing.set()
         if not self.is_held:
             self._store.interrupt()  # a network without answers must not hold up the end
-        for part in (self._committer, self._upkeep, self._reader, self._keeper):
+        for part in (
+            self._space,
+            self._committer,
+            self._upkeep,
+            self._reader,
+            self._log_reader,
+            self._cursors,
+            self._keeper,
+        ):
             part.close()
         self._store.release()
         self._active, self.epoch = None, 0

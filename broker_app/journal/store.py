@@ -25,11 +25,13 @@ class Grant(NamedTuple):
 
 
 class LeaseState(NamedTuple):
-    """The lease as it is stored; `left_s` is negative when it has expired."""
+    """The lease as it is stored, by the clock of the store: `left_s` is negative when it has expired, and 0
+    when its holder has given it back (`is_released`)."""
 
     holder: Holder
     epoch: int
     left_s: float
+    is_released: bool = False
 
 
 class Row(NamedTuple):
@@ -40,6 +42,16 @@ class Row(NamedTuple):
     records: int
     size: int
     positions: Sequence[int] | None
+
+
+class LogExtent(NamedTuple):
+    """The positions of the log from `low` to before `end`: without a gap, and durable. `tag` is that of the
+    journal, `epoch` that of its last holder."""
+
+    tag: int
+    epoch: int
+    low: int
+    end: int
 
 
 class LogBatch(NamedTuple):
@@ -101,12 +113,18 @@ class StoreFull(JournalError):
     """The store has no space for what was to be written."""
 
 
+#: a server that acknowledges no packet is given up after so many seconds, however long a command may take:
+#: while nothing is sent, it is asked for one after the first, and at intervals then
+SILENT_S, PROBE_AFTER_S, PROBE_EVERY_S = 10, 4, 2
+PROBES = (SILENT_S - PROBE_AFTER_S) // PROBE_EVERY_S
+
+
 class Store(Protocol):
     """Call order: `acquire`, then the others; `release` at the end.
 
-    `append`, `append_all`, `carry` and `put_snapshot` raise Fenced, and change nothing, when the lease has
-    another holder or epoch. The holder counts, too: a replica that replaced the server may grant an epoch
-    again.
+    `append`, `append_all`, `carry`, `put_snapshot` and `put_holder_note` raise Fenced, and change nothing,
+    when the lease has another holder or epoch. The holder counts, too: a replica that replaced the server may
+    grant an epoch again.
     All methods raise Unreachable and JournalFailed.
     """
 
@@ -138,6 +156,10 @@ class Store(Protocol):
         """The lease as it is; None if it was never held. Needs no `acquire`."""
         ...
 
+    def tag(self) -> int | None:
+        """The tag of the journal; None if it was never held. Needs no `acquire`."""
+        ...
+
     def rows(self) -> Iterator[Row]:
         """All stored frames by segment, each in the order of positions, without their content."""
         ...
@@ -145,6 +167,16 @@ class Store(Protocol):
     def frames(self, position: int) -> Iterator[bytes]:
         """The frames of all batches from `position` on, in order, as far as they are stored when they are
         reached. Cheap when there are none. Needs no `acquire`."""
+        ...
+
+    def extent(self) -> LogExtent | None:
+        """The positions that `frames` has without a gap; None if the journal was never held. Needs no
+        `acquire`."""
+        ...
+
+    def batch_start(self, position: int) -> int | None:
+        """The first position of the batch in which a position is; None if it is not in the log. Needs no
+        `acquire`."""
         ...
 
     def append(self, segment: int, first_position: int, count: int, frame: bytes) -> None:
@@ -187,12 +219,20 @@ class Store(Protocol):
         """Write a note, or replace it. Needs no `acquire`."""
         ...
 
+    def put_holder_note(self, key: str, content: bytes) -> None:
+        """Write a note, or replace it, as the holder of the lease. Raises Fenced."""
+        ...
+
     def drop_note(self, key: str) -> None:
         """Delete a note, if it is there. Needs no `acquire`."""
         ...
 
     def notes(self, prefix: str) -> dict[str, Note]:
         """The notes whose keys begin with `prefix`, by key. Needs no `acquire`."""
+        ...
+
+    def free_bytes(self) -> int | None:
+        """Bytes that may still be stored; None if the store does not know of a limit. Needs no `acquire`."""
         ...
 
     def statistics(self) -> dict[str, int]:

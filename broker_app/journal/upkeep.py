@@ -12,6 +12,7 @@ from broker_app.journal.errors import JournalDamaged
 from broker_app.journal.frame_reader import FrameReader
 from broker_app.journal.port import FIRST_POSITION, Done
 from broker_app.journal.relocation import Source, take_over
+from broker_app.journal.retention import Retention
 from broker_app.journal.segment import Segment, SegmentIndex
 from broker_app.journal.store import Store
 from broker_app.journal.survivors import collect
@@ -31,7 +32,7 @@ class Upkeep:
         reader: FrameReader,
         *,
         segment_bytes: int,
-        retention_bytes: int,
+        retention: Callable[[], Retention],
         draw_sequence: Callable[[], int],
         call_soon_threadsafe: CallSoon | None,
     ) -> None:
@@ -39,14 +40,15 @@ class Upkeep:
         self._index = index
         self._reader = reader
         self._segment_bytes = segment_bytes
-        self._retention_bytes = retention_bytes
+        self._retention = retention
         self._draw_sequence = draw_sequence
         self._worker = Worker("journal-upkeep", call_soon_threadsafe)
         self._copy_interval_s = COPY_INTERVAL_S if call_soon_threadsafe is not None else 0.0
         self._clock = time.monotonic
         self._next_copy_at = 0.0
         self._closing = Event()
-        self._active: Segment | None = None
+        #: the segment of the last batch that was stored: the next one may be appended to it
+        self.active: Segment | None = None
         self._writing = self._copying = False
         #: set when it is known which records are needed
         self.enabled = False
@@ -72,17 +74,16 @@ class Upkeep:
         if error is None:
             self.position = position
             self.counters["snapshots"] += 1
-            self.run(self._active)
+            self.run()
         else:
             self._failed(error)
         done(error)
 
-    def run(self, active: Segment | None) -> None:
-        """Delete what is dead, start copying what is mostly dead; `active` is being written."""
-        self._active = active
+    def run(self) -> None:
+        """Delete what is dead, start copying what is mostly dead."""
         if self._closing.is_set() or not self.enabled or self._copying:
             return
-        reachable = settled(list(self._index), active, self.position, self._retention_bytes)
+        reachable = settled(list(self._index), self.active, self.position, self._retention())
         dead = [segment for segment in reachable if not segment.live_count]
         if dead:
             self._copying = True
@@ -102,11 +103,11 @@ class Upkeep:
                 partial(self._copy, taken, self._draw_sequence()), partial(self._copied, taken)
             )
 
-    def would_free(self, active: Segment, replay_start: int) -> bool:
+    def would_free(self, replay_start: int) -> bool:
         """True if space would be freed if no replay read before `replay_start`."""
         return self.enabled and any(
             segment.next_position > self.position and segment.is_mostly_dead()
-            for segment in settled(list(self._index), active, replay_start, self._retention_bytes)
+            for segment in settled(list(self._index), self.active, replay_start, self._retention())
         )
 
     def close(self) -> None:
@@ -121,7 +122,7 @@ class Upkeep:
             return
         self._drop(dead)
         self.counters["segments_deleted"] += len(dead)
-        self.run(self._active)
+        self.run()
 
     def _copy(self, taken: Sequence[Source], sequence: int) -> Segment | None:
         """In the worker's thread: replace segments in the store; None if that is not worth it."""
@@ -150,7 +151,7 @@ class Upkeep:
             self._index.add(carry)
             self.counters["segments_copied"] += len(sources)
             self.counters["bytes_copied"] += carry.end
-        self.run(self._active)
+        self.run()
 
     def _drop(self, segments: Sequence[Segment]) -> None:
         for segment in segments:

@@ -32,7 +32,7 @@ from tests.core.storm import Storm
 from tests.support.postgres import Postgres
 from tests.support.redis import Redis
 
-from .stage import Life, batch_of, quick_journal
+from .stage import Life, batch_of, quick_journal, set_now, whole_log
 
 NUMBERS = itertools.count()
 ONE = Holder("one:8000", "stomp://one:61613")
@@ -128,6 +128,26 @@ def test_a_broker_is_the_same_after_a_journey_through_all_backends(places: Place
     assert after.epoch >= before.epoch
     assert after.snapshot == before.snapshot
     assert after.records == before.records
+
+
+def test_cursors_and_the_log_behind_them_go_through_all_backends(places: Places) -> None:
+    fill(places.data, 1)
+    life = Life(quick_journal(places.data / "journal", segment_bytes=2048))
+    span = life.journal.span()
+    assert span.low < span.end
+    set_now(life.journal, "archive", span.low)
+    expected, log = life.journal.cursors(), [batch.records for batch in whole_log(life.journal)]
+    life.close()
+    route = [str(places.data), *places.others.values()]
+    for source, target in itertools.pairwise(route):
+        copied = places.copy(source, target)
+        assert (copied.notes, copied.notes_left_out) == (1, 0)
+        journal = places.open(target)
+        again = Life(journal)
+        assert journal.cursors() == expected
+        assert journal.span() == span
+        assert [batch.records for batch in whole_log(journal)] == log
+        again.close()
 
 
 def test_the_storms_leave_something_to_copy(tmp_path: Path) -> None:

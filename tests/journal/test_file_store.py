@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import errno
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from broker_app.journal.errors import JournalDamaged, JournalFailed
+from broker_app.journal.file_layout import epoch_name
 from broker_app.journal.file_store import FileStore
 from broker_app.journal.files import Files
-from broker_app.journal.store import Carried, Fenced, Holder, StoreFull
+from broker_app.journal.store import Carried, Fenced, Holder, LeaseHeld, StoreFull, Unreachable
+from tests.support.polling import poll
 
 ONE, TWO = Holder("one:8000", "stomp://one:61613"), Holder("two:8000", "stomp://two:61613")
 
@@ -146,3 +149,40 @@ def test_a_journal_of_another_format_is_refused(tmp_path: Path) -> None:
     (tmp_path / "mom_journal_j" / "journal.json").write_text('{"format": 9, "tag": 1, "created_us": 1}')
     with pytest.raises(JournalFailed, match="has format 9; this version of MOM needs 1"):
         FileStore(tmp_path, "j").acquire(ONE, 30)
+
+
+def test_a_broker_that_ends_while_it_takes_the_lease_is_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("broker_app.journal.file_store._TAKING_S", 0.5)
+    FileStore(tmp_path, "B").acquire(ONE, 0)
+    # It has renamed the directory, and has not written its lease.
+    (tmp_path / "mom_journal_B" / epoch_name(1)).rename(tmp_path / "mom_journal_B" / epoch_name(2))
+    other = FileStore(tmp_path, "B")
+    with pytest.raises(LeaseHeld, match="another broker holds this journal"):
+        other.acquire(TWO, 30)
+    poll(lambda: (state := other.lease()) is not None and state.left_s <= 0)
+    assert other.acquire(TWO, 30).epoch == 3
+    other.release()
+
+
+@pytest.mark.parametrize("work", ["renew", "lease", "notes"])
+def test_errors_of_a_network_file_system_are_a_store_that_cannot_be_reached(
+    stores: tuple[FileStore, FileStore], monkeypatch: pytest.MonkeyPatch, work: str
+) -> None:
+    def fail(*_: Any, **__: Any) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    one, _ = stores
+    one.acquire(ONE, 30)
+    one.put_note("broker", b"here")
+    calls: dict[str, Callable[[], object]] = {
+        "renew": lambda: one.renew(30),
+        "lease": one.lease,
+        "notes": lambda: one.notes(""),
+    }
+    with monkeypatch.context() as broken:
+        broken.setattr(os, "utime", fail)
+        with pytest.raises(Unreachable, match="Input/output error"):
+            calls[work]()
+    calls[work]()

@@ -13,7 +13,7 @@ from broker_app.journal.inspect import verify
 from broker_app.journal.reserve import RESERVE
 from broker_app.journal.segments import SegmentJournal
 
-from .stage import Life, QuickSystem, batch_of, published, quick_journal, read_now
+from .stage import Life, QuickSystem, batch_of, published, quick_journal, read_now, set_now
 
 SEGMENT = 8192
 BODY = bytes(300)
@@ -225,4 +225,23 @@ def test_the_reserve_is_given_up_for_a_snapshot_and_filled_again(disk: SmallDisk
     disk.others = 0
     journal.tick()
     assert reserve.stat().st_size == SEGMENT // 4
+    life.close()
+
+
+def test_log_that_is_kept_for_a_cursor_does_not_take_the_space_of_messages(disk: SmallDisk) -> None:
+    journal = journal_on(disk)
+    life = Life(journal)
+    life.restore()
+    set_now(journal, "stopped", 1)
+    for number in range(600):
+        for _ in range(3):  # seconds
+            if not journal.available_bytes():
+                journal.tick()
+        assert journal.available_bytes() > 0, number
+        life.settle(*life.publish(BODY))
+        if number % 16 == 15:
+            life.snapshot()
+            journal.tick()
+    state = journal.cursors()["stopped"]
+    assert state.lost is not None and state.lost.end > 1
     life.close()

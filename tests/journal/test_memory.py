@@ -1,19 +1,53 @@
 """The in-memory journal keeps the contract, and can fail and wait when told to."""
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
 import pytest
 
-from broker_app.journal.errors import JournalFailed
+from broker_app.journal.errors import Busy
 from broker_app.journal.memory import MemoryJournal, MemoryStorage
 from broker_app.journal.port import Damaged
 
 from .contract import JournalContract
-from .stage import Life, Open, batch_of, published
+from .stage import Broken, Life, Open, batch_of, published
+
+
+@pytest.fixture(params=["at once", "held"])
+def open_life(request: pytest.FixtureRequest) -> Open:
+    storage = MemoryStorage()
+    if request.param == "at once":
+        return lambda: Life(MemoryJournal(storage))
+
+    def open_held() -> Life:
+        journal = MemoryJournal(storage, hold=True)
+        journal.hold_reads = True
+
+        def wait(condition: Callable[[], bool]) -> None:
+            journal.release_reads()
+            if not condition():
+                journal.release()
+
+        return Life(journal, wait)
+
+    return open_held
 
 
 @pytest.fixture
-def open_life() -> Open:
-    storage = MemoryStorage()
-    return lambda: Life(MemoryJournal(storage))
+def broken() -> Broken:
+    @contextmanager
+    def fail(life: Life, work: str) -> Iterator[None]:
+        journal = life.journal
+        assert isinstance(journal, MemoryJournal)
+        if work == "commits":
+            journal.failure = OSError("the test wants it")
+        elif work == "snapshots":
+            journal.snapshot_failure = OSError("the test wants it")
+        else:
+            journal.read_failure = Busy("the test wants it")
+        yield
+
+    return fail
 
 
 class TestMemoryJournal(JournalContract):
@@ -43,14 +77,3 @@ def test_a_commit_waits_when_held_and_is_lost_when_the_journal_closes_before() -
     journal.commit(batch_of(2, [published(b"y")]), answers.append)
     journal.close()
     assert MemoryJournal(storage).open().next_position == 2
-
-
-def test_after_a_failure_every_commit_fails() -> None:
-    journal = MemoryJournal()
-    journal.open()
-    journal.failure = OSError("no space")
-    answers: list[BaseException | None] = []
-    for _ in range(2):
-        journal.commit(batch_of(1, [published(b"x")]), answers.append)
-    assert all(isinstance(answer, JournalFailed) for answer in answers)
-    assert len(answers) == 2

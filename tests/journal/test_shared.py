@@ -4,21 +4,40 @@ from __future__ import annotations
 
 import itertools
 import time
+from array import array
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from threading import Barrier
+from typing import Any, cast
 
+import psycopg
 import pytest
 
-from broker_app.journal.errors import JournalDamaged, JournalFailed
+from broker_app.journal.errors import JournalDamaged, JournalError, JournalFailed
 from broker_app.journal.file_store import FileStore
 from broker_app.journal.postgres import PostgresStore
 from broker_app.journal.redis import RedisStore
 from broker_app.journal.shared import SharedJournal
-from broker_app.journal.store import Fenced, Grant, Holder, LeaseHeld, LogBatch, Store, StoreFull, Unreachable
+from broker_app.journal.store import (
+    Carried,
+    Fenced,
+    Grant,
+    Holder,
+    LeaseHeld,
+    LogBatch,
+    Store,
+    StoreFull,
+    Unreachable,
+)
+from tests.support.polling import poll
 from tests.support.postgres import Postgres
 from tests.support.redis import Redis, redis_server
 
 from .contract import JournalContract
-from .stage import Life, Open
+from .stage import OLDER_SERVERS, SERVERS, Answer, Broken, Life, Open, Reports, batch_of, published
 
 NUMBERS = itertools.count()
 ONE, TWO = Holder("one:8000", "stomp://one:61613"), Holder("two:8000", "stomp://two:61613")
@@ -26,36 +45,175 @@ ONE, TWO = Holder("one:8000", "stomp://one:61613"), Holder("two:8000", "stomp://
 
 def store_of(kind: str, request: pytest.FixtureRequest, name: str) -> Store:
     """A store with connections of its own."""
-    if kind == "postgres":
-        server: Postgres = request.getfixturevalue("postgres")
-        return PostgresStore(server.url, name)
     if kind == "files":
         return FileStore(request.getfixturevalue("tmp_path"), name)
-    other: Redis = request.getfixturevalue("redis")
-    return RedisStore(other.url, name)
+    server: Postgres | Redis = request.getfixturevalue(kind)
+    return (PostgresStore if isinstance(server, Postgres) else RedisStore)(server.url, name)
 
 
-@pytest.fixture(params=["postgres", "redis", "files"])
+@pytest.fixture(params=[*SERVERS, *OLDER_SERVERS, "files"])
 def kind(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
+class BrokenStore:
+    """A store whose methods in `broken` fail."""
+
+    def __init__(self, store: Store, broken: dict[str, JournalError]) -> None:
+        self._store = store
+        self._broken = broken
+
+    def __getattr__(self, name: str) -> Any:
+        return self._fail if name in self._broken else getattr(self._store, name)
+
+    def _fail(self, *_: Any) -> Any:
+        (error,) = self._broken.values()
+        raise error
+
+
+class Site:
+    """A journal that is opened again and again, by one broker or another."""
+
+    def __init__(self, make_store: Callable[[], Store], reports: Reports | None) -> None:
+        #: the errors of methods of the store
+        self.broken: dict[str, JournalError] = {}
+        self.journals: list[SharedJournal] = []
+        self._make_store = make_store
+        self._reports = reports
+
+    def journal(self, holder: Holder = ONE, lease_s: float = 30) -> SharedJournal:
+        """The journal, not open yet."""
+        made = SharedJournal(
+            cast(Store, BrokenStore(self._make_store(), self.broken)),
+            holder,
+            lease_s=lease_s,
+            segment_bytes=8192,
+            call_soon_threadsafe=self._reports.call_soon_threadsafe if self._reports is not None else None,
+        )
+        self.journals.append(made)
+        return made
+
+    def life(self, holder: Holder = ONE, lease_s: float = 30) -> Life:
+        """The journal, opened by a broker."""
+        journal = self.journal(holder, lease_s)
+        return Life(journal) if self._reports is None else Life(journal, self._reports.wait)
+
+
 @pytest.fixture
-def open_life(request: pytest.FixtureRequest, kind: str) -> Iterator[Open]:
-    name, journals = f"j{next(NUMBERS)}", list[SharedJournal]()
-
-    def life() -> Life:
-        store = store_of(kind, request, name)
-        journals.append(SharedJournal(store, ONE, lease_s=30, segment_bytes=8192))
-        return Life(journals[-1])
-
-    yield life
-    for one in journals:
+def site(request: pytest.FixtureRequest, kind: str, reports: Reports | None) -> Iterator[Site]:
+    name = f"j{next(NUMBERS)}"
+    made = Site(lambda: store_of(kind, request, name), reports)
+    yield made
+    for one in made.journals:
         one.close()
+
+
+@pytest.fixture
+def open_life(site: Site) -> Open:
+    return site.life
+
+
+@pytest.fixture
+def broken(site: Site) -> Broken:
+    errors: dict[str, dict[str, JournalError]] = {
+        "commits": {"append": JournalFailed("the test wants it")},
+        "snapshots": {"put_snapshot": Unreachable("the test wants it")},
+        "reads": {"load": Unreachable("the test wants it")},
+    }
+
+    @contextmanager
+    def fail(_: Life, work: str) -> Iterator[None]:
+        site.broken.update(errors[work])
+        yield
+        site.broken.clear()
+
+    return fail
 
 
 class TestSharedJournal(JournalContract):
     pass
+
+
+def test_a_standby_opens_where_it_has_come_to(site: Site) -> None:
+    one = site.life()
+    one.restore()
+    for body in (b"one", b"two", b"three"):
+        one.publish(body)
+    one.snapshot(position=2)
+    standby = site.journal(TWO)
+    with pytest.raises(LeaseHeld, match="one:8000"):
+        standby.take_over(3)
+    one.close()
+    opened = standby.take_over(3)
+    assert (opened.snapshot, opened.snapshot_position, opened.next_position) == (None, 3, 4)
+    assert [batch.records for batch in standby.replay()] == [published(b"three")]
+    assert standby.epoch == 2
+    standby.set_live_positions([array("Q", [1, 2, 3])])
+    # What the standby itself has replayed is not needed: the snapshot is from before that.
+    standby.close()
+    assert [batch.first_position for batch in site.life(TWO).restore()] == [2, 3]
+
+
+@pytest.mark.parametrize("reports", ["in threads"], indirect=True)
+def test_a_holder_is_told_once_that_another_broker_has_taken_over(site: Site) -> None:
+    one = site.life(lease_s=2)
+    one.restore()
+    assert isinstance(one.journal, SharedJournal)
+    assert 0 < one.journal.lease_left_s <= 2
+    lost: list[JournalFailed] = []
+    one.journal.on_lease_lost(lost.append)
+    two = site.journal(TWO)
+    two.take_over(1, force=True)
+    one.wait(lambda: bool(lost))
+    assert not one.journal.is_held, "although its lease had time left"
+    (error,) = lost
+    assert isinstance(error, Fenced)
+    assert "two:8000 at stomp://two:61613 has taken over" in str(error)
+    assert isinstance(one.try_commit(batch_of(1, [published(b"late")])), JournalFailed)
+    one.journal.on_lease_lost(lost.append)
+    assert lost == [error, error], "who asks later is told at once"
+    assert list(two.replay()) == []
+
+
+def test_a_commit_after_a_takeover_is_refused_by_the_store(site: Site) -> None:
+    one = site.life()
+    one.restore()
+    one.publish(b"in time")
+    two = site.journal(TWO)
+    two.take_over(2, force=True)
+    assert isinstance(one.try_commit(batch_of(2, [published(b"late")])), Fenced)
+    one.close()
+    two.close()
+    assert [batch.records for batch in site.life().restore()] == [published(b"in time")]
+
+
+@pytest.mark.parametrize("reports", ["at once"], indirect=True)
+def test_what_is_wanted_outlives_the_segments_around_it(open_life: Open) -> None:
+    life = open_life()
+    life.restore()
+    kept: dict[int, bytes] = {}
+    for number in range(20):
+        bodies = [b"%d:%d" % (number, one) * 50 for one in range(10)]
+        positions = life.publish(*bodies)
+        kept[positions[3]] = published(bodies[3])
+        life.settle(*(one for one in positions if one not in kept))
+    life.snapshot()
+    after = life.journal.statistics()
+    assert after["segments_copied"] > 0
+    assert after["bytes_stored"] < 20_000
+    assert life.read(list(kept)) == list(kept.values())
+    life.close()
+
+    again = open_life()
+    again.restore(list(kept))
+    assert again.read(list(kept)) == list(kept.values())
+    again.settle(*kept)
+    again.snapshot()
+    assert again.journal.statistics()["segments"] == 1, "the one that is being written"
+    again.close()
+    last = open_life()
+    assert last.restore() == []
+    assert last.publish(b"more") == [max(kept) + 9]
 
 
 @pytest.fixture
@@ -77,8 +235,11 @@ def test_a_lease_is_granted_to_one_broker_and_names_it_to_the_other(stores: tupl
     state = two.lease()
     assert state is not None
     assert (state.holder, state.epoch) == (ONE, first.epoch)
-    assert 29 < state.left_s <= 30
+    assert 29 < state.left_s <= 30 and not state.is_released
     one.release()
+    state = two.lease()
+    assert state is not None
+    assert (state.holder, state.left_s, state.is_released) == (ONE, 0, True)
     second = two.acquire(TWO, 30)
     assert (second.epoch, second.tag, second.created_us) == (first.epoch + 1, first.tag, first.created_us)
 
@@ -92,6 +253,7 @@ def test_a_lease_that_was_not_renewed_expires(stores: tuple[Store, Store]) -> No
     deadline = time.monotonic() + 10
     while (state := two.lease()) is not None and state.left_s > 0:
         assert time.monotonic() < deadline
+    assert state is not None and not state.is_released
     two.acquire(TWO, 30)
     with pytest.raises(Fenced, match="two:8000 at stomp://two:61613 has taken over"):
         one.renew(30)
@@ -111,13 +273,16 @@ def test_a_former_holder_changes_nothing(stores: tuple[Store, Store]) -> None:
         lambda: one.carry(3, [], [1]),
         lambda: one.append_all(1, [LogBatch(2, 1, b"late")]),
         lambda: one.adopt(Grant(9, 1, 1)),
+        lambda: one.put_holder_note("configuration", b"late"),
         lambda: one.renew(30),
     )
+    two.put_holder_note("configuration", b"mine")
     for attempt in attempts:
         with pytest.raises(Fenced, match="epoch 1 has ended"):
             attempt()
     assert list(two.frames(1)) == [b"first"]
     assert two.snapshot() == (1, b"state")
+    assert {key: note.content for key, note in one.notes("conf").items()} == {"configuration": b"mine"}
     one.release()
     state = two.lease()
     assert state is not None and state.left_s > 20
@@ -157,6 +322,8 @@ def test_many_batches_are_stored_at_once_and_each_once(stores: tuple[Store, Stor
     written = [b"first", *(batch.frame for batch in batches)]
     assert list(two.frames(1)) == written
     assert one.load([(1, 51)]) == {(1, 51): b"25"}
+    assert one.load([(1, 51), (2, 51), (1, 52)]) == {(1, 51): b"25"}, "what is not there is left out"
+    assert one.load([]) == {}
 
 
 def test_another_journal_goes_on_with_its_tag_and_a_later_epoch(stores: tuple[Store, Store]) -> None:
@@ -216,11 +383,6 @@ def test_damage_is_reported_with_its_position(kind: str, request: pytest.Fixture
 
 def truncate_batch(kind: str, request: pytest.FixtureRequest, name: str, position: int) -> None:
     """Cut the end off a stored batch."""
-    if kind == "postgres":
-        server: Postgres = request.getfixturevalue("postgres")
-        where = f"WHERE first_position = {position}"
-        server.execute(f"UPDATE mom_journal_{name}.batch SET frame = substr(frame, 1, 40) {where}")
-        return
     if kind == "files":
         (path,) = request.getfixturevalue("tmp_path").glob("*/epoch-*/*.log")
         content = path.read_bytes()
@@ -228,7 +390,12 @@ def truncate_batch(kind: str, request: pytest.FixtureRequest, name: str, positio
         at = rows[(position - 1) // 2] + 40
         path.write_bytes(content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :])
         return
-    client = request.getfixturevalue("redis").client
+    server: Postgres | Redis = request.getfixturevalue(kind)
+    if isinstance(server, Postgres):
+        where = f"WHERE first_position = {position}"
+        server.execute(f"UPDATE mom_journal_{name}.batch SET frame = substr(frame, 1, 40) {where}")
+        return
+    client: Any = server.client
     key = f"{{mom:journal:{name}}}:segment:1"
     entries = client.xrange(key)
     client.delete(key)
@@ -237,6 +404,7 @@ def truncate_batch(kind: str, request: pytest.FixtureRequest, name: str, positio
         client.xadd(key, cut, id=entry)
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("settings", "named"),
     [
@@ -258,6 +426,124 @@ def test_a_redis_that_would_lose_messages_is_refused(settings: dict[str, str], n
             RedisStore(f"{server.url}?durability=everysec", "k").acquire(ONE, 30)
 
 
+def test_a_dump_of_the_database_holds_up_no_takeover(postgres: Postgres) -> None:
+    name = f"j{next(NUMBERS)}"
+    one, two = PostgresStore(postgres.url, name), PostgresStore(postgres.url, name)
+    one.acquire(ONE, 30)
+    with psycopg.connect(postgres.url) as dump:
+        dump.execute(f"LOCK TABLE mom_journal_{name}.batch IN ACCESS SHARE MODE")
+        two.put_note("broker/two", b"alive")
+        two.acquire(TWO, 30, force=True)
+        two.append(1, 1, 1, b"first")
+    for store in (one, two):
+        store.release()
+
+
+def test_a_long_transaction_of_the_holder_holds_up_a_takeover_and_no_renewal(postgres: Postgres) -> None:
+    name = f"j{next(NUMBERS)}"
+    one, two = PostgresStore(postgres.url, name), PostgresStore(postgres.url, name)
+    one.acquire(ONE, 30)
+    waiting = "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%UPDATE lease%'"
+    with ThreadPoolExecutor(1) as pool:
+        with one._holding("upkeep") as connection:
+            for _ in range(3):
+                one.renew(30)
+            taken = pool.submit(two.acquire, TWO, 30, force=True)
+            poll(lambda: postgres.execute(waiting))
+            connection.execute("DELETE FROM snapshot")
+            assert not taken.done()
+        assert taken.result(20).epoch == 2
+    with pytest.raises(Fenced):
+        one.append(1, 1, 1, b"late")
+    for store in (one, two):
+        store.release()
+
+
+def test_a_takeover_that_waited_for_the_holder_sees_what_it_renewed_meanwhile(postgres: Postgres) -> None:
+    name = f"j{next(NUMBERS)}"
+    one, two = PostgresStore(postgres.url, name), PostgresStore(postgres.url, name)
+    one.acquire(ONE, 0)
+    waiting = "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%UPDATE lease%'"
+    with ThreadPoolExecutor(1) as pool:
+        with one._holding("upkeep"):
+            refused = pool.submit(two.acquire, TWO, 30)
+            poll(lambda: postgres.execute(waiting))
+            one.renew(30)
+        with pytest.raises(LeaseHeld):
+            refused.result(20)
+    one.append(1, 1, 1, b"first")
+    for store in (one, two):
+        store.release()
+
+
+def test_a_broker_that_is_lost_in_the_middle_of_a_transaction_holds_up_no_takeover(
+    postgres: Postgres,
+) -> None:
+    name = f"j{next(NUMBERS)}"
+    one, two = PostgresStore(postgres.url, name), PostgresStore(postgres.url, name)
+    one.acquire(ONE, 0)
+
+    def is_taken() -> bool:
+        try:
+            return two.acquire(TWO, 30).epoch == 2
+        except Unreachable:
+            return False
+
+    def work() -> None:
+        with one._holding("upkeep") as connection:
+            poll(is_taken, 20)  # it sends nothing more
+            connection.execute("INSERT INTO snapshot VALUES (1, 0, '')")
+
+    with pytest.raises(JournalError):
+        work()
+    assert two.snapshot() is None
+    for store in (one, two):
+        store.release()
+
+
+def test_brokers_that_start_at_once_make_one_journal(postgres: Postgres) -> None:
+    def start(store: Store, ready: Barrier) -> int:
+        ready.wait()
+        store.put_note("broker", b"")
+        try:
+            return store.acquire(ONE, 30).epoch
+        except LeaseHeld:
+            return 0
+
+    for _ in range(5):
+        name, ready = f"j{next(NUMBERS)}", Barrier(4)
+        stores = [PostgresStore(postgres.url, name) for _ in range(4)]
+        with ThreadPoolExecutor(4) as pool:
+            assert sorted(pool.map(partial(start, ready=ready), stores)) == [0, 0, 0, 1]
+        for store in stores:
+            store.release()
+
+
+@pytest.mark.parametrize("begins", ["never held", "expired", "given back"])
+def test_of_brokers_that_ask_at_once_one_is_granted_the_lease_and_the_others_are_told(
+    kind: str, begins: str, request: pytest.FixtureRequest
+) -> None:
+    def ask(store: Store, ready: Barrier) -> int:
+        ready.wait()
+        try:
+            return store.acquire(ONE, 30).epoch
+        except LeaseHeld:
+            return 0
+
+    for _ in range(10):
+        name, ready = f"j{next(NUMBERS)}", Barrier(3)
+        former, *stores = (store_of(kind, request, name) for _ in range(4))
+        if begins != "never held":
+            former.acquire(TWO, 30 if begins == "given back" else 0)
+        if begins == "given back":
+            former.release()
+        with ThreadPoolExecutor(3) as pool:
+            granted = sorted(pool.map(partial(ask, ready=ready), stores))
+        assert granted == [0, 0, 1 if begins == "never held" else 2]
+        for store in (former, *stores):
+            store.release()
+
+
 def test_a_postgres_that_would_lose_messages_is_refused(postgres: Postgres) -> None:
     store = PostgresStore(f"{postgres.url}?options=-csynchronous_commit%3Doff", "j")
     with pytest.raises(JournalFailed, match="with synchronous_commit off the server would lose confirmed"):
@@ -275,6 +561,7 @@ def _fill(store: Store) -> None:
         store.append(1, position, 1, b"x" * 100_000)
 
 
+@pytest.mark.process
 def test_a_redis_without_memory_is_full_until_there_is_some() -> None:
     with redis_server(maxmemory="6mb") as server:
         store = RedisStore(server.url, "j")
@@ -285,7 +572,80 @@ def test_a_redis_without_memory_is_full_until_there_is_some() -> None:
         store.append(2, len(list(store.rows())) + 1, 1, b"x" * 100_000)
 
 
+def test_the_space_of_a_store_is_known_where_it_reports_a_limit(
+    postgres: Postgres, redis: Redis, tmp_path: Path
+) -> None:
+    assert PostgresStore(postgres.url, "j").free_bytes() is None
+    assert RedisStore(redis.url, "j").free_bytes() is None
+    directory = FileStore(tmp_path, "j")
+    directory.acquire(ONE, 30)
+    free = directory.free_bytes()
+    assert free is not None and free > 0
+    with redis_server(maxmemory="60mb") as server:
+        store = RedisStore(server.url, "j")
+        before = store.free_bytes()
+        server.client.set("other", bytes(20_000_000))
+        after = store.free_bytes()
+        assert before is not None and after is not None
+        assert 19_000_000 < before - after < 30_000_000
+        server.client.acl_setuser("default", commands=["-info"])
+        assert store.free_bytes() is None
+
+
+@pytest.mark.parametrize("reports", ["in threads"], indirect=True)
+def test_a_commit_that_finds_no_space_waits_for_it_and_new_messages_are_refused_meanwhile(site: Site) -> None:
+    life = site.life()
+    life.restore()
+    assert life.journal.available_bytes() > 0
+    site.broken["append"] = StoreFull("the test wants it")
+    answer = Answer[None]()
+    life.journal.commit(batch_of(1, [published(b"waits")]), answer.done)
+    life.wait(lambda: life.journal.available_bytes() == 0)
+    assert life.journal.statistics()["short_of_space"] == 1
+    assert not answer.is_there()
+    site.broken.clear()
+    life.wait(answer.is_there)
+    assert answer.error is None
+    assert life.journal.available_bytes() > 0
+
+
 def test_a_server_that_does_not_answer_is_unreachable() -> None:
     for store in (RedisStore("redis://127.0.0.1:1", "j"), PostgresStore("postgresql://127.0.0.1:1/x", "j")):
         with pytest.raises(Unreachable):
             store.acquire(ONE, 30)
+
+
+def test_the_extent_of_the_log_is_known_without_the_lease(stores: tuple[Store, Store]) -> None:
+    one, two = stores
+    assert two.extent() is None and two.tag() is None
+    grant = one.acquire(ONE, 30)
+    assert two.tag() == grant.tag
+    assert two.extent() == (grant.tag, 1, 1, 1)
+    for number in range(60):
+        one.append(1 + number // 10, 1 + 3 * number, 3, b"batch")
+        assert two.extent() == (grant.tag, 1, 1, 4 + 3 * number)
+    # Of six segments with 30 positions each, the second one goes, and the third becomes survivors.
+    one.delete([2])
+    assert two.extent() == one.extent() == (grant.tag, 1, 61, 181)
+    one.carry(9, [Carried(61, [62], b"carried")], [3])
+    assert two.extent() == (grant.tag, 1, 91, 181)
+    one.put_snapshot(181, [b"state"])
+    assert two.acquire(TWO, 30, force=True).epoch == 2
+    assert one.extent() == (grant.tag, 2, 91, 181)
+    two.append(10, 181, 2, b"batch")
+    assert one.extent() == (grant.tag, 2, 91, 183)
+    two.delete([1, 4, 5, 6, 9, 10])
+    assert two.extent() == (grant.tag, 2, 181, 181)
+
+
+def test_the_batch_of_a_position_is_found_by_it(stores: tuple[Store, Store]) -> None:
+    one, two = stores
+    one.acquire(ONE, 30)
+    assert two.batch_start(1) is None
+    for number in range(20):
+        one.append(1 + number // 5, 1 + 3 * number, 3, b"batch")
+    starts = [two.batch_start(position) for position in range(1, 61)]
+    assert starts == [1 + 3 * (position // 3) for position in range(60)]
+    assert two.batch_start(61) is None
+    one.carry(9, [Carried(16, [17], b"carried")], [2])
+    assert [two.batch_start(position) for position in (15, 16, 17, 30, 31)] == [13, None, None, None, 31]

@@ -8,6 +8,7 @@ import random
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 
 import pytest
 
@@ -17,12 +18,14 @@ from broker_app.journal.postgres import PostgresStore
 from broker_app.journal.redis import RedisStore
 from broker_app.journal.shared import SharedJournal, stored_batch
 from broker_app.journal.store import Fenced, Holder, Store
+from tests.support.polling import poll
 from tests.support.postgres import Postgres, postgres_pair, postgres_server
 from tests.support.proxy import Proxy, proxy
 from tests.support.redis import Redis, redis_pair, redis_server
 
 HOLDER = Holder("one:8000", "stomp://one:61613")
 NUMBERS = itertools.count()
+pytestmark = pytest.mark.process
 KINDS = ("postgres", "redis")
 
 
@@ -135,6 +138,13 @@ async def until(condition: Callable[[], object]) -> None:
             await asyncio.sleep(0.01)
 
 
+def has_batches(replica: Store) -> bool:
+    try:
+        return any(replica.frames(1))
+    except JournalFailed:  # it has not received the tables yet
+        return False
+
+
 async def test_a_commit_whose_answer_is_lost_is_stored_once_and_confirmed(site: Site) -> None:
     await site.committer.commit(b"before")
     site.proxy.back.drops = True
@@ -233,6 +243,29 @@ async def test_a_store_that_is_lost_for_longer_than_the_lease_ends_the_journal(
         assert site.stored() == [b"before"]
 
 
+def set_read_only(server: Postgres, value: str) -> None:
+    """Have transactions write nothing, as when a provider's disk is full."""
+    server.execute(f"ALTER SYSTEM SET default_transaction_read_only = {value}")
+    server.execute("SELECT pg_reload_conf()")
+    poll(lambda: server.execute("SHOW default_transaction_read_only") == [(value,)])
+
+
+async def test_a_postgres_that_takes_no_writes_for_a_while_is_waited_for() -> None:
+    with postgres_server() as server:
+        async with site_at("postgres", server) as site:
+            await site.committer.commit(b"before")
+            await asyncio.to_thread(set_read_only, server, "on")
+            statistics = site.committer.journal.statistics
+            before = statistics()["store_reconnects"]
+            commit = asyncio.create_task(site.committer.commit(b"later"))
+            await until(lambda: statistics()["store_reconnects"] > before)
+            assert not commit.done()
+            await asyncio.to_thread(set_read_only, server, "off")
+            await commit
+            assert site.stored() == [b"before", b"later"]
+
+
+@pytest.mark.process
 async def test_a_promoted_replica_that_is_synchronous_continues_where_its_primary_ended() -> None:
     with postgres_pair(synchronous_standby_names="r1") as (primary, replica):
         async with site_at("postgres", primary) as site:
@@ -253,7 +286,7 @@ async def test_a_promoted_replica_without_the_last_batches_is_noticed_at_once(ki
         async with site_at(kind, primary) as site:
             await site.committer.commit(b"replicated")
             other = store_at(kind, replica.port, site.name, "any")
-            await until(lambda: list(other.frames(1)))
+            await until(partial(has_batches, other))
             other.release()
             await asyncio.to_thread(replica.kill)
             await site.committer.commit(b"on the primary alone")

@@ -1,1 +1,1 @@
-UPDATE lease SET expires_at = clock_timestamp() WHERE epoch = %(epoch)s AND holder = %(holder)s
+UPDATE lease SET expires_at = 'epoch' WHERE epoch = %(epoch)s AND holder = %(holder)s

@@ -1,4 +1,4 @@
--- The tables of one journal, in a schema of its own. Run at each start; changes nothing that exists.
+-- The tables of one journal, in a schema of its own. Run when they are missing.
 CREATE TABLE IF NOT EXISTS lease (
     id smallint PRIMARY KEY DEFAULT 1 CHECK (id = 1),
     format smallint NOT NULL,
