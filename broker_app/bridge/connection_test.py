@@ -87,7 +87,8 @@ class Trial:
         self._link: Link | None = None
 
     async def run(self) -> dict[str, Any]:
-        """All steps up to the first that fails, as plain data."""
+        """All steps up to the first that fails, as plain data. Of several hosts, those at the first that
+        accepts the login, or else at the last."""
         began = time.monotonic()
         names = [DNS, TCP, *([TLS] if self._remote.uses_tls else [])]
         names += [WEBSOCKET] if self._remote.protocol in ("ws", "wss") else []
@@ -99,15 +100,20 @@ class Trial:
             WEBSOCKET: self._upgrade,
             LOGIN: self._log_in,
         }
-        with contextlib.suppress(Failed, TimeoutError):
-            async with asyncio.timeout(LONGEST_S):
-                try:
-                    for name, act in actions.items():
-                        if name in names:
-                            await self._take(name, act)
-                    await self._ask_for_rights()
-                finally:
-                    await self._leave()
+        for remote in self._remote.alternatives:
+            self._remote = remote
+            self._steps.clear()
+            with contextlib.suppress(Failed, TimeoutError):
+                async with asyncio.timeout(LONGEST_S):
+                    try:
+                        for name, act in actions.items():
+                            if name in names:
+                                await self._take(name, act)
+                        await self._ask_for_rights()
+                    finally:
+                        await self._leave()
+            if self._link is not None:
+                break
         done = {step.name for step in self._steps}
         self._steps += [Step(name, None, _SKIPPED) for name in names if name not in done]
         headers = self._link.connection.headers if self._link is not None else None

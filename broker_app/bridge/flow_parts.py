@@ -8,9 +8,10 @@ from typing import Final
 
 from broker_app.bridge.bridge_errors import BridgeError
 from broker_app.bridge.timeline import Timeline
+from broker_app.core import client_address, views
 from broker_app.core import commands as c
-from broker_app.core import views
 from broker_app.core.model import InnerReceiver, Peer, Subscription
+from broker_app.core.reasons import UNDELIVERABLE
 from broker_app.engine import Engine
 from mom_client.link import Link
 
@@ -93,6 +94,7 @@ class Consumer:
     def subscribe(self, receiver: InnerReceiver, user: str, window: int, receipt: object) -> None:
         """Subscribe with a credit of `window`; nothing is delivered before `resume`."""
         peer = self.peer = Peer(receiver, user=user)
+        peer.client = client_address.address_of("", user)
         peer.paused = True
         credit = min(window, self._engine.broker.turn.limits.max_credit)
         self.submit(
@@ -129,7 +131,7 @@ class Consumer:
     def dead_letter(self, tag: int, detail: str) -> None:
         """Make a message a dead letter."""
         if self.peer is not None:
-            self.submit(c.Return(self.peer, [tag], dead_reason="UNDELIVERABLE", detail=detail))
+            self.submit(c.Return(self.peer, [tag], dead_reason=UNDELIVERABLE, detail=detail))
 
     def unsubscribe(self) -> None:
         """Receive no more, and keep what is unsettled."""

@@ -93,6 +93,8 @@ class Pipe:
         self.connected_at = 0.0
         #: failed attempts since the last connection
         self.attempts = Attempts()
+        #: which of several hosts is tried next
+        self._place = 0
         #: by the address of the queue here
         self.flows: dict[str, Flow] = {}
         self._by_id: dict[str, Flow] = {}
@@ -197,7 +199,8 @@ class Pipe:
             while True:
                 await self._sleep()
                 lasted_s = await self._connection()
-                if self.error is not None and lasted_s < self.remote.retry_s:
+                has_tried_all = self._place % len(self.remote.alternatives) == 0
+                if self.error is not None and lasted_s < self.remote.retry_s and has_tried_all:
                     await self._wait_for_next_attempt()
         finally:
             self._lose_link()
@@ -232,7 +235,8 @@ class Pipe:
     async def _connect(self) -> Link | None:
         """A connection; None where there is none, or where it would be to the wrong place by now."""
         remote = self.remote
-        attempt = self._attempt = asyncio.create_task(self._open(remote))
+        places = remote.alternatives
+        attempt = self._attempt = asyncio.create_task(self._open(places[self._place % len(places)]))
         try:
             await asyncio.wait({attempt})
         except asyncio.CancelledError:
@@ -249,6 +253,7 @@ class Pipe:
         except (OSError, ConnectionLost, Refused, ValueError) as fault:
             error = errors.of_connecting(fault, remote.ca_file)
             self.attempts.refused(fault, is_login=error.code == errors.LOGIN)
+            self._place += 1
             self._note_error(error, RETRYING)
             return None
         self.attempts.login_accepted()

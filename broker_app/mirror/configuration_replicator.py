@@ -6,9 +6,11 @@ import asyncio
 import logging
 import sqlite3
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from broker_app.journal.errors import JournalError
+from broker_app.journal.shared import SharedJournal
 from broker_app.mirror.replicated_configuration import ReplicatedConfiguration
 
 log = logging.getLogger(__name__)
@@ -21,12 +23,19 @@ class ConfigurationReplicator:
 
     def __init__(self, configuration: ReplicatedConfiguration) -> None:
         self._configuration = configuration
+        self._journal: SharedJournal | None = None
         self._lock = asyncio.Lock()
         self._failing = False
 
+    def serve(self, journal: SharedJournal) -> None:
+        """Store from now on with the lease of this journal."""
+        self._journal = journal
+
     async def store(self) -> None:
-        """Store the configuration as it is now, if it has changed."""
-        await self._attempt(self._configuration.store, "replicated to mirrors")
+        """Store the configuration as it is now, if it has changed and this broker is the active one."""
+        if self._journal is not None and self._journal.is_held:
+            store = partial(self._configuration.store, self._journal.put_note)
+            await self._attempt(store, "replicated to mirrors")
 
     async def restore(self) -> None:
         """Replace the configuration by what the active broker has stored."""

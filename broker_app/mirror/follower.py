@@ -10,7 +10,7 @@ from broker_app.core.message import MessageIds
 from broker_app.core.policy import Policies
 from broker_app.core.recovery import Recovery
 from broker_app.journal.errors import JournalDamaged
-from broker_app.journal.port import FIRST_POSITION
+from broker_app.journal.port import FIRST_POSITION, OpenResult
 from broker_app.journal.shared import SharedJournal, missing_batch, stored_batch
 from broker_app.journal.store import Store
 
@@ -61,29 +61,35 @@ class Follower:
 
     def take_over(self, journal: SharedJournal, policies: Policies, *, force: bool = False) -> Broker:
         """Open the journal, apply the rest, and return the broker. Raises what `open` raises."""
-        if self.position:
-            opened = journal.take_over(self.position, force=force)
-            self.records_lost = max(0, self.position - opened.next_position)
-            try:
-                self._apply_rest(journal)
-                is_whole = opened.next_position >= self.position
-            except JournalDamaged:
-                is_whole = False
-            if not is_whole:
-                # Begin with the snapshot: what was applied may have been compacted away since, or, in files,
-                # lost by a machine that failed before it was durable.
-                journal.close()
-                self.position = 0
         if not self.position:
             opened = journal.open(force=force)
-            self._reset()
-            if opened.snapshot is not None:
-                self._recovery.load(opened.snapshot)
-            self._apply_rest(journal)
+            self._apply_all(opened, journal)
+        else:
+            opened = journal.take_over(self.position, force=force)
+            self.records_lost = max(0, self.position - opened.next_position)
+            if self.records_lost or not self._continues(journal):
+                # What was applied may have been compacted away since, or was lost by a store that had not
+                # made it durable.
+                self._apply_all(journal.rewind(), journal)
         self._broker.turn.ids = MessageIds(journal.tag)
         self._recovery.apply_policies(policies)
         self._recovery.finish(opened.next_position)
         return self._broker
+
+    def _continues(self, journal: SharedJournal) -> bool:
+        """Apply the rest of the log; return False if it does not continue where this broker has stopped."""
+        try:
+            self._apply_rest(journal)
+        except JournalDamaged:
+            return False
+        return True
+
+    def _apply_all(self, opened: OpenResult, journal: SharedJournal) -> None:
+        """Apply the snapshot and the whole log behind it."""
+        self._reset()
+        if opened.snapshot is not None:
+            self._recovery.load(opened.snapshot)
+        self._apply_rest(journal)
 
     def _apply_rest(self, journal: SharedJournal) -> None:
         for batch in journal.replay():

@@ -43,6 +43,9 @@ class Member(NamedTuple):
     lag_s: float = 0.0
     #: messages that wait only in its memory
     non_persistent: int = 0
+    #: of its settings, those that must be the same for all; None if they are not known
+    lease_s: float | None = None
+    has_database: bool | None = None
     #: seconds since this was written
     age_s: float = 0.0
 
@@ -50,6 +53,20 @@ class Member(NamedTuple):
     def alive(self) -> bool:
         """True if the broker runs and reaches the journal."""
         return self.state != STOPPED and self.age_s < _ALIVE_S
+
+    def differences(self, other: Member) -> list[str]:
+        """Sentences about settings that must be the same here and at another broker, and are not."""
+        found = []
+        if None not in (self.lease_s, other.lease_s) and self.lease_s != other.lease_s:
+            there, here = f"{other.lease_s:g} at {other.id}", f"{self.lease_s:g} here"
+            found.append(f"MOM_LEASE_S is {there} and {here}: set the same for all")
+        if None not in (self.has_database, other.has_database) and self.has_database != other.has_database:
+            has, lacks = (self.id, other.id) if self.has_database else (other.id, self.id)
+            found.append(
+                f"{has} has its configuration in MOM_DATABASE, and {lacks} has none: users and rules change "
+                "with a takeover; set it for all or for none"
+            )
+        return found
 
     @property
     def active_uris(self) -> str:
@@ -70,6 +87,8 @@ class Membership:
         self.members: tuple[Member, ...] = ()
         #: the broker that is to take over next by an operator's order; empty without an order
         self.successor = ""
+        #: sentences about brokers that run with other settings than this one
+        self.differences: frozenset[str] = frozenset()
         self._closing = Event()
         #: set when the next note is to be written at once
         self._due = Event()
@@ -127,9 +146,14 @@ class Membership:
             self._beat()
 
     def _beat(self) -> None:
-        self._write(self.describe())
+        own = self.describe()
+        self._write(own)
         notes = self._store.notes(_MEMBERS)
         self.members = _in_order(_parsed(note.content, note.age_s) for note in notes.values())
+        found = frozenset(detail for member in self.alive for detail in own.differences(member))
+        for detail in sorted(found - self.differences):
+            log.warning("%s", detail)
+        self.differences = found
         ordered = self._store.notes(_SUCCESSOR).get(_SUCCESSOR)
         self.successor = ordered.content.decode() if ordered is not None else ""
         for key, note in notes.items():

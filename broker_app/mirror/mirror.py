@@ -39,12 +39,20 @@ class Mirror:
     """
 
     def __init__(
-        self, name: str, role: int, lease_s: float, addresses: Addresses, make_store: Callable[[], Store]
+        self,
+        name: str,
+        role: int,
+        lease_s: float,
+        addresses: Addresses,
+        make_store: Callable[[], Store],
+        *,
+        has_database: bool,
     ) -> None:
         self.name = name
         self.role = role
         self.addresses = addresses
         self._lease_s = lease_s
+        self._has_database = has_database
         self._make_store = make_store
         self._store = make_store()  # for what operators ask
         self.membership = Membership(make_store(), self._member)
@@ -97,11 +105,14 @@ class Mirror:
         """Count what the notes of an active broker contain, and carry out an order of an operator."""
         if self._broker is None:
             return
-        self._next_position = self._broker.turn.next_position
-        self._non_persistent = sum(queue.unrecorded for queue in self._broker.destinations.queues.values())
+        self._count(self._broker)
         successor = self.membership.find(self.membership.successor)
         if successor is not None and successor.alive and successor.id != self.addresses.id:
             self._hand_over(successor)
+
+    def _count(self, broker: Broker) -> None:
+        self._next_position = broker.turn.next_position
+        self._non_persistent = sum(queue.unrecorded for queue in broker.destinations.queues.values())
 
     def _hand_over(self, successor: Member) -> None:
         if self._on_handover is not None:
@@ -112,6 +123,11 @@ class Mirror:
             self._on_handover = None
 
     # ---------------------------------------------------------------------------- status
+
+    @property
+    def place(self) -> str:
+        """The store of the journal, without secrets."""
+        return self._store.description
 
     def _member(self) -> Member:
         """This broker, for the others. Called in the thread of the membership."""
@@ -131,7 +147,10 @@ class Mirror:
             epoch=epoch,
             position=position,
             lag_s=round(lag_s, 3),
-            non_persistent=self._non_persistent if journal is not None else 0,
+            # The last note of a broker that stops has the number that is lost with it.
+            non_persistent=self._non_persistent if journal is not None or self._has_stopped else 0,
+            lease_s=self._lease_s,
+            has_database=self._has_database,
         )
 
     @property
@@ -148,6 +167,14 @@ class Mirror:
             return None
         found = [member for member in self.membership.alive if member.state == ACTIVE]
         return max(found, key=lambda member: member.epoch, default=None)
+
+    @property
+    def other_active(self) -> Member | None:
+        """Another broker that holds the lease, as far as that is known; None while this one does."""
+        if self._journal is not None and self._journal.is_held:
+            return None
+        others = (one for one in self.membership.alive if one.id != self.addresses.id)
+        return next((one for one in others if one.state == ACTIVE), None)
 
     @property
     def standbys(self) -> list[Member]:
@@ -191,9 +218,10 @@ class Mirror:
             "id": self.addresses.id,
             "role": self.role,
             "state": ACTIVE if self.is_active else STANDBY,
-            "journal": self._store.description,
+            "journal": self.place,
             "lease_s": self._lease_s,
             "lease": self._lease(),
+            "private_journal": self._private_journal(),
             "brokers": [_shown(member, end) for member in self.membership.members],
             "would_be_lost": {
                 "persistent": 0,
@@ -211,6 +239,10 @@ class Mirror:
         if lease is None:
             return None
         return {"holder": lease.holder.name, "epoch": lease.epoch, "left_s": round(lease.left_s, 2)}
+
+    def _private_journal(self) -> dict[str, Any] | None:
+        found = self._journal.private if self._journal is not None else None
+        return None if found is None else {**found._asdict(), "state": found.state.value}
 
     async def find_new_active(self) -> Member | None:
         """The broker that has taken over from this one, as far as that can be found out now."""
@@ -273,6 +305,8 @@ class Mirror:
     async def stop_serving(self) -> None:
         """This broker does not serve any more; its journal is about to be released."""
         was_held = self._journal is not None and self._journal.is_held
+        if self._broker is not None:
+            self._count(self._broker)
         self._journal = self._broker = self._on_handover = None
         self._has_stopped = True
         if not was_held:

@@ -49,9 +49,7 @@ def http_refusal(mirror: Mirror) -> Refusal:
 
 def stomp_error(mirror: Mirror) -> bytes:
     """The same as an ERROR frame."""
-    refused = refusal(mirror)
-    extra = tuple((name, str(refused.facts[name])) for name in ("reason", "active") if name in refused.facts)
-    return Renderer("1.2", MessageIds(0)).error(refused, None, extra)
+    return Renderer("1.2", MessageIds(0)).error(refusal(mirror), None)
 
 
 def page(mirror: Mirror) -> bytes:

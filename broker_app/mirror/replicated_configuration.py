@@ -1,6 +1,7 @@
 """Users, rules, bridges and the secret key, carried in the journal's store to mirrors without a database.
 
-The whole SQLite file of the configuration is carried: what the active broker has is what its mirrors get.
+The whole SQLite file of the configuration is carried: what the active broker has is what its mirrors get. Its
+digest is a note of its own, since mirrors look every second whether it has changed, and it has the audit log.
 """
 
 from __future__ import annotations
@@ -10,16 +11,20 @@ import json
 import os
 import sqlite3
 import tempfile
+import time
 from base64 import b64decode, b64encode
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
 from broker_app.journal.store import Store
 
-_KEY = "configuration"
+_KEY, _DIGEST_KEY = "configuration", "digest/configuration"
 #: bytes 18 and 19 of a SQLite file: 1 for a rollback journal. A copy in memory cannot have a write-ahead log.
 _VERSIONS_AT, _ROLLBACK = 18, b"\x01\x01"
 _TIMEOUT_S = 10.0
+#: a file that was changed less than so many seconds ago may be changed again without another time
+_SETTLED_S = 2.0
 
 
 class ReplicatedConfiguration:
@@ -30,18 +35,29 @@ class ReplicatedConfiguration:
         self._database = database
         self._secret_key = secret_key
         #: of the content that was carried or restored last
-        self._digest = b""
+        self._digest = ""
+        #: times and sizes of the files whose content that is; None if they have to be read
+        self._files: list[tuple[int, int]] | None = None
 
-    def store(self) -> bool:
-        """Store the configuration if it has changed; return True if it had. Raises JournalError, OSError."""
+    def store(self, put_note: Callable[[str, bytes], None]) -> bool:
+        """Store the configuration by `put_note` if it has changed; return True if it had.
+
+        Raises JournalError and OSError.
+        """
+        files = self._settled_files()
+        if files is not None and files == self._files:
+            return False
         content = self._content()
-        digest = hashlib.sha256(content).digest()
+        digest = hashlib.sha256(content).hexdigest()
         if digest == self._digest:
+            self._files = files
             return False
         key = self._secret_key.read_text("ascii")
         document = {"secret_key": key, "database": b64encode(content).decode("ascii")}
-        self._store.put_note(_KEY, json.dumps(document).encode())
-        self._digest = digest
+        # In this order: who finds the digest of a content that is not there yet asks again.
+        put_note(_DIGEST_KEY, digest.encode())
+        put_note(_KEY, json.dumps(document).encode())
+        self._digest, self._files = digest, files
         return True
 
     def restore(self) -> bool:
@@ -49,12 +65,15 @@ class ReplicatedConfiguration:
 
         Raises JournalError, OSError and sqlite3.Error.
         """
+        noted = self._store.notes(_DIGEST_KEY).get(_DIGEST_KEY)
+        if noted is not None and noted.content.decode() == self._digest:
+            return False
         note = self._store.notes(_KEY).get(_KEY)
         if note is None:
             return False
         document = json.loads(note.content)
         content = b64decode(document["database"])
-        digest = hashlib.sha256(content).digest()
+        digest = hashlib.sha256(content).hexdigest()
         if digest == self._digest:
             return False
         self._write_key(document["secret_key"])
@@ -63,8 +82,19 @@ class ReplicatedConfiguration:
             source.deserialize(content)
             with closing(sqlite3.connect(self._database, timeout=_TIMEOUT_S)) as target:
                 source.backup(target)
-        self._digest = digest
+        self._digest, self._files = digest, None
         return True
+
+    def _settled_files(self) -> list[tuple[int, int]] | None:
+        """Times and sizes of the files of the database; None if one was changed just now."""
+        found = []
+        for path in (self._database, self._database.with_name(f"{self._database.name}-wal")):
+            if path.exists():
+                status = path.stat()
+                if time.time() - status.st_mtime < _SETTLED_S:
+                    return None
+                found.append((status.st_mtime_ns, status.st_size))
+        return found
 
     def _content(self) -> bytes:
         with (

@@ -10,9 +10,10 @@ from typing import Final, NamedTuple
 
 from broker_app.core.broker import Broker
 from broker_app.core.policy import Policies
-from broker_app.journal.errors import JournalError
+from broker_app.journal.errors import JournalError, JournalFailed
+from broker_app.journal.lease import seconds
 from broker_app.journal.shared import SharedJournal
-from broker_app.journal.store import LeaseHeld, LeaseState, Store, Unreachable
+from broker_app.journal.store import LeaseHeld, LeaseState, Store, StoreFull, Unreachable
 from broker_app.mirror import takeovers
 from broker_app.mirror.follower import Follower
 from broker_app.mirror.membership import Membership
@@ -23,6 +24,8 @@ log = logging.getLogger(__name__)
 
 #: seconds between two reads of the journal
 POLL_S: Final = 0.03
+#: seconds between attempts to reach the store
+_RETRY_S: Final = 0.25
 #: seconds for which the others wait for the broker that an operator has chosen
 _PREFERRED_WAIT_S: Final = 3.0
 
@@ -77,26 +80,31 @@ class Standby:
         #: another broker was active since this one has run
         self.has_followed = False
         self._free_since: float | None = None
+        #: until then, by the clock of this machine, the lease lasts that was read last and not given back
+        self._held_until = 0.0
+        self._is_reachable = True
 
     @property
     def is_free(self) -> bool:
         """True if no broker held the lease when it was read last."""
-        return self.lease is None or self.lease.left_s <= 0
+        lease = self.lease
+        if lease is None or lease.is_released:
+            return True
+        # The clock of the store may have been set forward: then the holder still counts on its lease.
+        return lease.left_s <= 0 and seconds() >= self._held_until
 
     def run(self) -> Taken | None:
         """Follow until this broker has taken over; None if it was stopped before. Blocks.
 
         Raises JournalDamaged and JournalFailed.
         """
-        reachable = True
         while not self._stopping.is_set():
+            taken = None
             try:
-                taken = self._step()
-                reachable = True
-            except Unreachable as error:
-                if reachable:
-                    log.warning("the journal cannot be followed now: %s", error)
-                reachable, taken = False, None
+                if self._follow():
+                    taken = self._take()
+            except (Unreachable, StoreFull) as error:  # a lease cannot be written without space
+                self._wait(error)
             if taken is not None:
                 return taken
         return None
@@ -105,21 +113,52 @@ class Standby:
         """Have `run` return."""
         self._stopping.set()
 
+    def interrupt(self) -> None:
+        """Have `run` return although the store does not answer."""
+        self._store.interrupt()
+
     def order(self, order: Order) -> None:
         """Take over by force, at once."""
         self._order = order
 
-    def _step(self) -> Taken | None:
-        self.lease = self._store.lease()
+    def _follow(self) -> bool:
+        """Apply what is stored by now; return True if this broker is to take over. Raises Unreachable."""
+        try:
+            lease = self._store.lease()
+            if lease is None and self.lease is not None:
+                # A directory that is not mounted any more, or a database that was emptied.
+                raise Unreachable(
+                    "the journal has disappeared from its store; bring it back, or restart this broker to "
+                    "begin with an empty one"
+                )
+            self._note_lease(lease)
+            if self._order is not None or (self.is_free and self._is_next()):
+                return True
+            is_all = self._follower.catch_up()
+        except JournalFailed as error:
+            if self.lease is None:
+                raise
+            raise Unreachable(str(error)) from error  # it could be read before
+        self._is_reachable = True
+        if is_all:
+            self._stopping.wait(POLL_S)
+        return False
+
+    def _note_lease(self, lease: LeaseState | None) -> None:
+        self.lease = lease
+        if lease is not None and lease.left_s > 0:
+            self._held_until = seconds() + lease.left_s
         if not self.is_free:
             self.has_followed, self._free_since = True, None
         elif self._free_since is None:
             self._free_since = time.monotonic()
-        if self._order is not None or (self.is_free and self._is_next()):
-            return self._take()
-        if self._follower.catch_up():
-            self._stopping.wait(POLL_S)
-        return None
+
+    def _wait(self, error: JournalError) -> None:
+        """Log why the journal cannot be followed, once, and try again a moment later."""
+        if self._is_reachable:
+            log.warning("the journal cannot be followed now: %s", error)
+        self._is_reachable = False
+        self._stopping.wait(_RETRY_S)
 
     def _is_next(self) -> bool:
         """True unless an operator has chosen another broker, which runs and has had no time yet."""
@@ -137,7 +176,7 @@ class Standby:
         if order is not None and lease is not None and lease.epoch != order.epoch:
             log.warning("the forced takeover was not carried out: epoch %d has ended already", order.epoch)
             return None
-        free_at = time.monotonic() if lease is None else time.monotonic() + min(0.0, lease.left_s)
+        free_at = self._free_at(lease)
         journal = self._make_journal()
         try:
             broker = self._follower.take_over(journal, self._policies(), force=order is not None)
@@ -146,6 +185,12 @@ class Standby:
         taken = self._describe(lease, journal, order, time.monotonic() - free_at)
         self._note(taken)
         return Taken(journal, broker, taken, self._role < 0 and not self.has_followed)
+
+    def _free_at(self, lease: LeaseState | None) -> float:
+        """The time (`time.monotonic`) since which the lease is free, as far as that is known."""
+        if lease is not None and lease.left_s < 0:
+            return time.monotonic() - min(-lease.left_s, seconds() - self._held_until)
+        return self._free_since if self._free_since is not None else time.monotonic()
 
     def _describe(
         self, lease: LeaseState | None, journal: SharedJournal, order: Order | None, took_s: float
@@ -187,7 +232,8 @@ class Standby:
         log.warning("%s", takeover.sentence)
         try:
             takeovers.keep(self._store, takeover)
-            if self._membership.successor == self._member_id:
+            # Also an order to another broker: it would be obeyed when that one runs again.
+            if self._membership.successor:
                 self._membership.order("")
         except JournalError as error:
             log.warning("the takeover could not be noted in the journal: %s", error)

@@ -24,6 +24,8 @@ log = logging.getLogger(__name__)
 
 #: a free lease is taken before clients are refused
 _AT_ONCE_S = 0.5
+#: a standby that is stopped waits so long for an answer of the store
+_END_S = 3.0
 
 
 async def stand_by(
@@ -58,6 +60,8 @@ async def stand_by(
         closing = asyncio.create_task(servers.aclose())
         _closing.add(closing)
         closing.add_done_callback(_closing.discard)
+    if not (await asyncio.wait({following}, timeout=_END_S))[0]:
+        standby.interrupt()
     return await following
 
 

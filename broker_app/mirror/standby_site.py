@@ -18,10 +18,14 @@ from broker_app.net.policy.access import Access
 from broker_app.net.rest.credentials import Credentials
 from broker_app.net.rest.dispatcher import Dispatcher
 from broker_app.net.rest.limits import RestLimits
-from broker_app.net.rest.mirrors import MirrorEndpoints, add_mirrors
+from broker_app.net.rest.metrics import MetricsEndpoints, add_metrics
+from broker_app.net.rest.mirrors import STANDBY, MirrorEndpoints, add_mirrors
 from broker_app.net.rest.replies import Header, Reply, encode, json_reply, problem_reply
 from broker_app.net.rest.requests import Request
 from broker_app.net.rest.routing import Route, Router, raw_path_of, unprefixed
+from broker_app.net.stomp.session import VERSION
+from broker_app.telemetry.metrics.families import Collected
+from broker_app.telemetry.metrics.node_metrics import of_build, of_mirrors
 
 #: of the page: no script, no frame, nothing from elsewhere
 _CSP = b"default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
@@ -32,6 +36,7 @@ class StandbySite:
 
     def __init__(self, mirror: Mirror, config: Config, logins: Logins, actions: OperatorActions) -> None:
         self._mirror = mirror
+        self._name = config.name
         self._behind_tls = config.behind_tls
         self._base_path = BasePath(config.base_path)
         self._router = Router()
@@ -39,6 +44,7 @@ class StandbySite:
         add("GET", Route((b"health", b"live"), open=True), self._live)
         add("GET", Route((b"health", b"ready"), open=True), self._ready)
         add_mirrors(self._router, MirrorEndpoints(mirror, {}))
+        add_metrics(self._router, MetricsEndpoints(self._metrics))
         boot, numbers = secrets.token_hex(4), itertools.count(1)
         self._dispatcher = Dispatcher(
             lambda _: self._router,
@@ -62,6 +68,11 @@ class StandbySite:
             await self._dispatcher(scope, receive, send)
         else:
             await _send(send, self._refusal(scope), head=scope["method"] == "HEAD")
+
+    def _metrics(self) -> Collected:
+        """The metrics that a standby has."""
+        yield from of_build(VERSION, self._name, STANDBY)
+        yield from of_mirrors(self._mirror.status())
 
     async def _live(self, request: Request) -> Reply:
         """GET health/live: the process answers."""

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from pathlib import Path
 
 import pytest
 
 from tests.support.account import client
-from tests.support.mirrors import mirrors_in, serves
+from tests.support.mirrors import is_followed, mirrors_in, serves, status, wait_until_serving
 from tests.support.polling import poll
-from tests.support.postgres import Postgres, postgres_pair
+from tests.support.postgres import Postgres, postgres_pair, postgres_server
 
 pytestmark = pytest.mark.process
 
@@ -71,3 +72,28 @@ async def test_a_broker_says_so_when_its_database_has_lost_what_it_confirmed(
         poll(lambda: serves(broker))
         async with client(broker) as mom, mom.subscribe("/queue/orders") as messages:
             assert (await messages.get(10)).body == b"replicated"
+
+
+def test_a_mirror_serves_on_when_the_store_has_lost_what_it_had_applied(
+    processes: None, tmp_path: Path
+) -> None:
+    lease_s = 1.0
+    with postgres_server() as server, mirrors_in(tmp_path, "B", server.url, lease_s) as mirrors:
+        main, mirror = mirrors.pair()
+        for body in (b"first", b"second"):
+            main.request("POST", "/api/v1/queues/orders/messages", body, content_type="text/plain")
+        poll(lambda: is_followed(main))
+        main.kill()
+        # What a promoted replica shows that was not synchronous: the last batch is missing.
+        server.execute(
+            'DELETE FROM "mom_journal_B".batch WHERE first_position = '
+            '(SELECT max(first_position) FROM "mom_journal_B".batch)'
+        )
+        wait_until_serving(mirror)
+        assert status(mirror)["takeovers"][0]["records_lost"] > 0
+        assert "records of the journal that its store had confirmed" in mirror.log
+        assert mirror.request("GET", "/api/v1/queues/orders").json()["depth"] == 1
+        until = time.monotonic() + 3 * lease_s
+        while time.monotonic() < until:  # its lease is renewed
+            sent = mirror.request("POST", "/api/v1/queues/orders/messages", b"x", content_type="text/plain")
+            assert sent.status in (201, 202), sent.body

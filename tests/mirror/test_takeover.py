@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import signal
 import socket
 import time
+from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 import mom_client
-from tests.support.broker_process import BrokerProcess
+from mom_client.stomp.encode import encode
+from mom_client.stomp.frame import CONNECT, Frame
+from mom_client.stomp.parser import Parser
+from tests.support.broker_process import BrokerFailed, BrokerProcess
 from tests.support.mirrors import (
     LEASE_S,
     Mirrors,
@@ -23,15 +30,40 @@ from tests.support.mirrors import (
     wait_until_serving,
 )
 from tests.support.polling import poll
+from tests.support.postgres import Postgres
 
 pytestmark = pytest.mark.process
 
 
+#: of a message that is recognized in the store
+COMMIT_BYTES = 300_000
+ACCOUNT = {"password": "another horse battery"}
+
+
+def login(broker: BrokerProcess) -> dict[str, str]:
+    return {"login": broker.user, "passcode": broker.password}
+
+
 def client(broker: BrokerProcess, **options: Any) -> mom_client.Client:
     address = f"stomp://{broker.host}:{broker.stomp_port}"
-    return mom_client.connect(
-        address, login=broker.user, passcode=broker.password, reconnect=False, **options
-    )
+    return mom_client.connect(address, **{**login(broker), "reconnect": False, **options})
+
+
+def give_john_a_queue(broker: BrokerProcess) -> None:
+    """A user who may use one queue alone."""
+    made = broker.request("PUT", "/api/v1/users/john", json_body=ACCOUNT, if_none_match="*")
+    assert made.status == 201, made.body
+    rule = {"users": ["john"], "conditions": "/event/queue == johns"}
+    made = broker.request("PUT", "/api/v1/rules/johns", json_body=rule, if_none_match="*")
+    assert made.status == 201, made.body
+
+
+async def check_john(broker: BrokerProcess) -> None:
+    """See that john may use that queue alone."""
+    async with client(broker, login="john", passcode=ACCOUNT["password"]) as mom:
+        await mom.send("/queue/johns", "hello")
+        with pytest.raises(mom_client.Refused, match="may not send to queue orders"):
+            await mom.send("/queue/orders", "hello")
 
 
 async def receive(queue: str, count: int, mirrors: Mirrors) -> list[mom_client.Message]:
@@ -48,6 +80,12 @@ async def receive(queue: str, count: int, mirrors: Mirrors) -> list[mom_client.M
 def events(broker: BrokerProcess) -> list[dict[str, Any]]:
     found = broker.request("GET", "/api/v1/events?kind=mirrors").json()["items"]
     return list(found)
+
+
+def orders(broker: BrokerProcess) -> list[tuple[str, str]]:
+    """Actions on mirrors in the audit log and their reasons, the newest first."""
+    found = broker.request("GET", "/api/v1/audit").json()["items"]
+    return [(one["action"], one["after"]["reason"]) for one in found if one["kind"] == "mirrors"]
 
 
 async def test_a_mirror_refuses_clients_and_names_the_broker_that_serves(mirrors: Mirrors) -> None:
@@ -68,6 +106,7 @@ async def test_a_mirror_refuses_clients_and_names_the_broker_that_serves(mirrors
     page = mirror.request("GET", "/console/", accept="text/html")
     assert page.status == 503
     assert f'href="{main.url}"'.encode() in page.body
+    assert "ERROR" not in mirror.log, "refusing is what a standby is for"
 
 
 def test_a_client_that_writes_its_login_in_pieces_can_read_the_refusal(mirrors: Mirrors) -> None:
@@ -141,11 +180,13 @@ async def test_a_clean_stop_hands_over_at_once(mirrors: Mirrors) -> None:
     main, mirror = mirrors.pair()
     async with client(main) as mom:
         await mom.send("/queue/orders", "1")
+        await mom.send("/queue/quotes", "1", persistent=False)
     main.terminate()
     assert [int(one.body) for one in await receive("/queue/orders", 1, mirrors)] == [1]
     takeover = status(mirror)["takeovers"][0]
     assert (takeover["cause"], takeover["former"]) == ("stopped", f"127.0.0.1:{main.port}")
     assert takeover["took_s"] < 0.5
+    assert takeover["non_persistent_lost"] == 1
 
 
 async def test_the_former_main_follows_when_it_is_started_again_and_may_be_mirrored_on(
@@ -195,6 +236,7 @@ def test_a_planned_switchover_loses_nothing_and_the_former_holder_follows(mirror
     assert main.request("POST", path, json_body={"to": f"127.0.0.1:{main.port}"}).status == 202
     wait_until_serving(main)
     assert [one["cause"] for one in status(main)["takeovers"]] == ["switchover", "switchover", "started"]
+    poll(lambda: orders(main) == [("switched over", ""), ("switched over", "new kernel")])
 
 
 def test_a_forced_takeover_states_the_loss_and_fences_the_holder(mirrors: Mirrors) -> None:
@@ -211,27 +253,69 @@ def test_a_forced_takeover_states_the_loss_and_fences_the_holder(mirrors: Mirror
     wait_until_serving(mirror)
     takeover = status(mirror)["takeovers"][0]
     assert (takeover["cause"], takeover["reason"]) == ("forced", "it hangs")
+    poll(lambda: orders(mirror) == [("took over", "it hangs")])
     poll(lambda: not main.running)
     assert "has taken over the journal" in main.log
 
 
-async def test_a_holder_that_was_paused_writes_nothing_and_sends_its_clients_to_the_taker(
-    mirrors: Mirrors,
+async def test_a_holder_that_was_paused_in_a_commit_writes_nothing_and_sends_its_clients_to_the_taker(
+    mirrors: Mirrors, postgres: Postgres
 ) -> None:
     main, mirror = mirrors.pair()
+    table = f'"mom_journal_{mirrors.name}".batch'
+    waits = "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%INTO batch%'"
+    reader, writer = await asyncio.open_connection(main.host, main.stomp_port)
+    writer.write(encode(CONNECT, {"accept-version": "1.2", "host": "/"} | login(main), b""))
+    assert (await reader.readuntil(b"\0")).startswith(b"CONNECTED\n")
     async with client(main) as mom:
         await mom.send("/queue/orders", "before")
-        os.kill(main.pid, signal.SIGSTOP)
-        wait_until_serving(mirror)
-        late = [mom.send_nowait("/queue/orders", f"late {number}") for number in range(20)]
+        with psycopg.connect(postgres.url) as locking:
+            locking.execute(f"LOCK TABLE {table} IN SHARE MODE")
+            late = [mom.send_nowait("/queue/orders", bytes(COMMIT_BYTES))]
+            await asyncio.to_thread(poll, lambda: postgres.execute(waits))
+            os.kill(main.pid, signal.SIGSTOP)
+            await asyncio.to_thread(wait_until_serving, mirror)
+        # Only now the store carries out what it was sent in the first broker's epoch.
+        await asyncio.to_thread(poll, lambda: not postgres.execute(waits))
+        late += [mom.send_nowait("/queue/orders", f"late {number}") for number in range(20)]
         os.kill(main.pid, signal.SIGCONT)
         found = await asyncio.gather(*late, return_exceptions=True)
         assert all(isinstance(one, mom_client.ClientError) for one in found), found
+    (error,) = [one for one in Parser(role="client").receive(await reader.read()) if isinstance(one, Frame)]
+    writer.close()
+    assert error.command == b"ERROR"
+    assert error.headers["reason"] == "MAIN_ACTIVE"
+    there = f"stomp://127.0.0.1:{mirror.stomp_port}"
+    assert error.headers["active"] == f"{there},ws://127.0.0.1:{mirror.port}/ws"
     poll(lambda: not main.running)
     assert main.terminate() != 0
-    assert f"127.0.0.1:{mirror.port}" in main.log
+    refusal = re.search(r"were not stored: .* has taken over the journal in .*: epoch 1 has ended", main.log)
+    assert refusal is not None, main.log
+    assert f"is served by 127.0.0.1:{mirror.port} from now on: connect to it" in main.log
+    assert postgres.execute(f"SELECT 1 FROM {table} WHERE octet_length(frame) > {COMMIT_BYTES}") == []
     assert [one.body for one in await receive("/queue/orders", 1, mirrors)] == [b"before"]
     assert mirror.request("GET", "/api/v1/queues/orders").json()["depth"] == 0
+
+
+def test_metrics_show_who_holds_the_lease_and_how_far_the_other_is(mirrors: Mirrors) -> None:
+    main, mirror = mirrors.pair()
+    standby = f"127.0.0.1:{mirror.port}"
+
+    def samples(broker: BrokerProcess) -> dict[str, dict[str, float]]:
+        reply = broker.request("GET", "/metrics")
+        assert reply.status == 200, reply.body
+        return {
+            family.name: {",".join(one.labels.values()): one.value for one in family.samples}
+            for family in text_string_to_metric_families(reply.body.decode())
+        }
+
+    poll(lambda: samples(main).get("mom_mirror_in_step") == {standby: 1})
+    of_main, of_standby = samples(main), samples(mirror)
+    assert (of_main["mom_lease_held"], of_standby["mom_lease_held"]) == ({"": 1}, {"": 0})
+    assert of_main["mom_lease_trusted_seconds"][""] > 0
+    assert standby in of_main["mom_mirror_lag_records"]
+    assert set(of_standby["mom_node_info"]) == {f"{mirrors.name},standby"}
+    assert mirror.request("GET", "/metrics", authorization="").status == 401
 
 
 def test_orders_and_status_of_mirrors_are_for_administrators(mirrors: Mirrors) -> None:
@@ -252,21 +336,58 @@ def test_orders_and_status_of_mirrors_are_for_administrators(mirrors: Mirrors) -
 
 async def test_users_rules_and_bridges_are_those_of_the_broker_that_served(mirrors: Mirrors) -> None:
     main, mirror = mirrors.pair()
-    assert (
-        main.request(
-            "PUT", "/api/v1/users/john", json_body={"password": "another horse battery"}, if_none_match="*"
-        ).status
-        == 201
-    )
-    rule = {"effect": "allow", "users": ["john"], "conditions": [{"destinations": ["/queue/johns"]}]}
-    main.request("PUT", "/api/v1/rules/johns", json_body=rule, if_none_match="*")
+    give_john_a_queue(main)
     main.kill()
     wait_until_serving(mirror)
-    john = mom_client.connect(
-        f"stomp://{mirror.host}:{mirror.stomp_port}", login="john", passcode="another horse battery"
-    )
-    async with john as mom:
-        await mom.send("/queue/johns", "hello")
+    await check_john(mirror)
+    assert "MOM is ready" in mirror.log
+    assert "log in" not in mirror.log, "its link was replaced with the accounts"
+    assert not (mirror.data / "login_link").exists()
+
+
+async def test_brokers_that_share_a_database_have_the_users_and_rules_of_now(
+    mirrors: Mirrors, postgres: Postgres, tmp_path: Path
+) -> None:
+    postgres.execute(f'CREATE DATABASE "{mirrors.name}"')
+    shared = {
+        "MOM_DATABASE": f"postgresql://postgres@127.0.0.1:{postgres.port}/{mirrors.name}",
+        "MOM_SECRET_KEY_FILE": str(tmp_path / "secret-key"),
+    }
+    main, mirror = mirrors.make(environment=shared), mirrors.make(environment=shared)
+    main.start()
+    mirror.start(standby=True)
+    give_john_a_queue(main)
+    assert main.request("PUT", "/api/v1/users/eve", json_body=ACCOUNT, if_none_match="*").status == 201
+    assert main.request("DELETE", "/api/v1/users/eve", if_match="*").status == 204
+    main.kill()
+    wait_until_serving(mirror)
+    await check_john(mirror)
+    assert mirror.request("GET", "/api/v1/users/eve").status == 404
+    assert mirror.request("DELETE", "/api/v1/users/john", if_match="*").status == 204
+    main.start(standby=True)
+    mirror.terminate()
+    wait_until_serving(main)
+    assert main.request("GET", "/api/v1/users/john").status == 404
+
+
+async def test_a_client_that_is_given_one_broker_learns_the_other_and_goes_there(mirrors: Mirrors) -> None:
+    """AF-T01 of the specification."""
+    main, mirror = mirrors.pair()
+    there = f"stomp://{mirror.host}:{mirror.stomp_port}"
+    poll(lambda: there in main.request("GET", "/failover-list", authorization="").json()["uris"])
+    uri = f"failover:(stomp://{main.host}:{main.stomp_port})?maxReconnectDelay=100"
+    async with mom_client.connect(uri, login=main.user, passcode=main.password) as mom:
+        known = mom.server["mom-failover"].split(",")
+        assert {f"stomp://{main.host}:{main.stomp_port}", there} <= set(known)
+        for number in range(100):
+            await mom.send("/queue/orders", str(number))
+        main.kill()
+        killed_at = time.monotonic()
+        for number in range(100, 200):
+            await mom.send("/queue/orders", str(number))
+        assert time.monotonic() - killed_at < 15
+        assert mom.address in (there, f"ws://{mirror.host}:{mirror.port}/ws")
+    assert [int(one.body) for one in await receive("/queue/orders", 200, mirrors)] == list(range(200))
 
 
 def test_a_broker_without_a_shared_journal_has_no_mirrors(start_broker: Any) -> None:
@@ -275,3 +396,36 @@ def test_a_broker_without_a_shared_journal_has_no_mirrors(start_broker: Any) -> 
     found = alone.request("GET", "/failover-list", authorization="").json()
     assert found["brokers"] == []
     assert alone.request("GET", "/api/v1/mirrors/mom").status == 404
+
+
+def test_two_brokers_do_not_use_one_data_directory(mirrors: Mirrors) -> None:
+    main = mirrors.make()
+    main.start()
+    other = mirrors.make()
+    other.data = main.data
+    other.environment["MOM_DATA"] = str(main.data)
+    with pytest.raises(BrokerFailed, match=r"is in use by process \d+; .* another data directory"):
+        other.start(standby=True)
+    assert serves(main)
+    main.kill()
+    main.start()
+
+
+def test_a_mirror_with_other_settings_than_its_main_is_reported_at_both(
+    mirrors: Mirrors, tmp_path: Path
+) -> None:
+    main = mirrors.make()
+    database = {"MOM_DATABASE": f"sqlite:///{tmp_path}/other.sqlite3"}
+    mirror = mirrors.make("--lease-s", "2", environment=database)
+    main.start()
+    mirror.start(standby=True)
+    poll(lambda: len([one for one in events(main) if one["event"] == "settings differ"]) == 2)
+    found = [one for one in events(main) if one["event"] == "settings differ"]
+    assert {one["code"] for one in found} == {"MIRROR_SETTINGS_DIFFER"}
+    lease = f"MOM_LEASE_S is 2 at 127.0.0.1:{mirror.port} and 1 here: set the same for all"
+    users = (
+        f"127.0.0.1:{mirror.port} has its configuration in MOM_DATABASE, and 127.0.0.1:{main.port} has none"
+    )
+    assert [one["detail"].startswith((lease, users)) for one in found] == [True, True]
+    assert lease in main.log
+    poll(lambda: f"MOM_LEASE_S is 1 at 127.0.0.1:{main.port} and 2 here" in mirror.log)
