@@ -122,6 +122,35 @@ async def test_a_failed_commit_ends_the_engine_and_lets_nothing_out() -> None:
     assert engine.ended is failures[0]
 
 
+class LeasedJournal(MemoryJournal):
+    """A journal with a lease that ends when a test wants it."""
+
+    held = True
+
+    @property
+    def is_held(self) -> bool:
+        return self.held
+
+
+async def test_a_lease_that_ends_during_a_commit_ends_the_engine_and_lets_nothing_out() -> None:
+    journal = LeasedJournal(hold=True)
+    failures: list[BaseException] = []
+    engine = engine_over(journal, failed=failures.append)
+    client = Listener()
+    engine.submit(c.Subscribe(client.peer, "1", "/queue/a", c.INDIVIDUAL))
+    engine.submit(c.Publish(client.peer, [(QUEUE, b"one", b"r")]))
+    await turns()
+    journal.held = False
+    journal.release()  # it is stored, and another broker may have delivered it since
+    await turns()
+    assert (client.receipts, client.bodies) == ([], [])
+    (failure,) = failures
+    assert str(failure) == (
+        "the lease of the journal expired before it could be renewed: "
+        "its store did not answer in time, or this process was paused or too busy"
+    )
+
+
 async def test_a_restarted_engine_has_what_was_promised_in_order() -> None:
     storage = MemoryStorage()
     journal = MemoryJournal(storage)

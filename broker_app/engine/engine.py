@@ -13,18 +13,20 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Protocol
 
 from broker_app.broker_recovery import rebuild
 from broker_app.core.broker import Broker
 from broker_app.core.commands import ClockStepped, Command, Loaded
+from broker_app.core.model import Delivery, Peer
 from broker_app.core.outcome import Event, Fetch, Outcome
 from broker_app.core.recovery import live_positions
 from broker_app.core.snapshot import take_snapshot
 from broker_app.engine.busy_poll import BusyPoll
 from broker_app.engine.clock import EngineClock, now_us
+from broker_app.engine.interceptors import CommandInterceptor, DeliveryInterceptor
 from broker_app.engine.journal_space import SpaceCheck
 from broker_app.engine.output import Output
 from broker_app.engine.record_reader import RecordReader, or_damage
@@ -40,6 +42,10 @@ MIB = 1024 * 1024
 BUSY_S = 0.1
 #: how long records without a receipt (plain acknowledgements) may stay in memory, to share a commit
 HOLD_S = 0.005
+_EXPIRED = (
+    "the lease of the journal expired before it could be renewed: "
+    "its store did not answer in time, or this process was paused or too busy"
+)
 
 
 class WritableListener(Protocol):
@@ -91,6 +97,7 @@ class Engine:
         self.broker = broker
         #: called with the events of each batch
         self.listeners: EventListeners[[list[Event]]] = EventListeners("the engine's listeners")
+        self.command_interceptors: tuple[CommandInterceptor, ...] = ()
         #: for the API and for jobs
         self.records = RecordReader(journal)
         self._journal = journal
@@ -145,6 +152,36 @@ class Engine:
 
     def submit(self, command: Command, size: int = 0) -> None:
         """Take a command; `size` is about how many bytes it holds in memory."""
+        for interceptor in self.command_interceptors:
+            if interceptor.takes(command, size):
+                return
+        self._enter(command, size)
+
+    def resume(self, interceptor: CommandInterceptor, command: Command, size: int = 0) -> None:
+        """Take a command that `interceptor` has held, or one in place of it."""
+        at = self.command_interceptors.index(interceptor)
+        for behind in self.command_interceptors[at + 1 :]:
+            if behind.takes(command, size):
+                return
+        self._enter(command, size)
+
+    def deliver(self, interceptor: DeliveryInterceptor, peer: Peer, deliveries: list[Delivery]) -> None:
+        """Send deliveries that `interceptor` has held."""
+        self._output.deliver(interceptor, peer, deliveries)
+
+    def intercept(
+        self, commands: Sequence[CommandInterceptor] = (), deliveries: Sequence[DeliveryInterceptor] = ()
+    ) -> None:
+        """Have these see commands, and deliveries, from now on, in their order."""
+        self.command_interceptors = tuple(commands)
+        self._output.interceptors = tuple(deliveries)
+
+    @property
+    def delivery_interceptors(self) -> tuple[DeliveryInterceptor, ...]:
+        """Those that see deliveries now."""
+        return self._output.interceptors
+
+    def _enter(self, command: Command, size: int = 0) -> None:
         self._inbox.append(command)
         self._inbox_bytes += size
         if self._busy_poll.awake:
@@ -169,7 +206,7 @@ class Engine:
     def _check_lease(self) -> None:
         """End when another broker may have taken the journal over, as after a pause of this process."""
         if self._ended is None and not self._journal.is_held:
-            self._end(JournalFailed("the lease of the journal expired before it could be renewed"))
+            self._end(JournalFailed(_EXPIRED))
 
     async def wait_idle(self) -> None:
         """Wait until everything submitted so far is decided, committed and sent, or never will be."""
@@ -242,12 +279,16 @@ class Engine:
         written = sum(map(len, outcome.parts))
         self._snapshots.count(written)
         self._space.written(written)
-        self._journal.commit(_batch(outcome), partial(self._committed, outcome))
+        self._journal.commit(batch_of(outcome), partial(self._committed, outcome))
 
     def _committed(self, outcome: Outcome, error: BaseException | None) -> None:
         self._committing = False
         if error is not None:
             self._end(error)
+            return
+        # Another broker may have taken over while this process waited for the answer, and have delivered it.
+        self._check_lease()
+        if self._ended is not None:
             return
         try:
             self._act(outcome)
@@ -296,7 +337,7 @@ class Engine:
                 record.why,
             )
         records = [or_damage(record, fetch.priority) for record in found]
-        self.submit(Loaded(*fetch, records, {record.position for record in damaged}))
+        self._enter(Loaded(*fetch, records, {record.position for record in damaged}))
 
     def _load_failed(self, fetch: Fetch, error: Exception) -> None:
         if not isinstance(error, Busy):  # a bug: what is in memory cannot be trusted any more
@@ -380,7 +421,7 @@ class Engine:
         return await done
 
 
-def _batch(outcome: Outcome) -> Batch:
+def batch_of(outcome: Outcome) -> Batch:
     batch = Batch(outcome.first_position, outcome.time_us)
     batch.destinations = outcome.destinations
     batch.parts = outcome.parts

@@ -6,8 +6,9 @@ from collections.abc import Callable
 
 from broker_app.core.commands import Command, Disconnect
 from broker_app.core.errors import internal
-from broker_app.core.model import Fanout, Peer
+from broker_app.core.model import Delivery, Fanout, Peer
 from broker_app.core.outcome import Outcome
+from broker_app.engine.interceptors import DeliveryInterceptor
 from broker_app.internal_errors import internal_errors
 
 
@@ -19,12 +20,15 @@ class Output:
 
     def __init__(self, submit: Callable[[Command], None]) -> None:
         self._submit = submit
+        self.interceptors: tuple[DeliveryInterceptor, ...] = ()
 
     def send(self, outcome: Outcome) -> None:
         """Send receipts, deliveries and refusals; close and throttle clients; log faults of commands."""
         for peer in outcome.touched:
             peer.touched = False
             try:
+                if self.interceptors and peer.deliveries:
+                    peer.deliveries = self._let_pass(self.interceptors, peer, peer.deliveries)
                 peer.receiver.flush(peer)
             except Exception as error:
                 self._disconnect(peer, error)
@@ -44,8 +48,41 @@ class Output:
             for failure in outcome.failures:
                 internal_errors.note("a command", failure.error, _name_of(failure.peer))
 
+    def deliver(self, interceptor: DeliveryInterceptor, peer: Peer, deliveries: list[Delivery]) -> None:
+        """Send deliveries that `interceptor` has held, without those that were returned meanwhile. It may
+        have put other messages in the place of those that were delivered."""
+        still = [delivery for delivery in deliveries if _is_open(peer, delivery)]
+        behind = self.interceptors[self.interceptors.index(interceptor) + 1 :]
+        # What was decided meanwhile leaves after its commit.
+        later = peer.receipts, peer.refusals, peer.deliveries
+        try:
+            passed = self._let_pass(behind, peer, still)
+            if passed:
+                peer.receipts, peer.refusals, peer.deliveries = [], [], passed
+                peer.receiver.flush(peer)
+                peer.receipts, peer.refusals, peer.deliveries = later
+        except Exception as error:
+            self._disconnect(peer, error)
+
+    @staticmethod
+    def _let_pass(
+        interceptors: tuple[DeliveryInterceptor, ...], peer: Peer, deliveries: list[Delivery]
+    ) -> list[Delivery]:
+        """Those of the deliveries that no interceptor holds."""
+        for interceptor in interceptors:
+            held = [delivery for delivery in deliveries if interceptor.concerns(delivery[0].address)]
+            if held:
+                deliveries = [one for one in deliveries if not interceptor.concerns(one[0].address)]
+                interceptor.take(peer, held)
+        return deliveries
+
     def _fan_out(self, fanout: Fanout) -> None:
         sample = fanout.members[0]
+        if any(interceptor.concerns(sample.address) for interceptor in self.interceptors):
+            for subscription in fanout.members:
+                deliveries = [(subscription, 0, message) for message in fanout.messages]
+                self._let_pass(self.interceptors, subscription.peer, deliveries)
+            return
         try:
             data = sample.peer.receiver.render(sample, fanout.messages)
         except Exception as error:  # all of them would miss these messages
@@ -74,3 +111,10 @@ class Output:
 def _name_of(peer: Peer) -> str:
     """A peer, for the log."""
     return f"user {peer.user}, connection {peer.connection}" if peer.connection else peer.user
+
+
+def _is_open(peer: Peer, delivery: Delivery) -> bool:
+    """Return whether a delivery still belongs to its peer; one without a tag, whether its subscription
+    does."""
+    subscription, tag, _ = delivery
+    return tag in peer.unsettled if tag else not subscription.ended

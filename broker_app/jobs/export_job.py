@@ -7,7 +7,7 @@ from functools import partial
 
 from broker_app.core import views
 from broker_app.core.message import Message
-from broker_app.core.records import Reader
+from broker_app.core.record_reader import Reader
 from broker_app.core.transfers import DONE, GONE
 from broker_app.core.turn import UNRECORDED
 from broker_app.jobs import message_reader

@@ -14,8 +14,8 @@ from pathlib import Path
 
 from broker_app.core.errors import Refused
 from broker_app.engine import Engine
+from broker_app.engine.engine_requests import EngineRequests
 from broker_app.jobs import filters, plan, store
-from broker_app.jobs.engine_requests import EngineRequests
 from broker_app.jobs.export_job import ExportJob
 from broker_app.jobs.import_job import ImportJob
 from broker_app.jobs.job import CANCELLED, FAILED, Job
@@ -55,7 +55,7 @@ class JobManager:
     loop; `start` once the engine has recovered, before clients connect; `stop` before the engine stops."""
 
     def __init__(self, engine: Engine, read: JournalRead, directory: Path, lines: LineFormat) -> None:
-        self._engine_requests = EngineRequests(engine)
+        self._engine_requests = EngineRequests(engine, "jobs")
         self._store = Store(directory)
         self._context = JobContext(
             self._engine_requests, read, self._store, lines, secrets.token_hex(8), _now_ms

@@ -12,7 +12,7 @@ from broker_app.core import views
 from broker_app.core.broker import Broker
 from broker_app.core.message import Message
 from broker_app.core.model import Queue
-from broker_app.core.records import Reader
+from broker_app.core.record_reader import Reader
 from broker_app.core.turn import UNRECORDED
 from broker_app.core.views import LaneContents
 from broker_app.journal.errors import NoSuchPosition

@@ -17,10 +17,10 @@ from broker_app.core.broker import Broker
 from broker_app.core.destination import QUEUE, is_reserved, parse
 from broker_app.core.errors import Refused
 from broker_app.core.message import Message
-from broker_app.core.records import Reader
+from broker_app.core.record_reader import Reader
 from broker_app.core.views import LaneContents
+from broker_app.engine.engine_requests import EngineRequests
 from broker_app.jobs import filters, message_reader
-from broker_app.jobs.engine_requests import EngineRequests
 from broker_app.jobs.filters import Filter
 from broker_app.jobs.message_reader import JournalRead, QueueSnapshot
 

@@ -13,7 +13,7 @@ from broker_app.core import commands as c
 from broker_app.core import dead_letter_headers, transfers
 from broker_app.core.errors import Refused
 from broker_app.core.message import Message
-from broker_app.core.records import Reader
+from broker_app.core.record_reader import Reader
 from broker_app.core.transfers import FULL, GONE, REFUSED, TransferResult
 from broker_app.core.turn import UNRECORDED
 from broker_app.jobs import message_reader, plan

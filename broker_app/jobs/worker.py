@@ -21,10 +21,10 @@ from broker_app.core import views
 from broker_app.core.broker import Broker
 from broker_app.core.errors import Refused
 from broker_app.core.message import Envelope, Message
-from broker_app.core.records import Reader
+from broker_app.core.record_reader import Reader
 from broker_app.core.transfers import REFUSED
+from broker_app.engine.engine_requests import EngineRequests
 from broker_app.jobs import message_reader
-from broker_app.jobs.engine_requests import EngineRequests
 from broker_app.jobs.job import CANCELLED, DONE, FAILED, RUNNING, STOPPED, Job
 from broker_app.jobs.message_reader import JournalRead
 from broker_app.jobs.store import Store

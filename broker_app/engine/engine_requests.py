@@ -1,4 +1,4 @@
-"""Requests of jobs to the engine, which are answered after the commit."""
+"""Requests of clients within the process to the engine, which are answered after the commit."""
 
 from __future__ import annotations
 
@@ -9,10 +9,19 @@ from typing import Any, TypeVar
 from broker_app.core import commands as c
 from broker_app.core.errors import Refused
 from broker_app.core.model import InnerReceiver, Peer
-from broker_app.engine import Backpressure, Engine
+from broker_app.engine.engine import Backpressure, Engine
 from broker_app.journal.errors import NotLoaded
 
 _Value = TypeVar("_Value")
+_Question = (
+    c.Transfer
+    | c.Insert
+    | c.PublishBulk
+    | c.DeleteBulkProducer
+    | c.DeleteSubscription
+    | c.Subscribe
+    | c.Answer
+)
 
 
 class _Request:
@@ -24,15 +33,15 @@ class _Request:
 
 
 class EngineRequests(InnerReceiver):
-    """The receiver behind the peer of all jobs."""
+    """The receiver behind the one peer of such a client, whose name is `user`."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, user: str) -> None:
         self.engine = engine
-        self.peer = Peer(self, user="jobs", detailed=True)
+        self.peer = Peer(self, user=user, detailed=True)
         self._open: set[_Request] = set()
         self.backpressure = Backpressure(engine)
 
-    async def ask(self, command: c.Transfer | c.Insert | c.Answer, then: Callable[[Any], _Value]) -> _Value:
+    async def ask(self, command: _Question, then: Callable[[Any], _Value]) -> _Value:
         """Return the result of `then(answer)`. It is called after the commit of the command and before any
         later command is carried out, also if the caller was cancelled. Raises Refused."""
         if self.engine.ended is not None:
@@ -72,7 +81,7 @@ class EngineRequests(InnerReceiver):
             self._open.discard(request)
             try:
                 value = request.then(answer)
-            except Exception as error:  # it is the job's failure, not the engine's
+            except Exception as error:  # it is the client's failure, not the engine's
                 _settle(request, error=error)
             else:
                 _settle(request, value)
@@ -90,10 +99,12 @@ def _settle(request: _Request, value: object = None, *, error: Exception | None 
         request.future.set_exception(error)
 
 
-def _size(command: c.Transfer | c.Insert | c.Answer) -> int:
+def _size(command: _Question) -> int:
     """About the bytes that a command holds in memory."""
     if isinstance(command, c.Transfer):
         return sum(100 + len(chosen.record or b"") for chosen in command.chosen)
     if isinstance(command, c.Insert):
         return sum(200 + len(body) for _, _, body in command.entries)
+    if isinstance(command, c.PublishBulk):
+        return sum(200 + len(body) for _, body in command.entries)
     return 0
