@@ -6,6 +6,7 @@ import asyncio
 import logging
 
 from broker_app.net.auth.login import Logins
+from broker_app.net.json import JsonServer
 from broker_app.net.rest import RestApi
 from broker_app.net.stomp.session_registry import SessionRegistry
 
@@ -18,15 +19,17 @@ _CHECK_S = 5.0
 class BrowserSessions:
     """Follows the sessions of browsers that have connections or waiting requests here."""
 
-    def __init__(self, logins: Logins, registry: SessionRegistry, rest: RestApi) -> None:
+    def __init__(self, logins: Logins, registry: SessionRegistry, json: JsonServer, rest: RestApi) -> None:
         self._logins = logins
         self._registry = registry
+        self._json = json
         self._rest = rest
 
     def end(self, session: str) -> None:
         """Close what a session has opened."""
         self._logins.end_session(session)
         self._registry.recheck_logins()
+        self._json.recheck_logins()
         self._rest.policy_changed()
 
     async def run(self) -> None:

@@ -75,7 +75,11 @@ class Housekeeping:
         journal = self._journal.statistics()
         if self._config.max_store_bytes:
             return journal["bytes_stored"] / self._config.max_store_bytes
-        if self._config.journal is not None:
-            return 0.0  # a database does not report its space
         on_disk = journal["bytes_on_disk"]
-        return on_disk / max(1, on_disk + shutil.disk_usage(self._config.data).free)
+        if self._config.journal is None:
+            free = shutil.disk_usage(self._config.data).free
+        elif "bytes_free" in journal:
+            free = journal["bytes_free"]
+        else:
+            return 0.0  # a store that does not report its space
+        return on_disk / max(1, on_disk + free)

@@ -16,6 +16,8 @@ _FAILOVER = "/topic/$mom.failover"
 _HEADERS = b"content-type:application/json\n"
 #: code of the event of a mirror that was started while there was no main broker
 WITHOUT_MAIN = "MIRROR_ACTIVE_WITHOUT_MAIN"
+#: code of the event of a mirror with other settings than this broker
+DIFFER = "MIRROR_SETTINGS_DIFFER"
 
 
 class MirrorNotices:
@@ -27,6 +29,7 @@ class MirrorNotices:
         self._publisher = publisher
         self._uris = mirror.failover_uris
         self._standbys: frozenset[str] = frozenset()
+        self._differences: frozenset[str] = frozenset()
 
     def took_over(self, takeover: Takeover, *, without_main: bool) -> None:
         """This broker serves from now on."""
@@ -49,6 +52,10 @@ class MirrorNotices:
             detail = f"{removed} does not follow any more"
             self._events.note(MIRRORS, self._mirror.name, "mirror left", code="MIRROR_LEFT", detail=detail)
         self._standbys = standbys
+        differences = self._mirror.membership.differences
+        for detail in sorted(differences - self._differences):
+            self._events.note(MIRRORS, self._mirror.name, "settings differ", code=DIFFER, detail=detail)
+        self._differences = differences
         uris = self._mirror.failover_uris
         if uris != self._uris:
             self._uris = uris

@@ -1,4 +1,4 @@
-"""The policy follower: applies a changed policy to the core, sessions, requests and bridges."""
+"""The policy follower: applies a changed policy to the core, sessions, requests, bridges and callbacks."""
 
 from __future__ import annotations
 
@@ -7,16 +7,19 @@ import contextlib
 
 from broker_app.bridge.drain import with_draining
 from broker_app.bridge.supervisor import Supervisor
+from broker_app.callback.webhooks.supervisor import Supervisor as Callbacks
 from broker_app.config import Config, overridden
 from broker_app.core.commands import Reconfigure
 from broker_app.core.limits import Limits
 from broker_app.core.policy import Policies
 from broker_app.engine import Engine
 from broker_app.net.auth.login import Logins
+from broker_app.net.json import JsonServer
 from broker_app.net.policy.policy import Policy
 from broker_app.net.rest import RestApi
 from broker_app.net.rest.refusals import Refusal
 from broker_app.net.stomp.session_registry import SessionRegistry
+from broker_app.reflex.reflexes import Reflexes
 
 
 class PolicyFollower:
@@ -31,16 +34,22 @@ class PolicyFollower:
         engine: Engine,
         logins: Logins,
         registry: SessionRegistry,
+        json: JsonServer,
         rest: RestApi,
         bridges: Supervisor,
+        callbacks: Callbacks,
+        reflexes: Reflexes,
     ) -> None:
         self._started_with = started_with
         self.config = overridden(started_with, logins.policy.broker)
         self._engine = engine
         self._logins = logins
         self._registry = registry
+        self._json = json
         self._rest = rest
         self._bridges = bridges
+        self._reflexes = reflexes
+        self._callbacks = callbacks
         #: set when there is a policy that is not applied yet
         self._pending = asyncio.Event()
         #: the version that all clients are under
@@ -62,11 +71,15 @@ class PolicyFollower:
             self._engine.submit(Reconfigure(policies, limits))
         self._logins.reload(policy)
         self._bridges.reload(policy.bridges)
+        self._reflexes.reload(policy.reflexes)
+        self._callbacks.reload(policy.callbacks)
         if config != self.config:
             self.config = config
             self._registry.configure(config)
+            self._json.configure(config)
             self._rest.configure(config)
         self._registry.policy_changed()
+        self._json.policy_changed()
         self._rest.policy_changed()
         self._pending.set()
 
@@ -101,6 +114,7 @@ class PolicyFollower:
     async def _recheck_permissions(self) -> None:
         with contextlib.suppress(Refusal):  # the engine has ended, and there is nothing left to recheck
             await self._rest.turn()  # subscriptions that were requested before exist by now
+            self._reflexes.recheck()
             await self._registry.recheck_permissions()
             await self._rest.turn()  # and those that were to end have ended
 

@@ -19,7 +19,7 @@ from broker_app.notifications.delivery import NOTIFIED, deliver, notification_of
 from broker_app.telemetry import SystemTopics
 from broker_app.telemetry.alerts import AlertEvent
 from broker_app.telemetry.alerts.texts import shown
-from broker_app.telemetry.event_log import ALERTS, BRIDGES, FILES, EventLog
+from broker_app.telemetry.event_log import ALERTS, BRIDGES, CALLBACKS, FILES, EventLog
 
 log = logging.getLogger(__name__)
 
@@ -29,7 +29,7 @@ class SystemPublisher(InnerReceiver):
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._peer = Peer(self, user="$mom")
+        self._peer = Peer(self, user="$mom", own=True)
 
     def publish(self, entries: list[tuple[Envelope, bytes]]) -> None:
         """Publish messages to system topics or queues."""
@@ -42,7 +42,8 @@ class SystemPublisher(InnerReceiver):
 
 
 class SystemEvents:
-    """Routes events of bridges, alerts, connections and files to topics, event log and notifications."""
+    """Routes events of bridges, callbacks, alerts, connections and files to topics, event log and
+    notifications."""
 
     def __init__(
         self,
@@ -72,6 +73,10 @@ class SystemEvents:
     def bridge(self, name: str, event: BridgeEvent) -> None:
         """Log an event of a bridge."""
         self._events.note(BRIDGES, name, event.event, code=event.code, detail=event.detail, queue=event.queue)
+
+    def callback(self, name: str, event: str, code: str, detail: str) -> None:
+        """Log an event of a callback, or of the host that it calls."""
+        self._events.note(CALLBACKS, name, event, code=code, detail=detail)
 
     def connection(self, event: str, session: StompSession) -> None:
         """Publish that a connection was opened or closed."""

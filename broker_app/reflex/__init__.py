@@ -1,0 +1,1 @@
+"""Reflexes: functions of plug-ins that decide about registrations, messages and deliveries."""
