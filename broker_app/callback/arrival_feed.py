@@ -1,0 +1,161 @@
+"""Arrival feed: what a subscriber is notified of that takes nothing from its queue.
+
+A notification is made when it can be sent and never queued: whatever came meanwhile is in it, and the number
+of all waiting messages is that of the moment. Nothing is reported before it is in the journal.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import Final, NamedTuple, Protocol
+
+from broker_app.core import views
+from broker_app.core.broker import Broker
+from broker_app.core.message import Message
+from broker_app.core.model import Queue
+from broker_app.core.pending_watch import PendingWatch
+from broker_app.core.turn import UNRECORDED
+
+#: messages that a notification lists at most
+MOST: Final = 100
+#: seconds in which further arrivals join a notification; after one that could not list all of them, longer
+COALESCE_S: Final = 0.01
+COALESCE_MANY_S: Final = 0.1
+
+
+class Notification(NamedTuple):
+    """Messages that began to wait in a queue: new ones, and those that came back.
+
+    `seqs` and `ids` are their positions and ids; `more` is True if there are others that are not listed.
+    `pending` is the number of all messages that wait in the queue, `seq` the position up to which the feed
+    has reported, after which a new feed continues."""
+
+    seq: int
+    seqs: list[int]
+    ids: list[str]
+    pending: int
+    more: bool
+
+
+class Inspect(Protocol):
+    """Returns the result of a function that is called between two batches, when all state is in the journal;
+    again when records had to be fetched for it (`EngineRequests.inspect`)."""
+
+    def __call__(self, read: Callable[[], Notification]) -> Awaitable[Notification]: ...
+
+
+class ReadRecords(Protocol):
+    """Reads records, or raises NotLoaded while they are being fetched (`Engine.records`)."""
+
+    def __call__(self, positions: Sequence[int]) -> list[bytes]: ...
+
+
+class ArrivalFeed:
+    """The arrivals of one queue since `after`, for one subscriber.
+
+    The first notification has what waits behind `after` and what came back, and comes at once, if there is
+    anything; the others as messages arrive. `close` ends the feed.
+    """
+
+    def __init__(
+        self,
+        broker: Broker,
+        records: ReadRecords,
+        inspect: Inspect,
+        address: str,
+        after: int = 0,
+        *,
+        coalesce_s: float = COALESCE_S,
+        wake: Callable[[], None] | None = None,
+    ) -> None:
+        self._broker = broker
+        self._records = records
+        self._inspect = inspect
+        self._address = address
+        self._seq = after
+        self._coalesce_s = self._usual_coalesce_s = coalesce_s
+        self._loop = asyncio.get_running_loop()
+        self._woken = asyncio.Event()
+        self._wake = wake
+        self._watch = PendingWatch(broker.turn.ids, MOST, self._notice)
+        self._began = False
+        broker.store.taps.add(address, self._watch)
+        self._woken.set()
+
+    def close(self) -> None:
+        """Watch the queue no longer."""
+        self._broker.store.taps.remove(self._address, self._watch)
+
+    @property
+    def is_due(self) -> bool:
+        """True if `next` has something to report, as far as is known."""
+        return self._woken.is_set()
+
+    async def next(self) -> Notification:
+        """The next notification, when something has arrived."""
+        while True:
+            await self._woken.wait()
+            found = await self.take()
+            if found.seqs or found.more:
+                return found
+
+    async def take(self) -> Notification:
+        """Return what began to wait since the last call; possibly nothing."""
+        self._woken.clear()
+        began, self._began = self._began, True
+        found = await self._inspect(self._arrived if began else self._first)
+        self._seq = max(self._seq, found.seq)
+        return found._replace(seq=self._seq)
+
+    async def pending(self, after: int = 0) -> Notification:
+        """List what waits in the queue behind the position `after`, in the order of positions; `more` is True
+        if there is more behind the last."""
+        found = await self._inspect(partial(self._listed, after, returned=False))
+        return found._replace(seq=max(after, found.seq))
+
+    # ------------------------------------------------------------------ between two batches
+
+    def _notice(self) -> None:
+        self._loop.call_later(self._coalesce_s, self._due)
+
+    def _due(self) -> None:
+        self._woken.set()
+        if self._wake is not None:
+            self._wake()
+
+    def _arrived(self) -> Notification:
+        arrivals = self._watch.take()
+        self._coalesce_s = COALESCE_MANY_S if arrivals.more else self._usual_coalesce_s
+        return Notification(_highest(arrivals.seqs), arrivals.seqs, arrivals.ids, self._depth, arrivals.more)
+
+    def _first(self) -> Notification:
+        found = self._listed(self._seq, returned=True)
+        self._watch.take()  # it is among what was found
+        return found
+
+    def _listed(self, after: int, *, returned: bool) -> Notification:
+        queue = self._broker.destinations.queues.get(self._address)
+        if queue is None:
+            return Notification(0, [], [], 0, False)
+        found = views.waiting_after(queue, after, MOST + 1, returned=returned)
+        listed = found[:MOST]
+        ids = [self._id(queue, one) for one in listed]
+        seqs = [one if isinstance(one, int) else one.position for one in listed]
+        return Notification(_highest(seqs), seqs, ids, self._depth, len(found) > MOST)
+
+    def _id(self, queue: Queue, waiting: Message | int) -> str:
+        if isinstance(waiting, int):
+            waiting = queue.reader.message(self._records((waiting,))[0], waiting)
+        return self._broker.turn.ids.of(waiting).decode()
+
+    @property
+    def _depth(self) -> int:
+        queue = self._broker.destinations.queues.get(self._address)
+        return 0 if queue is None else queue.depth
+
+
+def _highest(seqs: list[int]) -> int:
+    """The highest position in the journal, 0 if there is none: messages outside it end with the process."""
+    return max((seq for seq in seqs if seq < UNRECORDED), default=0)

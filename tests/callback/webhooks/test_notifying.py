@@ -1,0 +1,96 @@
+"""Callbacks that notify: they report what arrived, and take nothing from the queue."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import standardwebhooks
+
+from tests.callback.webhooks.hooks import SECRET, callback, hooks, until
+from tests.callback.webhooks.receiver import answer, receiver
+
+
+async def test_arrivals_are_reported_with_ids_and_the_number_of_all_that_wait(tmp_path: Path) -> None:
+    async with hooks(tmp_path) as own, receiver() as there:
+        await own.publish(b"before")
+        await own.have(callback(there.url, mode="notify"))
+        (first,) = await there.count(1)
+        found = first.json()
+        assert {name: found[name] for name in ("queue", "pending", "more")} == {
+            "queue": "a", "pending": 1, "more": False,
+        }  # fmt: skip
+        assert (len(found["ids"]), found["seqs"][-1]) == (1, found["seq"])
+        assert first.headers["ce-type"] == "mom.arrived"
+        assert standardwebhooks.Webhook(SECRET).verify(first.body, first.headers) == found
+        await own.publish(b"after")
+        second = (await there.count(2))[1].json()
+        assert (len(second["ids"]), second["pending"]) == (1, 2)
+        assert own.small.depth("a") == 2, "nothing was taken"
+        async with own.small.rest("anna") as rest:
+            reply = await rest.post("/queues/a/receive", json={"max": 10, "wait_s": 0})
+            assert [item["id"] for item in reply.json()["items"]] == found["ids"] + second["ids"]
+
+
+async def test_what_comes_while_the_receiver_is_slow_is_one_notification(tmp_path: Path) -> None:
+    async with hooks(tmp_path) as own, receiver() as there:
+        gate = asyncio.Event()
+
+        async def wait(request: object, writer: asyncio.StreamWriter) -> None:
+            await gate.wait()
+            await answer(200)(request, writer)  # type: ignore[arg-type]
+
+        there.behavior = wait
+        await own.have(callback(there.url, mode="notify"))
+        await own.state("running")
+        await own.publish(b"1")
+        await there.count(1)
+        await own.publish(*[b"x"] * 150)
+        gate.set()
+        pushes = await there.count(2)
+        second = pushes[1].json()
+        assert (len(second["ids"]), second["more"], second["pending"]) == (100, True, 151)
+        assert own.report()["coalesced"] == 99
+
+
+async def test_a_notification_is_repeated_until_it_is_accepted_with_the_present_number(
+    tmp_path: Path,
+) -> None:
+    async with hooks(tmp_path) as own, receiver() as there:
+        there.behavior = answer(500)
+        await own.have(callback(there.url, mode="notify"))
+        await own.publish(b"1")
+        await there.count(2)
+        await own.publish(b"2")
+        await until(lambda: there.received[-1].json()["pending"] == 2)
+        there.behavior = answer(200)
+        number = len(there.received)
+        await there.count(number + 1)
+        last = there.received[-1].json()
+        assert (len(last["ids"]), last["pending"]) == (2, 2)
+        ids = {push.headers["webhook-id"]: push.json() for push in there.received}
+        assert len({str(body) for body in ids.values()}) == len(ids), "another content has another id"
+
+
+async def test_after_a_restart_everything_that_waits_is_reported_again(tmp_path: Path) -> None:
+    async with receiver() as there:
+        hook = callback(there.url, mode="notify")
+        async with hooks(tmp_path, hook) as own:
+            await own.publish(b"1", b"2")
+            await until(lambda: there.received and there.received[-1].json()["pending"] == 2)
+            seen = len(there.received)
+        async with hooks(tmp_path, hook):
+            again = (await there.count(seen + 1))[seen].json()
+            assert (len(again["ids"]), again["pending"]) == (2, 2)
+
+
+async def test_410_ends_notifications(tmp_path: Path) -> None:
+    async with hooks(tmp_path) as own, receiver() as there:
+        there.behavior = answer(410)
+        await own.have(callback(there.url, mode="notify"))
+        await own.publish(b"1")
+        await own.state("ended")
+        await own.publish(b"2")
+        await until(lambda: own.small.depth("a") == 2)
+        assert len(there.received) == 1
+        assert "/queue/a" not in own.node.broker.store.taps
