@@ -1,0 +1,288 @@
+"""The connection to an origin with one login: it is opened again whenever it breaks."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, Final
+
+from broker_app.callback_broker.origin_link import CONNECT_S, OriginLink, OriginLost
+from broker_app.callback_broker.pending_queue import PendingQueue
+from broker_app.core.errors import Refused
+from broker_app.internal_errors import internal_errors
+from broker_app.net.origin import Origin
+from broker_app.reflex.registration import Registration
+from mom_client.failover import Pace
+
+log = logging.getLogger(__name__)
+
+#: states of the connection
+CONNECTING, CONNECTED = "connecting", "connected"
+_PACE: Final = Pace(first_delay_s=0.1, max_delay_s=5.0)
+#: refusals after which the origin is not asked again until another service registers
+_WRONG_LOGIN: Final = frozenset(("not-authenticated", "not-allowed", "rate-limited"))
+#: seconds between attempts with a login that was refused
+_REFUSED_S: Final = 30.0
+
+
+class OriginService:
+    """One service that is registered at the origin. `lost` is called when the origin refuses it later."""
+
+    def __init__(
+        self, connection: OriginConnection, registration: Registration, lost: Callable[[Refused], None]
+    ) -> None:
+        self.registration = registration
+        self.lost = lost
+        #: of the registration at the origin; empty while there is none
+        self.id = ""
+        self._connection = connection
+
+    def status(self) -> dict[str, Any]:
+        """The address of the origin, the state of the connection to it, and its error."""
+        return self._connection.status()
+
+    def pending(self) -> list[dict[str, Any]]:
+        """The messages of the service that wait at the origin."""
+        queue = self._connection.queues.get(self.registration.name)
+        return queue.listed() if queue is not None else []
+
+    def end(self) -> None:
+        """Deregister at the origin."""
+        self._connection.remove(self)
+
+
+class OriginConnection:
+    """Notifies the queues of services of arrivals, and fetches and settles originals for them.
+
+    `make_queue` makes the pending queue of a service. `unused` is called when the last service has ended.
+    """
+
+    def __init__(
+        self,
+        origin: Origin,
+        make_queue: Callable[[OriginConnection, str], PendingQueue],
+        unused: Callable[[], None],
+    ) -> None:
+        self.origin = origin
+        self.queues: dict[str, PendingQueue] = {}
+        self.error = ""
+        self._make_queue = make_queue
+        self._unused = unused
+        self._services: dict[OriginService, None] = {}
+        self._link: OriginLink | None = None
+        self._connected = asyncio.Event()
+        #: set when the attempts with all addresses have failed
+        self._failed = asyncio.Event()
+        self._failures = 0
+        self._retry = asyncio.Event()
+        self._refusal: Refused | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._url = origin.urls[0]
+
+    def status(self) -> dict[str, Any]:
+        """The address of the origin, the state of the connection to it, and its error."""
+        state = CONNECTED if self._link is not None else CONNECTING
+        return {"url": self._url, "state": state, "error": self.error or None}
+
+    @property
+    def is_connected(self) -> bool:
+        """True if there is a connection now."""
+        return self._link is not None
+
+    async def close(self) -> None:
+        """End the connection and its queues."""
+        for queue in self.queues.values():
+            queue.close()
+        if self._task is not None:
+            self._task.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._task
+
+    # ------------------------------------------------------------------ services
+
+    async def add(self, registration: Registration, lost: Callable[[Refused], None]) -> OriginService:
+        """Register a service at the origin. Raises Refused, also when the origin cannot be reached."""
+        if self._task is None:
+            self._task = asyncio.create_task(self._run())
+        service = OriginService(self, registration, lost)
+        self._services[service] = None  # so that the connection stays
+        try:
+            await self._register_soon(service)
+        except BaseException:
+            self.remove(service)
+            raise
+        return service
+
+    async def _register_soon(self, service: OriginService) -> None:
+        self._retry.set()
+        try:
+            async with asyncio.timeout(CONNECT_S):
+                while True:
+                    link = await self._wait_link()
+                    with suppress(OriginLost):
+                        await self._register(link, service)
+                        return
+        except TimeoutError:
+            raise self._unreachable() from None
+
+    async def _wait_link(self) -> OriginLink:
+        """The connection. Raises Refused when an attempt to connect has failed."""
+        while self._link is None:
+            self._failed.clear()
+            waits = [asyncio.ensure_future(event.wait()) for event in (self._connected, self._failed)]
+            try:
+                await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                for wait in waits:
+                    wait.cancel()
+            if self._failed.is_set():
+                raise self._unreachable()
+        return self._link
+
+    def _unreachable(self) -> Refused:
+        if self._refusal is not None:
+            return Refused(self._refusal.code, f"the origin {self._url}: {self._refusal.detail}")
+        return Refused(
+            "origin-unreachable",
+            f"the origin {self._url} cannot be reached: {self.error or 'it does not answer'}",
+        )
+
+    async def _register(self, link: OriginLink, service: OriginService) -> None:
+        """Register a service, and have its queue be notified. Raises Refused or OriginLost."""
+        about = service.registration
+        registered = await link.call(
+            "register", service=about.name, machine=about.machine, type=about.type, events=list(about.events)
+        )
+        service.id = str(registered.get("id", ""))
+        if not registered.get("callbacks"):
+            await link.call("deregister", id=service.id)
+            raise Refused(
+                "callbacks-off",
+                f"the origin {self._url} runs no registration reflex REenableCallbacks for service "
+                f"{about.name}, so it notifies no callback broker: receive from it directly",
+            )
+        queue = self.queues.get(about.name)
+        if queue is None:
+            queue = self.queues[about.name] = self._make_queue(self, about.name)
+        await queue.follow(link)
+
+    def remove(self, service: OriginService) -> None:
+        """Deregister a service; its queue ends with the last one of its name."""
+        if self._services.pop(service, service) is service:
+            return
+        if self._link is not None and service.id:
+            self._link.ask("deregister", id=service.id)
+        name = service.registration.name
+        if not any(other.registration.name == name for other in self._services):
+            queue = self.queues.pop(name, None)
+            if queue is not None:
+                if self._link is not None:
+                    self._link.ask("unsubscribe", id=name)
+                queue.close()
+        if not self._services:
+            self._unused()
+
+    # ------------------------------------------------------------------ for queues
+
+    async def call(self, operation: str, **members: Any) -> dict[str, Any]:
+        """Carry out an operation at the origin. Raises Refused or OriginLost."""
+        if self._link is None:
+            raise OriginLost(self.error or "there is no connection to the origin")
+        return await self._link.call(operation, **members)
+
+    def send(self, operation: str, **members: Any) -> None:
+        """Carry out an operation whose result does not matter."""
+        if self._link is not None:
+            self._link.ask(operation, **members)
+
+    async def wait_connected(self) -> None:
+        """Wait until there is a connection."""
+        while self._link is None:
+            await self._connected.wait()
+
+    # ------------------------------------------------------------------ the connection
+
+    async def _run(self) -> None:
+        """Connect, and again when the connection breaks, until it is cancelled."""
+        delays = _PACE.delays()
+        for url in itertools.cycle(self.origin.urls):
+            self._url = url
+            try:
+                link = await OriginLink.open(url, self.origin, self._take)
+            except OriginLost as lost:
+                self._attempt_failed(str(lost), None)
+            except Refused as refused:
+                self._attempt_failed(refused.detail, refused)
+            else:
+                await self._serve(link)
+                delays = _PACE.delays()
+            await self._pause(next(delays))
+
+    def _attempt_failed(self, error: str, refused: Refused | None) -> None:
+        if error != self.error:
+            log.warning("the origin %s cannot be reached: %s", self._url, error)
+        self.error, self._refusal = error, refused
+        self._failures += 1
+        if self._failures % len(self.origin.urls) == 0:
+            self._failed.set()
+
+    async def _pause(self, delay_s: float) -> None:
+        """Wait for the next attempt; a service that registers needs it now."""
+        if self._refusal is not None and self._refusal.code in _WRONG_LOGIN:
+            delay_s = _REFUSED_S
+        elif self._failures % len(self.origin.urls):
+            return  # the other addresses come first
+        self._retry.clear()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(delay_s):
+                await self._retry.wait()
+
+    async def _serve(self, link: OriginLink) -> None:
+        """Use a connection until it breaks."""
+        reading = asyncio.create_task(link.run())
+        try:
+            self.error, self._refusal, self._failures = "", None, 0
+            restoring = asyncio.create_task(self._restore(link))
+            await asyncio.wait((reading, restoring), return_when=asyncio.FIRST_COMPLETED)
+            if restoring.done() and not reading.done():
+                self._link = link
+                self._connected.set()
+                await asyncio.wait((reading,))
+            restoring.cancel()
+            self.error = str(reading.exception())
+            log.warning("the connection to the origin %s broke: %s", self._url, self.error)
+        finally:
+            reading.cancel()
+            self._link = None
+            self._connected.clear()
+            for queue in self.queues.values():
+                queue.connection_lost()
+            await link.close()
+
+    async def _restore(self, link: OriginLink) -> None:
+        """Register the services of the last connection again. Those that are refused now are lost."""
+        for service in [one for one in self._services if one.id]:
+            try:
+                await self._register(link, service)
+            except OriginLost:
+                return
+            except Refused as refused:
+                self.remove(service)
+                service.lost(refused)
+            except Exception as error:  # of this service, and of no other
+                internal_errors.note("a service of a callback broker", error, service.registration.name)
+
+    def _take(self, event: dict[str, Any]) -> None:
+        queue = self.queues.get(str(event.get("sub", "")))
+        if queue is None:
+            return
+        if event.get("op") == "arrived":
+            queue.arrived(event)
+        elif event.get("op") == "unsubscribed":
+            refused = Refused("not-allowed", str(event.get("detail", "the origin ended the notifications")))
+            for service in [one for one in self._services if one.registration.name == queue.name]:
+                self.remove(service)
+                service.lost(refused)

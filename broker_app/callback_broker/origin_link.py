@@ -1,0 +1,171 @@
+"""A connection to the origin: JSON over WebSocket (docs/protocol.md), as any client speaks it."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import itertools
+from collections.abc import Callable
+from typing import Any, Final, Self
+
+import msgspec
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import InvalidHandshake, WebSocketException
+from websockets.typing import Subprotocol
+
+from broker_app.core.errors import Refused
+from broker_app.net.origin import Origin
+from mom_client.transport import tls_context
+
+#: seconds to connect and to log in, and for an answer
+CONNECT_S: Final = 10.0
+ANSWER_S: Final = 30.0
+#: seconds between pings, and to answer one: an origin that is gone is noticed within their sum
+PING_S: Final = 5.0
+#: bytes of one event: the messages of one answer, in Base64
+MAX_EVENT: Final = 512 * 1024 * 1024
+_CLOSE_S: Final = 1.0
+_SUBPROTOCOL: Final = Subprotocol("mom.v1.json")
+
+
+class OriginLost(ConnectionError):
+    """The connection to the origin broke, or there is none."""
+
+
+class OriginLink:
+    """One open connection. `on_event` is called with events that answer nothing."""
+
+    def __init__(self, socket: ClientConnection, on_event: Callable[[dict[str, Any]], None]) -> None:
+        self._socket = socket
+        self._on_event = on_event
+        self._numbers = itertools.count(1)
+        self._open: dict[str, asyncio.Future[dict[str, Any]]] = {}
+        self._sending: set[asyncio.Task[None]] = set()
+        self._lost: OriginLost | None = None
+
+    @classmethod
+    async def open(cls, url: str, origin: Origin, on_event: Callable[[dict[str, Any]], None]) -> Self:
+        """Connect and log in. Raises OriginLost, or Refused when the login is not accepted."""
+        tls = tls_context() if url.startswith("wss:") else None
+        try:
+            async with asyncio.timeout(CONNECT_S):
+                socket = await connect(
+                    url,
+                    subprotocols=[_SUBPROTOCOL],
+                    additional_headers=_authorization(origin),
+                    ssl=tls,
+                    compression=None,
+                    proxy=None,
+                    max_size=MAX_EVENT,
+                    ping_interval=PING_S,
+                    ping_timeout=PING_S,
+                    close_timeout=_CLOSE_S,
+                    open_timeout=None,
+                )
+                try:
+                    ready = _decode(await socket.recv())
+                except BaseException:
+                    await socket.close()
+                    raise
+        except TimeoutError:
+            raise OriginLost(f"no answer within {CONNECT_S:g} s") from None
+        except InvalidHandshake as error:
+            raise OriginLost(f"it refuses a WebSocket: {error}") from error
+        except (OSError, WebSocketException) as error:
+            raise OriginLost(str(error) or type(error).__name__) from error
+        if ready.get("op") != "ready":
+            await socket.close()
+            raise _refusal(ready)
+        return cls(socket, on_event)
+
+    async def run(self) -> None:
+        """Read until the connection ends. Raises OriginLost with the reason."""
+        try:
+            async for data in self._socket:
+                self._take(_decode(data))
+            raise OriginLost("the origin closed the connection")
+        except (OSError, WebSocketException) as error:
+            lost = error if isinstance(error, OriginLost) else OriginLost(str(error) or type(error).__name__)
+            self._fail(lost)
+            raise lost from error
+
+    def ask(self, operation: str, **members: Any) -> asyncio.Future[dict[str, Any]]:
+        """Send an operation at once; the future has its answer. It raises Refused or OriginLost."""
+        answer: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
+        # An answer that is not awaited, because its caller has ended, is no error.
+        answer.add_done_callback(lambda done: done.cancelled() or done.exception())
+        if self._lost is not None:
+            answer.set_exception(self._lost)
+            return answer
+        ref = str(next(self._numbers))
+        self._open[ref] = answer
+        sending = asyncio.create_task(self._send({"op": operation, "ref": ref, **members}))
+        self._sending.add(sending)
+        sending.add_done_callback(self._sending.discard)
+        return answer
+
+    async def call(self, operation: str, **members: Any) -> dict[str, Any]:
+        """Send an operation; returns its answer. Raises Refused or OriginLost."""
+        answer = self.ask(operation, **members)
+        try:
+            async with asyncio.timeout(ANSWER_S):
+                return await answer
+        except TimeoutError:
+            raise OriginLost(f"no answer to {operation} within {ANSWER_S:g} s") from None
+
+    async def close(self) -> None:
+        """End the connection, and fail what waits for an answer."""
+        self._fail(OriginLost("the connection to the origin was closed"))
+        with contextlib.suppress(OSError, WebSocketException):
+            await self._socket.close()
+
+    async def _send(self, operation: dict[str, Any]) -> None:
+        # When it fails, `run` meets the same end.
+        with contextlib.suppress(OSError, WebSocketException):
+            await self._socket.send(msgspec.json.encode(operation), text=True)
+
+    def _take(self, event: dict[str, Any]) -> None:
+        answer = self._open.pop(event.get("ref") or "", None)
+        if answer is None:
+            if event.get("op") == "closed":
+                raise OriginLost(f"the origin ended the connection: {event.get('detail', '')}")
+            self._on_event(event)
+        elif not answer.done():
+            if event.get("op") == "problem":
+                answer.set_exception(_refusal(event))
+            else:
+                answer.set_result(event)
+
+    def _fail(self, lost: OriginLost) -> None:
+        self._lost = self._lost or lost
+        open_, self._open = self._open, {}
+        for answer in open_.values():
+            if not answer.done():
+                answer.set_exception(lost)
+
+
+def _authorization(origin: Origin) -> dict[str, str]:
+    if not origin.login:
+        return {}
+    if origin.login == "token":
+        return {"Authorization": f"Bearer {origin.passcode}"}
+    pair = base64.b64encode(f"{origin.login}:{origin.passcode}".encode()).decode()
+    return {"Authorization": f"Basic {pair}"}
+
+
+def _decode(data: str | bytes) -> dict[str, Any]:
+    """One event. Raises OriginLost for what is none."""
+    try:
+        event = msgspec.json.decode(data)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise OriginLost(f"the origin sent what is not JSON: {error}") from None
+    if not isinstance(event, dict):
+        raise OriginLost("the origin sent JSON that is not an object")
+    return event
+
+
+def _refusal(problem: dict[str, Any]) -> Refused:
+    """The problem of the origin, for its clients here."""
+    code = str(problem.get("type", "")).rpartition("/")[2] or "internal"
+    return Refused(code, str(problem.get("detail") or "the origin gave no reason"))
