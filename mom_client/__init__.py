@@ -21,12 +21,17 @@ Several brokers, of which one serves, are a failover URI (docs/clients.md has it
 `mom_client.blocking` has the same without asyncio. Needs nothing but `websockets`.
 """
 
-from .client import Client, connect
-from .errors import ClientError, ConnectionLost, Overrun, Refused, Timeout, TransactionInDoubt
-from .events import ConnectionEvent
-from .message import Message
-from .subscription import Subscription
-from .transaction import Transaction
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .callbacks import Service
+    from .client import Client, connect
+    from .errors import ClientError, ConnectionLost, Overrun, Refused, Timeout, TransactionInDoubt
+    from .events import ConnectionEvent
+    from .message import Message
+    from .subscription import Subscription
+    from .transaction import Transaction
 
 __all__ = [
     "Client",
@@ -36,9 +41,36 @@ __all__ = [
     "Message",
     "Overrun",
     "Refused",
+    "Service",
     "Subscription",
     "Timeout",
     "Transaction",
     "TransactionInDoubt",
     "connect",
 ]
+
+_MODULES = {
+    "Client": "client",
+    "ClientError": "errors",
+    "ConnectionEvent": "events",
+    "ConnectionLost": "errors",
+    "Message": "message",
+    "Overrun": "errors",
+    "Refused": "errors",
+    "Service": "callbacks",
+    "Subscription": "subscription",
+    "Timeout": "errors",
+    "Transaction": "transaction",
+    "TransactionInDoubt": "errors",
+    "connect": "client",
+}
+
+
+if not TYPE_CHECKING:  # type checkers know the names above, and report others
+
+    def __getattr__(name: str) -> Any:
+        """Import what is used first: the broker, the command line and Spark's workers need nothing of this
+        but the names of queues, and asyncio and websockets take a fifth of a second."""
+        if name not in _MODULES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)

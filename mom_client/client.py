@@ -7,12 +7,13 @@ import logging
 import os
 import secrets
 import ssl
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any, Self, Unpack
 
 from . import transport as transports
 from .activity import Activity
 from .brokerlist import LIST_SUBSCRIPTION
+from .callbacks import ADDRESS, CallbackRoute, HostAddress, Service
 from .errors import ClientError, ConnectionLost, Refused
 from .events import ConnectionEvent, Listener
 from .failover import Failover, Pace
@@ -61,6 +62,7 @@ def connect(
     wait_connected: bool = True,
     store_and_forward: bool = False,
     broker: str | None = None,
+    service: str | Service | None = None,
 ) -> "Client":
     """A client of the broker at `url`; use it as ``async with connect(…) as mom``.
 
@@ -86,9 +88,12 @@ def connect(
     store_and_forward  whether all that is sent to a queue is for that queue of another broker: the broker at
                        `url` keeps it until the other has it, which may be switched off meanwhile
     broker             the other, by the name of the bridge to it; also for `Client.destination`
+    service            the name under which this program registers; its messages are those of that queue. They
+                       come through the callback broker of this machine, if one runs: see
+                       `mom_client.callbacks`, and MOM_AUTOCB=1, which starts one
 
     Raises ValueError for a `broker` that is missing or no name, and for a wrong URL. Entering raises Refused
-    when the broker does not accept the login, ConnectionLost when no broker answers.
+    when the broker does not accept the login or the service, ConnectionLost when no broker answers.
     """
     if url is None:
         url = os.environ.get("MOM_URL", transports.DEFAULT_ADDRESS)
@@ -105,6 +110,10 @@ def connect(
     if passcode is not None:
         hello["passcode"] = passcode
     hello.update(headers or {})
+    service = Service(service) if isinstance(service, str) else service
+
+    def hello_of(address: str) -> Mapping[str, str]:
+        return hello if service is None else {**hello, **service.headers()}
 
     async def open_by_address(address: str) -> transports.Transport:
         return await transports.open_transport(address, tls)
@@ -112,10 +121,10 @@ def connect(
     opener = opener or open_by_address
     if uri is None:
         timing = Timing(heart_beat_s, connect_timeout_s, resend_s, reconnect, wait_s=resend_s)
-        search = BrokerSearch(Failover(addresses, pace), opener, hello, timing, limits)
+        search = BrokerSearch(Failover(addresses, pace), opener, hello_of, timing, limits)
     else:
         timing = Timing(heart_beat_s, connect_timeout_s, uri.send_timeout_s, reconnect=True)
-        search = _search(uri, opener, hello, timing, limits)
+        search = _search(uri, opener, hello_of, timing, limits)
     return Client(
         search,
         timing,
@@ -125,7 +134,29 @@ def connect(
         max_unconfirmed=max_unconfirmed,
         store_and_forward=store_and_forward,
         broker=broker,
+        route=None if service is None else _route(service, opener, hello, timing, limits, max_unconfirmed),
     )
+
+
+def _route(
+    service: Service,
+    opener: Opener,
+    hello: Mapping[str, str],
+    timing: Timing,
+    limits: Limits,
+    max_unconfirmed: int,
+) -> "CallbackRoute[Client]":
+    """The way of the messages of a service through the callback broker of this machine."""
+
+    def make_host(origins: list[str]) -> HostAddress:
+        return HostAddress(service, origins, hello, opener)
+
+    def make_client(host: HostAddress, direct: str) -> Client:
+        failover = Failover([ADDRESS, direct], preferred=[ADDRESS], fixed=True, redirects=False)
+        search = BrokerSearch(failover, host.open, host.hello, timing, limits)
+        return Client(search, timing, max_unconfirmed=max_unconfirmed)
+
+    return CallbackRoute(service, make_host, make_client)
 
 
 def _addresses(url: str | Sequence[str]) -> tuple[FailoverUri | None, list[str]]:
@@ -144,7 +175,11 @@ def _addresses(url: str | Sequence[str]) -> tuple[FailoverUri | None, list[str]]
 
 
 def _search(
-    uri: FailoverUri, opener: Opener, hello: Mapping[str, str], timing: Timing, limits: Limits
+    uri: FailoverUri,
+    opener: Opener,
+    hello: Callable[[str], Mapping[str, str]],
+    timing: Timing,
+    limits: Limits,
 ) -> BrokerSearch:
     """The search for the brokers of a failover URI. Raises ValueError for a wrong `updateURIsURL`."""
     options = uri.options
@@ -184,7 +219,9 @@ class Client:
         max_unconfirmed: int,
         store_and_forward: bool = False,
         broker: str | None = None,
+        route: "CallbackRoute[Client] | None" = None,
     ) -> None:
+        self._route = route
         self._max_unconfirmed = max_unconfirmed
         self._broker = broker
         self._numbers = itertools.count(1)
@@ -203,7 +240,7 @@ class Client:
         self._subscriptions = Subscriptions(self._frame_sender)
         self._transactions = Transactions(self._frame_sender, activity)
         self._requests = Requests(self._frame_sender, activity)
-        keeper.established, keeper.take = self._established, self._take
+        keeper.established, keeper.take, keeper.refused = self._established, self._take, self._refused
         keeper.lost, keeper.ended = self._lost, self._ended
 
     # -- connection ----------------------------------------------------------------------------
@@ -225,6 +262,8 @@ class Client:
         """
         if self._wait_connected:
             await self._keeper.open(self._max_unconfirmed)
+            if self._route is not None:
+                await self._route.open(self.address, self.server)
         else:
             self._keeper.start(self._max_unconfirmed)
         return self
@@ -233,6 +272,8 @@ class Client:
         """Wait until the broker has processed all that was sent, and disconnect. Twice is harmless."""
         if self._selection is not None:
             await self._selection.close()
+        if self._route is not None:
+            await self._route.close()
         await self._keeper.close()
 
     @property
@@ -244,6 +285,12 @@ class Client:
     def address(self) -> str:
         """The broker's address as of the last connection."""
         return self._keeper.address
+
+    @property
+    def uses_callback_broker(self) -> bool:
+        """True if the messages of its service come through the callback broker of this machine now."""
+        client = self._route.client if self._route is not None else None
+        return client is not None and client.connected and client.address == ADDRESS
 
     @property
     def spares(self) -> list[str]:
@@ -294,20 +341,23 @@ class Client:
                 if subscription is not None:
                     subscription.take(Message(frame, self._frame_sender, keeper.epoch))
                 elif id == REFUSED_SUBSCRIPTION:
-                    self._refused(frame)
+                    self._soft_refusal(frame)
                 elif id == LIST_SUBSCRIPTION and self._selection is not None:
                     self._selection.take(frame)
                 else:
                     self._requests.take(Message(frame, self._frame_sender, keeper.epoch))
 
-    def _refused(self, frame: Frame) -> None:
+    def _refused(self, receipt: bytes, refused: Refused) -> None:
         """Report the refusal of one frame to whatever sent it."""
-        refused = Refused.from_frame(frame.headers, frame.body)
-        receipt = frame.headers.get("receipt-id", "").encode()
         if not self._transactions.refused(receipt, refused) and not self._keeper.unconfirmed.fail(
             receipt, refused
         ):
             log.warning("the broker refused: %s", refused)
+
+    def _soft_refusal(self, frame: Frame) -> None:
+        """The broker refuses a frame, or a subscription from now on, and goes on."""
+        refused = Refused.from_frame(frame.headers, frame.body)
+        self._refused(frame.headers.get("receipt-id", "").encode(), refused)
         self._subscriptions.revoked(str(refused.problem.get("subscription")), refused)
 
     # -- sending -------------------------------------------------------------------------------
@@ -404,6 +454,8 @@ class Client:
         headers   more headers of SUBSCRIBE
         """
         given = {"id": str(next(self._numbers)), "destination": destination, "ack": ack}
+        route = self._route
+        local = route.client if route is not None and destination == route.service.queue else None
         if credit is not None:
             given["credit"] = str(credit)
         if selector is not None:
@@ -416,7 +468,8 @@ class Client:
             given["share"] = shared if isinstance(shared, str) else "true"
         if start is not None:
             given["from"] = start
-        return Subscription(self._subscriptions, {**given, **(headers or {})})
+        owner = local._subscriptions if local is not None else self._subscriptions
+        return Subscription(owner, {**given, **(headers or {})})
 
     async def forget(self, durable: str) -> None:
         """Delete a durable subscription and all that it keeps. Raises Refused while others consume it."""

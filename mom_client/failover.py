@@ -9,6 +9,7 @@ import logging
 import random
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from urllib.parse import urlsplit
 
 from .failover_uri import check_listed
 from .transport import check_address, is_encrypted
@@ -145,11 +146,12 @@ class Failover(Iterator[tuple[str, float]]):
     def learn(self, addresses: Iterable[str]) -> bool:
         """The broker's list replaces the one it gave before; an empty list changes nothing.
 
-        Addresses that are none are left out with a warning. Returns true if the set of addresses has changed.
+        Addresses that are none are left out with a warning, and further ones of a host that has some of the
+        client's own protocols. Returns true if the set of addresses has changed.
         """
         if self._fixed:
             return False
-        usable = self._usable(addresses)
+        usable = self._of_same_protocols(self._usable(addresses))
         if not usable:
             return False
         changed = set(usable) != set(self._learned)
@@ -186,6 +188,13 @@ class Failover(Iterator[tuple[str, float]]):
         if afresh:
             self._delay_s = min(self._pace.first_delay_s, self._pace.max_delay_s)
 
+    def _of_same_protocols(self, addresses: list[str]) -> list[str]:
+        """Those of the protocols that were configured; all of a host that has none of these. Otherwise a host
+        that does not answer would be waited for once for each protocol."""
+        own = {_protocol(address) for address in self._configured}
+        hosts = {_host(address) for address in addresses if _protocol(address) in own}
+        return [one for one in addresses if _protocol(one) in own or _host(one) not in hosts]
+
     def _usable(self, addresses: Iterable[str]) -> list[str]:
         """Those that a client can connect to; the others are logged."""
         usable: dict[str, None] = {}
@@ -202,3 +211,11 @@ class Failover(Iterator[tuple[str, float]]):
                 log.warning("a broker's list is longer than %d addresses; the rest is left out", MAX_LEARNED)
                 break
         return list(usable)
+
+
+def _protocol(address: str) -> str:
+    return address.partition("://")[0]
+
+
+def _host(address: str) -> str | None:
+    return urlsplit(address).hostname

@@ -10,6 +10,7 @@ from .events import ConnectionEvent, EventKind
 from .link import ErrorFrame, Link
 from .search import BrokerSearch, Timing
 from .stomp import AckRun, Frame
+from .stomp.errors import FRAME_FAULTS
 from .unconfirmed import Unconfirmed
 
 __all__ = ["ConnectionKeeper"]
@@ -24,10 +25,11 @@ async def _no_spare(address: str) -> Link | None:
 class ConnectionKeeper:
     """Keeps one connection; each one that is established is an epoch, counted from 1.
 
-    Calls `established` with each connection, `take` with the frames that are received, `lost` with the error
-    for what belonged only to a lost connection, `ended` once, when there will be no connection again, and
-    `notify` with each event. `spare` gives an open connection after a loss, if there is one, to the address
-    that a broker has named if it has.
+    Calls `established` with each connection, `take` with the frames that are received, `refused` with the
+    receipt of a frame for which the broker has ended the connection, `lost` with the error for what belonged
+    only to a lost connection, `ended` once, when there will be no connection again, and `notify` with each
+    event. `spare` gives an open connection after a loss, if there is one, to the address that a broker has
+    named if it has.
     """
 
     unconfirmed: Unconfirmed
@@ -53,6 +55,7 @@ class ConnectionKeeper:
         self.spare: Callable[[str], Awaitable[Link | None]] = _no_spare
         self.established: Callable[[Link], None]
         self.take: Callable[[list[Frame | AckRun]], None]
+        self.refused: Callable[[bytes, Refused], None]
         self.lost: Callable[[ConnectionLost], None]
         self.ended: Callable[[ClientError, bool], None]
 
@@ -233,9 +236,11 @@ class ConnectionKeeper:
             await link.run(self.take)
         except ErrorFrame as error:
             self.take(error.before)
+            refused = Refused(error.code, error.detail, error.problem)
             if error.receipt is not None:
-                refused = Refused(error.code, error.detail, error.problem)
-                self.unconfirmed.fail(error.receipt.encode(), refused)
+                self.refused(error.receipt.encode(), refused)
+            elif error.code in FRAME_FAULTS:
+                self.unconfirmed.suspect(refused)
             reason: ClientError = error
         except ConnectionLost as error:
             reason = error

@@ -36,14 +36,15 @@ class Timing:
 class BrokerSearch:
     """Opens links: to one address, or to the first of the list that accepts the login.
 
-    `failed` is called with the address and the reason of each attempt of a search that fails.
+    `hello` returns the headers of CONNECT for an address. `failed` is called with the address and the reason
+    of each attempt of a search that fails.
     """
 
     def __init__(
         self,
         failover: Failover,
         opener: Opener,
-        hello: Mapping[str, str],
+        hello: Callable[[str], Mapping[str, str]],
         timing: Timing,
         limits: Limits,
         *,
@@ -64,7 +65,7 @@ class BrokerSearch:
         beats = (self._timing.heart_beat_s,) * 2
         connection = Connection(heart_beat_s=beats, limits=self._limits)
         async with asyncio.timeout(self._timing.connect_timeout_s):
-            return await Link.open(address, self._opener, connection, self._hello)
+            return await Link.open(address, self._opener, connection, self._hello(address))
 
     async def find(self) -> Link:
         """A connection to the first broker that accepts it. Raises ConnectionLost or a final Refused."""

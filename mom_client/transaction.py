@@ -42,6 +42,10 @@ class Transaction:
         except Refused as refusal:
             # The broker has ended a transaction of which it refused an act: there was nothing to commit.
             raise self._refusal or refusal from None
+        except ConnectionLost:
+            if self._refusal is None:
+                raise
+            raise self._refusal from None  # the connection was ended because of it
         finally:
             self._owner.forget(self._receipts)
 

@@ -32,6 +32,7 @@ class Unconfirmed:
         self._loop = asyncio.get_running_loop()
         self._numbers = itertools.count(1)
         self._pending: dict[bytes, _Pending] = {}
+        self._suspect = b""  # see `suspect`
 
     def __len__(self) -> int:
         return len(self._pending)
@@ -69,6 +70,14 @@ class Unconfirmed:
     def fail_all(self, error: Exception) -> None:
         for receipt in list(self._pending):
             self.fail(receipt, error)
+
+    def suspect(self, error: Exception) -> None:
+        """The broker has ended the connection because of a frame that it did not name, after it had answered
+        all before it. If that happens twice to the same first frame, this one fails with `error`."""
+        first = next((receipt for receipt, one in self._pending.items() if one.frame is not None), b"")
+        if first and first == self._suspect:
+            self.fail(first, error)
+        self._suspect = first
 
     def drop_frame(self, receipt: bytes) -> None:
         """Do not send it again."""

@@ -393,11 +393,12 @@ class Parser:
                 name, value = unescape(name, version, line), unescape(value, version, line)
             if name not in found:
                 found[name] = value
-        length = self._content_length(found.get("content-length"), command)
+        encoded = None if receipt is None else receipt.encode()
+        length = self._content_length(found.get("content-length"), command, encoded)
         headers = Headers(found)
         headers.pop("receipt", None)
         headers.pop("content-length", None)
-        return headers, None if receipt is None else receipt.encode(), length
+        return headers, encoded, length
 
     def _check_lines(self, head: bytes, lines: list[str]) -> None:
         limits = self._limits
@@ -409,23 +410,24 @@ class Parser:
             if longest > most:
                 raise Fault("too-large", f"a header line has {longest} bytes, allowed are {most}")
 
-    def _content_length(self, value: str | None, command: bytes) -> int | None:
+    def _content_length(self, value: str | None, command: bytes, receipt: bytes | None) -> int | None:
         if value is None:
             return None
         if not (value.isascii() and value.isdigit()):
-            raise Fault("bad-content-length", f"the content-length {value[:40]!r} is not a number of bytes")
+            detail = f"the content-length {value[:40]!r} is not a number of bytes"
+            raise Fault("bad-content-length", detail, receipt)
         if len(value) > _LONGEST_NUMBER:
-            raise Fault("too-large", f"the content-length has {len(value)} digits")
+            raise Fault("too-large", f"the content-length has {len(value)} digits", receipt)
         length = int(value)
-        self._check_size(command, length, f"{length} bytes")
+        self._check_size(command, length, f"{length} bytes", receipt)
         return length
 
-    def _check_size(self, command: bytes, size: int, seen: str) -> None:
+    def _check_size(self, command: bytes, size: int, seen: str, receipt: bytes | None) -> None:
         if command not in WITH_BODY:
             if size > _STRAY_EOLS:
                 raise _no_body(command)
         elif size > self._limits.max_body:
-            raise Fault("too-large", f"the body has {seen}, allowed are {self._limits.max_body}")
+            raise Fault("too-large", f"the body has {seen}, allowed are {self._limits.max_body}", receipt)
 
     def _continue_body(
         self, frame: _OpenFrame, data: bytes, frames: list[Frame | AckRun | Malformed], start: int = 0
@@ -455,14 +457,15 @@ class Parser:
         if frame.length is None:
             stop = data.find(b"\0", start)
             size = len(frame.body) + (stop if stop >= 0 else len(data)) - start
-            self._check_size(frame.command, size, f"at least {size} bytes")
+            self._check_size(frame.command, size, f"at least {size} bytes", frame.receipt)
             return stop if stop >= 0 else None
         stop = start + frame.length - len(frame.body)
         if stop >= len(data):
             return None
         if data[stop]:
-            raise Fault("missing-nul", "the NUL that ends a frame is missing after the "
-                                       f"{frame.length} bytes of its content-length")  # fmt: skip
+            missing = "the NUL that ends a frame is missing after the"
+            detail = f"{missing} {frame.length} bytes of its content-length"
+            raise Fault("missing-nul", detail, frame.receipt)
         return stop
 
 

@@ -72,6 +72,15 @@ def test_learned_addresses_come_first_and_configured_ones_stay() -> None:
     assert failover.addresses == [B, A]
 
 
+def test_a_client_keeps_its_protocol_where_a_broker_has_several() -> None:
+    failover = Failover([A], STEADY)
+    failover.learn([A, "ws://a:8000/ws", "ws://b:8000/ws", "stomp://b:1", "wss://c/ws", "ws://d:8000/ws"])
+    assert failover.addresses == [A, "stomp://b:1", "wss://c/ws", "ws://d:8000/ws"]
+    browser = Failover(["ws://a:8000/ws"], STEADY)
+    browser.learn([A, "ws://a:8000/ws", "stomp://c:1"])
+    assert browser.addresses == ["ws://a:8000/ws", "stomp://c:1"]
+
+
 def test_a_broker_that_is_named_again_is_no_longer_last() -> None:
     failover = Failover([A, B], STEADY)
     failover.lost(A)

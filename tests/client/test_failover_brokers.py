@@ -135,3 +135,19 @@ async def test_dedup_ids_harm_nothing(broker: BrokerProcess) -> None:
                 await tx.send(queue, "both")
             assert (await messages.get()).text == "both"
             await mom.send(mom.destination("q", store_and_forward=True, broker="other"), "forwarded")
+
+
+@pytest.mark.parametrize("size", [100_001, 30_000_000])
+@pytest.mark.parametrize("way", [tcp, websocket])
+async def test_a_message_that_is_too_large_is_refused_and_the_client_goes_on(
+    start_broker: StartBroker, way: Callable[[BrokerProcess], str], size: int
+) -> None:
+    """AF-P12 of the specification."""
+    broker = start_broker("--max-body-bytes", "100000")
+    async with connect(broker, options="maxReconnectDelay=100", way=way) as mom:
+        for _ in range(2):
+            async with asyncio.timeout(20):
+                with pytest.raises(mom_client.Refused, match="too-large"):
+                    await mom.send("/queue/a", bytes(size))
+                await mom.send("/queue/a", b"small enough")
+    assert depth(broker, "a") == 2

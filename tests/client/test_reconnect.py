@@ -7,7 +7,7 @@ import pytest
 import mom_client
 from mom_client.failover import Pace
 from mom_client.stomp import frame as wire
-from tests.client.stage import FakeBroker
+from tests.client.stage import FakeBroker, FakeSession
 
 
 async def test_unconfirmed_sends_are_sent_again_in_order(stage: FakeBroker) -> None:
@@ -205,3 +205,64 @@ async def test_a_replay_goes_on_behind_the_last_message_that_was_taken(stage: Fa
     again = await stage.come_back(client)
     assert (await again.expect(wire.SUBSCRIBE)).headers["from"] == "seq:8"
     await stage.leave(client, again)
+
+
+def error(session: FakeSession, **headers: str) -> None:
+    """An ERROR that ends the connection because of a frame."""
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    session.say(wire.ERROR, named, b'{"type": "/docs/problems/too-large", "detail": "the body has 9 bytes"}')
+    session.end()
+
+
+async def test_a_frame_that_ended_the_connection_fails_and_is_not_sent_again(stage: FakeBroker) -> None:
+    client, session = await stage.client()
+    large = asyncio.ensure_future(client.send("/queue/a", b"too large"))
+    other = asyncio.ensure_future(client.send("/queue/a", b"other"))
+    sent = await session.expect(wire.SEND)
+    await session.expect(wire.SEND)
+    assert sent.receipt is not None
+    error(session, receipt_id=sent.receipt.decode())
+    with pytest.raises(mom_client.Refused, match="too-large: the body has 9 bytes"):
+        await large
+    again = await stage.come_back(client)
+    again.confirm(await again.expect(wire.SEND))
+    await other
+    await stage.leave(client, again)
+
+
+async def test_a_frame_that_ends_one_connection_after_the_other_fails_though_it_is_not_named(
+    stage: FakeBroker,
+) -> None:
+    client, session = await stage.client()
+    first = asyncio.ensure_future(client.send("/queue/a", b"0"))
+    large = asyncio.ensure_future(client.send("/queue/a", headers={"x": "too long"}))
+    session.confirm(await session.expect(wire.SEND))
+    await session.expect(wire.SEND)
+    error(session)
+    again = await stage.come_back(client)
+    await first
+    await again.expect(wire.SEND)
+    assert not large.done()
+    error(again)
+    with pytest.raises(mom_client.Refused, match="too-large"):
+        await large
+    await stage.leave(client, await stage.come_back(client))
+
+
+async def test_a_transaction_fails_with_the_reason_why_the_broker_ended_the_connection(
+    stage: FakeBroker,
+) -> None:
+    client, session = await stage.client()
+
+    async def transact() -> None:
+        async with client.transaction() as tx:
+            await tx.send("/queue/a", b"too large")
+
+    work = asyncio.ensure_future(transact())
+    session.confirm(await session.expect(wire.BEGIN))
+    sent = await session.expect(wire.SEND)
+    assert sent.receipt is not None
+    error(session, receipt_id=sent.receipt.decode())
+    with pytest.raises(mom_client.Refused, match="too-large"):
+        await work
+    await stage.leave(client, await stage.come_back(client))

@@ -1,0 +1,125 @@
+"""Finding the callback broker of this machine, and starting it with the first program that needs it.
+
+It is started when the environment has MOM_AUTOCB=1 (or REAUTOCB=1). It goes on after that program has ended,
+until it is stopped (`mom callback stop`, or Ctrl-C in its terminal).
+"""
+
+import contextlib
+import importlib.util
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+
+from .callback_broker import NAME, HostBroker, read_file, state_directory
+
+if sys.platform != "win32":
+    import fcntl
+
+__all__ = ["CannotStart", "find", "is_started_automatically"]
+
+#: seconds for a callback broker to start, and for one to answer
+START_S = 60.0
+ANSWER_S = 2.0
+_POLL_S = 0.05
+_TRUE = frozenset(("1", "true", "yes", "on"))
+#: characters of the log that an error shows
+_SHOWN = 1000
+
+
+class CannotStart(OSError):
+    """The callback broker does not start; the text has the reason."""
+
+
+def is_started_automatically() -> bool:
+    """True if the environment asks for a callback broker to be started."""
+    return any(os.environ.get(name, "").lower() in _TRUE for name in ("MOM_AUTOCB", "REAUTOCB"))
+
+
+def find() -> HostBroker | None:
+    """The callback broker that runs on this machine for this user; blocks while it starts. None if none runs
+    and none is started automatically. Raises CannotStart."""
+    running = _running()
+    if running is not None or not is_started_automatically():
+        return running
+    try:
+        state_directory().mkdir(mode=0o700, parents=True, exist_ok=True)
+        with _lock():
+            return _running() or _start()
+    except OSError as error:
+        if isinstance(error, CannotStart):
+            raise
+        raise CannotStart(f"the callback broker cannot be started: {error}") from error
+
+
+def _running() -> HostBroker | None:
+    """The callback broker of the file, if it listens."""
+    broker = read_file()
+    if broker is None:
+        return None
+    host, _, port = broker.stomp.rpartition("//")[2].rpartition(":")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), ANSWER_S).close()
+    except (OSError, ValueError):
+        return None
+    return broker
+
+
+@contextlib.contextmanager
+def _lock() -> Iterator[None]:
+    """Let one program at a time start a callback broker."""
+    with (state_directory() / "start.lock").open("w") as file:
+        if sys.platform != "win32":
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _start() -> HostBroker:
+    log = state_directory() / "broker.log"
+    with _opened(log) as output:
+        process = subprocess.Popen(
+            [*_command(), "broker", "run", "-s", NAME, "-r", "-2"],
+            cwd=state_directory(),
+            env=_environment(),
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    deadline = time.monotonic() + START_S
+    while time.monotonic() < deadline:
+        broker = _running()
+        if broker is not None:
+            return broker
+        if process.poll() is not None:
+            raise CannotStart(f"the callback broker ended with {process.returncode}:\n{_end_of(log)}")
+        time.sleep(_POLL_S)
+    raise CannotStart(f"the callback broker did not start within {START_S:g} s; its log is {log}")
+
+
+def _opened(log: Path) -> IO[bytes]:
+    return open(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb")
+
+
+def _end_of(log: Path) -> str:
+    return log.read_text(encoding="utf-8", errors="replace")[-_SHOWN:].strip()
+
+
+def _command() -> list[str]:
+    if importlib.util.find_spec("broker_app") is not None:
+        return [sys.executable, "-m", "broker_app.cli"]
+    command = shutil.which("mom")
+    if command is None:
+        raise CannotStart("there is no command mom to start the callback broker with: install mom-broker")
+    return [command]
+
+
+def _environment() -> dict[str, str]:
+    """The environment without settings of this program's own broker, and without its secrets."""
+    ours = ("MOM_", "DJANGO_")
+    return {name: value for name, value in os.environ.items() if not name.startswith(ours)}
