@@ -1,0 +1,1 @@
+"""Jobs that read and write brokers with Spark, and the session that they run in."""

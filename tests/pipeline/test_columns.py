@@ -1,0 +1,311 @@
+"""Frames become the rows that a simple reading of the records gives."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from random import Random
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from broker_app.core import commands as c
+from broker_app.core import records
+from broker_app.core.client_address import address_of
+from broker_app.core.message import DeliveryOptions, Envelope, Message, MessageIds
+from broker_app.journal import codec
+from pyspark_mom.columns import BATCH_ROWS, Columns, wanted
+from pyspark_mom.errors import JournalUnreadable
+from pyspark_mom.events import EVENT_NAMES
+from pyspark_mom.options import parse
+from pyspark_mom.patterns import matcher
+from pyspark_mom.schema import COLUMNS, arrow_schema
+from pyspark_mom.transport import StoredFrame
+from tests.core.stage import START_US, Stage
+from tests.core.storm import Storm
+from tests.pipeline.stage import ALL, BROKER, JournalStage, frames_of, id_of, moment, rows_of
+
+Row = dict[str, Any]
+
+
+def decoded(
+    frames: list[StoredFrame],
+    start: int = 0,
+    end: int = 2**63,
+    *,
+    tag: int = 7,
+    names: tuple[str, ...] = ALL,
+    **given: str,
+) -> list[Row]:
+    options = parse({"url": "file:///x", **given})
+    asked = arrow_schema(names)
+    columns = Columns(asked, BROKER, tag, wanted(asked, options.events, matcher(options.destinations)))
+    batches = list(columns.batches(iter(frames), start, end))
+    for batch in batches:
+        batch.validate(full=True)
+        assert batch.schema.equals(asked)
+    return [row for batch in batches for row in batch.to_pylist()]
+
+
+def simple(stage: Stage) -> list[Row]:
+    return [row for batch in stage.batches for row in rows_of(batch, START_US, 1, stage.tag)]
+
+
+def test_the_records_of_storms_become_the_rows_of_a_simple_reading() -> None:
+    seen, reasons = set(), set()
+    for seed in range(40):
+        storm = Storm(seed)
+        storm.blow(100)
+        frames = list(frames_of(storm.stage, START_US))
+        rows = decoded(frames)
+        assert rows == simple(storm.stage)
+        seen |= {row["event"] for row in rows}
+        reasons |= {row["reason"] for row in rows}
+        check_parts(frames, rows, Random(seed))
+    assert seen >= set(EVENT_NAMES) - {"DISCARD"}
+    assert reasons >= {None, "NACKED", "EXPIRED"}
+
+
+def check_parts(frames: list[StoredFrame], rows: list[Row], random: Random) -> None:
+    """Any split of the positions gives the same rows, also within a batch; and a query that names columns,
+    events and destinations has the same rows without the rest."""
+    end = frames[-1].frame.next_position if frames else 1
+    cuts = sorted({1, end, *(random.randrange(1, end + 1) for _ in range(5))})
+    assert [row for start, stop in pairwise(cuts) for row in decoded(frames, start, stop)] == rows
+    names = tuple(random.sample(ALL, 6))
+    kinds = random.sample(EVENT_NAMES, 4)
+    some = decoded(frames, names=names, events=",".join(kinds), destinations="/queue/>")
+    assert some == [
+        {name: row[name] for name in names}
+        for row in rows
+        if row["event"] in kinds and row["destination"].startswith("/queue/")
+    ]
+
+
+def test_ids_have_the_form_that_clients_see(stage: JournalStage) -> None:
+    client = stage.client()
+    messages = []
+    for _ in range(3):
+        stage.now_us += 1_234_567
+        messages.append(client.publish("/queue/a"))
+    ids = MessageIds(stage.tag)
+    assert [row["message_id"] for row in stage.rows("message_id")] == [
+        ids.of(each).decode() for each in messages
+    ]
+    assert id_of(stage.tag, messages[0].time_ms, 1) == ids.of(messages[0]).decode()
+
+
+def test_a_copy_has_the_id_of_the_message_that_was_sent(stage: JournalStage) -> None:
+    client = stage.client()
+    client.subscribe("/topic/t", name="one", durable=True)
+    client.subscribe("/topic/t", id="2", name="two", durable=True)
+    client.publish("/topic/t", b"x")
+    rows = stage.rows("message_id", "subscription", "destination_kind", events="ENQUEUE")
+    assert len(rows) == 2 and len({row["message_id"] for row in rows}) == 1
+    assert {row["subscription"] for row in rows} == {"one", "two"}
+    assert {row["destination_kind"] for row in rows} == {"topic"}
+
+
+def test_the_end_of_a_message_shows_what_its_client_saw(stage: JournalStage) -> None:
+    client = stage.client()
+    message = client.publish("/queue/a", b"12345", block=b"a:1\n")
+    stage.now_us += 1_234_567
+    client.subscribe("/queue/a")
+    client.give_back(1)
+    client.settle(2)
+    names = ("event", "message_id", "queue_time_us", "delivery_count", "body_size", "header_size")
+    *_, nack, again, ack = stage.rows(*names)
+    assert [tuple(row.values()) for row in (nack, again)] == [
+        ("NACK", None, None, 1, None, None),
+        ("DELIVER", None, None, 2, None, None),
+    ]
+    id = MessageIds(stage.tag).of(message).decode()
+    assert tuple(ack.values()) == ("ACK", id, 1_234_000, 2, 5, 4)
+    assert {row["enqueued_ts"] for row in stage.rows("enqueued_ts", events="ENQUEUE,ACK")} == {
+        moment(1000 * message.time_ms)
+    }
+
+
+def test_events_name_producer_and_consumer_and_show_why_a_message_left(stage: JournalStage) -> None:
+    producer, consumer = stage.client(), stage.client()
+    producer.peer.client, consumer.peer.client = address_of("ann", "till/1"), address_of("bob")
+    consumer.subscribe("/queue/a")
+    producer.publish("/queue/a", b"1")
+    consumer.give_back(1)
+    consumer.reject(2)
+    producer.publish("/queue/a", b"2")
+    consumer.settle(3)
+    names = ("event", "reason", "user", "client_id")
+    assert [tuple(row.values()) for row in stage.rows(*names, destinations="/queue/a")] == [
+        ("ENQUEUE", None, "ann", "till/1"),
+        ("DELIVER", None, None, None),
+        ("NACK", "NACKED", "bob", None),
+        ("DELIVER", None, "bob", None),
+        ("NACK", "REJECTED", "bob", None),
+        ("DEADLETTER", "REJECTED", None, None),
+        ("ENQUEUE", None, "ann", "till/1"),
+        ("DELIVER", None, None, None),
+        ("ACK", None, "bob", None),
+    ]
+    assert [tuple(row.values()) for row in stage.rows(*names, destinations="/queue/a.dead")] == [
+        ("ENQUEUE", None, None, None)
+    ]
+    assert stage.rows("user", events="ACK") == [{"user": "bob"}]
+
+
+def test_a_reason_that_is_not_known_here_is_null() -> None:
+    record = bytearray(records.acked(0, records.DISCARDED, [1], 8))
+    record[records.FLAGS_AT + 1] = 250
+    (row,) = decoded([frame_of([bytes(record)], position=5)], names=("event", "reason"))
+    assert row == {"event": "DISCARD", "reason": None}
+
+
+def test_many_clients_are_few_at_a_time() -> None:
+    """What is remembered of clients is bounded, and rows before and after a clearing are right."""
+    users = [address_of(f"u{number}") for number in range(3)]
+    record = records.published(
+        Message(Envelope("/queue/a"), b"x", 1, 5, True), 0, "/queue/a", 0, bytes((1, 0, 0, 0))
+    )
+    frames = [
+        frame_of([b"".join(record)], position=1 + number, names=[users[number % 3]]) for number in range(9)
+    ]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("pyspark_mom.rows._MAX_ADDRESSES", 1)
+        patch.setattr("pyspark_mom.columns.BATCH_ROWS", 2)
+        found = decoded(frames, names=("user",))
+    assert [row["user"] for row in found] == [f"u{number % 3}" for number in range(9)]
+
+
+def test_the_id_of_a_copy_is_not_known_when_it_ends(stage: JournalStage) -> None:
+    client = stage.client()
+    client.subscribe("/topic/t", c.AUTO, name="one", durable=True)
+    client.publish("/topic/t", b"x")
+    (row,) = stage.rows("message_id", "body_size", events="ACK")
+    assert row == {"message_id": None, "body_size": 1}
+
+
+def test_a_forwarded_message_is_received_with_its_origin(stage: JournalStage) -> None:
+    bridge = stage.client()
+    target, source = "/queue/t", "storeAndForward:b/queue/t"
+    bridge.do(c.BeginFlow(bridge.peer, "f", "home~7f", source, target))
+    later = Envelope(target, options=DeliveryOptions(delay_ms=1000))
+    entries = [(Envelope(target), b"1", None), (later, b"2", None)]
+    stage.decide(c.Forward(bridge.peer, "f", entries, [41, 43]))
+    stage.pass_time(2000)
+    names = ("event", "body", "origin_broker", "origin_position")
+    assert [tuple(row.values()) for row in stage.rows(*names)] == [
+        ("RECEIVE", b"1", "home", 41),
+        ("RECEIVE", b"2", "home", 43),
+        ("ENQUEUE", b"2", None, None),
+    ]
+    assert len(stage.rows(destinations="/queue/t")) == 3
+
+
+def test_a_scheduled_message_is_an_event_when_it_is_due(stage: JournalStage) -> None:
+    client = stage.client()
+    client.publish("/queue/a", b"later", options=DeliveryOptions(delay_ms=5000))
+    assert stage.rows() == []
+    stage.pass_time(6000)
+    (row,) = stage.rows()
+    assert (row["event"], row["body"]) == ("ENQUEUE", b"later")
+
+
+def test_a_message_of_a_store_and_forward_queue_names_the_broker_that_it_goes_to(stage: JournalStage) -> None:
+    client = stage.client()
+    address = "/queue/storeAndForward:east/queue/orders"
+    client.publish(address, b"x")
+    client.subscribe(address)
+    client.settle(*client.tags)
+    assert {(row["event"], row["peer_broker"]) for row in stage.rows()} >= {
+        ("ENQUEUE", "east"),
+        ("FORWARD_ACK", "east"),
+    }
+    assert stage.rows(events="ACK") == []
+
+
+def test_headers_are_unescaped_and_the_first_of_a_name_counts(stage: JournalStage) -> None:
+    block = "correlation-id:a\\cb\nkey:ä\\\\n\nkey:later\ntraceparent:00-{}-00f067aa0ba902b7-01\n"
+    trace = "4bf92f3577b34da6a3ce929d0e0e4736"
+    stage.client().publish("/queue/a", block=block.format(trace).encode())
+    stage.client().publish("/queue/a", block=b"traceparent:nonsense\n")
+    stage.client().publish("/queue/a")
+    first, second, third = stage.rows("correlation_id", "trace_id", "headers")
+    assert first["correlation_id"] == "a:b"
+    assert dict(first["headers"])["key"] == "ä\\n"
+    assert [row["trace_id"] for row in (first, second, third)] == [trace, None, None]
+    assert (second["correlation_id"], third["headers"]) == (None, [])
+
+
+def test_messages_that_are_older_than_an_acknowledgement_can_hold_keep_what_is_known() -> None:
+    long_ago = START_US // 1000 - 60 * 24 * 3600 * 1000
+    message = Message(Envelope("/queue/a"), b"x", 1, long_ago, True)
+    copy = Message(Envelope("/queue/a"), b"x", 2, long_ago, True)
+    copy.explicit_id = b"01a3185c-5000-7000-8000-000000000009"
+    parts = [b"".join(records.published(each, 0, "/queue/a")) for each in (message, copy)]
+    acked, _ = records.acked_with_facts(0, records.ACKNOWLEDGED, START_US // 1000, [message, copy])
+    parts.append(acked)
+    names = ("event", "message_id", "enqueued_ts", "queue_time_us")
+    first_id, time = id_of(7, long_ago, 1), moment(1000 * long_ago)
+    assert [tuple(row.values()) for row in decoded([frame_of(parts)], names=names)] == [
+        ("ENQUEUE", first_id, time, None),
+        ("ENQUEUE", "01a3185c-5000-7000-8000-000000000009", time, None),
+        ("ACK", None, None, (2**32 - 1) * 1000),
+        ("ACK", None, None, (2**32 - 1) * 1000),
+    ]
+
+
+def test_a_million_acknowledgements_in_one_record_are_several_batches() -> None:
+    count = 5 * BATCH_ROWS
+    acked = records.acked(0, records.ACKNOWLEDGED, range(1, count + 1))
+    frame = frame_of([acked], position=count + 1)
+    columns = Columns(
+        arrow_schema(["message_position"]), BROKER, 7, wanted(arrow_schema([]), ["ACK"], matcher(()))
+    )
+    batches = list(columns.batches([frame], 1, 2**62))
+    assert len(batches) > 1 and max(len(batch) for batch in batches) <= 2 * BATCH_ROWS
+    assert pa.Table.from_batches(batches)["message_position"].to_pylist() == list(range(1, count + 1))
+
+
+def test_batches_have_about_as_many_rows_as_spark_likes() -> None:
+    record = records.damaged(4, "x", 5)
+    frames = [frame_of([record] * 700, position=1 + 700 * number) for number in range(40)]
+    asked = arrow_schema(["position"])
+    batches = list(
+        Columns(asked, BROKER, 7, wanted(asked, ["ENQUEUE"], matcher(()))).batches(frames, 1, 2**62)
+    )
+    assert [len(batch) for batch in batches[:-1]] == [10_500, 10_500]
+    assert sum(map(len, batches)) == 28_000
+
+
+def test_a_record_of_a_newer_version_is_refused() -> None:
+    record = bytearray(records.acked(0, records.ACKNOWLEDGED, [1]))
+    record[5] = 99
+    with pytest.raises(JournalUnreadable, match=r"the record at position 5 has version 99, .* a newer one"):
+        decoded([frame_of([bytes(record)], position=5)])
+
+
+def test_every_column_is_made_with_its_type() -> None:
+    asked = arrow_schema(ALL)
+    assert [field.type for field in asked] == [column.arrow for column in COLUMNS]
+    record = records.damaged(4, "x", 5)
+    (row,) = decoded([frame_of([record])])
+    assert [name for name, value in row.items() if value is None and not asked.field(name).nullable] == []
+
+
+def frame_of(
+    parts: list[bytes], position: int = 1, address: str = "/queue/a", names: Sequence[str] = ()
+) -> StoredFrame:
+    pieces = codec.encode_frame(
+        segment_id=1,
+        epoch=1,
+        first_position=position,
+        time_us=START_US,
+        count=len(parts),
+        table=codec.encode_table([address, *names]),
+        parts=parts,
+    )
+    content = b"".join(pieces)
+    frame = codec.decode_frame(content, 0)
+    assert frame is not None
+    return StoredFrame(frame, content)

@@ -1,0 +1,223 @@
+"""Runs with Spark, which report to an API."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+from pyspark.sql import SparkSession
+
+from broker_app.core import commands as c
+from broker_app.core.message import Envelope
+from mom_pipeline.errors import DATA_LOSS, PipelineError
+from mom_pipeline.jobs import compact as job
+from mom_pipeline.progress import IDLE, Progress
+from mom_pipeline.runs import archive, compact, reconcile, statistics
+from mom_pipeline.source import Source
+from tests.pipeline.conftest import MakeStage
+from tests.pipeline.runs import RecordingApi, surroundings
+from tests.pipeline.stage import JournalStage
+from tests.pipeline.test_ranges import without_the_beginning
+from tests.pipeline.test_segment_files import SMALL
+from tests.pipeline.test_spark import work
+
+pytestmark = pytest.mark.xdist_group("spark")
+
+MINUTES = "/pipeline/statistics"
+
+
+def source(stage: JournalStage) -> Source:
+    return Source(stage.url, "A")
+
+
+def rows_of(root: Path, table: str, what: str) -> list[Any]:
+    files = f"read_parquet('{root}/{table}/v=1/*/*/*/*.parquet', hive_partitioning = false)"
+    return duckdb.execute(f"SELECT {what} FROM {files} ORDER BY ALL").fetchall()
+
+
+def events(stage: JournalStage) -> list[Any]:
+    return sorted((row["position"], row["event"], row["message_position"]) for row in stage.expected)
+
+
+def test_an_archive_goes_on_where_it_ended(spark: SparkSession, stage: JournalStage, tmp_path: Path) -> None:
+    api, out = RecordingApi(), tmp_path / "archive"
+    wish, around = archive.Archive(out, messages=True), surroundings(tmp_path, api)
+    for _ in range(2):
+        work(stage, 10)
+        done = archive.run("archive", source(stage), wish, around)
+        assert (done.progress.lag, api.states[-1]) == (0, "done")
+        assert rows_of(out, "event", "position, event, message_position") == events(stage)
+    sent = [position for position, event, _ in events(stage) if event == "ENQUEUE"]
+    assert rows_of(out, "message", "position") == [(position,) for position in sent]
+    assert done.progress.rows == (len(events(stage)) + len(sent)) / 2
+
+
+def test_a_resident_archive_ends_when_the_console_asks_for_it(
+    spark: SparkSession, stage: JournalStage, tmp_path: Path
+) -> None:
+    work(stage, 10)
+    api = RecordingApi()
+    api.stop_requested = True
+    wish = archive.Archive(tmp_path / "archive", every_s=3600)
+    done = archive.run("archive", source(stage), wish, surroundings(tmp_path, api))
+    assert done.stop.requested
+    assert api.states[-1] == "stopped"
+    assert not spark.streams.active
+
+
+def test_a_journal_that_has_lost_its_beginning_ends_a_run(
+    spark: SparkSession, make_stage: MakeStage, tmp_path: Path
+) -> None:
+    stage = make_stage(options=SMALL)
+    work(stage, 10)
+    wish, around = archive.Archive(tmp_path / "archive"), surroundings(tmp_path, RecordingApi())
+    archive.run("archive", source(stage), wish, around)
+    work(stage, 10)
+    without_the_beginning(stage)
+    with pytest.raises(PipelineError) as caught:
+        archive.run("archive", source(stage), wish, around)
+    assert caught.value.code == DATA_LOSS
+    assert caught.value.what.startswith("[DATA_LOSS] A: ")
+
+
+def test_statistics_of_minutes_are_stored_once_in_files_and_in_the_console(
+    spark: SparkSession, stage: JournalStage, tmp_path: Path
+) -> None:
+    api, out = RecordingApi(), tmp_path / "statistics"
+    around = surroundings(tmp_path, api)
+    begin = datetime.now(UTC) - timedelta(hours=3)
+    found: dict[tuple[str, str], Any] = {}
+    for hours in range(2):
+        stage.now_us = round((begin + timedelta(hours=hours)).timestamp() * 1_000_000)
+        work(stage, 200)
+        end = datetime.fromtimestamp(stage.now_us / 1e6, UTC) + timedelta(minutes=1)
+        statistics.run("statistics", source(stage), statistics.Statistics(out, end=end), around)
+    for body in api.bodies("POST", MINUTES):
+        for row in body["rows"]:
+            found[row["destination"], row["minute"]] = row["enqueued"]
+    sent: dict[tuple[str, str], int] = {}
+    for row in stage.expected:
+        if row["event"] == "ENQUEUE":
+            minute = row["event_ts"].replace(second=0, microsecond=0).isoformat()
+            sent[row["destination"], minute] = sent.get((row["destination"], minute), 0) + 1
+    assert {key: count for key, count in found.items() if count} == sent
+    assert rows_of(out, "stat_minute", "sum(enqueued), count(*), count(DISTINCT (destination, minute))") == [
+        (400, len(found), len(found))
+    ]
+    again = statistics.Statistics(out, start=begin - timedelta(hours=1))
+    before = rows_of(out, "stat_minute", "* EXCLUDE kll")
+    statistics.run("statistics", source(stage), again, around)
+    assert rows_of(out, "stat_minute", "* EXCLUDE kll") == before
+
+
+def test_statistics_without_the_console_are_in_the_files(
+    spark: SparkSession, stage: JournalStage, tmp_path: Path
+) -> None:
+    api, said = RecordingApi(), list[str]()
+    api.reachable = False
+    stage.now_us = round((datetime.now(UTC) - timedelta(minutes=9)).timestamp() * 1_000_000)
+    work(stage, 10)
+    around = surroundings(tmp_path, api, said)
+    statistics.run("statistics", source(stage), statistics.Statistics(tmp_path / "out"), around)
+    assert rows_of(tmp_path / "out", "stat_minute", "sum(enqueued)") == [(10,)]
+    assert any("--from" in sentence for sentence in said)
+    with pytest.raises(PipelineError, match="the minutes cannot be stored"):
+        statistics.run("console", source(stage), statistics.Statistics(), around)
+
+
+def test_a_resident_run_shows_the_minute_that_is_not_over(
+    spark: SparkSession, stage: JournalStage, tmp_path: Path
+) -> None:
+    """It is in the console, and not in the files."""
+    api, out, looks = RecordingApi(), tmp_path / "statistics", 0
+
+    def show(progress: Progress) -> None:
+        nonlocal looks
+        if progress.state == IDLE:
+            looks += 1
+            if looks == 1:
+                work(stage, 5)
+            else:
+                os.kill(os.getpid(), signal.SIGTERM)
+
+    stage.now_us = round((datetime.now(UTC) - timedelta(seconds=20)).timestamp() * 1_000_000)
+    work(stage, 10)
+    wish = statistics.Statistics(out, every_s=0.1)
+    done = statistics.run("statistics", source(stage), wish, surroundings(tmp_path, api, show=show))
+    found: dict[tuple[str, str], Any] = {}
+    for body in api.bodies("POST", MINUTES):
+        for row in body["rows"]:
+            found[row["destination"], row["minute"]] = row["enqueued"]
+    assert sum(found.values()) == 15
+    until = datetime.fromisoformat((done.folder.read("until.json") or {"until": "9999-01-01"})["until"])
+    files = list(out.glob("stat_minute/**/minutes.parquet"))
+    assert not files or rows_of(out, "stat_minute", "max(minute)")[0][0] < until
+
+
+def test_a_reconciliation_names_the_messages_that_were_lost_and_doubled(
+    spark: SparkSession, make_stage: MakeStage, tmp_path: Path
+) -> None:
+    home, west = make_stage("home"), make_stage("west")
+    for one in (home, west):
+        one.now_us = round((datetime.now(UTC) - timedelta(minutes=9)).timestamp() * 1_000_000)
+    queue = "/queue/storeAndForward:west/queue/orders"
+    client = home.client()
+    for number in range(5):
+        client.publish(queue, b"%d" % number)
+    client.subscribe(queue)
+    client.settle(*client.tags[:4])
+    sent = [row for row in home.expected if row["event"] == "ENQUEUE"]
+    positions = [row["position"] for row in sent]
+    bridge = west.client()
+    for flow, chosen in enumerate(([positions[0], positions[1], positions[3]], [positions[1]])):
+        sender = f"home~{flow}"
+        bridge.do(c.BeginFlow(bridge.peer, f"f{flow}", sender, f"{queue}{flow}", "/queue/orders"))
+        entries = [(Envelope("/queue/orders"), b"x", None) for _ in chosen]
+        west.decide(c.Forward(bridge.peer, f"f{flow}", entries, chosen))
+    report = tmp_path / "report.ndjson"
+    wish = reconcile.Reconcile(["west"], report)
+    sources = Source(home.url, "home"), Source(west.url, "west")
+    result = reconcile.run("reconcile", *sources, wish, surroundings(tmp_path, RecordingApi()))
+    assert result.states == {"ok": 2, "doubled": 1, "lost": 1, "in-flight": 1}
+    assert result.differs
+    lines = [json.loads(line) for line in report.read_text().splitlines()]
+    assert [(line["state"], line["origin_position"], line["message_id"]) for line in lines] == [
+        (state, sent[number]["position"], sent[number]["message_id"])
+        for state, number in (("doubled", 1), ("lost", 2), ("in-flight", 4))
+    ]
+
+
+def test_a_receiver_whose_journal_begins_too_late_is_not_compared(
+    spark: SparkSession, make_stage: MakeStage, tmp_path: Path
+) -> None:
+    home, west = make_stage("home"), make_stage("west", options=SMALL)
+    home.client().publish("/queue/storeAndForward:west/queue/orders", b"1")
+    west.now_us += 60_000_000
+    without_the_beginning(west)
+    sources = Source(home.url, "home"), Source(west.url, "west")
+    around = surroundings(tmp_path, RecordingApi())
+    with pytest.raises(PipelineError, match="--from") as caught:
+        reconcile.run("reconcile", *sources, reconcile.Reconcile(["west"]), around)
+    assert caught.value.code == DATA_LOSS
+
+
+def test_small_files_of_an_archive_are_merged(
+    spark: SparkSession, stage: JournalStage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out, around = tmp_path / "archive", surroundings(tmp_path, RecordingApi())
+    for _ in range(2):
+        stage.client().publish("/queue/a", b"1")
+        archive.run("archive", source(stage), archive.Archive(out), around)
+    assert len(list(out.glob("event/**/part-*.parquet"))) == 2
+    end = datetime.fromtimestamp(stage.now_us / 1e6, UTC) + timedelta(hours=2)
+    monkeypatch.setattr(job, "REPLACED_S", 0.0)
+    done = compact.run("compact", compact.Compact(out, end), around)
+    assert len(list(out.glob("event/**/part-*.parquet"))) == 1
+    assert done.progress.rows == len(events(stage))
+    assert rows_of(out, "event", "position, event, message_position") == events(stage)

@@ -1,0 +1,198 @@
+"""The session, and the Java process under it."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from pyspark.sql import SparkSession
+
+from mom_pipeline import class_data, gateway, java, spark_home, warm_up
+from mom_pipeline.errors import PipelineError
+from mom_pipeline.session import make_session
+from tests.pipeline.test_java import install
+from tests.support.broker_process import ROOT
+from tests.support.java import require_java
+from tests.support.polling import poll
+
+_ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
+
+
+def jvm(spark: SparkSession) -> Any:
+    """Java's classes in the process of a session."""
+    return spark._jvm
+
+
+def java_process(spark: SparkSession) -> psutil.Process:
+    """The Java process of a session."""
+    return psutil.Process(jvm(spark).java.lang.ProcessHandle.current().pid())
+
+
+def test_it_answers_a_query_in_utc(spark: SparkSession) -> None:
+    row = spark.sql(
+        "select sum(id) total, date_format(timestamp_seconds(0), 'HH:mm') began from range(5)"
+    ).first()
+    assert row is not None and row.asDict() == {"total": 10, "began": "00:00"}
+
+
+def test_the_work_by_which_classes_are_recorded_is_done(spark: SparkSession) -> None:
+    warm_up.do_work(spark)
+    assert not spark.streams.active
+
+
+def test_workers_import_the_compiled_pyspark_that_is_installed(spark: SparkSession) -> None:
+    def place(_: int) -> tuple[str, str]:
+        import pyspark
+
+        assert pyspark.__spec__ is not None and pyspark.__spec__.cached is not None
+        return os.path.realpath(pyspark.__file__), os.path.realpath(pyspark.__spec__.cached)
+
+    [(source, compiled)] = spark.sparkContext.parallelize([0], 1).map(place).collect()
+    assert Path(source).parent == spark_home.package()
+    assert Path(compiled).parent == spark_home.package() / "__pycache__"
+
+
+def test_workers_import_this_repository(spark: SparkSession) -> None:
+    def place(_: int) -> str:
+        import mom_pipeline
+
+        return str(mom_pipeline.__file__)
+
+    assert spark.sparkContext.parallelize([0], 1).map(place).first() == str(
+        ROOT / "mom_pipeline" / "__init__.py"
+    )
+
+
+def test_a_second_call_returns_the_same_session(spark: SparkSession) -> None:
+    assert make_session("tests", "local[1]") is spark
+
+
+def test_java_gets_the_options_of_spark_except_the_incubating_module(spark: SparkSession) -> None:
+    options = jvm(spark).org.apache.spark.launcher.JavaModuleOptions.defaultModuleOptionArray()
+    assert [one for one in options if one != "--add-modules=jdk.incubator.vector"] == list(
+        gateway.MODULE_OPTIONS
+    )
+
+
+def test_spark_listens_on_the_loopback_alone(spark: SparkSession) -> None:
+    listening = [
+        one for one in java_process(spark).net_connections("inet") if one.status == psutil.CONN_LISTEN
+    ]
+    assert listening
+    assert {one.laddr.ip.removeprefix("::ffff:") for one in listening} == {"127.0.0.1"}
+
+
+def test_the_secret_of_java_is_in_no_environment_nor_command(spark: SparkSession) -> None:
+    connection: Any = spark.sparkContext._gateway
+    secret = connection.gateway_parameters.auth_token
+    process = java_process(spark)
+    assert secret
+    assert secret not in str([dict(os.environ), process.environ(), process.cmdline()])
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM])
+def test_java_ends_with_a_python_that_is_killed(cache: Path, end: signal.Signals) -> None:
+    require_java()
+    code = (
+        "from mom_pipeline import gateway, java, spark_home; import time; found = java.find();"
+        "started = gateway.launch(found, spark_home.find(found), '256m', (), 0); started.connect();"
+        "print(started.pid, flush=True); time.sleep(600)"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code], env=_ENVIRONMENT, stdout=subprocess.PIPE, text=True
+    ) as python:
+        assert python.stdout is not None
+        started = psutil.Process(int(python.stdout.readline()))
+        assert "SparkSubmit" in " ".join(started.cmdline())
+        python.send_signal(end)
+    poll(lambda: not started.is_running())
+
+
+@pytest.mark.process
+def test_an_archive_of_classes_that_does_not_fit_is_ignored_in_silence(cache: Path) -> None:
+    found = require_java()
+    home = spark_home.make(found)
+    class_data.archive(home).write_bytes(b"not an archive")
+    assert not class_data.fits(found, home)
+    code = (
+        "from mom_pipeline import class_data, gateway, java, spark_home; found = java.find();"
+        "home = spark_home.find(found);"
+        "started = gateway.launch(found, home, '256m', class_data.use(home), 0);"
+        "print(started.connect().jvm.java.lang.Math.max(1, 2)); started.stop()"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", code],
+        env=_ENVIRONMENT,
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    assert (run.stdout, run.stderr) == ("2\n", "")
+
+
+@pytest.mark.process
+@pytest.mark.parametrize(("given", "lower"), [((), 10), ((0,), 0)])
+def test_java_has_a_lower_priority_than_brokers_unless_that_is_set(
+    cache: Path, tmp_path: Path, given: tuple[int, ...], lower: int
+) -> None:
+    home = install(tmp_path / "java", "17.0.15")
+    (home / "bin" / "java").write_text(f"#!/bin/sh\nnice > {tmp_path}/nice\n")
+    found = java.Java("PATH", home, "17.0.15", "17.0.15+6")
+    started = gateway.launch(found, spark_home.make(found), "1g", (), *given)
+    with pytest.raises(PipelineError, match="Java ended with code 0"):
+        started.connect()
+    started.stop()
+    assert int((tmp_path / "nice").read_text()) - os.nice(0) == lower
+
+
+@pytest.mark.process
+def test_a_java_that_ends_at_once_is_an_error_and_not_waited_for(cache: Path, tmp_path: Path) -> None:
+    home = install(tmp_path / "java", "17.0.15")
+    (home / "bin" / "java").write_text("#!/bin/sh\necho no memory\nexit 3\n")
+    found = java.Java("PATH", home, "17.0.15", "17.0.15+6")
+    started = gateway.launch(found, spark_home.make(found), "1g")
+    with pytest.raises(PipelineError, match="Java ended with code 3 before Spark answered"):
+        started.connect()
+    started.stop()
+    with pytest.raises(PipelineError, match=f"{home}/bin/java does not start: no memory"):
+        gateway.check(found, spark_home.make(found), "1g")
+
+
+@pytest.mark.process
+@pytest.mark.slow
+def test_under_spark_submit_the_session_is_the_one_of_spark_submit(cache: Path, tmp_path: Path) -> None:
+    found = require_java()
+    job = tmp_path / "job.py"
+    job.write_text(
+        "from mom_pipeline.session import make_session\n"
+        "spark = make_session('job')\n"
+        "print('session:', spark.sparkContext.master, spark.conf.get('spark.sql.session.timeZone'))\n"
+    )
+    submitted = subprocess.run(
+        [
+            spark_home.package() / "bin" / "spark-submit",
+            "--master",
+            "local[3]",
+            "--conf",
+            "spark.ui.enabled=false",
+            job,
+        ],
+        env={**_ENVIRONMENT, "JAVA_HOME": str(found.home), "PYSPARK_PYTHON": sys.executable},
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=True,
+    )
+    assert "session: local[3] UTC" in submitted.stdout.splitlines()
+
+
+@pytest.mark.parametrize("memory", ["", "1", "0g", "1 g", "1g -version", "9999999999g"])
+def test_a_memory_that_is_no_size_is_refused(memory: str) -> None:
+    with pytest.raises(PipelineError, match="is no size; write a number and a unit, such as 512m or 2g"):
+        make_session("tests", "local[1]", memory)
