@@ -16,8 +16,12 @@ PURGED, DELETED, READ, CLOSED, DRAINED, STARTED, CANCELLED, UNDONE, RETRIED, TES
 )  # fmt: skip
 #: of alerts
 ACKNOWLEDGED, SILENCED, UNSILENCED = "acknowledged", "silenced", "unsilenced"
+#: of libraries of reflexes
+RESTARTED = "restarted"
 #: of mirrors
 SWITCHED_OVER, TOOK_OVER = "switched over", "took over"
+#: of brokers
+SHUT_DOWN = "shut down"
 #: origins of REST requests: a browser session is the console
 CONSOLE, API = "console", "api"
 

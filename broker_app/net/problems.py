@@ -59,6 +59,19 @@ PROBLEMS = {
             "not-allowed", 403, "Not allowed",
             "You are logged in, but have no permission for this. The reply names the missing right.",
         ),
+        Problem(
+            "filtered", 403, "Filtered",
+            "A reflex of the broker refuses the message. The members reflex and reason have its name and why.",
+        ),
+        Problem(
+            "registration-refused", 403, "Registration refused",
+            "A reflex of the broker refuses the service. The members reflex and reason have its name and why.",
+        ),
+        Problem(
+            "callbacks-off", 403, "No callbacks",
+            "The origin of the service notifies no callback brokers: it needs the registration reflex "
+            "REenableCallbacks. Receive from the origin directly.",
+        ),
         Problem("not-found", 404, "Not found", "No resource has this name."),
         Problem(
             "method-not-allowed", 405, "Method not allowed",
@@ -88,8 +101,9 @@ PROBLEMS = {
         ),
         Problem(
             "history-gone", 410, "History gone",
-            "The requested messages of the topic, or those after them, are no longer retained. Begin with "
-            "from:first.",
+            "The requested messages of the topic, or those after them, are no longer retained: begin with "
+            "from:first. Or the requested positions of the journal are no longer stored: begin with the member "
+            "low.",
         ),
         Problem(
             "precondition-failed", 412, "Precondition failed",
@@ -127,6 +141,10 @@ PROBLEMS = {
             "producers or consumers.",
         ),
         Problem("internal", 500, "Internal error", "The node met an internal error. Its log has the details."),
+        Problem(
+            "origin-unreachable", 503, "Origin unreachable",
+            "The callback broker cannot connect to the remote broker of the service. The detail has the reason.",
+        ),
         Problem(
             "not-active", 503, "Not active",
             "This node does not serve messages now. Location and active name the node that does.",

@@ -184,6 +184,16 @@ async def test_an_error_names_the_receipt_of_the_frame_it_refuses(broker: SmallB
     await client.close()
 
 
+@pytest.mark.parametrize(
+    "frame", [b"content-length:100001\n\n", b"content-length:1\n\nxy\0", b"\n" + b"x" * 100_002]
+)
+async def test_so_does_the_error_of_a_frame_that_cannot_be_read(broker: SmallBroker, frame: bytes) -> None:
+    client = await broker.client()
+    answer = await client.ask(b"SEND\ndestination:/queue/a\nreceipt:r\\c1\n" + frame)
+    assert b"\nreceipt-id:r\\c1\n" in answer
+    await client.close()
+
+
 async def test_with_soft_errors_a_refused_frame_leaves_the_connection_open(broker: SmallBroker) -> None:
     client = await broker.client(**{"mom-soft-errors": "true"})
     answer = await client.ask(b"SEND\ndestination:/foo\nreceipt:7\n\nx\0")

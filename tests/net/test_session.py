@@ -10,7 +10,9 @@ from broker_app.config import Config
 from broker_app.core.message import MessageIds
 from broker_app.net.policy.access import ConnectionInfo
 from broker_app.net.stomp.conversation import ACCEPTS, AUTHENTICATING, CLOSED, NEXT, Environment
+from broker_app.net.stomp.registrations import Registrar
 from broker_app.net.stomp.session import StompSession
+from broker_app.net.stomp.session_registry import OpenRegistrar
 from broker_app.rules.event import STOMP
 from broker_app.telemetry.client_events import ClientEvents
 
@@ -63,6 +65,8 @@ class Stage:
         self.ids = MessageIds(1)
         self.client_events = ClientEvents(lambda: self.now)
         self.failover_uris: Callable[[], Sequence[str]] = list
+        self.registrar: Registrar = OpenRegistrar()
+        self.websocket_url = ""
         self.full = False
         self.checks: list[Callable[..., None]] = []
         self.timers: list[tuple[float, Callable[[], None]]] = []

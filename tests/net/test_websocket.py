@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from broker_app.net import web_socket
 from broker_app.net.auth.login import Identity
-from broker_app.net.stomp import websocket
 from tests.support.small_broker import SmallBroker, small_broker
 
 CONNECT = b"CONNECT\naccept-version:1.2\nhost:/\nlogin:anna\npasscode:secret\n\n\0"
@@ -20,16 +20,26 @@ class Conversation:
     """The server's and the client's side of one WebSocket."""
 
     def __init__(
-        self, broker: SmallBroker, *, offered: tuple[str, ...] = (), identity: Identity | None = None
+        self,
+        broker: SmallBroker,
+        *,
+        offered: tuple[str, ...] = (),
+        identity: Identity | None = None,
+        headers: tuple[tuple[bytes, bytes], ...] = (),
     ) -> None:
         self.incoming: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
         self.outgoing: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
         self.taking = asyncio.Event()
         self.taking.set()
         self.incoming.put_nowait({"type": "websocket.connect"})
-        scope = {"type": "websocket", "subprotocols": list(offered), "client": ("127.0.0.1", 5)}
+        scope: dict[str, Any] = {
+            "type": "websocket",
+            "subprotocols": list(offered),
+            "client": ("127.0.0.1", 5),
+        }
+        scope["headers"] = list(headers)
         self.task = asyncio.create_task(
-            websocket.serve(broker.registry, scope, self.incoming.get, self._send, identity)  # type: ignore[arg-type]
+            web_socket.serve(broker.registry, broker.json, scope, self.incoming.get, self._send, identity)  # type: ignore[arg-type]
         )
 
     async def _send(self, event: Any) -> None:
@@ -97,7 +107,7 @@ async def test_unknown_subprotocols_get_the_list_of_supported_ones(broker: Small
 async def test_messages_that_are_not_stomp_are_refused(broker: SmallBroker) -> None:
     client = Conversation(broker)
     await client.event()
-    client.send('{"op": "subscribe"}\n')
+    client.send("subscribe\n")
     error = await client.data()
     assert json.loads(error.split(b"\n\n", 1)[1].rstrip(b"\0\n"))["type"] == "/docs/problems/unknown-command"
     assert (await client.event())["type"] == "websocket.close"

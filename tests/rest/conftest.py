@@ -13,6 +13,9 @@ from typing import Any
 import httpx
 import pytest
 
+from broker_app.bulk.batch_commits import BatchCommits
+from broker_app.bulk.stage_store import StageStore
+from broker_app.callback.webhooks.supervisor import Supervisor
 from broker_app.config import Config
 from broker_app.core.broker import Broker
 from broker_app.core.limits import Limits
@@ -20,20 +23,36 @@ from broker_app.engine import Engine
 from broker_app.jobs.job_manager import JobManager
 from broker_app.journal.memory import MemoryJournal, MemoryStorage
 from broker_app.net.auth.login import Logins
+from broker_app.net.live_subscribers import LiveSubscribers
 from broker_app.net.operator_audit import OperatorActions
 from broker_app.net.policy.access import Access
+from broker_app.net.policy.decisions import Decisions
+from broker_app.net.policy.owner_rights import OwnerRights
 from broker_app.net.policy.policy import Policy, TokenFacts, UserFacts
 from broker_app.net.rest import RestApi, RestLimits
+from broker_app.net.rest.metrics import Metrics
 from broker_app.net.rest.ndjson import MessageLines
+from broker_app.net.service_registry import ServiceRegistry
+from broker_app.net.stomp.changed_headers import ChangedHeaders
 from broker_app.net.stomp.connections import Connections
 from broker_app.net.stomp.session_registry import SessionRegistry
+from broker_app.reflex.reflexes import Reflexes, Settings
+from broker_app.reflex.shipped.context import Context
 from broker_app.remote import Remote
 from broker_app.rules.ruleset import Rules
+from broker_app.services.seed_messages import SeedMessages
 from broker_app.telemetry import Statistics
 from broker_app.telemetry.alerts import DEFAULT_RULES, AlertEvaluator, ConditionChecks
+from broker_app.telemetry.bridges import status
+from broker_app.telemetry.cursor_lags import CursorLags
 from broker_app.telemetry.event_log import EventLog
+from broker_app.telemetry.metrics.detailed_metrics import DetailedMetrics
+from broker_app.telemetry.metrics.node_metrics import NodeMetrics, Sources
+from broker_app.telemetry.metrics.pipeline_metrics import PipelineMetrics, RunFigures
+from broker_app.telemetry.pipeline_store import NoPipeline, StoredHistory
 from tests.rest.bridging import BOBS, report
 
+MIB = 1024 * 1024
 TOKENS = {"mom_alice": "alice", "mom_bob": "bob"}
 
 
@@ -48,6 +67,22 @@ def policy(*, anonymous: bool = False) -> Policy:
         ),
         anonymous=anonymous,
     )
+
+
+class FakePipeline(NoPipeline):
+    """A store that has what a test sets; `asked` is what it was asked for."""
+
+    def __init__(self) -> None:
+        self.runs: list[RunFigures] = []
+        self.stored: StoredHistory | None = None
+        self.asked: list[tuple[str, str, int, int, int]] = []
+
+    def figures(self) -> list[RunFigures]:
+        return self.runs
+
+    def history(self, broker: str, destination: str, t0: int, step_s: int, steps: int) -> StoredHistory:
+        self.asked.append((broker, destination, t0, step_s, steps))
+        return self.stored or super().history(broker, destination, t0, step_s, steps)
 
 
 class FakeBridges:
@@ -97,6 +132,7 @@ class Rest:
         hold: bool = False,
         control_document: dict[str, Any] | None = None,
         jobs: Path,
+        shared_journal: bool = False,
         storage: MemoryStorage | None = None,
     ) -> None:
         self.journal = MemoryJournal(storage, hold=hold)
@@ -113,6 +149,9 @@ class Rest:
         self.jobs = JobManager(self.engine, self.engine.records, jobs, lines)
         with pytest.raises(StopIteration):  # a journal in memory answers at once
             self.jobs.start().send(None)
+        self.bulk = BatchCommits(
+            self.engine, StageStore(jobs.parent / "bulk", 1 << 30), shared=shared_journal
+        )
         self.statistics = Statistics(self.engine.broker, "mom", "0")
         self.access = Access(self.logins)
         self.actions = OperatorActions()
@@ -120,14 +159,26 @@ class Rest:
             self.engine, self.logins, self.access, Config(), ids=self.engine.broker.turn.ids
         )
         self.bridges = FakeBridges()
+        self.callbacks = Supervisor(self.engine, Config(data=jobs), OwnerRights(self.access).refusal)
+        self.services = ServiceRegistry()
+        self.live = LiveSubscribers()
+        self.seeds = SeedMessages(self.engine, self.services, lambda user, destination: True)
         self.events = EventLog(lambda: 1_750_000_000.0)
+        #: one item for each time that the broker was ordered to stop
+        self.shut_downs: list[None] = []
         self.now = 1_750_000_000.0
         self.checks = ConditionChecks(
             self.engine.broker, self.statistics, bridges=list, taken=lambda: 0.0,
             flapping=list, events=self.events.all,
         )  # fmt: skip
         rules = tuple(DEFAULT_RULES.values())
+        connections = Connections(self.registry)
+        self.pipeline = FakePipeline()
+        self.cursor_lags = CursorLags(self.journal)
         self.alerts = AlertEvaluator(jobs / "alerts.json", self.checks, lambda: rules, lambda: self.now)
+        context = Context("mom", jobs, self.events, lambda: None)
+        settings = Settings("", 512 * MIB, 64 * MIB)
+        self.reflexes = Reflexes(self.engine, context, ChangedHeaders(100, 65_536), settings)
         self.rest_api = RestApi(
             self.engine,
             self.engine.records,
@@ -139,16 +190,43 @@ class Rest:
             limits=limits,
             statistics=self.statistics,
             control_document=control_document,
-            connections=Connections(self.registry),
+            connections=connections,
             forwarding=self.bridges,
             trial=self.bridges.trial,
-            sizes=self.journal.statistics,
+            journal=self.journal,
             events=self.events,
             alerts=self.alerts,
+            bulk=self.bulk,
+            cursor_lags=self.cursor_lags,
+            metrics=self._metrics(connections),
+            pipeline=self.pipeline,
+            reflexes=self.reflexes,
+            callbacks=self.callbacks,
+            services=self.services,
+            seeds=self.seeds,
+            live=self.live,
+            shut_down=lambda: self.shut_downs.append(None),
         )
         self.alice = self.client(authorization="Bearer mom_alice")
         self.bob = self.client(authorization="Bearer mom_bob")
         self.anonymous = self.client()
+
+    def _metrics(self, connections: Connections) -> Metrics:
+        broker, statistics = self.engine.broker, self.statistics
+
+        def bridges() -> list[dict[str, Any]]:
+            return [status(statistics, report) for report in self.bridges.reports()]
+
+        self.decisions = Decisions()
+        sources = Sources(
+            *("memory", self.journal.statistics, connections, self.decisions),
+            *(lambda: (job.op for job in self.jobs.all() if job.open), bridges, lambda: None),
+        )
+        return Metrics(
+            NodeMetrics(broker, statistics, "mom", "0", sources),
+            DetailedMetrics(broker, statistics, bridges),
+            PipelineMetrics(self.journal, "mom", self.pipeline.figures),
+        )
 
     def client(self, **headers: str) -> httpx.AsyncClient:
         return httpx.AsyncClient(
@@ -209,6 +287,7 @@ async def make_rest(tmp_path: Path) -> AsyncIterator[MakeRest]:
         for client in (rest.alice, rest.bob, rest.anonymous):
             await client.aclose()
         await rest.jobs.stop()
+        await rest.bulk.stop()
         await rest.engine.stop()
 
 

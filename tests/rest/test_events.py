@@ -8,6 +8,7 @@ from typing import Any
 
 from broker_app.net.policy.policy import Policy
 from broker_app.net.rest import RestLimits
+from broker_app.net.rest.arrival_stream import ArrivalStream
 from broker_app.net.rest.message_stream import MessageStream
 from tests.rest.conftest import MakeRest, Rest, policy
 
@@ -15,7 +16,7 @@ from tests.rest.conftest import MakeRest, Rest, policy
 class Stream:
     """A bare ASGI client of one event stream; httpx waits for the end of a reply."""
 
-    def __init__(self, rest: Rest, address: str) -> None:
+    def __init__(self, rest: Rest, address: str, *headers: tuple[bytes, bytes]) -> None:
         self.status = 0
         self.headers: dict[bytes, bytes] = {}
         self.text = b""
@@ -30,7 +31,7 @@ class Stream:
             "path": path,
             "raw_path": path.encode(),
             "query_string": query.encode(),
-            "headers": [(b"authorization", b"Bearer mom_alice")],
+            "headers": [(b"authorization", b"Bearer mom_alice"), *headers],
         }
         self.task = asyncio.ensure_future(rest.rest_api(scope, self._receive, self._send))
 
@@ -52,11 +53,11 @@ class Stream:
         self._gone.set_result({"type": "http.disconnect"})
         await self.task
 
-    async def messages(self, count: int) -> list[dict[str, Any]]:
+    async def messages(self, count: int, event: str = "message") -> list[dict[str, Any]]:
         """Wait until `count` messages have arrived in total."""
         async with asyncio.timeout(10):
             while True:
-                blocks = [block for block in self.text.decode().split("\n\n") if "event: message" in block]
+                blocks = [block for block in self.text.decode().split("\n\n") if f"event: {event}" in block]
                 if len(blocks) >= count:
                     return [json.loads(block.partition("data: ")[2]) for block in blocks]
                 self._arrived.clear()
@@ -123,7 +124,11 @@ async def test_the_stream_of_a_revoked_token_ends(rest: Rest) -> None:
 
 async def test_a_silent_stream_is_kept_alive(rest: Rest) -> None:
     engine_client, rest_api = rest.rest_api._engine_client, rest.rest_api
-    quick = MessageStream(engine_client, rest_api._waiting, rest_api._blocks, rest_api._limits, ping_s=0.001)
+    arrivals = ArrivalStream(engine_client, rest_api._waiting, rest.live)
+    quick = MessageStream(
+        *(engine_client, rest_api._waiting, rest_api._blocks, rest_api._limits, arrivals, rest.live),
+        ping_s=0.001,
+    )
     for place, methods in rest.rest_api._router._routes.items():
         if place.behind == (b"events",):
             methods["GET"] = quick.stream
@@ -139,9 +144,65 @@ async def test_streams_are_bounded_and_need_a_login(make_rest: MakeRest) -> None
     assert (await rest.alice.head("/queues/a/events")).headers["content-type"] == "text/event-stream"
     assert not rest.engine.broker.destinations.queues
     assert (await rest.alice.get("/queues/a/events?credit=101")).status_code == 400
-    assert (await rest.alice.get("/queues/a/events?mode=notify")).status_code == 400
+    assert (await rest.alice.head("/queues/a/events?mode=notify")).headers[
+        "content-type"
+    ] == "text/event-stream"
     stream = Stream(rest, "/api/v1/queues/a/events")
     await rest.until(lambda: stream.status == 200)
     refused = await rest.alice.get("/queues/a/events")
     assert (refused.status_code, refused.json()["type"]) == (503, "/docs/problems/busy")
     await stream.leave()
+
+
+async def test_arrivals_are_notified_and_nothing_is_taken(rest: Rest) -> None:
+    ids = await rest.publish("a", "1", "2")
+    stream = Stream(rest, "/api/v1/queues/a/events?mode=notify")
+    (first,) = await stream.messages(1, "arrived")
+    assert (first["queue"], first["ids"], first["pending"], first["more"]) == ("a", ids, 2, False)
+    assert f"id: {first['seq']}\nevent: arrived\ndata: ".encode() in stream.text
+    more = await rest.publish("a", "3")
+    second = (await stream.messages(2, "arrived"))[1]
+    assert (second["ids"], second["pending"]) == (more, 3)
+    assert rest.depth("a") == 3
+    await stream.leave()
+    assert not rest.engine.broker.store.taps
+
+
+async def test_a_stream_of_arrivals_continues_after_the_last_event(rest: Rest) -> None:
+    await rest.publish("a", "1", "2")
+    stream = Stream(rest, "/api/v1/queues/a/events?mode=notify")
+    (first,) = await stream.messages(1, "arrived")
+    await stream.leave()
+    ids = await rest.publish("a", "3")
+    by_browser = Stream(
+        rest, "/api/v1/queues/a/events?mode=notify", (b"last-event-id", str(first["seq"]).encode())
+    )
+    by_program = Stream(rest, f"/api/v1/queues/a/events?mode=notify&after={first['seq']}")
+    for again in (by_browser, by_program):
+        (found,) = await again.messages(1, "arrived")
+        assert (found["ids"], found["pending"]) == (ids, 3)
+        await again.leave()
+
+
+async def test_a_notification_names_what_can_be_received(rest: Rest) -> None:
+    stream = Stream(rest, "/api/v1/queues/a/events?mode=notify")
+    await rest.publish("a", "1")
+    (found,) = await stream.messages(1, "arrived")
+    reply = await rest.alice.post("/queues/a/receive", json={"seqs": found["seqs"]})
+    assert [item["id"] for item in reply.json()["items"]] == found["ids"]
+    await stream.leave()
+
+
+async def test_each_mode_has_parameters_of_its_own(rest: Rest) -> None:
+    for query in ("mode=x", "mode=notify&credit=3", "mode=notify&selector=a", "after=3"):
+        assert (await rest.alice.get(f"/queues/a/events?{query}")).status_code == 400, query
+
+
+async def test_a_stream_of_arrivals_ends_when_its_right_is_lost(rest: Rest) -> None:
+    stream = Stream(rest, "/api/v1/queues/a/events?mode=notify")
+    await rest.publish("a", "1")
+    await stream.messages(1, "arrived")
+    rest.logins.reload(Policy())
+    rest.rest_api.policy_changed()
+    await stream.task
+    assert b"event: problem" in stream.text

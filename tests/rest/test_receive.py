@@ -313,3 +313,49 @@ async def test_only_so_many_may_wait(make_rest: MakeRest) -> None:
     assert (refused.status_code, refused.headers["retry-after"]) == (503, "1")
     await rest.publish("a", "1")
     assert len(await polling) == 1
+
+
+async def test_messages_are_received_by_their_numbers(rest: Rest) -> None:
+    await rest.publish("a", "1", "2", "3")
+    seqs = [row["position"] for row in (await rest.alice.get("/queues/a/messages")).json()["items"]]
+    reply = await rest.alice.post("/queues/a/receive", json={"seqs": [seqs[2], seqs[0], 4_711]})
+    answer = reply.json()
+    assert [(item["body"], item["seq"]) for item in answer["items"]] == [("3", seqs[2]), ("1", seqs[0])]
+    assert answer["missing"] == [{"seq": 4_711, "status": "gone"}]
+    assert answer["more"] is True
+    for item in answer["items"]:
+        assert (await rest.alice.delete(f"/leases/{item['receipt']}")).status_code == 204
+    assert [item["body"] for item in await rest.receive("a", max=10)] == ["2"]
+
+
+async def test_another_consumer_s_message_is_not_taken_by_its_number(rest: Rest) -> None:
+    await rest.publish("a", "1")
+    (item,) = await rest.receive("a")
+    answer = (await rest.bob.post("/queues/a/receive", json={"seqs": [item["seq"]]})).json()
+    assert answer["items"] == []
+    assert answer["missing"] == [{"seq": item["seq"], "status": "unsettled"}]
+
+
+async def test_messages_chosen_with_auto_are_settled_at_once(rest: Rest) -> None:
+    await rest.publish("a", "1", "2")
+    seqs = [row["position"] for row in (await rest.alice.get("/queues/a/messages")).json()["items"]]
+    answer = (await rest.alice.post("/queues/a/receive", json={"seqs": seqs[1:], "ack": "auto"})).json()
+    assert [(item["body"], item["receipt"]) for item in answer["items"]] == [("2", None)]
+    assert rest.engine.broker.destinations.queues["/queue/a"].unsettled == 0
+
+
+async def test_messages_outside_memory_are_received_by_their_numbers(make_rest: MakeRest) -> None:
+    rest = make_rest(core=Limits(window=1, fetch_messages=1))
+    await rest.publish("a", *map(str, range(20)))
+    rows = (await rest.alice.get("/queues/a/messages")).json()["items"]
+    answer = (await rest.alice.post("/queues/a/receive", json={"seqs": [rows[15]["position"]]})).json()
+    assert [item["body"] for item in answer["items"]] == ["15"]
+
+
+@pytest.mark.parametrize("more", [{"max": 1}, {"wait_s": 1}, {"selector": "a = 'b'"}])
+async def test_chosen_messages_are_neither_counted_nor_awaited_nor_selected(
+    rest: Rest, more: dict[str, Any]
+) -> None:
+    reply = await rest.alice.post("/queues/a/receive", json={"seqs": [1], **more})
+    assert reply.status_code == 400
+    assert "cannot be given together with seqs" in reply.text

@@ -44,6 +44,11 @@ def as_lines(context: schemathesis.SerializationContext, value: object) -> bytes
     return value.encode() if isinstance(value, str) else b""
 
 
+@schemathesis.serializer("application/vnd.mom.rows")
+def as_rows(context: schemathesis.SerializationContext, value: object) -> bytes:
+    return value if isinstance(value, bytes) else b""
+
+
 class Server:
     """A REST API behind uvicorn, on a loop in a thread of its own."""
 

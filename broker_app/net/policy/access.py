@@ -12,6 +12,7 @@ from collections.abc import Callable, Container, Iterable, MutableMapping
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
+from broker_app.core import client_address
 from broker_app.core.destination import (
     QUEUE,
     TEMP_QUEUE,
@@ -25,7 +26,7 @@ from broker_app.core.destination import (
 from broker_app.core.errors import Refused
 from broker_app.net import problems
 from broker_app.net.auth.login import Identity, Logins
-from broker_app.net.policy.policy import ADMINISTER, Grant, Policy
+from broker_app.net.policy.policy import ADMINISTER, READ_JOURNAL, READ_METRICS, Grant, Policy
 from broker_app.rules.decision import Decision
 from broker_app.rules.event import BROWSE, MANAGE, METHODS, READ, RECEIVE, SEND, Event
 from mom_client.storeandforward import PREFIX
@@ -69,6 +70,11 @@ class Client(NamedTuple):
 
     identity: Identity
     connection_info: ConnectionInfo
+
+    @property
+    def record_address(self) -> str:
+        """Its `client_address`, for records of the journal."""
+        return client_address.address_of(self.identity.user, self.connection_info.client or "")
 
 
 class _Verdict(NamedTuple):
@@ -183,10 +189,21 @@ class Access:
 
     def is_admin(self, identity: Identity) -> bool:
         """Return True for an administrator; with a token only if it has the right `administer`."""
+        return self._may_as_admin(identity, ADMINISTER)
+
+    def may_read_journal(self, identity: Identity) -> bool:
+        """Return True for an administrator; with a token only if it has the right `journal:read`."""
+        return self._may_as_admin(identity, READ_JOURNAL)
+
+    def may_read_metrics(self, identity: Identity) -> bool:
+        """Return True for an administrator; with a token only if it has the right `metrics:read`."""
+        return self._may_as_admin(identity, READ_METRICS)
+
+    def _may_as_admin(self, identity: Identity, right: str) -> bool:
         self._refresh()
         grants = self._granted(identity)
-        administers = grants is None or any(ADMINISTER in grant.rights for grant in grants)
-        return administers and self._is_owner_admin(identity)
+        granted = grants is None or any(right in grant.rights for grant in grants)
+        return granted and self._is_owner_admin(identity)
 
     def has_all_rights_of(self, identity: Identity, user: str) -> bool:
         """Return True if the identity is this user with all rights; a token with grants is not."""

@@ -90,6 +90,8 @@ class Decisions:
         self._rules: OrderedDict[str, Hourly] = OrderedDict()
         self._denials: deque[Denial] = deque(maxlen=self.MAX_DENIALS)
         self.forgotten = 0
+        #: all decisions since the start
+        self.allowed_total = self.denied_total = 0
 
     def note(self, event: Event, decision: Decision) -> None:
         """Count one decision."""
@@ -109,7 +111,10 @@ class Decisions:
         row.rule = decision.rule.name if decision.rule is not None else ""
         if row.rule:
             self._count_rule(row.rule, hour)
-        if not decision.allowed:
+        if decision.allowed:
+            self.allowed_total += 1
+        else:
+            self.denied_total += 1
             self._denials.append(Denial(now, event, decision.reason, row.rule))
 
     def decided(self) -> list[Decided]:

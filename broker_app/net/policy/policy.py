@@ -4,14 +4,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from broker_app.callback.webhooks.callback import Callback
 from broker_app.core.destination import TOPIC, Destination, is_reserved
 from broker_app.net.policy.destination_settings import EVERYTHING, Destinations, is_pattern
+from broker_app.reflex.declaration import Declaration
 from broker_app.remote import Remote
 from broker_app.rules.ruleset import Rules
 from broker_app.telemetry.alerts.rule import DEFAULT_RULES, AlertRule
 
 #: the right of a token that may use the control plane, where its owner is an administrator
 ADMINISTER = "administer"
+#: the right of a token that may read the whole journal, where its owner is an administrator
+READ_JOURNAL = "journal:read"
+READ_METRICS = "metrics:read"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +73,8 @@ class Policy:
     """Users, tokens, rules and settings as of `version`. Versions only grow.
 
     `broker` has the reloadable settings of the node (`config.RELOADABLE`) by name, `bridges` the remote
-    brokers that store-and-forward queues are forwarded to, `alerts` the alert rules.
+    brokers that store-and-forward queues are forwarded to, `callbacks` the webhooks, `alerts` the alert
+    rules, `reflexes` the declarations of reflexes in their order.
     """
 
     version: int = 0
@@ -79,4 +85,6 @@ class Policy:
     rules: Rules = field(default_factory=Rules)
     broker: Mapping[str, Any] = field(default_factory=dict)
     bridges: Mapping[str, Remote] = field(default_factory=dict)
+    callbacks: Mapping[str, Callback] = field(default_factory=dict)
     alerts: Sequence[AlertRule] = tuple(DEFAULT_RULES.values())
+    reflexes: Sequence[Declaration] = ()

@@ -11,6 +11,7 @@ from broker_app.net.rest.limits import RestLimits
 from broker_app.net.rest.refusals import Refusal, invalid
 from broker_app.net.rest.replies import Reply, json_reply
 from broker_app.net.rest.requests import Request, several, whole_number
+from broker_app.net.rest.routing import Route, Router
 from broker_app.telemetry.alerts.alert import ENDED, STATES, Alert
 from broker_app.telemetry.alerts.texts import shown
 
@@ -108,3 +109,14 @@ def _require_administrator(request: Request) -> None:
 def _check_reason(reason: str) -> None:
     if len(reason) > MAX_REASON or not (reason.isprintable() or not reason):
         raise invalid("/reason", f"must be a line of at most {MAX_REASON} printable characters")
+
+
+def add_alerts(router: Router, alerts: AlertEndpoints, *, control: bool) -> None:
+    """Add the routes of alerts; with `control`, rules are left to the control plane."""
+    word = (b"alerts",)
+    router.add("GET", Route(word), alerts.page)
+    router.add("POST", Route(word, (b"acknowledge",), True), alerts.acknowledge)
+    router.add("POST", Route(word, (b"silence",), True), alerts.silence)
+    if control:
+        for route in (Route((b"alerts", b"rules")), Route((b"alerts", b"rules"), (), True)):
+            router.delegate(("GET", "PUT", "PATCH", "DELETE"), route)

@@ -9,27 +9,36 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from broker_app.bulk.batch_commits import BatchCommits
 from broker_app.config import Config
 from broker_app.core.commands import DeleteQueue
 from broker_app.core.destination import QUEUE, TOPIC
 from broker_app.engine import Engine
 from broker_app.jobs.job_manager import JobManager
 from broker_app.jobs.message_reader import JournalRead
+from broker_app.journal.port import Journal
 from broker_app.net.auth.login import Identity, Logins
 from broker_app.net.http.origin_check import Origins
+from broker_app.net.live_subscribers import LiveSubscribers
 from broker_app.net.operator_audit import OperatorActions
 from broker_app.net.policy.access import Access
 from broker_app.net.policy.destination_settings import Destinations
 from broker_app.net.policy.policy import Policy
 from broker_app.net.rest import message_json, openapi, opsmanager
-from broker_app.net.rest.alerts import AlertEndpoints, AlertOperations
+from broker_app.net.rest.alerts import AlertEndpoints, AlertOperations, add_alerts
+from broker_app.net.rest.arrival_stream import ArrivalStream
 from broker_app.net.rest.batch import BatchPublisher
 from broker_app.net.rest.bridge_queues import BridgeQueues
 from broker_app.net.rest.bridges import BridgeEndpoints, ConnectionTester
 from broker_app.net.rest.browse import Browser
+from broker_app.net.rest.bulk import BulkEndpoints, add_bulk
+from broker_app.net.rest.callbacks import CallbackEndpoints, add_callbacks
+from broker_app.net.rest.chosen import ChosenMessages
 from broker_app.net.rest.connections import ConnectionEndpoints
 from broker_app.net.rest.consumers import ConsumerEndpoints
 from broker_app.net.rest.credentials import Credentials
+from broker_app.net.rest.cursor_status import CursorStatus
+from broker_app.net.rest.cursors import CursorEndpoints
 from broker_app.net.rest.destinations import QueueEndpoints, TopicEndpoints
 from broker_app.net.rest.digest import DigestEndpoint
 from broker_app.net.rest.dispatcher import Dispatcher
@@ -40,27 +49,43 @@ from broker_app.net.rest.fast_publish import FastPublish
 from broker_app.net.rest.histories import Histories
 from broker_app.net.rest.idempotency import IdempotencyStore
 from broker_app.net.rest.jobs import JobEndpoints
+from broker_app.net.rest.journal import JournalEndpoints
+from broker_app.net.rest.journal_rights import JournalRights
 from broker_app.net.rest.limits import RestLimits
+from broker_app.net.rest.live_subscribers import LiveSubscriberEndpoint
 from broker_app.net.rest.long_poll import WaitingRequests
 from broker_app.net.rest.message_stream import MessageStream
+from broker_app.net.rest.metrics import DetailedEndpoint, Metrics, MetricsEndpoints, add_metrics
 from broker_app.net.rest.mirrors import MirrorEndpoints, MirrorOperations, add_mirrors
 from broker_app.net.rest.node_info import NodeEndpoints
+from broker_app.net.rest.pipeline_routes import add_pipeline
+from broker_app.net.rest.polls import Polls
+from broker_app.net.rest.profiles import ProfileEndpoints, Seeds
 from broker_app.net.rest.publish import Publisher
 from broker_app.net.rest.receive import Receiver
+from broker_app.net.rest.reflexes import ReflexEndpoints, add_reflexes
 from broker_app.net.rest.replies import Header, Reply
 from broker_app.net.rest.requests import Receive, Request, Scope, Send
 from broker_app.net.rest.routing import Endpoint, Match, Route, Router, raw_path_of
+from broker_app.net.rest.services import ServiceEndpoints
 from broker_app.net.rest.settle import Settler
+from broker_app.net.rest.shutdown import ShutdownEndpoint
 from broker_app.net.rest.single_message import MessageEndpoints
 from broker_app.net.rest.stats import StatsEndpoints
+from broker_app.net.rest.stored_history import StoredHistoryEndpoint
 from broker_app.net.rest.subscriptions import Subscriptions
 from broker_app.net.rest.tail import TailEndpoints
 from broker_app.net.rest.tree import Tree
+from broker_app.net.service_registry import ServiceRegistry
 from broker_app.net.stomp.connections import Connections
+from broker_app.reflex.reflexes import Reflexes
 from broker_app.remote import Remote
 from broker_app.telemetry import Statistics
 from broker_app.telemetry.bridges import Facts, Forwarding
+from broker_app.telemetry.callbacks import Callbacks
+from broker_app.telemetry.cursor_lags import CursorLags
 from broker_app.telemetry.event_log import EventLog
+from broker_app.telemetry.pipeline_store import PipelineStore
 
 _log = logging.getLogger(__name__)
 #: settings of patterns
@@ -71,9 +96,12 @@ _NO_STORE: Header = (b"cache-control", b"no-store")
 class RestApi:
     """The endpoints of `/api/v1` that move or show messages.
 
-    - `journal_read` is `Engine.read`, `sizes` is `Journal.statistics`;
-    - `jobs`, `alerts`, `events` (the event log) and `connections` are those of the node;
+    - `journal_read` is `Engine.records`, which reads from `journal`;
+    - `jobs`, `bulk`, `callbacks`, `alerts`, `events` (the log), `services`, `seeds`, `connections` are
+      the node's;
     - `limits` replace those that follow from `config`; `statistics` are shown by `/stats`;
+    - `cursor_lags` are samples of the journal's cursors;
+    - `metrics` are what `/metrics` shows, `pipeline` has statistics of former days;
     - `actions` records operators' actions;
     - `mirror` is this broker among those that share its journal, None with a journal of its own;
     - `forwarding` has the status of bridges, and `trial` tests their connections;
@@ -98,9 +126,19 @@ class RestApi:
         connections: Connections,
         forwarding: Forwarding,
         trial: ConnectionTester,
-        sizes: Callable[[], Mapping[str, int]],
+        journal: Journal,
         events: EventLog,
         alerts: AlertOperations,
+        bulk: BatchCommits,
+        cursor_lags: CursorLags,
+        metrics: Metrics,
+        pipeline: PipelineStore,
+        reflexes: Reflexes,
+        callbacks: Callbacks,
+        services: ServiceRegistry,
+        seeds: Seeds,
+        live: LiveSubscribers,
+        shut_down: Callable[[], None],
         mirror: MirrorOperations | None = None,
         control_document: Mapping[str, Any] | None = None,
     ) -> None:
@@ -126,20 +164,41 @@ class RestApi:
             call=self._call,
         )
         monitored = opsmanager.MonitoredStats(
-            engine.broker, config, statistics, connections, forwarding, sizes, time.time()
+            engine.broker, config, statistics, connections, forwarding, journal.statistics, time.time()
         )
         self._opsmanager_router = Router(opsmanager.PREFIX)
         self._opsmanager_router.add("GET", Route((b"application", b"_self")), monitored.stats)
         self._bridges = BridgeEndpoints(
             self._engine_client, statistics, forwarding, trial, self._policy, self._limits
         )
+        self._callbacks = CallbackEndpoints(callbacks, self._policy, self._limits)
+        add_callbacks(self._router, self._callbacks, control=control_document is not None)
         self._router.add("GET", Route((b"events",)), EventLogEndpoint(events, self._limits).page)
-        add_mirrors(
+        alone: Facts = {"name": config.name, "active": None, "uris": [], "brokers": []}
+        add_mirrors(self._router, MirrorEndpoints(mirror, alone))
+        self._router.add("POST", Route((b"shutdown",)), ShutdownEndpoint(config.name, shut_down).shut_down)
+        rights = JournalRights(self._engine_client)
+        self._cursors = CursorStatus(journal, cursor_lags)
+        add_pipeline(
             self._router,
-            MirrorEndpoints(mirror, {"name": config.name, "active": None, "uris": [], "brokers": []}),
+            JournalEndpoints(journal, config.name, rights, self._waiting),
+            CursorEndpoints(journal, rights, self._cursors),
+            StoredHistoryEndpoint(pipeline, config.name),
+            control=control_document is not None,
         )
-        self._add_alerts(AlertEndpoints(alerts, self._limits), control=control_document is not None)
-        self._add_endpoints(journal_read, jobs, statistics, connections, forwarding, control_document)
+        add_alerts(self._router, AlertEndpoints(alerts, self._limits), control=control_document is not None)
+        add_bulk(self._router, BulkEndpoints(bulk, self._limits, reflexes))
+        add_reflexes(self._router, ReflexEndpoints(reflexes))
+        ServiceEndpoints(services, engine, self._limits).add(self._router)
+        LiveSubscriberEndpoint(live, engine, self._limits).add(self._router)
+        add_metrics(
+            self._router,
+            MetricsEndpoints(metrics.node.collect, metrics.pipeline),
+            DetailedEndpoint(metrics.detailed),
+        )
+        self._add_endpoints(
+            journal_read, jobs, statistics, connections, forwarding, seeds, live, control_document
+        )
 
     def owns(self, scope: Scope) -> bool:
         """True if an HTTP request is answered here."""
@@ -181,6 +240,8 @@ class RestApi:
         statistics: Statistics,
         connections: Connections,
         forwarding: Forwarding,
+        seeds: Seeds,
+        live: LiveSubscribers,
         control_document: Mapping[str, Any] | None,
     ) -> None:
         engine_client, limits, add = self._engine_client, self._limits, self._router.add
@@ -198,9 +259,12 @@ class RestApi:
             self._numbers,
             behind_tls=self._behind_tls,
         )
+        ProfileEndpoints(engine_client, publisher, envelopes, limits, seeds).add(self._router)
         batches = BatchPublisher(engine_client, publisher, envelopes, limits)
         publisher.publish_batch = batches.publish
-        receiver = Receiver(engine_client, self._waiting, blocks, limits)
+        chosen = ChosenMessages(engine_client, journal_read)
+        polls = Polls()
+        receiver = Receiver(engine_client, self._waiting, blocks, limits, chosen, polls)
         settler = Settler(engine_client, limits)
         browser = Browser(engine_client, journal_read, blocks, limits)
         node = NodeEndpoints(engine_client, self._waiting, limits, openapi.document(control_document))
@@ -224,7 +288,9 @@ class RestApi:
         add("GET", Route((b"subscriptions",)), subscriptions.all)
         add("GET", Route((b"subscriptions",), (), True), subscriptions.one)
         add("DELETE", Route((b"subscriptions",), (), True), subscriptions.delete)
-        add("GET", _queue(b"events"), MessageStream(engine_client, self._waiting, blocks, limits).stream)
+        arrivals = ArrivalStream(engine_client, self._waiting, live)
+        streams = MessageStream(engine_client, self._waiting, blocks, limits, arrivals, live)
+        add("GET", _queue(b"events"), streams.stream)
         tails = TailEndpoints(engine_client, self._waiting, blocks)
         add("GET", _queue(b"tail"), tails.of_queue)
         add("GET", Route((b"topics",), (b"tail",), True, "topic"), tails.of_topic)
@@ -268,7 +334,7 @@ class RestApi:
         add("POST", Route((b"connections",), (b"drain",), True), connections_api.drain)
         add("GET", Route((b"connections",), (), True), connections_api.one)
         add("DELETE", Route((b"connections",), (), True), connections_api.close)
-        queues = QueueEndpoints(engine_client, self._destinations, statistics, limits)
+        queues = QueueEndpoints(engine_client, self._destinations, statistics, limits, polls.of)
         topics = TopicEndpoints(engine_client, self._destinations, statistics, limits)
         self._add_bridges(publisher, browser, queues, control=control_document is not None)
         tree = Tree(engine_client, statistics, {QUEUE: queues.names, TOPIC: topics.names}, limits)
@@ -289,15 +355,6 @@ class RestApi:
                 add("GET", route, endpoint)
                 if control_document is not None:
                     self._router.delegate(("PUT", "PATCH", "DELETE"), route)
-
-    def _add_alerts(self, alerts: AlertEndpoints, *, control: bool) -> None:
-        add, word = self._router.add, (b"alerts",)
-        add("GET", Route(word), alerts.page)
-        add("POST", Route(word, (b"acknowledge",), True), alerts.acknowledge)
-        add("POST", Route(word, (b"silence",), True), alerts.silence)
-        if control:
-            for route in (Route((b"alerts", b"rules")), Route((b"alerts", b"rules"), (), True)):
-                self._router.delegate(("GET", "PUT", "PATCH", "DELETE"), route)
 
     def _add_bridges(
         self, publisher: Publisher, browser: Browser, queues: QueueEndpoints, *, control: bool
@@ -337,6 +394,10 @@ class RestApi:
         """The status of a bridge and its events, for administrators."""
         return self._bridges.one(name)
 
+    async def cursors(self) -> Facts:
+        """The cursors of the journal, for administrators."""
+        return await self._cursors.all()
+
     async def retry_bridge(self, name: str, queue: str | None) -> bool:
         """Let a bridge, or one of its flows, retry now."""
         return self._bridges.try_again(name, queue)
@@ -344,6 +405,18 @@ class RestApi:
     async def try_remote(self, remote: Remote, queue: str | None) -> Facts:
         """Test a connection that need not be configured yet. Raises Refusal."""
         return await self._bridges.try_remote(remote, queue)
+
+    def callbacks(self) -> list[Facts]:
+        """The status of all callbacks, for administrators."""
+        return self._callbacks.whole()
+
+    def callback(self, name: str) -> Facts | None:
+        """The status of a callback and its last pushes, for administrators."""
+        return self._callbacks.one(name)
+
+    async def test_callback(self, name: str) -> Facts:
+        """Send a sample to a callback. Raises Refusal."""
+        return await self._callbacks.try_out(name)
 
     def _destinations(self) -> Destinations:
         return self._logins.policy.destinations

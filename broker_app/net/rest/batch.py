@@ -72,15 +72,15 @@ class BatchPublisher:
         ]
         request.access.recheck(request.client, SEND, destination)
         if atomic:
-            return await self._atomic(outcomes)
-        answers = await self._answers(self._start(outcomes))
+            return await self._atomic(request, outcomes)
+        answers = await self._answers(self._start(request, outcomes))
         if answers and isinstance(answers[0], Refusal) and len(outcomes) == sum(map(_is_refusal, answers)):
             raise answers[0]  # all of them were refused by the broker
         return Reply(200, JSON, b'{"results":[' + b",".join(self._results(outcomes, answers, 0)) + b"]}")
 
     # ------------------------------------------------------------------ carrying out
 
-    def _start(self, outcomes: Sequence[_Outcome]) -> BatchReply | None:
+    def _start(self, request: Request, outcomes: Sequence[_Outcome]) -> BatchReply | None:
         """Publish what is well-formed, each message by itself."""
         good = [outcome for outcome in outcomes if not isinstance(outcome, Refusal)]
         if not good:
@@ -88,7 +88,8 @@ class BatchPublisher:
         engine_client = self._engine_client
         batch_reply = engine_client.batch_reply(len(good))
         entries = [(envelope, body, batch_reply.item(i)) for i, (envelope, body) in enumerate(good)]
-        engine_client.submit(c.Publish(engine_client.peer, entries), _size(good))
+        command = c.Publish(engine_client.peer, entries, request.user, request.client.record_address)
+        engine_client.submit(command, _size(good))
         return batch_reply
 
     async def _answers(self, batch_reply: BatchReply | None) -> Sequence[_Answer]:
@@ -98,16 +99,18 @@ class BatchPublisher:
         await self._engine_client.answer(batch_reply)
         return batch_reply.answers
 
-    def _enlist(self, peer: Peer, outcomes: Sequence[_Outcome], transaction: str) -> PendingReply | None:
+    def _enlist(
+        self, peer: Peer, outcomes: Sequence[_Outcome], transaction: str, user: str
+    ) -> PendingReply | None:
         good = [outcome for outcome in outcomes if not isinstance(outcome, Refusal)]
         if not good:
             return None
         pending_reply = self._engine_client.pending_reply(len(good))
-        command = c.Publish(peer, [(envelope, body, pending_reply) for envelope, body in good])
+        command = c.Publish(peer, [(envelope, body, pending_reply) for envelope, body in good], user)
         self._engine_client.submit(c.Enlist(peer, transaction, command), _size(good))
         return pending_reply
 
-    async def _atomic(self, outcomes: list[_Outcome]) -> Reply:
+    async def _atomic(self, request: Request, outcomes: list[_Outcome]) -> Reply:
         """All or nothing: one transaction."""
         errors = [
             {**error, "pointer": f"/{i}{error['pointer']}"}
@@ -119,9 +122,10 @@ class BatchPublisher:
             raise Refusal("invalid", f"nothing was published: {len(errors)} errors", errors=errors)
         engine_client = self._engine_client
         peer = Peer(engine_client, user="rest", detailed=True)
+        peer.client = request.client.record_address
         transaction = str(next(self._transactions))
         engine_client.submit(c.Begin(peer, transaction))
-        published = self._enlist(peer, outcomes, transaction)
+        published = self._enlist(peer, outcomes, transaction, request.user)
         done = engine_client.pending_reply()
         engine_client.submit(c.Commit(peer, transaction, done))
         engine_client.submit(c.Disconnect(peer))
@@ -166,7 +170,7 @@ class BatchPublisher:
                 refusal = request.access.refusal(request.client, SEND, destination)
                 if refusal is not None:
                     raise from_core(refusal)
-                runs.append((outcomes, self._start(outcomes)))
+                runs.append((outcomes, self._start(request, outcomes)))
                 count += len(outcomes)
                 waiting += len(outcomes)
                 if waiting >= _RUN:

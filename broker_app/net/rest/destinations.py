@@ -32,7 +32,8 @@ MAX_SUBSCRIPTIONS = 100
 
 
 class QueueEndpoints:
-    """Endpoints below `queues`. `settings` returns the present settings of destinations."""
+    """Endpoints below `queues`. `settings` returns the present settings of destinations, `polls` the number
+    of receive requests for an address."""
 
     def __init__(
         self,
@@ -40,6 +41,7 @@ class QueueEndpoints:
         settings: Callable[[], Destinations],
         statistics: Statistics,
         limits: RestLimits,
+        polls: Callable[[str], int],
     ) -> None:
         self._engine_client = engine_client
         self._settings = settings
@@ -54,6 +56,8 @@ class QueueEndpoints:
             "oldest_s": _oldest_s,
             "published": lambda queue: queue.counters.published,
             "delivered": lambda queue: queue.counters.delivered,
+            "fetched": lambda queue: queue.counters.fetched,
+            "polls": lambda queue: polls(queue.address),
             "acknowledged": lambda queue: queue.counters.acked,
             "expired": lambda queue: queue.counters.expired,
             "dead": lambda queue: queue.counters.dead,

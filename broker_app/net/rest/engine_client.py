@@ -152,7 +152,9 @@ class EngineClient(InnerReceiver):
         self.engine = engine
         self.boot = secrets.token_hex(4)
         self._boot = self.boot.encode()
-        self.peer = Peer(self, user="rest", detailed=True, blocked_timeout_ms=blocked_timeout_ms)
+        self.peer = Peer(
+            self, user="rest", detailed=True, blocked_timeout_ms=blocked_timeout_ms, ordered=False
+        )
         self._numbers = itertools.count(1)
         self._sinks: dict[str, DeliverySink] = {}
         self._open: set[ReplyReceiver] = set()

@@ -39,11 +39,12 @@ class Caller:
     """The authenticated client of a connection, valid for the header `authorization` and for `policy`, with
     the destinations that it may send to."""
 
-    __slots__ = ("authorization", "client", "policy", "targets", "until")
+    __slots__ = ("authorization", "client", "policy", "record_address", "targets", "until")
 
     def __init__(self, authorization: bytes, client: Client, policy: Policy, until: float) -> None:
         self.authorization = authorization
         self.client = client
+        self.record_address = client.record_address
         self.policy = policy
         self.until = until
         self.targets: set[Target] = set()
@@ -160,9 +161,11 @@ class FastPublish:
             return False
         post = Post(engine_client, self._publisher, connection, target, next(self._numbers))
         engine_client.watch(post)
-        engine_client.submit(
-            c.Publish(engine_client.peer, [(envelope, body, post)]), len(body) + COMMAND_BYTES
+        publish = c.Publish(
+            *(engine_client.peer, [(envelope, body, post)], caller.client.identity.user),
+            caller.record_address,
         )
+        engine_client.submit(publish, len(body) + COMMAND_BYTES)
         return True
 
     def _find(self, url: bytes) -> Target | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from broker_app.core.history import History
 from broker_app.core.message import Message
-from broker_app.core.records import Reader
+from broker_app.core.record_reader import Reader
 from broker_app.core.replay import LAST, NOW, SEQ, TIME, Start, parse_start
 from broker_app.jobs.message_reader import JournalRead
 from broker_app.net import times

@@ -22,6 +22,9 @@ class RestLimits:
     max_batch_items: int = 1_000
     #: lines of a streamed batch (`application/x-ndjson`)
     max_stream_items: int = 100_000
+    #: rows of one part of a stage, and the body that brings them
+    max_stage_rows: int = 10_000
+    max_stage_bytes: int = 16 * MIB
     #: any other body
     max_request_bytes: int = MIB
     #: application headers of a message, all together

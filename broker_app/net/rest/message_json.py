@@ -153,10 +153,11 @@ def received(
     facts = blocks.facts(envelope.block)
     body = body_member(message.body, facts.content_type)
     return (
-        b'{"id":"%b","receipt":%b,"lease_until":%b,"time":"%b","attempt":%d,"redelivered":%b,'
+        b'{"id":"%b","seq":%d,"receipt":%b,"lease_until":%b,"time":"%b","attempt":%d,"redelivered":%b,'
         b'"priority":%d,"persistent":%b,%b%b}'
     ) % (
         message_id,
+        message.position,
         b'"%b"' % receipt.encode() if receipt is not None else b"null",
         b'"%b"' % rfc3339(lease_until_ms) if lease_until_ms else b"null",
         rfc3339(message.time_ms),

@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import AsyncIterator
 from functools import partial
 
 from broker_app.core import commands as c
 from broker_app.core.message import Message
 from broker_app.core.selectors import compiler
+from broker_app.net.live_subscribers import SSE, LiveSubscriber, LiveSubscribers
 from broker_app.net.rest import message_json
+from broker_app.net.rest.arrival_stream import ArrivalStream
 from broker_app.net.rest.engine_client import EngineClient
 from broker_app.net.rest.limits import RestLimits
 from broker_app.net.rest.long_poll import WaitingRequests
+from broker_app.net.rest.refusals import invalid
 from broker_app.net.rest.replies import Reply
 from broker_app.net.rest.requests import Request, whole_number
 from broker_app.net.rest.streams import MEDIA_TYPE, PING_S, stream
 from broker_app.rules.event import RECEIVE
+
+#: whether a stream has the messages, or only what arrived
+MODES = DELIVER, NOTIFY = "deliver", "notify"
 
 
 class Arrivals:
@@ -42,6 +48,8 @@ class MessageStream:
         waiting: WaitingRequests,
         blocks: message_json.Blocks,
         limits: RestLimits,
+        arrivals: ArrivalStream,
+        live: LiveSubscribers,
         *,
         ping_s: float = PING_S,
     ) -> None:
@@ -49,12 +57,21 @@ class MessageStream:
         self._waiting = waiting
         self._blocks = blocks
         self._limits = limits
+        self._arrivals = arrivals
+        self._live = live
         self._ping_s = ping_s
         self._ids = engine_client.engine.broker.turn.ids
 
     async def stream(self, request: Request) -> Reply | None:
-        """GET queues/{name}/events. HEAD subscribes to nothing."""
-        query = request.query(("queue", "credit", "selector"))
+        """GET queues/{name}/events?mode=deliver|notify. HEAD subscribes to nothing."""
+        query = request.query(("queue", "mode", "credit", "selector", "after"))
+        mode = query.get("mode", DELIVER)
+        if mode not in MODES:
+            raise invalid("query/mode", f"must be {' or '.join(MODES)}", mode)
+        if mode == NOTIFY:
+            return await self._arrivals.stream(request, query)
+        if "after" in query:
+            raise invalid("query/after", "is for mode=notify; unsettled messages are delivered again")
         credit = whole_number(query, "credit", 1, 1, self._limits.max_event_credit)
         destination = request.permitted(RECEIVE, "/queue/" + request.name)
         if query.get("selector"):
@@ -65,24 +82,29 @@ class MessageStream:
         wait = self._waiting.enter(request.client, destination)
         arrivals = Arrivals(wait.woken)
         subscription = engine_client.open_collection(arrivals, request.user)
+        address = request.client.connection_info.address or ""
+        live = self._live.add(request.user, address, SSE, DELIVER, destination)
         try:
             pending_reply = engine_client.pending_reply()
             subscribe = c.Subscribe(
                 engine_client.peer, subscription, destination.address, c.INDIVIDUAL, credit
             )
             subscribe.selector, subscribe.receipt = query.get("selector", ""), pending_reply
+            subscribe.client = request.client.record_address
             engine_client.submit(subscribe)
             await engine_client.answer(pending_reply)
-            await stream(request, wait, partial(self._arrived, arrivals), self._ping_s)
+            await stream(request, wait, partial(self._arrived, arrivals, live), self._ping_s)
         finally:
+            self._live.remove(live)
             self._waiting.leave(wait)
             engine_client.close_collection(subscription)
             if engine_client.engine.ended is None:
                 engine_client.submit(c.Unsubscribe(engine_client.peer, subscription))
         return None
 
-    def _arrived(self, arrivals: Arrivals) -> Iterator[bytes]:
+    async def _arrived(self, arrivals: Arrivals, live: LiveSubscriber) -> AsyncIterator[bytes]:
         while arrivals.waiting:
+            live.count(1)
             yield self._event(*arrivals.waiting.popleft())
 
     def _event(self, tag: int, message: Message) -> bytes:

@@ -117,8 +117,10 @@ class Publisher:
             envelope = self._envelopes.of_request(address, headers)
         request.access.recheck(request.client, SEND, target.destination)
         pending_reply = engine_client.pending_reply()
+        entries = [(envelope, body, pending_reply)]
         engine_client.submit(
-            c.Publish(engine_client.peer, [(envelope, body, pending_reply)]), len(body) + COMMAND_BYTES
+            c.Publish(engine_client.peer, entries, request.user, request.client.record_address),
+            len(body) + COMMAND_BYTES,
         )
         message = (await engine_client.answer(pending_reply))[0]
         assert message is not None, "a detailed peer gets the message"

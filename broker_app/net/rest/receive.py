@@ -13,11 +13,14 @@ from broker_app.core.destination import Destination
 from broker_app.core.message import Message
 from broker_app.core.selectors import compiler
 from broker_app.net.rest import message_json
+from broker_app.net.rest.chosen import ChosenMessages
 from broker_app.net.rest.engine_client import EngineClient
+from broker_app.net.rest.held_deliveries import Deliveries, wait_decided
 from broker_app.net.rest.limits import RestLimits
 from broker_app.net.rest.long_poll import WaitingRequests
+from broker_app.net.rest.polls import Polls
 from broker_app.net.rest.refusals import invalid
-from broker_app.net.rest.replies import JSON, Header, Reply
+from broker_app.net.rest.replies import JSON, Header, Reply, encode
 from broker_app.net.rest.requests import Departed, Request, boolean, whole_number, within
 from broker_app.rules.event import RECEIVE
 
@@ -32,18 +35,19 @@ class ReceiveRequest(msgspec.Struct, forbid_unknown_fields=True):
     lease_s: float | None = None
     ack: str = LEASE
     selector: str | None = None
+    seqs: list[int] | None = None
 
 
-class Collection:
-    """The deliveries of one receive."""
+class Collection(Deliveries):
+    """The deliveries of one receive, which wake it."""
 
-    def __init__(self, arrived: asyncio.Event) -> None:
-        self.found: list[tuple[int, Message]] = []
-        self._arrived = arrived
+    def __init__(self, woken: asyncio.Event) -> None:
+        super().__init__()
+        self._woken = woken
 
     def collect(self, tag: int, message: Message) -> None:
-        self.found.append((tag, message))
-        self._arrived.set()
+        super().collect(tag, message)
+        self._woken.set()
 
 
 class Receiver:
@@ -58,8 +62,12 @@ class Receiver:
         waiting: WaitingRequests,
         blocks: message_json.Blocks,
         limits: RestLimits,
+        chosen: ChosenMessages,
+        polls: Polls,
     ) -> None:
+        self._polls = polls
         self._engine_client = engine_client
+        self._chosen = chosen
         self._waiting = waiting
         self._blocks = blocks
         self._limits = limits
@@ -76,6 +84,9 @@ class Receiver:
             raise invalid("query/raw", "a raw reply holds one message; ask for max=1", most)
         began = time.monotonic()
         lease_s = body.lease_s if body.lease_s is not None else self._limits.default_lease_s
+        if body.seqs is not None:
+            return await self._receive_chosen(request, body, body.seqs, destination, lease_s)
+        self._polls.count(destination.address)
         subscribe = c.Subscribe(self._engine_client.peer, "", destination.address, c.INDIVIDUAL, most)
         subscribe.lease_ms, subscribe.selector = round(lease_s * 1000), body.selector or ""
         found = await self._collect(request, subscribe, destination, body.wait_s)
@@ -90,6 +101,9 @@ class Receiver:
     def _check(self, body: ReceiveRequest, query: dict[str, str]) -> int:
         """The requested number of messages. Raises Refusal if it is out of bounds."""
         limits = self._limits
+        if body.seqs is not None:
+            _check_chosen(body, query)
+            within("/seqs", len(body.seqs), 1, limits.max_receive)
         if body.selector:
             compiler.compile(body.selector)  # so that its errors are reported before anything begins
         if body.ack not in (AUTO, LEASE):
@@ -102,6 +116,32 @@ class Receiver:
         if "max" in query:
             raise invalid("query/max", "is given in the body as well")
         return int(within("/max", body.max, 1, limits.max_receive))
+
+    async def _receive_chosen(
+        self,
+        request: Request,
+        body: ReceiveRequest,
+        seqs: list[int],
+        source: Destination,
+        lease_s: float,
+    ) -> Reply:
+        """Those of the messages that still wait; the others with the reason."""
+        client = request.client.record_address
+        received = await self._chosen.receive(source.address, seqs, request.user, lease_s, client)
+        found = received.deliveries
+        leases = [(tag, message, self._engine_client.lease_until_ms(tag)) for tag, message in found]
+        if body.ack == AUTO and found:
+            await self._settle([tag for tag, _ in found])
+            leases = [(0, message, 0) for _, message in found]
+        missing = [
+            {
+                "seq": result.position,
+                "status": result.status,
+                **({"detail": result.detail} if result.detail else {}),
+            }
+            for result in received.missing
+        ]
+        return self._reply(leases, 0.0, source.address, b',"missing":' + encode(missing))
 
     # ------------------------------------------------------------------ taking
 
@@ -120,11 +160,14 @@ class Receiver:
         try:
             pending_reply = engine_client.pending_reply()
             subscribe.id, subscribe.receipt = subscription, pending_reply
+            subscribe.client = request.client.record_address
             engine_client.submit(subscribe)
             await engine_client.answer(pending_reply)
             await self._read_back(subscribe.address, arrived)
+            await wait_decided(engine_client, subscription, collection)
             if not arrived.is_set() and wait_s:
                 await _wait(arrived, request.wait_departed, wait_s)
+                await wait_decided(engine_client, subscription, collection)
             if wait.refusal is not None:
                 raise wait.refusal
             keep = True
@@ -156,14 +199,16 @@ class Receiver:
 
     # ------------------------------------------------------------------ replying
 
-    def _reply(self, leases: list[tuple[int, Message, int]], waited_s: float, address: str) -> Reply:
+    def _reply(
+        self, leases: list[tuple[int, Message, int]], waited_s: float, address: str, members: bytes = b""
+    ) -> Reply:
         queue = self._engine_client.engine.broker.destinations.queues.get(address)
         more = queue is not None and queue.depth > 0
         rows = [
             message_json.received(message, self._ids.of(message), self._receipt(tag), until_ms, self._blocks)
             for tag, message, until_ms in leases
         ]
-        tail = b'],"waited_s":%.3f,"more":%b}' % (waited_s, b"true" if more else b"false")
+        tail = b'],"waited_s":%.3f,"more":%b%b}' % (waited_s, b"true" if more else b"false", members)
         return Reply(200, JSON, b'{"items":[' + b",".join(rows) + tail)
 
     def _receipt(self, tag: int) -> str | None:
@@ -186,6 +231,15 @@ class Receiver:
         return Reply(
             200, message_json.http_content_type(facts), message.body, (*headers, *message_json.UNTRUSTED)
         )
+
+
+def _check_chosen(body: ReceiveRequest, query: dict[str, str]) -> None:
+    """Raises Refusal for what cannot be asked together with `seqs`."""
+    for name in ("max", "selector"):
+        if getattr(body, name) is not None or name in query:
+            raise invalid(f"/{name}", "cannot be given together with seqs, which name the messages")
+    if body.wait_s:
+        raise invalid("/wait_s", "cannot be given together with seqs: they wait already or are gone")
 
 
 async def _wait(arrived: asyncio.Event, departure: Callable[[], object], seconds: float) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Iterable
 from typing import Any
 
@@ -76,4 +77,7 @@ def from_core(refused: Refused) -> Refusal:
         name = "conflict"
     if name == "invalid":
         return invalid("", refused.detail)
-    return Refusal(name, refused.detail, headers=_RETRY.get(name, ()), **refused.facts)
+    headers = _RETRY.get(name, ())
+    if "retry_s" in refused.facts:
+        headers = ((b"retry-after", b"%d" % max(1, math.ceil(float(str(refused.facts["retry_s"]))))),)
+    return Refusal(name, refused.detail, headers=headers, **refused.facts)

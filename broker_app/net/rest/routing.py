@@ -17,7 +17,7 @@ from broker_app.net.rest.replies import Reply
 from broker_app.net.rest.requests import Request, Scope
 
 PREFIX = "/api/v1/"
-_UNPREFIXED = ("/health/live", "/health/ready", "/failover-list")
+_UNPREFIXED = ("/health/live", "/health/ready", "/failover-list", "/metrics", "/metrics/detailed")
 Endpoint = Callable[[Request], Awaitable[Reply | None]]
 
 

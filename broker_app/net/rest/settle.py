@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
 from broker_app.core import commands as c
 from broker_app.core.errors import Refused
+from broker_app.core.reasons import REJECTED
 from broker_app.net.rest.engine_client import EngineClient, PendingReply
 from broker_app.net.rest.limits import RestLimits
 from broker_app.net.rest.refusals import Refusal, from_core, invalid, too_large
@@ -17,7 +18,6 @@ from broker_app.net.rest.requests import Request, within
 from broker_app.net.stomp import scheduling_headers
 from broker_app.rules.event import RECEIVE
 
-REJECTED = "REJECTED"
 _MAX_REASON = 1_000
 
 
@@ -29,6 +29,26 @@ class NackRequest(msgspec.Struct, forbid_unknown_fields=True):
     delay_s: float = 0.0
     reason: str = ""
     dead: bool = False
+
+
+class Return(Protocol):
+    """The way in which a message is to be returned."""
+
+    delay_s: float
+    reason: str
+    dead: bool
+
+
+def dead_reason_of(body: Return, pointer: str) -> tuple[str, int]:
+    """The reason of the dead letter (empty: none) and the delay in ms, when both are within bounds."""
+    delay_s = within(f"{pointer}/delay_s", body.delay_s, 0, scheduling_headers.MAX_DELAY_S)
+    if len(body.reason) > _MAX_REASON:
+        raise invalid(
+            f"{pointer}/reason", f"has {len(body.reason)} characters; at most {_MAX_REASON} are taken"
+        )
+    if "\0" in body.reason:
+        raise invalid(f"{pointer}/reason", "contains NUL, which is not allowed in a header")
+    return REJECTED if body.dead else "", round(delay_s * 1000)
 
 
 class Nack(NackRequest, forbid_unknown_fields=True, kw_only=True):
@@ -117,21 +137,14 @@ class Settler:
         return lambda tags, pending_reply: c.Extend(self._engine_client.peer, tags, lease_ms, pending_reply)
 
     def _nack(self, body: NackRequest, pointer: str) -> _MakeCommand:
-        delay_s = within(f"{pointer}/delay_s", body.delay_s, 0, scheduling_headers.MAX_DELAY_S)
-        if len(body.reason) > _MAX_REASON:
-            raise invalid(
-                f"{pointer}/reason", f"has {len(body.reason)} characters; at most {_MAX_REASON} are taken"
-            )
-        if "\0" in body.reason:
-            raise invalid(f"{pointer}/reason", "contains NUL, which is not allowed in a header")
-        dead = REJECTED if body.dead else ""
+        dead_reason, delay_ms = dead_reason_of(body, pointer)
         return lambda tags, pending_reply: c.Return(
             self._engine_client.peer,
             tags,
-            dead_reason=dead,
+            dead_reason=dead_reason,
             detail=body.reason,
             receipt=pending_reply,
-            delay_ms=round(delay_s * 1000),
+            delay_ms=delay_ms,
         )
 
     # ------------------------------------------------------------------ carrying out

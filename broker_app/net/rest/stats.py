@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from functools import partial
 from typing import Any
 
@@ -77,7 +77,7 @@ class StatsEndpoints:
         """GET topics/{name}/stats"""
         return self._past(request, "topic")
 
-    def _event(self, request: Request, addresses: list[str] | None) -> Iterator[bytes]:
+    async def _event(self, request: Request, addresses: list[str] | None) -> AsyncIterator[bytes]:
         statistics = self._statistics
         if addresses is not None:
             there = [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 
 from broker_app.net.rest.long_poll import WaitingRequest
 from broker_app.net.rest.refusals import from_core
@@ -15,7 +15,10 @@ PING_S = 15.0
 
 
 async def stream(
-    request: Request, wait: WaitingRequest, events: Callable[[], Iterator[bytes]], ping_s: float = PING_S
+    request: Request,
+    wait: WaitingRequest,
+    events: Callable[[], AsyncIterator[bytes]],
+    ping_s: float = PING_S,
 ) -> None:
     """Write what `events` yields each time that `wait` is woken, until the client goes or the wait is ended;
     when that is because it lost its right, the last event is the problem. While there is nothing to write, a
@@ -31,7 +34,7 @@ async def stream(
     gone = asyncio.ensure_future(request.wait_departed())
     try:
         while not gone.done() and not wait.ended:
-            for event in events():
+            async for event in events():
                 await _send(request, event)
             woken = asyncio.ensure_future(wait.woken.wait())
             await asyncio.wait((woken, gone), timeout=ping_s, return_when=asyncio.FIRST_COMPLETED)

@@ -7,7 +7,7 @@ reported as a number, so that neither side is overloaded.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import AsyncIterator
 from functools import partial
 
 from broker_app.core.destination import Destination
@@ -63,7 +63,7 @@ class TailEndpoints:
             self._waiting.leave(wait)
         return None
 
-    def _seen(self, request: Request, destination: Destination, tap: Tap) -> Iterator[bytes]:
+    async def _seen(self, request: Request, destination: Destination, tap: Tap) -> AsyncIterator[bytes]:
         messages, skipped = tap.take()
         request.audit_read(f"{destination.kind}s", destination.address, len(messages))
         for message in messages:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from broker_app.core import commands as c
+from broker_app.core.reasons import REJECTED
 from broker_app.net.stomp import headers, scheduling_headers
 from broker_app.net.stomp.conversation import OPEN, Conversation
 from broker_app.net.stomp.delivery_tags import Tag, Tags
@@ -55,7 +56,7 @@ class Acknowledgements:
         """Raises Refused if the frame names no delivery, or has an invalid delay."""
         given = frame.headers
         tag, cumulative = self._delivery(given)
-        reason = "" if headers.requeue(given) else "REJECTED"
+        reason = "" if headers.requeue(given) else REJECTED
         detail = given.get("reason", "")
         delay_ms = scheduling_headers.delay_ms(given["delay-s"]) if "delay-s" in given else 0
         peer = self._conversation.peer

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
 from typing import Any, Final
@@ -30,6 +31,9 @@ class Connections:
         self._registry = registry
         self.client_events = registry.client_events
         registry.listeners.add(self._on_event)
+        #: connections that logged in, and that ended, since the node started, by transport
+        self.opened_total: Counter[str] = Counter()
+        self.closed_total: Counter[str] = Counter()
         #: connections and destinations of subscriptions that were slow at the last check
         self._slow: set[tuple[str, str]] = set()
         #: one connection in numbers. Bytes and frames are those of STOMP, without TLS and WebSocket.
@@ -38,7 +42,7 @@ class Connections:
             "number": lambda session: session.number,
             "user": lambda session: session.user,
             "client": _client_id,
-            "transport": lambda session: session.peer_name.partition(" ")[0],
+            "transport": _transport,
             "address": lambda session: session.peer_name.partition(" ")[2] or None,
             "protocol": lambda session: f"STOMP {session.conversation.version}",
             "tls": lambda session: session.conversation.transport.connection_info.tls,
@@ -140,9 +144,11 @@ class Connections:
     def _on_event(self, event: str, session: StompSession) -> None:
         id = session.peer.connection
         if event == OPENED_EVENT:
+            self.opened_total[_transport(session)] += 1
             caller = ClientIdentity(session.user, _client_id(session), _machine(session))
             self.client_events.begin(id, caller, browser=_is_browser(session))
         else:
+            self.closed_total[_transport(session)] += 1
             closed = {
                 "closed_at": rfc3339(self.client_events.now()),
                 "reason": session.conversation.close_reason,
@@ -166,6 +172,11 @@ class Connections:
 def _is_browser(session: StompSession) -> bool:
     """Return True for a page of the console: a WebSocket with the cookie of a signed-in user."""
     return session.preauthenticated and session.peer_name.startswith("websocket ")
+
+
+def _transport(session: StompSession) -> str:
+    """tcp, tls or websocket."""
+    return session.peer_name.partition(" ")[0]
 
 
 def _client_id(session: StompSession) -> str:

@@ -23,6 +23,7 @@ from broker_app.net.auth.login_throttle import Slowed
 from broker_app.net.policy.access import Access, Client, ConnectionInfo
 from broker_app.net.stomp.bridge_flows import Bridged
 from broker_app.net.stomp.headers import PrivateNames
+from broker_app.net.stomp.registrations import Registrar
 from broker_app.net.stomp.rendering import Renderer
 from broker_app.telemetry.client_events import ClientEvents
 from mom_client.stomp import frame as wire
@@ -103,6 +104,9 @@ class Sessions(Protocol):
     access: Access
     ids: MessageIds
     client_events: ClientEvents
+    registrar: Registrar
+    #: the WebSocket of the broker; without a host it is that of the client's connection. Empty if not known
+    websocket_url: str
     #: returns the addresses of all brokers that can serve the client; none where the journal is not shared
     failover_uris: Callable[[], Sequence[str]]
 

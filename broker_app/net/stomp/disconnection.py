@@ -124,7 +124,7 @@ class Disconnection:
             self._conversation.write(_HTTP_ANSWER)
             self.end()
             return
-        self.refuse(Refused(malformed.code, malformed.detail), None, soft=False)
+        self.refuse(Refused(malformed.code, malformed.detail), malformed.receipt, soft=False)
 
     def send_refusal(self, refusal: Refused, receipt: bytes | None) -> None:
         """Refuse one frame of a client that stays connected."""

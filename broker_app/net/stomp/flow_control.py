@@ -12,7 +12,7 @@ from mom_client.stomp.errors import Malformed
 from mom_client.stomp.frame import AckRun, Frame
 
 #: reasons to read nothing of a client for a while; bits
-ENGINE_FULL, LOGIN, THROTTLED, TOO_FAST = 1, 2, 4, 8
+ENGINE_FULL, LOGIN, THROTTLED, TOO_FAST, HELD = 1, 2, 4, 8, 16
 #: seconds; a client that would have to wait longer to keep within its rate limit is refused
 TOO_FAST_S = 10.0
 
@@ -82,6 +82,13 @@ class FlowControl:
             self.pause(THROTTLED)
         else:
             self.resume(THROTTLED)
+
+    def hold(self, on: bool) -> None:
+        """Read nothing while too much of the client is held by an interceptor."""
+        if on:
+            self.pause(HELD)
+        else:
+            self.resume(HELD)
 
     def pause(self, reason: int) -> None:
         """Stop reading until no reason is left."""

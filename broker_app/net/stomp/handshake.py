@@ -6,12 +6,9 @@ from typing import NamedTuple
 
 from broker_app.core.errors import Refused
 from broker_app.net.auth.login import Identity
-from broker_app.net.stomp import bridge_flows, negotiation
+from broker_app.net.stomp import bridge_flows, negotiation, registrations
 from broker_app.net.stomp.conversation import Conversation
 from mom_client.stomp.frame import Headers
-
-#: characters; it is kept in memory with the decisions about its client
-MAX_CLIENT_ID = 255
 
 
 class Credentials(NamedTuple):
@@ -24,7 +21,16 @@ class Credentials(NamedTuple):
 class Handshake:
     """The headers of CONNECT, and the identity that the transport knows already."""
 
-    __slots__ = ("_certified", "_conversation", "_offer", "beat_in_s", "beat_out_s", "identity", "sender")
+    __slots__ = (
+        "_certified",
+        "_conversation",
+        "_offer",
+        "beat_in_s",
+        "beat_out_s",
+        "identity",
+        "sender",
+        "service",
+    )
 
     def __init__(self, conversation: Conversation, identity: Identity | None) -> None:
         self._conversation = conversation
@@ -38,6 +44,8 @@ class Handshake:
         self._offer = ""
         #: the broker whose bridge this is; empty for other clients
         self.sender = ""
+        #: the service that the client registers as
+        self.service: registrations.ServiceHeaders | None = None
 
     def certify(self, names: tuple[str, ...]) -> None:
         """Take the user that an accepted client certificate names, if the transport named none."""
@@ -60,10 +68,8 @@ class Handshake:
         ours_ms = config.heartbeat_ms
         self._offer = "" if "heart-beat" in given else f"{ours_ms},{ours_ms}"
         self.beat_in_s, self.beat_out_s = negotiation.heart_beats(given.get("heart-beat", "0,0"), ours_ms)
-        client_id = conversation.client_id = given.get("client-id", "")
-        if len(client_id) > MAX_CLIENT_ID:
-            detail = f"client-id has {len(client_id)} characters; at most {MAX_CLIENT_ID} are allowed"
-            raise Refused("invalid", detail)
+        conversation.client_id = registrations.short(given, "client-id")
+        self.service = registrations.service_of(given)
         conversation.soft_errors = given.get("mom-soft-errors", "").lower() == "true"
         self.sender = given.get(bridge_flows.SENDER, "")
         return Credentials(given.get("login", ""), given.get("passcode", ""))
@@ -83,8 +89,8 @@ class Handshake:
             detail += f", and no user is called {' or '.join(self._certified)[:200]!r} like the certificate"
         return Refused("not-authenticated", detail)
 
-    def connected_headers(self, user: str, server: str) -> dict[str, str]:
-        """The headers of CONNECTED."""
+    def connected_headers(self, user: str, server: str, *, callbacks: bool) -> dict[str, str]:
+        """The headers of CONNECTED. `callbacks` is True if a callback broker may serve the service."""
         conversation = self._conversation
         connected = {
             "version": conversation.version,
@@ -98,6 +104,10 @@ class Handshake:
         uris = conversation.sessions.failover_uris()
         if uris:
             connected["mom-failover"] = ",".join(uris)
+        if self.service is not None:
+            connected[registrations.CALLBACKS] = "true" if callbacks else "false"
+            if conversation.sessions.websocket_url:
+                connected[registrations.WEBSOCKET] = conversation.sessions.websocket_url
         if self.sender:
             connected[bridge_flows.SENDER] = bridge_flows.DIALECT
             connected[bridge_flows.MAX_BODY] = str(conversation.sessions.config.max_body_bytes)

@@ -21,7 +21,7 @@ from broker_app.net.stomp import scheduling_headers
 from mom_client.stomp.encode import encode_headers
 
 #: headers of a SEND that are not stored with the message
-_NOT_CARRIED = frozenset(
+NOT_CARRIED = frozenset(
     (
         *("destination", "transaction", "message-id", "subscription", "ack", "redelivered", "timestamp"),
         *(
@@ -53,7 +53,7 @@ def envelope(headers: Mapping[str, str], destination: Destination, reply_to: str
     persistent = destination.kind in (QUEUE, TOPIC)  # on a topic it matters to durable subscriptions
     if "persistent" in headers:
         persistent = _flag(headers, "persistent", persistent)
-    lines = [(name, value) for name, value in headers.items() if name not in _NOT_CARRIED]
+    lines = [(name, value) for name, value in headers.items() if name not in NOT_CARRIED]
     if reply_to is not None:
         lines = [(name, reply_to if name == "reply-to" else value) for name, value in lines]
     block = encode_headers(lines)

@@ -19,6 +19,8 @@ _VERSION_NUMBER = {"1.0": 0, "1.1": 1, "1.2": 2}
 #: an implicit subscription of clients with `mom-soft-errors`
 REFUSED_SUBSCRIPTION = "$mom.refused"
 REFUSED_DESTINATION = "/user/$mom.refused"
+#: members of a problem that clients of other makes read as headers
+_HEADERS = ("reason", "active")
 
 
 class Renderer:
@@ -119,6 +121,7 @@ class Renderer:
         headers = [
             ("message", detail.splitlines()[0] if detail else refusal.code),
             ("content-type", MEDIA_TYPE),
+            *((name, str(refusal.facts[name])) for name in _HEADERS if name in refusal.facts),
             *extra,
         ]
         return _with_receipt_id(answer(ERROR, headers, _problem(refusal), self._version), receipt)

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from broker_app.core import commands as c
 from broker_app.core.destination import Destination
 from broker_app.core.message import Envelope
+from broker_app.net import profiles
 from broker_app.net.stomp import bridge_flows, headers
 from broker_app.net.stomp.conversation import Conversation
 from broker_app.net.stomp.subscriptions import Subscriptions, bridge_of, client_of, named_destination
@@ -33,6 +34,9 @@ class Sends:
 
     def plan(self, given: Headers) -> SendPlan:
         """The plan of all SEND frames with these headers. Raises Refused."""
+        criteria = profiles.criteria_of(given.get("destination"))
+        if criteria is not None:
+            return self._plan_of_seed(given, criteria)
         destination = named_destination(self._conversation, given)
         if not self._permitted.get(destination):
             self._permit(destination)
@@ -44,6 +48,12 @@ class Sends:
         envelope = headers.envelope(given, destination, reply_to)
         if bridge_flows.FLOW in given:
             return bridge_of(self._conversation, bridge_flows.FLOW).check_plan(given), envelope, True
+        return given.get("transaction", ""), envelope, False
+
+    def _plan_of_seed(self, given: Headers, criteria: str) -> SendPlan:
+        """The plan of messages to a profile. The permission is checked for each copy."""
+        sender = client_of(self._conversation).identity.user
+        envelope = profiles.seed(headers.envelope(given, profiles.SEEDS), criteria, sender)
         return given.get("transaction", ""), envelope, False
 
     def _permit(self, destination: Destination) -> None:

@@ -7,7 +7,7 @@ brings time, and `Environment` both clock and randomness. Its parts:
 | module | |
 |---|---|
 | `conversation` | what the parts share; the table of states and events |
-| `handshake` | CONNECT and CONNECTED |
+| `opening` | from CONNECT to CONNECTED, by login (`handshake`) and registration (`registrations`) |
 | `sends`, `acknowledgements`, `subscriptions` | frames to commands |
 | `flow_control` | when nothing is read; a client that takes nothing |
 | `timeouts` | heart-beats, and what was not received in time |
@@ -18,7 +18,6 @@ brings time, and `Environment` both clock and randomness. Its parts:
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Final
 
 from broker_app.core import commands as c
 from broker_app.core.errors import Refused, internal
@@ -26,31 +25,27 @@ from broker_app.core.message import Message
 from broker_app.core.model import Peer, Subscription
 from broker_app.internal_errors import internal_errors
 from broker_app.net.auth.login import Identity
-from broker_app.net.auth.login_throttle import Slowed
 from broker_app.net.policy.access import Client
 from broker_app.net.stomp import rendering
 from broker_app.net.stomp.acknowledgements import Acknowledgements
-from broker_app.net.stomp.bridge_flows import Bridged
 from broker_app.net.stomp.conversation import (
-    ACCEPTED,
     ACCEPTS,
     AUTHENTICATING,
     CLOSED,
     CLOSING,
     CONNECTING,
     ENDED,
-    LOGIN,
     OPEN,
     Conversation,
     Sessions,
     Transport,
 )
 from broker_app.net.stomp.disconnection import LAST_RECEIPT, Disconnection
-from broker_app.net.stomp.flow_control import LOGIN as LOGIN_CHECK
 from broker_app.net.stomp.flow_control import FlowControl
 from broker_app.net.stomp.handshake import Handshake
-from broker_app.net.stomp.headers import PrivateNames
-from broker_app.net.stomp.rendering import Renderer
+from broker_app.net.stomp.opening import CLOSED_EVENT, Opening
+from broker_app.net.stomp.opening import OPENED_EVENT as OPENED_EVENT
+from broker_app.net.stomp.opening import VERSION as VERSION
 from broker_app.net.stomp.revocation import Revocation
 from broker_app.net.stomp.sends import Sends, size_of
 from broker_app.net.stomp.subscriptions import Subscriptions
@@ -60,14 +55,7 @@ from mom_client.stomp.errors import Malformed
 from mom_client.stomp.frame import AckRun, Frame
 from mom_client.stomp.parser import Limits, Parser
 
-VERSION: Final = "0.1.0"
-#: events of connections: logged in, and ended
-OPENED_EVENT, CLOSED_EVENT = "opened", "closed"
-
 Frames = Sequence[Frame | AckRun | Malformed]
-
-
-_STOPPED = Refused("not-active", "the broker has stopped to serve; connect again or use another broker")
 
 
 class StompSession:
@@ -85,6 +73,7 @@ class StompSession:
         "_disconnection",
         "_flow_control",
         "_handshake",
+        "_opening",
         "_parser",
         "_revocation",
         "_sends",
@@ -116,6 +105,10 @@ class StompSession:
         self._timeouts = Timeouts(conversation, parser, self._handshake, flow_control)
         self._disconnection = Disconnection(conversation, flow_control)
         self._acknowledgements = Acknowledgements(conversation)
+        self._opening = Opening(
+            *(self, conversation, parser, self._handshake, flow_control, self._acknowledgements),
+            *(self.close, self._take_waiting),
+        )
         self._subscriptions = Subscriptions(conversation, parser, self._acknowledgements)
         self._sends = Sends(conversation, self._subscriptions)
         self._revocation = Revocation(conversation, self._sends, self._disconnection)
@@ -226,6 +219,7 @@ class StompSession:
             self._acknowledgements.tags.forget()
         if conversation.sessions.leave(self) and conversation.peer.connection:
             conversation.sessions.notify(CLOSED_EVENT, self)
+            self._opening.registration.ended()
 
     def _take(self, frames: Frames) -> None:
         """Turn frames into commands; adjacent SENDs become one."""
@@ -284,69 +278,10 @@ class StompSession:
         except Refused as refusal:
             self._disconnection.refuse_frame(frame, refusal)
 
-    # ------------------------------------------------------------------ CONNECT
-
-    def _connect(self, frame: Frame) -> None:
-        conversation = self.conversation
-        if conversation.state != CONNECTING:
-            raise Refused("malformed-frame", "CONNECT came twice on one connection")
-        credentials = self._handshake.read(frame.headers)
-        self._parser.version = conversation.version
-        identity = self._handshake.known_identity(credentials)
-        if conversation.sessions.engine.ended is not None:
-            raise _STOPPED
-        if identity is not None:
-            self._open(identity)
-            return
-        conversation.follow(LOGIN)
-        self._flow_control.pause(LOGIN_CHECK)  # an unknown client must not fill memory
-
-        def checked(identity: Identity | None, slowed: Slowed | None) -> None:
-            self._authenticated(credentials.login, identity, slowed)
-
-        address = conversation.transport.connection_info.address or ""
-        conversation.sessions.authenticate(credentials.login, credentials.passcode, address, checked)
-
-    def _authenticated(self, login: str, identity: Identity | None, slowed: Slowed | None) -> None:
-        if self.conversation.state != AUTHENTICATING:
-            return
-        self._flow_control.resume(LOGIN_CHECK)
-        if identity is None:
-            self.close(slowed or self._handshake.not_authenticated(login))
-            return
-        if self.conversation.sessions.engine.ended is not None:
-            self.close(_STOPPED)
-            return
-        self._open(identity)
+    def _take_waiting(self) -> None:
+        """Process the frames that arrived while the client was not known yet."""
         frames, self._waiting = self._waiting, []
         self._take(frames)
-
-    def _open(self, identity: Identity) -> None:
-        conversation, peer = self.conversation, self.conversation.peer
-        sessions, new_name = conversation.sessions, conversation.sessions.environment.new_name
-        self._handshake.identity = identity
-        connection_info = conversation.transport.connection_info._replace(
-            client=conversation.client_id or None
-        )
-        conversation.client = Client(identity, connection_info)
-        peer.user = identity.user
-        peer.strict = not conversation.soft_errors
-        conversation.names = PrivateNames(new_name())
-        conversation.renderer = Renderer(conversation.version, sessions.ids)
-        self._acknowledgements.version_agreed()
-        conversation.follow(ACCEPTED)
-        conversation.transport.authenticated()
-        peer.connection = new_name()
-        sessions.notify(OPENED_EVENT, self)
-        connected = self._handshake.connected_headers(identity.user, f"MOM/{VERSION}")
-        if self._handshake.sender:
-            conversation.bridge = Bridged(self._handshake.sender, peer, conversation.client, sessions.access)
-            conversation.submit(c.BridgeConnected(peer))
-        conversation.frames_out += 1
-        conversation.write(rendering.answer(wire.CONNECTED, list(connected.items())))
-        fastest_s = min(filter(None, self.heart_beats), default=0.0)
-        if fastest_s:
-            sessions.check_often(self, fastest_s)
 
     # ------------------------------------------------------------------ other frames
 
@@ -406,6 +341,10 @@ class StompSession:
     def throttle(self, on: bool) -> None:
         """Read nothing from the client while too much that it sent is blocked."""
         self._flow_control.throttle(on)
+
+    def hold(self, on: bool) -> None:
+        """Read nothing from the client while too much that it sent is held by an interceptor."""
+        self._flow_control.hold(on)
 
     def close(self, refusal: Refused) -> None:
         """End the session by an ERROR."""
@@ -488,8 +427,8 @@ _TRANSACTION_COMMANDS: dict[bytes, type[c.Begin | c.Commit | c.Abort]] = {
 
 #: runs of SEND are taken without it; one within a transaction is not
 _HANDLERS: dict[bytes, Callable[[StompSession, Frame], None]] = {
-    wire.CONNECT: StompSession._connect,
-    wire.STOMP: StompSession._connect,
+    wire.CONNECT: lambda session, frame: session._opening.connect(frame),
+    wire.STOMP: lambda session, frame: session._opening.connect(frame),
     wire.SEND: lambda session, frame: session._sends.enlist(frame),
     wire.SUBSCRIBE: lambda session, frame: session._subscriptions.subscribe(frame),
     wire.UNSUBSCRIBE: lambda session, frame: session._subscriptions.unsubscribe(frame),

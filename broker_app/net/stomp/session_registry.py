@@ -15,11 +15,14 @@ from broker_app.core.errors import Refused
 from broker_app.core.message import MessageIds
 from broker_app.engine import Engine
 from broker_app.internal_errors import EventListeners
-from broker_app.net.auth.login import Logins
+from broker_app.net.auth.login import Identity, Logins
 from broker_app.net.auth.login_throttle import Slowed
+from broker_app.net.origin import Origin
 from broker_app.net.policy.access import Access
 from broker_app.net.stomp.conversation import Authenticated, Environment
+from broker_app.net.stomp.registrations import Outcome, Registrar
 from broker_app.net.stomp.session import StompSession
+from broker_app.reflex.registration import Registration, RegistrationVerdict
 from broker_app.telemetry.client_events import ClientEvents
 
 log = logging.getLogger(__name__)
@@ -30,6 +33,25 @@ def _call_later(seconds: float, function: Callable[[], None]) -> object:
 
 
 REAL: Final = Environment(time.monotonic, time.time, _call_later, lambda: secrets.token_hex(8))
+
+
+class OpenRegistrar:
+    """Lets every service register."""
+
+    def begin_registration(
+        self, registration: Registration, done: Callable[[RegistrationVerdict], None]
+    ) -> RegistrationVerdict:
+        """Accept."""
+        return RegistrationVerdict(True, registration)
+
+    def begin_service(
+        self, registration: Registration, origin: Origin | None, done: Callable[[Outcome], None]
+    ) -> None:
+        """Accept, in the next round of the loop."""
+        asyncio.get_running_loop().call_soon(done, RegistrationVerdict(True, registration))
+
+    def deregistered(self, registration: Registration) -> None:
+        """Do nothing."""
 
 
 class SessionRegistry:
@@ -67,8 +89,11 @@ class SessionRegistry:
         self.opened_total = 0
         #: of sessions that have ended
         self._bytes_gone = (0, 0)
-        logins.present = lambda: (session.identity for session in self.sessions if session.identity)
+        logins.present = self.identities
         self.failover_uris: Callable[[], Sequence[str]] = tuple
+        #: decides which services may register
+        self.registrar: Registrar = OpenRegistrar()
+        self.websocket_url = ""
         #: called for connections that log in, and for those that end
         self.listeners: EventListeners[[str, StompSession]] = EventListeners("the connections' listeners")
         #: the history of each client
@@ -102,6 +127,16 @@ class SessionRegistry:
         came, went = self._bytes_gone
         now = [(session.conversation.bytes_in, session.conversation.bytes_out) for session in self.sessions]
         return came + sum(one for one, _ in now), went + sum(other for _, other in now)
+
+    def close_connection(self, connection: str, refusal: Refused) -> None:
+        """Close the session with this connection id, if there is one."""
+        session = next((one for one in self.sessions if one.peer.connection == connection), None)
+        if session is not None:
+            session.close(refusal)
+
+    def identities(self) -> list[Identity]:
+        """The identities of the clients."""
+        return [session.identity for session in self.sessions if session.identity]
 
     def notify(self, event: str, session: StompSession) -> None:
         self.listeners(event, session)

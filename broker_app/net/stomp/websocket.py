@@ -10,10 +10,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
-from broker_app.core.errors import Refused
 from broker_app.net.auth.login import Identity
 from broker_app.net.policy.access import ConnectionInfo
-from broker_app.net.stomp.rendering import Renderer
 from broker_app.net.stomp.session import StompSession
 from broker_app.net.stomp.session_registry import SessionRegistry
 from broker_app.rules.event import WEBSOCKET
@@ -22,7 +20,6 @@ Event = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Event]]
 Send = Callable[[Event], Awaitable[None]]
 
-SUBPROTOCOLS = ("v12.stomp", "v11.stomp", "v10.stomp")
 NORMAL, GOING_AWAY, PROTOCOL_ERROR, TRY_LATER = 1000, 1001, 1002, 1013
 
 
@@ -171,25 +168,3 @@ class WebSocketConnection:
     def _notify(self) -> None:
         if self._wake is not None and not self._wake.done():
             self._wake.set_result(None)
-
-
-async def serve(
-    registry: SessionRegistry,
-    scope: MutableMapping[str, Any],
-    receive: Receive,
-    send: Send,
-    identity: Identity | None,
-) -> None:
-    """Accept a WebSocket and serve it. `identity` is that of a valid session cookie."""
-    await receive()  # websocket.connect
-    offered = scope.get("subprotocols") or []
-    chosen = next((name for name in SUBPROTOCOLS if name in offered), None)
-    await send({"type": "websocket.accept", "subprotocol": chosen})
-    if offered and chosen is None:
-        theirs, ours = ", ".join(offered)[:120], ", ".join(SUBPROTOCOLS)
-        detail = f"the subprotocols {theirs} are not supported; offer {ours}"
-        error = Renderer("1.2", registry.ids).error(Refused("unsupported-protocol", detail), None)
-        await send({"type": "websocket.send", "bytes": error})
-        await send({"type": "websocket.close", "code": PROTOCOL_ERROR})
-        return
-    await WebSocketConnection(registry, scope, send, identity).run(receive)

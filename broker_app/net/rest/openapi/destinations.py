@@ -61,6 +61,8 @@ _QUEUE_FACTS: Json = {
     "oldest_s": {"type": "number", "minimum": 0, "description": "age of the message that waits longest"},
     "published": {**COUNT, "description": "total since the node started, as those below"},
     "delivered": COUNT,
+    "fetched": {**COUNT, "description": "of those, the ones that their consumer chose by seq"},
+    "polls": {**COUNT, "description": "requests to receive, without those that name seqs"},
     "acknowledged": COUNT,
     "expired": COUNT,
     "dead": {**COUNT, "description": "messages that went to the dead letters"},

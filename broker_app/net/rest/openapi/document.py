@@ -8,20 +8,28 @@ from typing import Any
 from broker_app.net.rest.openapi import (
     alerts,
     bridges,
+    bulk,
+    callbacks,
     connections,
     destinations,
     jobs,
+    journal,
     leases,
     messages,
     mirrors,
     node,
     operations,
+    reflexes,
+    services,
     stats,
 )
 from broker_app.net.rest.openapi.schemas import Json
 
 _VERSION = "1"
-_PARTS = (messages, leases, destinations, jobs, connections, bridges, mirrors, alerts, stats, node)
+_PARTS = (
+    *(messages, leases, destinations, jobs, connections, bridges, callbacks, mirrors, reflexes, alerts),
+    *(stats, bulk, journal, services, node),
+)
 
 
 def document(control: Mapping[str, Any] | None = None) -> Json:

@@ -16,6 +16,7 @@ from broker_app.net.rest.openapi.operations import (
 )
 from broker_app.net.rest.openapi.schemas import (
     BOOLEAN,
+    COUNT,
     OPTIONAL_TEXT,
     REASON,
     TEXT,
@@ -29,6 +30,17 @@ from broker_app.net.rest.openapi.schemas import (
 )
 
 _SETTLED = object_of({"receipt": TEXT, "error": ref("Problem")}, required=("receipt",))
+_MISSING = object_of(
+    {
+        "seq": COUNT,
+        "status": {
+            "enum": ["gone", "unsettled", "refused"],
+            "description": "gone: settled, expired or removed; unsettled: another consumer has it",
+        },
+        "detail": TEXT,
+    },
+    required=("seq", "status"),
+)
 _RECEIPT = in_path("receipt", "from a received message", {"type": "string", "minLength": 1})
 
 SCHEMAS: Json = {
@@ -39,17 +51,32 @@ SCHEMAS: Json = {
             "lease_s": {"type": ["number", "null"], "minimum": 1, "maximum": 43_200},
             "ack": {"enum": ["lease", "auto"], "default": "lease", "description": "auto: at most once"},
             "selector": {**OPTIONAL_TEXT, "description": "a condition on headers"},
+            "seqs": {
+                "type": ["array", "null"],
+                "items": whole(0, (1 << 53) - 1),
+                "minItems": 1,
+                "maxItems": 1000,
+                "description": "these messages, as notifications name them; without max, wait_s, selector",
+            },
         },
         required=(),
     ),
     "Received": object_of(
         {
             "items": array_of(
-                message({"receipt": OPTIONAL_TEXT, "lease_until": {**TIME, "type": ["string", "null"]}})
+                message(
+                    {
+                        "seq": COUNT,
+                        "receipt": OPTIONAL_TEXT,
+                        "lease_until": {**TIME, "type": ["string", "null"]},
+                    }
+                )
             ),
             "waited_s": number(0, 1e6),
             "more": BOOLEAN,
-        }
+            "missing": {**array_of(_MISSING), "description": "of seqs: those that were not delivered"},
+        },
+        required=("items", "waited_s", "more"),
     ),
     "ExtendRequest": object_of({"extend_s": number(1, 43_200)}),
     "NackRequest": object_of(
@@ -104,10 +131,14 @@ PATHS: Json = {
     },
     "/queues/{name}/events": {
         "get": operation(
-            "stream_events", "Messages as server-sent events; settle each by its receipt",
+            "stream_events", "Messages as server-sent events, settled by receipt; or what arrived",
             {"200": {"description": "a stream", "content": {"text/event-stream": {"schema": TEXT}}}}, 503,
             parameters=[
                 QUEUE,
+                parameter(
+                    "mode", {"enum": ["deliver", "notify"], "default": "deliver"}, "notify takes nothing"
+                ),
+                parameter("after", whole(0, 10**15 - 1, 0), "of mode=notify: the last seq; or Last-Event-ID"),
                 parameter("credit", whole(1, 100, 1), "most unsettled messages of the stream"),
                 SELECTOR,
             ],

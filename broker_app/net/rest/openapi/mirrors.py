@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from broker_app.journal.private_journal import PrivateState
 from broker_app.net.rest.mirrors import CAUSES, MAX_REASON, STATES
 from broker_app.net.rest.openapi.operations import in_path, json_body, json_reply, operation
 from broker_app.net.rest.openapi.schemas import (
@@ -53,6 +54,17 @@ SCHEMAS: Json = {
                 "type": ["object", "null"],
                 "properties": {"holder": TEXT, "epoch": _COUNT, "left_s": _SECONDS},
                 "required": ["holder", "epoch", "left_s"],
+            },
+            "private_journal": {
+                "type": ["object", "null"],
+                "description": "the copy of the journal in files of this broker, while it serves",
+                "properties": {
+                    "place": TEXT,
+                    "state": {"enum": [state.value for state in PrivateState]},
+                    "pending_frames": {**_COUNT, "description": "batches that are not copied yet"},
+                    "error": {**TEXT, "description": "why it is not written; else empty"},
+                },
+                "required": ["place", "state", "pending_frames", "error"],
             },
             "brokers": array_of(
                 object_of(

@@ -9,6 +9,7 @@ from broker_app.net.rest.openapi.schemas import (
     COUNT,
     FULLNESS,
     NAME,
+    OPTIONAL_TIME,
     RATE,
     SECONDS,
     STATE,
@@ -20,6 +21,7 @@ from broker_app.net.rest.openapi.schemas import (
     ref,
     whole,
 )
+from broker_app.telemetry import pipeline_store
 from broker_app.telemetry.node_totals import NODE_LAYOUT
 from broker_app.telemetry.timeseries import COLUMNS
 
@@ -103,6 +105,11 @@ _WINDOW = [
     parameter("window_s", whole(1, 86_400, 600), "how far back"),
     parameter("step_s", whole(1, 3_600), "length of a step; made longer where the past is coarser"),
 ]
+_HISTORY_REPLY = json_reply("the past, up to now", ref("StoredHistory"))
+_STORED = [
+    parameter("window_s", whole(60, 7_776_000, 86_400), "how far back"),
+    parameter("step_s", whole(1, 86_400), "length of a step; made longer to whole minutes, and 1,440 steps"),
+]
 
 
 def _window(columns: Sequence[str]) -> Json:
@@ -139,6 +146,14 @@ SCHEMAS: Json = {
             **_window(COLUMNS),
         }
     ),
+    "StoredHistory": object_of(
+        {
+            "name": NAME,
+            **_window(pipeline_store.COLUMNS),
+            "stored_from": {**OPTIONAL_TIME, "description": "first minute that is stored; null without one"},
+            "stored_to": {**OPTIONAL_TIME, "description": "end of the last minute; null without one"},
+        }
+    ),
     "NodeStatistics": object_of({"time": TIME, "node": _NODE_FIGURES, **_window(NODE_LAYOUT.columns)}),
 }
 
@@ -153,6 +168,18 @@ PATHS: Json = {
         "get": operation(
             "get_topic_statistics", "The past of a topic, as columns", {"200": _PAST_REPLY}, 404,
             parameters=[TOPIC, *_WINDOW],
+        ),
+    },
+    "/queues/{name}/history": {
+        "get": operation(
+            "get_queue_history", "Minutes of a queue that the data pipeline has stored, as columns",
+            {"200": _HISTORY_REPLY}, parameters=[QUEUE, *_STORED],
+        ),
+    },
+    "/topics/{name}/history": {
+        "get": operation(
+            "get_topic_history", "Minutes of a topic that the data pipeline has stored, as columns",
+            {"200": _HISTORY_REPLY}, parameters=[TOPIC, *_STORED],
         ),
     },
     "/node/stats": {

@@ -1,0 +1,362 @@
+"""A session of the subprotocol `mom.v1.json`: the operations of one client.
+
+Its peer in the core is its own, so all that it holds unsettled is returned when it ends.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from broker_app.callback.arrival_feed import ArrivalFeed
+from broker_app.config import Config
+from broker_app.core import commands as c
+from broker_app.core.destination import Destination, parse
+from broker_app.core.errors import Refused
+from broker_app.net.auth.login import Identity
+from broker_app.net.auth.login_throttle import Slowed
+from broker_app.net.json import operations as o
+from broker_app.net.json.outbox import Outbox
+from broker_app.net.json.receipts import Receipts
+from broker_app.net.json.receiver import Receiver
+from broker_app.net.json.registrations import Registrations
+from broker_app.net.json.subscriptions import Deliveries, Notifications
+from broker_app.net.live_subscribers import WEBSOCKET, LiveSubscriber
+from broker_app.net.policy.access import Client, ConnectionInfo
+from broker_app.net.rest.engine_client import EngineClient
+from broker_app.net.rest.refusals import Refusal, from_core, invalid
+from broker_app.net.rest.requests import within
+from broker_app.rules.event import RECEIVE
+
+if TYPE_CHECKING:
+    from broker_app.net.json.server import JsonServer
+
+#: a session may deliver more at a time than an event stream, which is one subscription
+_CREDIT_FACTOR = 10
+_NORMAL, _POLICY = 1000, 1008
+encode = msgspec.json.encode
+
+
+class Closed(Exception):
+    """The session ends: the client left, or `refusal` is the reason; `code` is that of WebSocket."""
+
+    def __init__(self, refusal: Refusal | None = None, code: int = _NORMAL) -> None:
+        super().__init__(str(refusal))
+        self.refusal = refusal
+        self.code = code
+
+
+class JsonSession:
+    """One client. `identity` is set if the handshake named it; `authenticated` is called when it is known.
+    With `login_refusal` the session ends at once, for this reason."""
+
+    def __init__(
+        self,
+        server: JsonServer,
+        outbox: Outbox,
+        connection_info: ConnectionInfo,
+        identity: Identity | None,
+        authenticated: Callable[[], None],
+        login_refusal: Refused | None = None,
+    ) -> None:
+        self._server = server
+        self._login_refusal = login_refusal
+        self._outbox = outbox
+        self.connection_info = connection_info
+        self.identity = identity
+        self._authenticated = authenticated
+        #: None before the login
+        self.client: Client | None = None
+        self.since_s = time.time()
+        self.engine_client = EngineClient(server.engine)
+        #: of the connection, as operators see it
+        self.id = secrets.token_hex(8)
+        self._receiver = Receiver(self.engine_client, server.limits, server.blocks)
+        self._registrations = Registrations(server.services)
+        self._receipts = Receipts(self.engine_client, outbox, server.limits)
+        self.subscriptions: dict[str, Deliveries | Notifications] = {}
+        #: bytes of deliveries that are not sent yet; beyond a bound nothing more is delivered
+        self._backlog = 0
+        self._paused = False
+
+    @property
+    def config(self) -> Config:
+        return self._server.config
+
+    @property
+    def user(self) -> str:
+        """The name of the user; empty before the login."""
+        return self.identity.user if self.identity is not None else ""
+
+    # ------------------------------------------------------------------ from the connection
+
+    def enter(self) -> None:
+        """Begin as the client that the handshake named, or as anonymous where that is allowed."""
+        if self._server.full:
+            raise Closed(Refusal("busy", "the node has as many connections as it takes"), _POLICY)
+        if self._login_refusal is not None:
+            raise Closed(from_core(self._login_refusal), _POLICY)
+        identity = self.identity or self._server.logins.anonymous()
+        if identity is not None:
+            self._open(identity)
+
+    async def do(self, data: bytes) -> None:
+        """Carry out one operation. Raises Closed when it ends the session."""
+        ref = o.ref_of(data)
+        try:
+            operation = o.parse(data)
+            if self.client is None and not isinstance(operation, o.Login):
+                raise Closed(Refusal("not-authenticated", 'the first operation must be "login"'), _POLICY)
+            await _HANDLERS[type(operation)](self, operation)
+            await self.engine_client.backpressure.wait()
+        except Refused as refused:
+            self._problem(from_core(refused), ref)
+        except Refusal as refusal:
+            self._problem(refusal, ref)
+
+    def sent(self) -> None:
+        """All that was taken out of the outbox has left."""
+        if self._paused and self._backlog <= self.config.outbox_bytes // 2:
+            self._paused = False
+            self.engine_client.submit(c.Resume(self.engine_client.peer))
+
+    def end(self) -> None:
+        """Return what is unsettled, and end all subscriptions."""
+        for subscription in self.subscriptions.values():
+            self._close_subscription(subscription)
+        self.subscriptions.clear()
+        self._registrations.end()
+        if self.engine_client.engine.ended is None:
+            self.engine_client.submit(c.Disconnect(self.engine_client.peer))
+
+    def _backlog_changed(self, by: int) -> None:
+        self._backlog += by
+        if not self._paused and self._backlog > self.config.outbox_bytes:
+            self._paused = True
+            self.engine_client.submit(c.Pause(self.engine_client.peer))
+
+    # ------------------------------------------------------------------ replies
+
+    def _done(self, ref: str | None) -> None:
+        if ref is not None:
+            self._outbox.put(encode({"op": "done", "ref": ref}))
+
+    def _problem(self, refusal: Refusal, ref: str | None) -> None:
+        self._outbox.put(encode({"op": "problem", "ref": ref, **refusal.body()}))
+
+    # ------------------------------------------------------------------ login
+
+    def _open(self, identity: Identity) -> None:
+        self.identity = identity
+        self.client = Client(identity, self.connection_info)
+        self.engine_client.peer.user = identity.user
+        self.engine_client.peer.client = self.client.record_address
+        self._authenticated()
+        self._outbox.put(
+            encode(
+                {
+                    "op": "ready",
+                    "user": identity.user,
+                    "broker": self.config.name,
+                    "server": self._server.version,
+                }
+            )
+        )
+
+    async def _login(self, operation: o.Login) -> None:
+        login, passcode = operation.login or "", operation.passcode or ""
+        if operation.token is not None:
+            login, passcode = "token", operation.token
+        try:
+            address = self.connection_info.address or ""
+            identity = await self._server.logins.authenticate(login, passcode, address)
+        except Slowed as slowed:
+            raise Closed(from_core(slowed), _POLICY) from None
+        if identity is None:
+            raise Closed(Refusal("not-authenticated", "the token, user name or password is wrong"), _POLICY)
+        if self.client is not None:
+            raise Refusal("conflict", f"{self.user} is logged in already; open another connection")
+        self._open(identity)
+        self._done(operation.ref)
+
+    # ------------------------------------------------------------------ subscriptions
+
+    async def _subscribe(self, operation: o.Subscribe) -> None:
+        destination = _destination(operation)
+        self._check(destination)
+        if operation.id in self.subscriptions:
+            raise Refusal("conflict", f"subscription id {operation.id!r} is already in use")
+        most = self.config.max_subscriptions
+        if len(self.subscriptions) >= most:
+            raise Refusal("too-many", f"a connection may have {most} subscriptions; end some first")
+        if operation.mode == o.NOTIFY:
+            self._notify(operation, destination)
+        elif operation.mode == o.DELIVER:
+            await self._deliver(operation, destination)
+        else:
+            raise invalid("/mode", f"must be {o.DELIVER} or {o.NOTIFY}", operation.mode)
+        self._done(operation.ref)
+
+    def _live(self, mode: str, destination: Destination) -> LiveSubscriber:
+        address = self.connection_info.address or ""
+        return self._server.live.add(self.user, address, WEBSOCKET, mode, destination, self.id)
+
+    def _close_subscription(self, subscription: Deliveries | Notifications) -> None:
+        subscription.close()
+        self._server.live.remove(subscription.live)
+
+    def _check(self, destination: Destination) -> None:
+        assert self.client is not None
+        self._server.access.check(self.client, RECEIVE, destination)
+
+    def _notify(self, operation: o.Subscribe, destination: Destination) -> None:
+        if not destination.is_queue:
+            raise invalid("/topic", "only queues notify; subscribe to a topic with mode deliver")
+        for name in ("selector", "lease_s", "durable", "start"):
+            if getattr(operation, name) is not None:
+                raise invalid(f"/{'from' if name == 'start' else name}", "is for mode deliver")
+        feed = partial(self._feed, destination.address, max(0, operation.after or 0))
+        self.subscriptions[operation.id] = Notifications(
+            operation.id, destination, self._outbox, feed, self._live(o.NOTIFY, destination)
+        )
+
+    def _feed(self, address: str, after: int, wake: Callable[[], None]) -> ArrivalFeed:
+        client = self.engine_client
+        engine = client.engine
+        return ArrivalFeed(engine.broker, engine.records, client.inspect, address, after, wake=wake)
+
+    async def _deliver(self, operation: o.Subscribe, destination: Destination) -> None:
+        if operation.after is not None:
+            raise invalid("/after", "is for mode notify; begin in a topic's history with from")
+        self._check_credit(operation.credit)
+        client = self.engine_client
+        deliveries = Deliveries(
+            *(operation.id, destination, client, self._outbox, self._server.blocks, self._backlog_changed),
+            self._live(o.DELIVER, destination),
+        )
+        subscribe = c.Subscribe(
+            client.peer, deliveries.open(self.user), destination.address, c.INDIVIDUAL, operation.credit
+        )
+        subscribe.selector, subscribe.start = operation.selector or "", operation.start or ""
+        subscribe.name, subscribe.durable = operation.durable or "", operation.durable is not None
+        if operation.lease_s is not None:
+            lease_s = within("/lease_s", operation.lease_s, 1, self._server.limits.max_lease_s)
+            subscribe.lease_ms = round(lease_s * 1000)
+        subscribe.receipt = reply = client.pending_reply()
+        self.subscriptions[operation.id] = deliveries
+        client.submit(subscribe)
+        try:
+            await client.answer(reply)
+        except Refusal:
+            del self.subscriptions[operation.id]
+            self._close_subscription(deliveries)
+            raise
+
+    def _check_credit(self, credit: int) -> None:
+        within("/credit", credit, 1, self._server.limits.max_event_credit * _CREDIT_FACTOR)
+
+    async def _unsubscribe(self, operation: o.Unsubscribe) -> None:
+        self._end_subscription(self._subscription(operation.id))
+        self._done(operation.ref)
+
+    def _subscription(self, id: str) -> Deliveries | Notifications:
+        found = self.subscriptions.get(id)
+        if found is None:
+            raise Refusal("not-found", f"there is no subscription {id[:80]!r} on this connection")
+        return found
+
+    def _end_subscription(self, subscription: Deliveries | Notifications) -> None:
+        del self.subscriptions[subscription.id]
+        self._close_subscription(subscription)
+        if isinstance(subscription, Deliveries):
+            self.engine_client.submit(c.Unsubscribe(self.engine_client.peer, subscription.key))
+
+    async def _credit(self, operation: o.Credit) -> None:
+        subscription = self._subscription(operation.id)
+        if not isinstance(subscription, Deliveries):
+            raise invalid("/id", "a notification takes nothing, and has no credit", operation.id)
+        self._check_credit(operation.credit)
+        self._receipts.submit(
+            partial(c.SetCredit, self.engine_client.peer, subscription.key, operation.credit), operation.ref
+        )
+
+    async def _pending(self, operation: o.Pending) -> None:
+        subscription = self._subscription(operation.id)
+        if isinstance(subscription, Deliveries):
+            raise invalid("/id", "this subscription delivers; only one of mode notify lists", operation.id)
+        self._outbox.put(await subscription.pending(max(0, operation.after), operation.ref))
+
+    async def _receive(self, operation: o.Receive) -> None:
+        destination = parse(f"/queue/{operation.queue}")
+        self._check(destination)
+        self._outbox.put(await self._receiver.receive(operation, destination.address, self.user))
+
+    async def _register(self, operation: o.Register) -> None:
+        self._check(parse(f"/queue/{operation.service}"))
+        assert self.client is not None
+        self._outbox.put(encode(await self._registrations.register(operation, self.client, self.id)))
+
+    async def _deregister(self, operation: o.Deregister) -> None:
+        self._registrations.deregister(operation.id)
+        self._done(operation.ref)
+
+    async def _ping(self, operation: o.Ping) -> None:
+        self._outbox.put(encode({"op": "done", "ref": operation.ref}))
+
+    # ------------------------------------------------------------------ settling
+
+    async def _ack(self, operation: o.Ack) -> None:
+        self._receipts.acknowledge(operation, self.user)
+
+    async def _nack(self, operation: o.Nack) -> None:
+        self._receipts.nack(operation, self.user)
+
+    async def _extend(self, operation: o.Extend) -> None:
+        self._receipts.extend(operation, self.user)
+
+    # ------------------------------------------------------------------ from the server
+
+    def lost_login(self) -> Refused | None:
+        """The reason why the login is no longer valid, if it is not."""
+        return self._server.access.login_refusal(self.client) if self.client is not None else None
+
+    def recheck(self) -> None:
+        """End subscriptions that are not permitted any more."""
+        if self.client is None:
+            return
+        for subscription in list(self.subscriptions.values()):
+            refused = self._server.access.refusal(self.client, RECEIVE, subscription.destination)
+            if refused is not None:
+                self._end_subscription(subscription)
+                problem = from_core(refused).body()
+                self._outbox.put(encode({"op": "unsubscribed", "sub": subscription.id, **problem}))
+
+
+def _destination(operation: o.Subscribe) -> Destination:
+    """The source of a subscription. Raises Refusal unless there is one."""
+    if (operation.queue is None) == (operation.topic is None):
+        raise invalid("", "name a queue or a topic")
+    if operation.queue is not None:
+        return parse(f"/queue/{operation.queue}")
+    return parse(f"/topic/{operation.topic}")
+
+
+_HANDLERS: Final[dict[type, Callable[[JsonSession, Any], Awaitable[None]]]] = {
+    o.Login: JsonSession._login,
+    o.Subscribe: JsonSession._subscribe,
+    o.Unsubscribe: JsonSession._unsubscribe,
+    o.Credit: JsonSession._credit,
+    o.Pending: JsonSession._pending,
+    o.Receive: JsonSession._receive,
+    o.Ack: JsonSession._ack,
+    o.Nack: JsonSession._nack,
+    o.Extend: JsonSession._extend,
+    o.Register: JsonSession._register,
+    o.Deregister: JsonSession._deregister,
+    o.Ping: JsonSession._ping,
+}

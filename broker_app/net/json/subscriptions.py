@@ -1,0 +1,132 @@
+"""Subscriptions of a JSON session: deliveries with credit, and notifications."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+
+import msgspec
+
+from broker_app.callback.arrival_feed import ArrivalFeed
+from broker_app.core.destination import Destination
+from broker_app.core.message import Message
+from broker_app.net.json.outbox import Outbox
+from broker_app.net.live_subscribers import LiveSubscriber
+from broker_app.net.rest import message_json
+from broker_app.net.rest.engine_client import EngineClient
+
+#: messages that are rendered before other subscriptions have their turn
+RUN = 32
+
+
+class Deliveries:
+    """Messages that are delivered, each with a receipt. `sent` is called with the bytes of those rendered."""
+
+    def __init__(
+        self,
+        id: str,
+        destination: Destination,
+        engine_client: EngineClient,
+        outbox: Outbox,
+        blocks: message_json.Blocks,
+        changed: Callable[[int], None],
+        live: LiveSubscriber,
+    ) -> None:
+        self.id = id
+        self.destination = destination
+        self.live = live
+        self._engine_client = engine_client
+        self._outbox = outbox
+        self._blocks = blocks
+        self._changed = changed
+        self._waiting: deque[tuple[int, Message]] = deque()
+        self._head = b'{"op":"message","sub":' + msgspec.json.encode(id)
+        self._ids = engine_client.engine.broker.turn.ids
+        #: the id of the subscription in the core, once it is open
+        self.key = ""
+
+    def open(self, user: str) -> str:
+        """Take deliveries for a user from now on; returns the id of the subscription in the core."""
+        self.key = self._engine_client.open_collection(self, user)
+        return self.key
+
+    def collect(self, tag: int, message: Message) -> None:
+        """Take a delivery of the engine."""
+        self._waiting.append((tag, message))
+        self._changed(message.size)
+        self._outbox.ask(self)
+
+    async def events(self) -> list[bytes]:
+        """The next messages."""
+        events: list[bytes] = []
+        while self._waiting and len(events) < RUN:
+            tag, message = self._waiting.popleft()
+            self._changed(-message.size)
+            events.append(self._event(tag, message))
+        if self._waiting:
+            self._outbox.ask(self)
+        if events:
+            self.live.count(len(events))
+        return events
+
+    def _event(self, tag: int, message: Message) -> bytes:
+        client = self._engine_client
+        row = message_json.received(
+            message, self._ids.of(message), client.receipt(tag), client.lease_until_ms(tag), self._blocks
+        )
+        address = msgspec.json.encode(message.envelope.address)
+        return b'%b,"destination":%b,%b' % (self._head, address, row[1:])
+
+    def close(self) -> None:
+        """Send nothing more, and take no deliveries."""
+        self._engine_client.close_collection(self.key)
+        for _, message in self._waiting:
+            self._changed(-message.size)
+        self._waiting.clear()
+        self._outbox.forget(self)
+
+
+class Notifications:
+    """Notifications of what arrives in a queue, of which nothing is taken."""
+
+    def __init__(
+        self,
+        id: str,
+        destination: Destination,
+        outbox: Outbox,
+        feed: Callable[[Callable[[], None]], ArrivalFeed],
+        live: LiveSubscriber,
+    ) -> None:
+        self.id = id
+        self.destination = destination
+        self.live = live
+        self._outbox = outbox
+        self._feed = feed(self._wake)
+        self._queue = destination.name
+        outbox.ask(self)
+
+    def _wake(self) -> None:
+        self._outbox.ask(self)
+
+    async def events(self) -> list[bytes]:
+        """The notification of what arrived since the last one."""
+        if not self._feed.is_due:
+            return []
+        found = await self._feed.take()
+        if not found.seqs and not found.more:
+            return []
+        self.live.count(1)
+        return [_arrived({"op": "arrived", "sub": self.id, "queue": self._queue, **found._asdict()})]
+
+    async def pending(self, after: int, ref: str | None) -> bytes:
+        """The messages that wait in the queue behind `after`, as an answer."""
+        found = await self._feed.pending(after)
+        return _arrived({"op": "pending", "ref": ref, "queue": self._queue, **found._asdict()})
+
+    def close(self) -> None:
+        """Watch the queue no longer."""
+        self._feed.close()
+        self._outbox.forget(self)
+
+
+_arrived = msgspec.json.encode

@@ -1,0 +1,89 @@
+"""Arrival streams: notifications of a queue's messages as server-sent events. Nothing is taken."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from functools import partial
+
+import msgspec
+
+from broker_app.callback.arrival_feed import ArrivalFeed, Notification
+from broker_app.net.live_subscribers import SSE, LiveSubscriber, LiveSubscribers
+from broker_app.net.rest.engine_client import EngineClient
+from broker_app.net.rest.long_poll import WaitingRequests
+from broker_app.net.rest.refusals import invalid
+from broker_app.net.rest.replies import Reply
+from broker_app.net.rest.requests import Request, whole_number
+from broker_app.net.rest.streams import MEDIA_TYPE, PING_S, stream
+from broker_app.rules.event import RECEIVE
+
+#: beyond every position of a message
+_MOST_SEQ = 10**15 - 1
+
+
+class ArrivalStream:
+    """Endpoint `…/events?mode=notify`. The id of an event is its `seq`: a browser that reconnects sends it
+    as Last-Event-ID, and continues behind it."""
+
+    def __init__(
+        self,
+        engine_client: EngineClient,
+        waiting: WaitingRequests,
+        live: LiveSubscribers,
+        *,
+        ping_s: float = PING_S,
+    ) -> None:
+        self._live = live
+        self._engine_client = engine_client
+        self._waiting = waiting
+        self._ping_s = ping_s
+
+    async def stream(self, request: Request, query: dict[str, str]) -> Reply | None:
+        """The stream of a queue; `query` has `after`, or the request the header Last-Event-ID."""
+        for name in ("credit", "selector"):
+            if name in query:
+                raise invalid(f"query/{name}", "is for mode=deliver; a notification takes nothing")
+        destination = request.permitted(RECEIVE, "/queue/" + request.name)
+        after = self._after(request, query)
+        if request.method == "HEAD":
+            return Reply(200, MEDIA_TYPE)
+        engine = self._engine_client.engine
+        wait = self._waiting.enter(request.client, destination)
+        feed = ArrivalFeed(
+            engine.broker,
+            engine.records,
+            self._engine_client.inspect,
+            destination.address,
+            after,
+            wake=wait.woken.set,
+        )
+        address = request.client.connection_info.address or ""
+        live = self._live.add(request.user, address, SSE, "notify", destination)
+        try:
+            await stream(request, wait, partial(self._events, feed, request.name, live), self._ping_s)
+        finally:
+            self._live.remove(live)
+            feed.close()
+            self._waiting.leave(wait)
+        return None
+
+    @staticmethod
+    def _after(request: Request, query: dict[str, str]) -> int:
+        last = (request.header(b"last-event-id") or b"").decode("latin-1").strip()
+        if "after" not in query and last.isascii() and last.isdigit():
+            return min(int(last[:15]), _MOST_SEQ)
+        return whole_number(query, "after", 0, 0, _MOST_SEQ)
+
+    @staticmethod
+    async def _events(feed: ArrivalFeed, queue: str, live: LiveSubscriber) -> AsyncIterator[bytes]:
+        if not feed.is_due:
+            return
+        found = await feed.take()
+        if found.seqs or found.more:
+            live.count(1)
+            yield b"id: %d\nevent: arrived\ndata: %b\n\n" % (found.seq, arrived(queue, found))
+
+
+def arrived(queue: str, found: Notification) -> bytes:
+    """A notification as JSON, in one line."""
+    return msgspec.json.encode({"queue": queue, **found._asdict()})

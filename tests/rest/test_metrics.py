@@ -1,0 +1,257 @@
+"""Metrics, as a parser of Prometheus reads them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import httpx
+import pytest
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as read_openmetrics
+from prometheus_client.parser import text_string_to_metric_families as read_text
+
+from broker_app.bridge import pipe
+from broker_app.bridge import report as bridge_report
+from broker_app.core import commands as c
+from broker_app.core.model import InnerReceiver, Peer
+from broker_app.net.policy.policy import Grant
+from broker_app.net.rest.mirrors import ACTIVE, STANDBY
+from broker_app.telemetry.metrics import detailed_metrics, families, node_metrics
+from broker_app.telemetry.metrics.families import BATCH_BOUNDS_S, Histogram
+from broker_app.telemetry.metrics.node_metrics import of_mirrors
+from broker_app.telemetry.metrics.pipeline_metrics import RunFigures
+from tests.rest.bridging import report
+from tests.rest.conftest import Rest
+from tests.rest.test_journal import administered
+
+METRICS, DETAILED = "/metrics", "/metrics/detailed"
+#: by (name of the sample, its labels, sorted)
+Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
+
+
+@pytest.fixture
+def admin(rest: Rest) -> Rest:
+    return administered(rest)
+
+
+def parsed(reply: httpx.Response) -> Samples:
+    assert reply.status_code == 200, reply.text
+    found: Samples = {}
+    for family in read_text(reply.text):
+        for sample in family.samples:
+            key = sample.name, tuple(sorted(sample.labels.items()))
+            assert key not in found, "a sample is there once"
+            found[key] = sample.value
+    return found
+
+
+async def scraped(rest: Rest, path: str = METRICS, **query: Any) -> Samples:
+    """The metrics, a second later."""
+    rest.now += 1
+    rest.statistics.sample(rest.now)
+    return parsed(await rest.alice.get(path, params=query))
+
+
+def of(samples: Samples, name: str) -> Mapping[Any, float]:
+    """The samples of a name: by the values of their labels."""
+    found = {
+        tuple(value for _, value in labels): value for (own, labels), value in samples.items() if own == name
+    }
+    return {key[0] if len(key) == 1 else key: value for key, value in found.items()}
+
+
+async def test_the_text_is_that_of_prometheus_and_every_family_is_listed(admin: Rest) -> None:
+    reply = await admin.alice.get(METRICS)
+    assert reply.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
+    known = {family.name: family for group in families.AGGREGATED.values() for family in group}
+    for line in reply.text.splitlines():
+        if line.startswith("# TYPE "):
+            _, _, name, kind = line.split()
+            assert known[name].kind == kind
+    for family in read_text(reply.text):
+        assert family.documentation
+
+
+async def test_a_client_may_ask_for_openmetrics(admin: Rest) -> None:
+    accept = "application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.2"
+    reply = await admin.alice.get(METRICS, headers={"accept": accept})
+    assert reply.headers["content-type"].startswith("application/openmetrics-text; version=1.0.0")
+    read: Any = read_openmetrics  # it has no types
+    names = {family.name for family in read(reply.text)}
+    assert {"mom_messages_published", "mom_build_info"} <= names
+
+
+def test_names_follow_the_rules_of_prometheus() -> None:
+    every = [
+        family
+        for groups in (families.AGGREGATED, families.DETAILED)
+        for group in groups.values()
+        for family in group
+    ]
+    for family in every:
+        assert re.fullmatch("mom_[a-z_]+", family.name)
+        assert family.name.endswith("_total") == (family.kind == families.COUNTER)
+        assert family.help
+    for groups in (families.AGGREGATED, families.DETAILED):
+        for names in ([family.name for family in group] for group in groups.values()):
+            assert len(names) == len(set(names))
+
+
+# ---------------------------------------------------------------------- what is counted
+
+
+async def test_messages_are_counted_by_kind_and_reason(admin: Rest) -> None:
+    await admin.publish("orders", "1", "2", "3")
+    await admin.alice.post("/topics/news/messages", content="x")
+    consumer = Peer(InnerReceiver(), user="c")
+    admin.engine.submit(c.Subscribe(consumer, "1", "/queue/orders", c.INDIVIDUAL))
+    await admin.until(lambda: len(consumer.unsettled) == 3)
+    admin.engine.submit(c.Settle(consumer, [1]))
+    admin.engine.submit(c.Return(consumer, [2]))
+    admin.engine.submit(c.Return(consumer, [3], dead_reason="REJECTED"))
+    await admin.until(lambda: admin.depth("orders.dead") == 1)
+    found = await scraped(admin)
+    assert of(found, "mom_messages_published_total") == {"queue": 3, "topic": 1}
+    assert of(found, "mom_messages_delivered_total") == {"queue": 4, "topic": 0}
+    assert of(found, "mom_messages_acked_total") == {"queue": 1, "topic": 0}
+    assert of(found, "mom_messages_redelivered_total") == {(): 1}
+    assert of(found, "mom_messages_dead_lettered_total") == {"REJECTED": 1}
+    assert of(found, "mom_messages_dropped_total") == {"OTHER": 0}
+    assert of(found, "mom_destination_messages") == {"ready": 0, "leased": 1, "dead": 1, "delayed": 0}
+    assert of(found, "mom_subscriptions") == {(): 1}
+    later = await scraped(admin)
+    totals = {key: value for key, value in found.items() if key[0].endswith("_total")}
+    assert all(later[key] >= value for key, value in totals.items()), "counters only grow"
+
+
+async def test_the_journal_and_the_node_are_shown(admin: Rest) -> None:
+    await admin.publish("orders", "1")
+    found = await scraped(admin)
+    commits = found["mom_journal_commits_total", (("backend", "memory"),)]
+    assert commits == admin.journal.statistics()["commits"] > 0
+    assert of(found, "mom_journal_bytes").keys() == {("memory", "log"), ("memory", "files")}
+    assert of(found, "mom_node_info") == {("mom", "active"): 1}
+    assert of(found, "mom_resident_memory_bytes")[()] > 1e6
+    assert not of(found, "mom_resource_alarm") and not of(found, "mom_lease_held")
+    admin.engine.submit(c.StoreSpace(0))
+    await admin.engine.wait_idle()
+    assert of(await scraped(admin), "mom_resource_alarm") == {"store-full": 1}
+
+
+async def test_bridges_are_shown_with_their_state(admin: Rest) -> None:
+    admin.bridges.known["west"] = report()
+    found = await scraped(admin)
+    assert of(found, "mom_bridge_state") == {
+        ("west", state): int(state == "retrying") for state in node_metrics.BRIDGE_STATES
+    }
+    assert of(found, "mom_bridge_backlog_messages") == {"west": 5}
+    assert of(found, "mom_bridge_sent_total") == {"west": 20}
+    assert of(found, "mom_bridge_last_progress_timestamp_seconds") == {"west": 1_750_000_000.5}
+    admin.bridges.known["west"]["flows"][0]["queue"] = 'b"\\ills'
+    detailed = await scraped(admin, DETAILED, family="flow", name="orders")
+    assert of(detailed, "mom_bridge_flow_backlog_messages") == {("west", "orders"): 2}
+    detailed = await scraped(admin, DETAILED, family="flow", limit=1)
+    assert of(detailed, "mom_bridge_flow_acked_total") == {("west", 'b"\\ills'): 8}
+    assert of(detailed, "mom_bridge_flows_left_out") == {(): 1}
+
+
+def test_states_have_the_names_that_they_have_elsewhere() -> None:
+    assert set(node_metrics.BRIDGE_STATES) == {
+        pipe.SUSPENDED, pipe.CONNECTING, pipe.RUNNING, pipe.RETRYING, pipe.FAILED,
+    }  # fmt: skip
+    assert set(detailed_metrics.FLOW_STATES) == {
+        bridge_report.SUSPENDED, bridge_report.STARTING, bridge_report.RUNNING,
+        bridge_report.RETRYING, bridge_report.STALLED, bridge_report.FAILED,
+    }  # fmt: skip
+    assert (node_metrics.ACTIVE, node_metrics.STANDBY) == (ACTIVE, STANDBY)
+
+
+def test_a_lease_and_its_standbys_are_shown() -> None:
+    standby = {"id": "b", "state": STANDBY, "in_step": False, "lag_records": 7, "lag_s": 2.5}
+    brokers = [{"id": "a", "state": ACTIVE}, standby]
+    active = {"state": ACTIVE, "lease": {"left_s": 9.5}, "brokers": brokers}
+    assert dict(of_mirrors(active)) == {
+        "mom_lease_held": {(): 1},
+        "mom_lease_trusted_seconds": {(): 9.5},
+        "mom_mirror_in_step": {("b",): 0},
+        "mom_mirror_lag_records": {("b",): 7},
+        "mom_mirror_lag_seconds": {("b",): 2.5},
+    }
+    assert dict(of_mirrors({**active, "state": STANDBY}))["mom_lease_held"] == {(): 0}
+
+
+# ---------------------------------------------------------------------- single destinations
+
+
+async def test_destinations_are_shown_by_pattern(admin: Rest) -> None:
+    await admin.publish("orders.new", "1", "2")
+    await admin.publish("orders.old.eu", "1")
+    await admin.publish("bills", "1")
+    await admin.alice.post("/topics/orders.t/messages", content="x")
+    found = await scraped(admin, DETAILED, name="orders.*")
+    assert of(found, "mom_destination_published_total") == {"/queue/orders.new": 2, "/topic/orders.t": 1}
+    assert of(found, "mom_destination_messages")["/queue/orders.new", "ready"] == 2
+    assert of(found, "mom_destinations_left_out") == {(): 0}
+    below = await scraped(admin, DETAILED, family="destination", name="orders.>")
+    assert "/queue/orders.old.eu" in of(below, "mom_destination_consumers")
+
+
+async def test_a_reply_is_bounded_and_shows_what_it_leaves_out(admin: Rest) -> None:
+    for number in range(5):
+        await admin.publish(f"q{number}", "1")
+    found = await scraped(admin, DETAILED, limit=2)
+    assert len(of(found, "mom_destination_published_total")) == 2
+    assert of(found, "mom_destinations_left_out") == {(): 3}
+
+
+@pytest.mark.parametrize("query", [{"limit": 0}, {"limit": 10_001}, {"family": "users"}, {"colour": "red"}])
+async def test_a_wrong_request_is_refused(admin: Rest, query: dict[str, Any]) -> None:
+    assert (await admin.alice.get(DETAILED, params=query)).status_code == 400
+
+
+# ---------------------------------------------------------------------- the data pipeline
+
+
+async def test_the_lag_of_a_job_grows_while_it_is_dead(admin: Rest) -> None:
+    await admin.publish("orders", "1")
+    end = admin.journal.span().end
+    assert (await admin.alice.put("/pipeline/cursors/archive", json={"position": end})).status_code == 200
+    labels = ("mom", "archive")
+    assert of(await scraped(admin), "mom_pipeline_lag_positions") == {labels: 0}
+    await admin.publish("orders", "2", "3")
+    lag = admin.journal.span().end - end
+    found = await scraped(admin)
+    assert of(found, "mom_pipeline_lag_positions") == {labels: lag}
+    assert lag >= 2 and of(found, "mom_pipeline_lost_positions") == {labels: 0}
+
+
+async def test_rows_batches_and_the_last_success_of_jobs_are_shown(admin: Rest) -> None:
+    counts = [0] * (len(BATCH_BOUNDS_S) + 1)
+    counts[0], counts[3], counts[-1] = 2, 1, 4
+    admin.pipeline.runs.append(RunFigures("archive", 700, Histogram(tuple(counts), 99.5), 1_750_000_001.5))
+    admin.pipeline.runs.append(RunFigures("replay", 0, Histogram((0,) * len(counts), 0), None))
+    found = await scraped(admin)
+    assert of(found, "mom_pipeline_rows_total") == {("mom", "archive"): 700, ("mom", "replay"): 0}
+    success = of(found, "mom_pipeline_last_success_timestamp_seconds")
+    assert success == {("mom", "archive"): 1_750_000_001.5}
+    buckets = of(found, "mom_pipeline_batch_seconds_bucket")
+    of_archive = {bound: value for (_, job, bound), value in buckets.items() if job == "archive"}
+    assert [of_archive[bound] for bound in ("0.1", "0.5", "1.0", "300.0", "+Inf")] == [2, 2, 3, 3, 7]
+    assert of(found, "mom_pipeline_batch_seconds_sum")["mom", "archive"] == 99.5
+    assert of(found, "mom_pipeline_batch_seconds_count")["mom", "archive"] == 7
+
+
+# ---------------------------------------------------------------------- the right
+
+
+@pytest.mark.parametrize("path", [METRICS, DETAILED])
+async def test_metrics_need_a_right_of_their_own(rest: Rest, path: str) -> None:
+    administered(rest, (Grant(frozenset({"administer", "read"}), (">",)),))
+    for client in (rest.alice, rest.bob):
+        reply = await client.get(path)
+        assert (reply.status_code, reply.json()["right"]) == (403, "metrics:read")
+    assert (await rest.anonymous.get(path)).status_code == 401
+    administered(rest, (Grant(frozenset({"metrics:read"}), (">",)),))
+    assert (await rest.alice.get(path)).status_code == 200
+    assert (await rest.alice.get("/journal/span")).status_code == 403
