@@ -14,6 +14,7 @@ from typer.core import CompletionItem, TyperCommand  # type: ignore[attr-defined
 from broker_app import config
 from broker_app.cli import contexts, resource_types
 from broker_app.cli.failures import Failure
+from broker_app.cli.help_texts import literal
 from broker_app.cli.output import FORMATS
 
 if TYPE_CHECKING:
@@ -81,7 +82,8 @@ class Up(TyperCommand):
     def shell_complete(self, ctx: Any, incomplete: str) -> list[CompletionItem]:
         options = [(setting.option, setting.rule.about) for setting in config.settings()]
         options.append(("--open", "open the console in a browser, logged in"))
-        return [CompletionItem(name, help=about) for name, about in options if name.startswith(incomplete)]
+        chosen = [(name, about) for name, about in options if name.startswith(incomplete)]
+        return [CompletionItem(name, help=literal(about)) for name, about in chosen]
 
 
 def _resource_type(ctx: typer.Context) -> ResourceType | None:
@@ -97,6 +99,8 @@ def _resource_type(ctx: typer.Context) -> ResourceType | None:
             resource_types.GROUPS,
             resource_types.BROKERS,
             resource_types.BRIDGES,
+            resource_types.CALLBACKS,
+            resource_types.REFLEXES,
         )
     }
     return next((known[word] for word in words if word in known), None)

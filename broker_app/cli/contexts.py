@@ -15,6 +15,7 @@ from urllib.parse import SplitResult, unquote, urlsplit, urlunsplit
 
 from broker_app import config
 from broker_app.cli.failures import FAILED, NOT_FOUND, USAGE, Failure
+from mom_client import callback_broker
 
 if TYPE_CHECKING:
     import ssl
@@ -162,12 +163,15 @@ def find(
     ca_file: str | None = None,
     cert_file: str | None = None,
 ) -> Target:
-    """Return the broker named by options, variables, contexts or the data directory, in this order.
+    """Return the broker named by options, variables, contexts or the data directory, in this order. The
+    context REcallback is the callback broker of this machine.
 
     The token of a context is sent only to the broker of that context, never to another `url`.
     """
     contexts = Contexts(environment)
     chosen = name or environment.get("MOM_CONTEXT") or contexts.current
+    if chosen == callback_broker.NAME and chosen not in contexts.known:
+        return _host_broker()
     context = contexts.get(chosen) if chosen else None
     address = url or environment.get("MOM_URL") or (context.url if context else "")
     address = address or _local_broker_url(environment) or DEFAULT_URL
@@ -185,6 +189,19 @@ def find(
         return Target(bare, unquote(parts.username), unquote(parts.password or ""), **shown)
     token = _token(token_file, environment) or (context.token() if context else "")
     return Target(bare, "token" if token else "", token, **shown)
+
+
+def _host_broker() -> Target:
+    """The callback broker that runs on this machine. Raises Failure."""
+    broker = callback_broker.read_file()
+    if broker is None:
+        raise Failure(
+            NOT_FOUND,
+            "no callback broker runs on this machine for this user",
+            where=str(callback_broker.file_path()),
+            fix=f"start one: mom broker run -s {callback_broker.NAME} -r -2",
+        )
+    return Target(broker.url, "token", broker.token, context=callback_broker.NAME)
 
 
 def _local_broker_url(environment: Mapping[str, str]) -> str:

@@ -8,19 +8,17 @@ import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 from urllib.parse import urlsplit
 
 import typer
 
 from broker_app import config
-from broker_app.cli import invocation
+from broker_app.cli import invocation, pipeline_checks
 from broker_app.cli.contexts import Target
-from broker_app.cli.failures import FAILED, REFUSED, Failure
+from broker_app.cli.failures import REFUSED, Failure
+from broker_app.cli.findings import ERROR, OK, WARNING, Finding, report
 
-OK, WARNING, ERROR = "ok", "warning", "error"
-
-_COLUMNS = ("check", "state", "result", "fix")
 _MAX_SYNC_MS = 20.0
 _MAX_CLOCK_OFFSET_S = 2.0
 _MIN_OPEN_FILES = 4_096
@@ -28,15 +26,6 @@ _MIN_OPEN_FILES = 4_096
 _CERTIFICATE_DAYS = 14
 _TLS_PORTS = {"https": 443, "wss": 443, "stomp+tls": 61614}
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
-
-
-class Finding(NamedTuple):
-    """The result of one check; `fix` is empty when it passed."""
-
-    check: str
-    state: str
-    result: str
-    fix: str = ""
 
 
 def doctor(
@@ -56,10 +45,8 @@ def doctor(
         findings += _ports(target, settings)
     findings += _certificate(target)
     findings += _broker(target, given)
-    given.output.rows(_COLUMNS, [finding._asdict() for finding in findings])
-    failed = [finding.check for finding in findings if finding.state == ERROR]
-    if failed:
-        raise Failure(FAILED, f"failed: {', '.join(failed)}", fix="see the column fix")
+    findings += pipeline_checks.brief()
+    report(given.output, findings)
 
 
 def _python() -> Iterator[Finding]:
@@ -268,7 +255,7 @@ def _broker(target: Target, given: invocation.Invocation) -> Iterator[Finding]:
         return
     other = "by certificate" if target.cert_file else "anonymous"
     yield Finding("login", OK, f"as {target.login or other}")
-    here = metadata.version("mom")
+    here = metadata.version("mom-broker")
     same = node["version"] == here
     fix = "" if same else f"this mom is {here}: install the same version on both sides"
     yield Finding("version", OK if same else WARNING, f"broker {node['name']} is MOM {node['version']}", fix)

@@ -13,9 +13,10 @@ import typer
 from broker_app.cli import invocation
 from broker_app.cli.failures import CONFLICT, FAILED, NOT_FOUND, Failure
 from broker_app.cli.journal_copy import copy
+from broker_app.cli.journal_private import replace_private
 
 if TYPE_CHECKING:
-    from broker_app.core.records import Reader
+    from broker_app.core.record_reader import Reader
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -27,6 +28,7 @@ app = typer.Typer(
     """,
 )
 app.command()(copy)
+app.command("replace-private")(replace_private)
 
 _Directory = Annotated[Path, typer.Argument(help="the directory `journal` in the broker's data directory")]
 _FINDINGS = ("file", "offset", "damage", "finding")
@@ -191,13 +193,15 @@ def _readable(
 ) -> dict[str, Any]:
     """One record, decoded."""
     from broker_app.core import records
+    from broker_app.core.bulk_producer import is_bulk_producer
+    from broker_app.core.record_reader import Reader
 
     content: bytes = record["content"]
     kind, flags, priority, destination, start, end = next(records.walk(content))
     address = batch["destinations"][destination]
     shown: dict[str, Any] = {"position": record["position"], "file": batch["file"], "destination": address}
     if kind == records.PUBLISHED:
-        message = readers.setdefault(address, records.Reader(address)).message(content, record["position"])
+        message = readers.setdefault(address, Reader(address)).message(content, record["position"])
         shown |= {
             "record": "published",
             "time_ms": message.time_ms,
@@ -206,6 +210,10 @@ def _readable(
         }
         if due_ms := records.due_of(content):
             shown["due_ms"] = due_ms
+        if origin := records.origin_of(content, start, flags):
+            index, position = origin
+            shown["origin"] = {"offset": batch["destinations"][index], "position": position}
+        shown |= _client(batch, records.client_of(content, start, flags))
         shown["headers"] = message.envelope.block.decode(errors="backslashreplace")
         if bodies:
             shown["body"] = message.body.decode(errors="backslashreplace")
@@ -216,17 +224,56 @@ def _readable(
         return {**shown, "record": "forgotten"}
     if kind == records.OFFSET_SET:
         owner, accepted, count, time_ms = records.offset_of(content, start, end)
+        if is_bulk_producer(address):
+            producer = {"next_batch": accepted, "rows": count, "time_ms": time_ms, "owner": owner}
+            return {**shown, "record": "published up to", **producer}
         offset = {"accepted": accepted, "count": count, "time_ms": time_ms, "owner": owner}
         return {**shown, "record": "marked", **offset}
     numbers = records.positions(content, start, end).tolist()
     if kind == records.ACKED:
-        return {**shown, "record": "gone", "cause": records.CAUSES[flags], "positions": numbers}
+        shown |= {"record": "gone", "cause": records.CAUSES[flags], "positions": numbers}
+        facts = records.facts(content, start, end)
+        shown |= _reason(priority) | _clients(batch, content, start, end)
+        if facts is not None:
+            columns = {name: list(column) for name, column in facts._asdict().items()}
+            own = columns.pop("has_own_id")
+            shown |= {**columns, "with_own_id": [at for at, one in zip(numbers, own, strict=True) if one]}
+        return shown
     if kind == records.DELIVERED:
         return {**shown, "record": "delivered", "priority": priority, "up_to": numbers[0]}
     if kind == records.RETURNED:
         return {
             **shown,
-            "record": "returned",
+            "record": "given back" if flags & records.GIVEN_BACK else "delivery began",
             "attempts": dict(zip(numbers[::2], numbers[1::2], strict=True)),
+            **_reason(priority),
+            **_clients(batch, content, start, end),
         }
     return {**shown, "record": f"type {kind}"}
+
+
+def _reason(code: int) -> dict[str, str]:
+    """The reason of a failed delivery or a removed message, if it has one."""
+    from broker_app.core import reasons
+
+    return {"reason": reasons.name_of(code) or f"code {code}"} if code else {}
+
+
+def _client(batch: dict[str, Any], index: int) -> dict[str, Any]:
+    """The client with this index in the table of a batch, if it is known."""
+    from broker_app.core import client_address, records
+
+    if index == records.NO_CLIENT:
+        return {}
+    named = client_address.of_address(batch["destinations"][index])
+    return {"client": {name: text for name, text in named._asdict().items() if text}}
+
+
+def _clients(batch: dict[str, Any], content: bytes, start: int, end: int) -> dict[str, Any]:
+    """The clients of the messages of a record, in their order, if they are known."""
+    from broker_app.core import records
+
+    indexes = records.clients(content, start, end)
+    if indexes is None or set(indexes) == {records.NO_CLIENT}:
+        return {}
+    return {"clients": [_client(batch, index).get("client") for index in indexes]}

@@ -45,7 +45,7 @@ def copy(
     output = invocation.of(ctx).output
     if is_same_place(source, target):
         raise Failure(USAGE, "FROM and TO are the same place", fix="name another place for the copy")
-    with _failures(), Progress(output, "records", 0) as shown:
+    with journal_failures(), Progress(output, "records", 0) as shown:
 
         def update(done: int, total: int) -> None:
             shown.total = total
@@ -62,17 +62,19 @@ def copy(
 
 
 @contextmanager
-def _failures() -> Iterator[None]:
+def journal_failures() -> Iterator[None]:
     """Turn errors of both journals into Failures."""
     from broker_app.config import ConfigError
     from broker_app.journal.copy_target import JournalExists
     from broker_app.journal.errors import JournalError, JournalInUse
     from broker_app.journal.store import Unreachable
     from broker_app.journal_copy import NoJournal
+    from broker_app.private_journal import NoPrivateJournal
 
     codes: tuple[tuple[type[Exception], int], ...] = (
         (ConfigError, USAGE),
         (NoJournal, NOT_FOUND),
+        (NoPrivateJournal, NOT_FOUND),
         (JournalInUse, CONFLICT),
         (JournalExists, CONFLICT),
         (Unreachable, UNREACHABLE),

@@ -13,6 +13,7 @@ from typer._click.exceptions import ClickException, NoArgsIsHelpError
 
 from broker_app.cli import completion
 from broker_app.cli.failures import FAILED, USAGE, Failure
+from broker_app.cli.help_texts import prepare
 from broker_app.cli.invocation import Invocation, command_of, options_first
 from broker_app.cli.output import FORMATS, Output
 from broker_app.cli.up import PASSED_ON
@@ -27,7 +28,7 @@ app = typer.Typer(
 )
 
 _RUN, _USE, _OPERATE = "Run a broker", "Use a broker", "Operate a broker"
-_CONTROL = "Configure permissions, bridges, alerts and settings"
+_CONTROL = "Configure permissions, bridges, callbacks, alerts and settings"
 #: command → panel of the help, and its place: a module of this package and an attribute of it
 _COMMANDS = {
     "up": (_RUN, "up.up"),
@@ -50,16 +51,20 @@ _COMMANDS = {
     "queue": (_OPERATE, "queues.app"),
     "topic": (_OPERATE, "topics.app"),
     "conn": (_OPERATE, "connections.app"),
+    "service": (_OPERATE, "services.app"),
     "stats": (_OPERATE, "top.stats"),
     "top": (_OPERATE, "top.top"),
+    "pipeline": (_OPERATE, "pipeline.app"),
     "context": (_OPERATE, "context_commands.app"),
     "bench": (_OPERATE, "bench.app"),
     "rule": (_CONTROL, "rules.app"),
     "user": (_CONTROL, "resources.users"),
     "group": (_CONTROL, "resources.groups"),
-    "broker": (_CONTROL, "broker_run.app"),
+    "broker": (_CONTROL, "broker_stop.app"),
     "bridge": (_CONTROL, "bridges.app"),
+    "callback": (_CONTROL, "callbacks.app"),
     "mirror": (_OPERATE, "mirrors.app"),
+    "reflex": (_CONTROL, "reflexes.app"),
     "alert": (_CONTROL, "alerts.app"),
     "config": (_CONTROL, "config_commands.app"),
     "definitions": (_CONTROL, "definitions.app"),
@@ -86,7 +91,7 @@ def _show_version(requested: bool) -> None:
     if requested:
         from importlib import metadata
 
-        print(f"mom {metadata.version('mom')}")
+        print(f"mom {metadata.version('mom-broker')}")
         raise typer.Exit
 
 
@@ -152,7 +157,9 @@ def main() -> None:
     words = options_first(sys.argv[1:])
     try:
         _assemble(command_of(words) if "_MOM_COMPLETE" not in os.environ else "")
-        sys.exit(app(words, prog_name="mom", standalone_mode=False) or 0)
+        command = typer.main.get_command(app)
+        prepare(command)
+        sys.exit(command(words, prog_name="mom", standalone_mode=False) or 0)
     except Failure as failure:
         print(failure, file=sys.stderr)
         sys.exit(failure.code)

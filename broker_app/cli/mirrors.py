@@ -41,6 +41,9 @@ def status(ctx: typer.Context) -> None:
     lease, lost = found["lease"], found["would_be_lost"]
     held = f"held by {lease['holder']}, epoch {lease['epoch']}" if lease else "never held"
     given.output.say(f"broker {found['name']}, journal in {found['journal']}; lease {held}")
+    if private := found["private_journal"]:
+        why = f": {private['error']}" if private["error"] else ""
+        given.output.say(f"private journal in {private['place']}: {private['state']}{why}")
     given.output.rows(_BROKERS, found["brokers"])
     given.output.say(f"lost if the active broker failed now: {_loss(lost)}")
     given.output.rows(_TAKEOVERS, found["takeovers"][:10], whole=True)

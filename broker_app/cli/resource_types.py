@@ -1,4 +1,4 @@
-"""Resource types of the command line: rules, users, groups, brokers, bridges, alert rules."""
+"""Resource types of the command line: rules, users, groups, brokers, bridges, callbacks, reflexes, alerts."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from broker_app.callback.webhooks.callback import CONTENTS, MODES
+from broker_app.callback.webhooks.callback import DESIRED_STATES as DESIRED_OF_CALLBACKS
 from broker_app.cli.failures import USAGE, Failure
 from broker_app.remote import DESIRED_STATES, PROTOCOLS
 
@@ -41,21 +43,25 @@ def _names(text: str) -> list[str]:
     return [name.strip() for name in text.split(",") if name.strip()]
 
 
-def _secret(text: str) -> str:
-    """Read a secret from a file: arguments of a command can be seen by all users of the machine."""
-    if not text.startswith("@"):
-        raise Failure(
-            USAGE,
-            "a password cannot be given on the command line",
-            fix="write password=@FILE, or password=@- for standard input",
-        )
-    try:
-        found = sys.stdin.read() if text == "@-" else Path(text[1:]).read_text(encoding="utf-8")
-    except OSError as error:
-        raise Failure(
-            USAGE, f"cannot read {text[1:]}: {error.strerror}", fix="name a file that you may read"
-        ) from error
-    return found.rstrip("\r\n")
+def _secret(field: str) -> Callable[[str], str]:
+    """The reader of a secret from a file: arguments of a command can be seen by all users of the machine."""
+
+    def read(text: str) -> str:
+        if not text.startswith("@"):
+            raise Failure(
+                USAGE,
+                f"a {field} cannot be given on the command line",
+                fix=f"write {field}=@FILE, or {field}=@- for standard input",
+            )
+        try:
+            found = sys.stdin.read() if text == "@-" else Path(text[1:]).read_text(encoding="utf-8")
+        except OSError as error:
+            raise Failure(
+                USAGE, f"cannot read {text[1:]}: {error.strerror}", fix="name a file that you may read"
+            ) from error
+        return found.rstrip("\r\n")
+
+    return read
 
 
 def _object(text: str) -> Any:
@@ -85,7 +91,7 @@ USERS = ResourceType(
     "/users",
     ("name", "administrator", "active", "groups", "email"),
     {
-        "password": Field("@FILE that contains it, or @- for standard input", _secret),
+        "password": Field("@FILE that contains it, or @- for standard input", _secret("password")),
         "groups": Field("groups of the user", _names),
         "administrator": Field("yes: may do everything", _truth),
         "active": Field("no: may not log in", _truth),
@@ -132,7 +138,7 @@ BRIDGES = ResourceType(
         "path": Field("of the WebSocket, for ws and wss"),
         "host": Field("virtual host there, usually /"),
         "user": Field("user of the bridge at the remote broker"),
-        "password": Field("@FILE that contains it, or @- for standard input", _secret),
+        "password": Field("@FILE that contains it, or @- for standard input", _secret("password")),
         "ca_file": Field("file of certificate authorities to trust"),
         "desired": Field(f"one of {', '.join(DESIRED_STATES)}; see `mom bridge pause`"),
         "paused_queues": Field("remote queues whose flows are paused", _names),
@@ -146,6 +152,67 @@ BRIDGES = ResourceType(
     },
     "Configure, show and control bridges, which forward store-and-forward queues to other brokers.",
     "dc-west hostname=west.example.org protocol=stomps user=east password=@west.password",
+)
+CALLBACKS = ResourceType(
+    "callback",
+    "/callbacks",
+    (
+        "name",
+        "source",
+        "url",
+        "mode",
+        "state",
+        "breaker",
+        "pending",
+        "accepted",
+        "failed",
+        "accepted_at",
+        "reason",
+    ),
+    {
+        "url": Field("where messages are POSTed; it has to agree before the first one"),
+        "queue": Field("queue whose messages are pushed; or a topic"),
+        "topic": Field("topic, or a pattern; a durable subscription keeps its messages"),
+        "selector": Field("condition on headers, such as color = 'red'"),
+        "mode": Field(f"one of {', '.join(MODES)}: messages are pushed, or their arrival is"),
+        "owner": Field("user with whose rights it receives; default: you"),
+        "secret": Field(
+            "@FILE with whsec_…, which signs requests; default: one is made and shown once", _secret("secret")
+        ),
+        "authorization": Field(
+            "@FILE with the header of that name, or @- for standard input", _secret("authorization")
+        ),
+        "headers": Field("JSON object of further headers", _object),
+        "content": Field(f"content mode of CloudEvents: one of {', '.join(CONTENTS)}"),
+        "max_in_flight": Field("pushes without an answer, at most", int),
+        "timeout_s": Field("seconds for a complete answer", float),
+        "retry_s": Field("seconds before the first retry of a message; then twice as long", float),
+        "max_retry_s": Field("longest time between two retries", float),
+        "desired": Field(f"one of {', '.join(DESIRED_OF_CALLBACKS)}; see `mom callback pause`"),
+        "comment": Field("free text"),
+    },
+    "Configure, show, test and control callbacks, which POST messages to URLs.",
+    "billing queue=orders.paid url=https://billing.example.org/hook max_in_flight=10",
+)
+REFLEXES = ResourceType(
+    "reflex",
+    "/reflexes",
+    ("name", "kind", "service", "event", "library", "function", "state", "origin"),
+    {
+        "kind": Field("arrival (default), delivery, registration, deregistration, or service"),
+        "service": Field("queue, /topic/NAME, or pattern such as orders.>; * is everything"),
+        "event": Field("pattern of the header type; * is everything"),
+        "library": Field("library with the function: mom, mom-schema, or a plug-in"),
+        "function": Field("name of the function"),
+        "options": Field("JSON object that the function receives", _object),
+        "time_limit_s": Field("seconds after which the process of the library is killed", float),
+        "on_failure": Field("refuse (default), or accept, when the function fails"),
+        "enabled": Field("no: it is not asked", _truth),
+        "position": Field("position in the order; the first that refuses ends it", int),
+        "comment": Field("free text"),
+    },
+    "Declare and test reflexes: functions of plug-ins that decide about messages and services.",
+    "slow-down service=orders library=mom function=limit_rate options='{\"rate\": 100}'",
 )
 ALERT_RULES = ResourceType(
     "alert rule",

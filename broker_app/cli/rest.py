@@ -83,6 +83,24 @@ class Rest:
             while chunk := reply.read(_CHUNK):
                 into.write(chunk)
 
+    def events(self, path: str, silent_s: float, **query: Any) -> Iterator[bytes]:
+        """Yield the data of server-sent events, empty for a comment, until the stream ends. Raises Failure
+        also when nothing comes for so many seconds."""
+        accept = {"accept": "text/event-stream"}
+        wait_s = silent_s - self._timeout_s
+        with self._open("GET", path, None, "", query, wait_s, accept) as reply:
+            problem = False
+            for line in reply:
+                if line.startswith(b"event:"):
+                    problem = line.strip() == b"event: problem"
+                elif line.startswith(b":"):
+                    yield b""
+                elif line.startswith(b"data:") and problem:
+                    facts = json.loads(line[5:])
+                    raise of_problem(str(facts["type"]).rpartition("/")[2], str(facts["detail"]), path)
+                elif line.startswith(b"data:"):
+                    yield line[5:].strip()
+
     def upload(self, path: str, file: BinaryIO, content_type: str) -> Any:
         """Return the decoded reply to a POST of a file of any size."""
         with self._open("POST", path, iter(lambda: file.read(_CHUNK), b""), content_type, {}, 0.0) as reply:

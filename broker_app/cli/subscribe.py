@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypedDict
 import typer
 
 from broker_app.cli import completion, invocation
-from broker_app.cli.destinations import address
+from broker_app.cli.destinations import address, queue_name
 from broker_app.cli.failures import FAILED, USAGE, Failure
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from mom_client import Client, Message
     from mom_client.subscription import AckMode
 
+_CREDIT = 10
 _COLUMNS = ("id", "destination", "attempt", "body")
 
 
@@ -64,7 +65,7 @@ def sub(
             help="run for each message; {} is the body, which is also standard input",
         ),
     ] = None,
-    credit: Annotated[int, typer.Option(min=1, help="maximum unsettled messages")] = 10,
+    credit: Annotated[int, typer.Option(min=1, help="maximum unsettled messages")] = _CREDIT,
     selector: Annotated[
         str | None,
         typer.Option(
@@ -106,13 +107,26 @@ def sub(
     raw: Annotated[
         bool, typer.Option("--raw", help="print only the bodies, unchanged, one per line")
     ] = False,
+    notify: Annotated[
+        bool, typer.Option("--notify", help="only report that messages of a queue have arrived; take none")
+    ] = False,
 ) -> None:
     """Receive messages until Ctrl-C. With --exec, the message of a failed command is returned, and the exit
-    code is 1."""
+    code is 1.
+
+    With --notify nothing is taken from the queue: each line has the number of new messages, and of all that
+    wait. The command of --exec gets the notification as JSON.
+    """
     import asyncio
 
     given = invocation.of(ctx)
     command = _command(execute)
+    if notify:
+        from broker_app.cli import notifications
+
+        _check_notify(ack, credit, selector, exclusive or None, durable, share, start, raw or None)
+        notifications.show(given, queue_name(destination), count, command)
+        return
     where = address(destination)
 
     failed = 0
@@ -146,6 +160,16 @@ def sub(
     if failed:
         raise Failure(
             FAILED, f"the command failed for {failed} of {count} messages", fix="see the messages above"
+        )
+
+
+def _check_notify(ack: Ack, credit: int, *others: object) -> None:
+    """Raises Failure for options that concern messages which are taken."""
+    if ack is not Ack.each or credit != _CREDIT or any(other is not None for other in others):
+        raise Failure(
+            USAGE,
+            "--notify takes no messages, so only --count and --exec can be given with it",
+            fix="leave the other options out, or leave --notify out to receive the messages",
         )
 
 

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 import typer
 
-from broker_app import config
+from broker_app import config, configuration_copy
 from broker_app.cli import invocation
 from broker_app.cli.failures import CONFLICT, NOT_FOUND, REFUSED, USAGE, Failure
 
@@ -75,6 +75,7 @@ def create(
         _show(given, given.rest().call("POST", "/tokens", body)["token"])
         return
     _set_up_django(data)
+    _refuse_lost_change(data)
     from django.core.exceptions import ValidationError
 
     from broker_app.web import actions
@@ -130,6 +131,7 @@ def revoke(ctx: typer.Context, name: _Name, user: _User = None, data: _Data = Pa
         return
     user = user or _ADMIN
     _set_up_django(data)
+    _refuse_lost_change(data)
     from broker_app.models import Token
     from broker_app.web import actions
 
@@ -215,6 +217,19 @@ def _set_up_django(data: Path) -> None:
     import django
 
     django.setup()
+
+
+def _refuse_lost_change(data: Path) -> None:
+    """Raise Failure where a change would be replaced by the configuration of another broker."""
+    try:
+        configuration_copy.refuse_change(data)
+    except configuration_copy.ConfigurationCopy as error:
+        raise Failure(
+            CONFLICT,
+            str(error),
+            where=str(data.resolve()),
+            fix="name the active broker with --url, or its directory with --data",
+        ) from error
 
 
 def _user(name: str) -> User:

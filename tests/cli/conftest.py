@@ -90,9 +90,9 @@ class CommandLine:
         os.close(ours)
         return Result(process.wait(60), shown.decode(), "")
 
-    def __call__(self, *arguments: str, stdin: str = "", **more: Any) -> Result:
+    def __call__(self, *arguments: str, stdin: str = "", timeout_s: float = 60, **more: Any) -> Result:
         with self.popen(*arguments, **more) as process:
-            out, err = process.communicate(stdin, timeout=60)
+            out, err = process.communicate(stdin, timeout=timeout_s)
         return Result(process.returncode, out, err)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import signal
 import socket
@@ -12,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from broker_app.cli.failures import OK, USAGE
+from broker_app.cli.failures import FAILED, OK, USAGE
 from tests.cli.conftest import CommandLine
 
 
@@ -112,22 +113,42 @@ def test_a_mirror_follows_the_main_of_its_name_and_takes_over(
         ),
         (
             ("-r", "-2"),
-            "MOM_ROLE: -2 is reserved for callback brokers, which this version of MOM does not have",
+            "MOM_NAME: a callback broker (role -2) has the name REcallback: write -s REcallback",
+        ),
+        (
+            ("-s", "cb", "-r", "-2"),
+            "MOM_NAME: a callback broker (role -2) has the name REcallback: write -s REcallback",
+        ),
+        (
+            ("-s", "REcallback", "-r", "-2", "--host", "0.0.0.0"),
+            "MOM_HOST: a callback broker serves the programs of its machine, and not of 0.0.0.0",
+        ),
+        (
+            ("-s", "REcallback", "-r", "-2", "--journal", "file:/srv/mom"),
+            "MOM_JOURNAL: a callback broker keeps nothing, and shares no journal",
+        ),
+        (
+            ("-s", "REcallback", "-r", "-2", "-p", "ncalrpc;ncacn_np"),
+            "-p: the protocols 'ncalrpc;ncacn_np' do not include TCP/IP",
         ),
         (
             ("-r", "-3"),
-            "MOM_ROLE: -3 is reserved, as all negative roles except -1 are; write 1 for a main broker",
+            "MOM_ROLE: -3 is reserved, as all negative roles except -1 and -2 are; write 1 for a main broker",
         ),
         (("-r", "main"), "MOM_ROLE: 'main' is not a number"),
         (
             ("-r", "-1"),
             "MOM_ROLE: -1 is a mirror, which shares the journal of its main: set --journal (MOM_JOURNAL)",
         ),
-        (("-s", "REcallback", "-r", "1"), "MOM_NAME: REcallback is reserved for callback brokers (role -2)"),
+        (
+            ("-s", "REcallback", "-r", "1"),
+            "MOM_NAME: REcallback is the name of callback brokers, whose role is -2: write -r -2",
+        ),
         (("-s", "a b"), "MOM_NAME: 'a b' is not of the form"),
         (("-e", "B1"), "-e: 'B1' is not an endpoint"),
+        (("-e", "failover:(tcp://x:1)"), "-e: a broker cannot listen at 'failover:(tcp://x:1)'"),
         (("-e", "localhost:65536"), "write PORT or HOST:PORT, with a port up to 65535"),
-        (("-p", "ncalrpc"), "-p: there is no protocol 'ncalrpc'"),
+        (("-p", "ncalrpc"), "-p: the protocols 'ncalrpc' do not include TCP/IP"),
         (("-x", "routes.cnf"), "-x: files of routes cannot be read"),
         (("-c", "absent.config"), "absent.config"),
     ],
@@ -159,3 +180,39 @@ def test_the_help_shows_a_main_and_its_mirror(command_line: CommandLine) -> None
     assert "mom broker run -s B1 -r 1 -e 61613 --journal file:/srv/B1" in shown.out
     assert "mom broker run -s B1 -r -1" in shown.out
     assert "run " in command_line("broker", "--help").out
+
+
+@pytest.mark.parametrize(
+    ("host", "sentence"),
+    [
+        ("failover:(tcp://x:1)", "a broker cannot listen at 'failover:(tcp://x:1)' (--host): failover"),
+        ("no.such.host.invalid", "this machine has no address no.such.host.invalid (--host)"),
+    ],
+)
+def test_a_host_at_which_no_broker_can_listen_is_named(
+    command_line: CommandLine, tmp_path: Path, host: str, sentence: str
+) -> None:
+    refused = command_line("up", "--host", host, "--data", str(tmp_path / "data"), "--port", "0")
+    assert refused.code == FAILED
+    assert sentence in refused.err
+
+
+def test_a_file_of_openmom_declares_reflexes(command_line: CommandLine, tmp_path: Path) -> None:
+    data = str(tmp_path / "data")
+    with running(command_line, "-s", "B1", "-c", "CBdefault.cnf", "--data", data):
+        token = command_line("token", "create", "t", environment={"MOM_DATA": data}).out.strip()
+        named = {"MOM_DATA": data, "MOM_TOKEN": token}
+        shown = command_line("reflex", "ls", "-o", "json", environment=named)
+    assert shown.code == OK, shown
+    (row,) = json.loads(shown.out)
+    assert (row["name"], row["function"], row["state"]) == ("CBdefault.cnf:2", "REenableCallbacks", "running")
+
+
+def test_a_file_of_openmom_with_errors_is_refused(command_line: CommandLine, tmp_path: Path) -> None:
+    file = tmp_path / "filters.CNF"
+    file.write_text("F stock lib\n")
+    refused = command_line("broker", "run", "-c", str(file), "--data", str(tmp_path / "data"), "--port", "0")
+    assert refused.code == FAILED, refused
+    assert "filters.CNF:1:12: a pair is missing at the end" in refused.err
+    missing = command_line("broker", "run", "-c", "CBdefaults.cnf", cwd=tmp_path)
+    assert "did you mean CBdefault.cnf, which comes with MOM?" in missing.err

@@ -25,7 +25,7 @@ def test_global_options_are_moved_first(given: list[str], sorted_: list[str]) ->
 
 
 def test_version(command_line: CommandLine) -> None:
-    assert command_line("--version").out == f"mom {metadata.version('mom')}\n"
+    assert command_line("--version").out == f"mom {metadata.version('mom-broker')}\n"
 
 
 @pytest.mark.parametrize(

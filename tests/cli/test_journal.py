@@ -33,8 +33,11 @@ def test_verify_and_dump(start_broker: StartBroker, command_line: CommandLine) -
         ("/queue/q", 2, "second"),
     ]
     assert "tenant:acme" in published[0]["headers"]
-    gone = [line for line in lines if line["record"] == "gone"]
-    assert [(line["cause"], line["positions"]) for line in gone] == [("acknowledged", [1])]
+    (gone,) = (line for line in lines if line["record"] == "gone")
+    assert gone.items() >= {"cause": "acknowledged", "positions": [1], "body_bytes": [5]}.items()
+    assert (gone["header_bytes"], gone["deliveries"]) == ([len(published[0]["headers"])], [1])
+    assert gone["with_own_id"] == [] and len(gone["queue_ms"]) == 1
+    assert [client["user"] for client in gone["clients"]] == [broker.user]
     assert any(line["record"] == "delivered" and line["up_to"] == 1 for line in lines)
     later = command_line("journal", "dump", str(journal), "--from", "2").out.splitlines()
     assert min(json.loads(line)["position"] for line in later) == 2
@@ -55,6 +58,27 @@ def test_dump_shows_subscriptions_and_delays(start_broker: StartBroker, command_
     assert (records["subscribed"]["filter"], records["subscribed"]["owner"]) == ("/topic/t", broker.user)
     assert records["forgotten"]["destination"] == "/topic-subscription/kept"
     assert records["published"]["due_ms"] == records["published"]["time_ms"] + 60_000
+
+
+def test_dump_shows_deliveries_that_failed(start_broker: StartBroker, command_line: CommandLine) -> None:
+    broker = start_broker()
+    broker.request("POST", "/api/v1/queues/q/messages", b"x")
+    for _ in range(2):
+        wish = {"max": 1, "wait_s": 20, "lease_s": 60}
+        (item,) = broker.request("POST", "/api/v1/queues/q/receive", json_body=wish).json()["items"]
+        assert broker.request("POST", f"/api/v1/leases/{item['receipt']}/nack").status == 204
+    dumped = command_line("journal", "dump", str(broker.data / "journal")).out.splitlines()
+    lines = list(map(json.loads, dumped))
+    own = {"user": broker.user}
+    assert lines[0]["client"] == own
+    assert [
+        (line["record"], line.get("attempts"), line.get("reason"), line.get("clients")) for line in lines[1:]
+    ] == [
+        ("delivered", None, None, None),
+        ("given back", {"1": 1}, "NACKED", [own]),
+        ("delivery began", {"1": 2}, None, [own]),
+        ("given back", {"1": 2}, "NACKED", [own]),
+    ]
 
 
 def forward(broker: BrokerProcess, *positions: int) -> bytes:
@@ -79,6 +103,8 @@ def test_offsets_survive_a_kill_and_are_dumped(start_broker: StartBroker, comman
     dumped = [json.loads(line) for line in command_line("journal", "dump", journal).out.splitlines()]
     marks = [line for line in dumped if line["record"] == "marked"]
     assert marks[-1].items() >= {"destination": "/mark/home~1/s", "accepted": 7, "count": 2}.items()
+    origins = [line["origin"] for line in dumped if line["record"] == "published"]
+    assert origins == [{"offset": "/mark/home~1/s", "position": at} for at in (5, 7)]
     assert command_line("journal", "verify", journal).code == OK
     assert "no damage" in command_line("journal", "repair", journal).err
     assert command_line("journal", "compact", journal).code == OK
@@ -120,7 +146,7 @@ def test_a_damaged_journal_is_repaired(start_broker: StartBroker, command_line: 
 
     found = command_line("journal", "repair", journal, "--dry-run", "-o", "json")
     assert found.code == OK
-    assert "positions 2 to 2, which named /queue/q" in found.json()[0]["finding"]
+    assert "positions 2 to 2, which named /client/admin/, /queue/q" in found.json()[0]["finding"]
     refused = command_line("journal", "repair", journal)
     assert (refused.code, "nothing was changed" in refused.err) == (FAILED, True)
     done = command_line("journal", "repair", journal, "--skip-damaged")

@@ -64,7 +64,8 @@ def test_a_broker_moves_to_postgres_and_to_other_files_with_its_messages(
     assert "Start the broker with the copy, and do not use the original again." in done.err
     (counts,) = done.json()
     assert counts["live_records"] == 20
-    moved = start_broker("--name", "B1", environment={"MOM_JOURNAL": postgres.url})
+    moved = start_broker("--name", "B1", data=broker.data, environment={"MOM_JOURNAL": postgres.url})
+    assert f"the journal in {moved.data}/journal is not used, since the journal is shared" in moved.log
     command_line.about(moved)
     assert state(command_line) == before
     assert command_line("pub", "q", "again", "--dedup-id", "a").code == OK

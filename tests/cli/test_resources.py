@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from broker_app.cli.failures import CONFLICT, NOT_FOUND, OK, REFUSED, USAGE
-from broker_app.cli.resource_types import BRIDGES, BROKERS, GROUPS, RULES, USERS
+from broker_app.cli.resource_types import BRIDGES, BROKERS, CALLBACKS, GROUPS, RULES, USERS
 from broker_app.web.api.schemas import SECRETS, SPEC_FIELDS
 from tests.cli.conftest import CommandLine
 from tests.support.broker_process import StartBroker
@@ -96,7 +96,7 @@ def test_wrong_arguments_change_nothing_and_name_the_fix(
 
 
 def test_help_lists_the_fields_and_an_example(command_line: CommandLine) -> None:
-    for kind in (RULES, USERS, BROKERS, BRIDGES):
+    for kind in (RULES, USERS, BROKERS, BRIDGES, CALLBACKS):
         for action in ("create", "set"):
             shown = command_line(kind.noun, action, "--help").out
             for field in kind.fields:
@@ -105,7 +105,7 @@ def test_help_lists_the_fields_and_an_example(command_line: CommandLine) -> None
 
 
 def test_the_fields_of_the_commands_are_those_of_the_broker() -> None:
-    for kind in (RULES, USERS, GROUPS, BROKERS, BRIDGES):
+    for kind in (RULES, USERS, GROUPS, BROKERS, BRIDGES, CALLBACKS):
         stated = set(SPEC_FIELDS[kind.path[1:]]) | set(SECRETS.get(kind.path[1:], {}))
         assert set(kind.fields) == stated, kind.noun
 

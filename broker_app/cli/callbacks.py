@@ -1,0 +1,161 @@
+"""`mom callback`: webhooks, their status, their pushes, and tests."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from broker_app.callback.webhooks.callback import PAUSED, RUNNING
+from broker_app.cli import invocation, resources
+from broker_app.cli.failures import FAILED, Failure
+from broker_app.cli.options import Reason, reason_header
+from broker_app.cli.resource_types import CALLBACKS
+from broker_app.cli.versions import is_machine_format
+
+if TYPE_CHECKING:
+    from broker_app.cli.invocation import Invocation
+
+app = typer.Typer(no_args_is_help=True, help=CALLBACKS.about)
+
+_FACTS = (
+    "state", "reason", "breaker", "pending", "in_flight", "accepted", "failed", "coalesced", "p50_s", "p95_s",
+    "accepted_at",
+)  # fmt: skip
+_SUBSCRIBERS = (
+    "id", "source", "mode", "transport", "user", "address", "since", "events", "last_at", "pending",
+)  # fmt: skip
+_PUSHES = ("at", "id", "attempt", "outcome", "status", "seconds", "detail")
+#: seconds that a test may take: as long as a receiver may have, and a little more
+_TEST_S = 130.0
+
+
+@app.command("ls")
+def list_all(ctx: typer.Context) -> None:
+    """List callbacks with their status: all for administrators, your own for others.
+
+    A callback is running, paused, verifying its URL, unverified (the URL does not agree to be called),
+    suspended (its owner lost the right to receive), ended (its receiver answered 410) or failed.
+    """
+    given = invocation.of(ctx)
+    rows = given.rest().get("/webhooks")["items"]
+    given.output.rows(CALLBACKS.columns, [_shown(given, row) for row in rows], whole=True)
+
+
+@app.command("subscribers")
+def list_subscribers(
+    ctx: typer.Context,
+    sort: Annotated[
+        str | None, typer.Option(help="columns to sort by, - for descending: -pending,user")
+    ] = None,
+) -> None:
+    """List those who are called over an open connection now: JSON over WebSocket, and event streams."""
+    given = invocation.of(ctx)
+    given.output.rows(_SUBSCRIBERS, given.rest().pages("/subscribers", sort=sort), whole=True)
+
+
+@app.command()
+def show(ctx: typer.Context, name: resources.Name) -> None:
+    """Show a callback: its settings, its state, and the breaker of the host that it calls."""
+    given = invocation.of(ctx)
+    rest = given.rest()
+    defined = rest.get(resources.path_of(CALLBACKS, name))
+    status = rest.get(_path(name, "status"))
+    if is_machine_format(given):
+        given.output.facts({**defined, **status})
+        return
+    others = {field: value for field, value in defined.items() if value not in ("", {}, None)}
+    shown_status = _shown(given, status)
+    given.output.facts(resources.readable(given, {**others, **{fact: shown_status[fact] for fact in _FACTS}}))
+
+
+@app.command()
+def pushes(
+    ctx: typer.Context,
+    name: resources.Name,
+    lines: Annotated[int, typer.Option("--lines", "-n", min=1, max=100, help="pushes to show")] = 20,
+) -> None:
+    """Show the last pushes of a callback, newest last: outcome, status and duration."""
+    given = invocation.of(ctx)
+    found = given.rest().get(_path(name, "pushes"), limit=lines)["items"]
+    given.output.rows(_PUSHES, found[::-1], whole=True)
+
+
+@app.command("test")
+def check_receiver(ctx: typer.Context, name: resources.Name) -> None:
+    """Send a signed sample, and show the answer. Exit code 1 when it is not accepted.
+
+    The sample has the type mom.test and is no message of the queue.
+    """
+    given = invocation.of(ctx)
+    given.output.say(f"testing {name} …")
+    found = given.rest().call("POST", _path(name, "test"), None, wait_s=_TEST_S)
+    if is_machine_format(given):
+        given.output.facts(found)
+    else:
+        answer = found["response"] or {}
+        facts = {"outcome": found["outcome"], "status": answer.get("status", ""), "seconds": found["seconds"]}
+        given.output.facts({**facts, "body": answer.get("body", "")})
+    if not found["ok"]:
+        raise Failure(
+            FAILED, found["detail"], fix=f"the receiver has to answer 2xx; see `mom callback show {name}`"
+        )
+
+
+@app.command()
+def push(ctx: typer.Context, name: resources.Name) -> None:
+    """Push now what waits for its next attempt.
+
+    Also closes the breaker of the host, asks an unverified URL again, and starts a callback that its receiver
+    has ended.
+    """
+    given = invocation.of(ctx)
+    given.rest().call("POST", _path(name, "push"), None)
+    given.output.say(f"pushing; see `mom callback pushes {name}`")
+
+
+@app.command()
+def pause(ctx: typer.Context, name: resources.Name, reason: Reason = None) -> None:
+    """Push nothing more. Messages are kept until `mom callback resume`."""
+    _desire(invocation.of(ctx), name, PAUSED, reason)
+
+
+@app.command()
+def resume(ctx: typer.Context, name: resources.Name, reason: Reason = None) -> None:
+    """Continue after `mom callback pause`."""
+    _desire(invocation.of(ctx), name, RUNNING, reason)
+
+
+@app.command()
+def rotate(ctx: typer.Context, name: resources.Name, reason: Reason = None) -> None:
+    """Replace the secret by a new one, and print it. The former one signs too for a day."""
+    given = invocation.of(ctx)
+    made, _ = given.rest().exchange("POST", _path(name, "rotate"), None, reason_header(reason))
+    shown = {"name": name, "secret": made["secret"], "former_secret_until": made["former_secret_until"]}
+    given.output.done(f"callback {name} has a new secret, which is shown only once", shown)
+
+
+resources.add_writing(app, CALLBACKS)
+
+
+def _path(name: str, action: str) -> str:
+    return f"{resources.path_of(CALLBACKS, name)}/{action}"
+
+
+def _desire(given: Invocation, name: str, desired: str, reason: str | None) -> None:
+    resources.change_resource(given, CALLBACKS, name, {"desired": desired}, reason, dry_run=False)
+
+
+def _shown(given: Invocation, row: Mapping[str, Any]) -> dict[str, Any]:
+    """A row in the form of the output: as it is for programs, with sums and words for a table."""
+    if is_machine_format(given):
+        return dict(row)
+    breaker, counts = row["breaker"], row["pushes"]
+    until = f" until {breaker['until']}" if breaker["until"] else ""
+    return {
+        **row,
+        "breaker": breaker["state"] + until,
+        "accepted": counts["accepted"],
+        "failed": sum(counts.values()) - counts["accepted"],
+    }

@@ -1,0 +1,23 @@
+"""Errors of a pipeline as failures of the command."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from broker_app.cli.failures import Failure
+
+
+@contextmanager
+def pipeline_failures() -> Iterator[None]:
+    """Turn the errors of a pipeline into failures of the command, with their exit codes."""
+    from mom_pipeline.archive_files import ArchiveError
+    from mom_pipeline.errors import PipelineError
+    from mom_pipeline.explain import explain
+    from pyspark_mom.errors import MomError
+
+    try:
+        yield
+    except (PipelineError, MomError, ArchiveError) as error:
+        found = explain(error)
+        raise Failure(found.code, found.what, fix=found.fix) from error

@@ -1,0 +1,110 @@
+"""`mom pipeline run`, `ls`, `lag` and `stop` with a real broker and a real Spark."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from broker_app.cli.failures import NOT_FOUND, OK, USAGE
+from mom_pipeline.errors import TEMPORARY
+from tests.cli.conftest import CommandLine
+from tests.support.broker_process import BrokerProcess, StartBroker
+from tests.support.java import require_java
+from tests.support.polling import poll
+
+#: Spark starts sooner, and is fast enough for a few rows
+QUICK = {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
+SPARK = ("--nice", "0", "--master", "local[1]")
+
+
+def archived(root: Path) -> list[str]:
+    """The bodies in an archive, in order."""
+    files = f"{root}/message/v=1/*/*/*/*.parquet"
+    if not any(root.glob("message/v=1/*/*/*/*.parquet")):
+        return []
+    sql = f"SELECT decode(body) FROM read_parquet('{files}', hive_partitioning = false) ORDER BY position"
+    return [row[0] for row in duckdb.execute(sql).fetchall()]
+
+
+def produce_and_consume(broker: BrokerProcess, first: int, count: int) -> list[str]:
+    """Send messages and acknowledge them, so that only the cursor of the archive keeps them."""
+    bodies = [f"order {number}" for number in range(first, first + count)]
+    for body in bodies:
+        path = "/api/v1/queues/orders/messages"
+        assert broker.request("POST", path, body.encode(), content_type="text/plain").status == 201
+    taken = broker.request("POST", "/api/v1/queues/orders/receive", json_body={"max": count, "ack": "auto"})
+    assert taken.status == 200, taken.body
+    return bodies
+
+
+@pytest.mark.timeout(300)
+def test_an_archive_is_stopped_and_continued_and_has_each_message_once(
+    command_line: CommandLine, start_broker: StartBroker, tmp_path: Path
+) -> None:
+    require_java()
+    broker = start_broker()
+    command_line.about(broker)
+    command_line.environment |= QUICK
+    out = tmp_path / "archive"
+    command = ("pipeline", "run", "archive", "--out", str(out), "--messages", *SPARK, "-o", "json")
+    sent = produce_and_consume(broker, 0, 20)
+    with command_line.popen(*command, "--every", "1s") as resident:
+        poll(lambda: len(archived(out)) == 20, 200)
+        sent += produce_and_consume(broker, 20, 10)
+        poll(lambda: len(archived(out)) == 30, 60)
+        second = command_line(*command, "--state", str(tmp_path / "other"))
+        assert (second.code, "archive runs already, on" in second.err) == (TEMPORARY, True)
+        stopped = command_line("pipeline", "stop", "archive", "--wait", "-o", "json")
+        assert (stopped.code, stopped.json()["state"]) == (OK, "stopped"), stopped.err
+        written, complaint = resident.communicate(timeout=60)
+    assert (resident.returncode, '"state": "stopped"' in written) == (OK, True), complaint
+    sent += produce_and_consume(broker, 30, 10)
+    again = command_line(*command, "--available-now", timeout_s=200)
+    assert (again.code, again.json()["state"]) == (OK, "done"), again.err
+    assert archived(out) == sent
+    (run,) = command_line("pipeline", "ls", "-o", "json").json()
+    assert (run["name"], run["state"], run["lag"], run["error"]) == ("archive", "done", 0, "")
+    lags = {row["name"]: row for row in command_line("pipeline", "lag", "-o", "json").json()}
+    end = broker.request("GET", "/api/v1/journal/span").json()["end"]
+    assert (lags["archive"]["position"], lags["archive"]["lag"]) == (end, 0)
+    other = command_line("pipeline", "run", "archive", "--out", str(tmp_path / "b"))
+    assert (other.code, "out: " in other.err) == (USAGE, True)
+
+
+def test_wrong_options_are_refused_before_spark_starts(mom: CommandLine, tmp_path: Path) -> None:
+    out = ("--out", str(tmp_path / "out"))
+    for given, what in (
+        ((), "missing option '--out'"),
+        ((*out, "--every", "soon"), "'soon' is no interval"),
+        ((*out, "--every", "5s", "--once"), "more than one trigger"),
+        ((*out, "--from", "yesterday"), "no time with a time zone"),
+        ((*out, "--name", "My Run"), "is no name of a run"),
+        ((*out, "--source", "ftp://a"), "is no scheme of an address"),
+        ((*out, "--credential", "s3cret"), "never the secret itself"),
+    ):
+        tried = mom("pipeline", "run", "archive", *given)
+        assert (tried.code, what in tried.err) == (USAGE, True), tried.err
+
+
+def test_a_broker_that_is_away_is_tried_later_and_one_that_refuses_says_why(
+    command_line: CommandLine, broker: BrokerProcess, tmp_path: Path
+) -> None:
+    command = ("pipeline", "run", "archive", "--out", str(tmp_path / "out"))
+    away = command_line(*command, environment={"MOM_URL": "http://127.0.0.1:1"})
+    assert (away.code, "start the broker" in away.err) == (TEMPORARY, True), away.err
+    url = f"http://{broker.host}:{broker.port}"
+    refused = command_line(*command, environment={"MOM_URL": url, "MOM_TOKEN": "wrong"})
+    assert (refused.code, "set MOM_TOKEN" in refused.err) == (USAGE, True), refused.err
+
+
+def test_a_run_that_is_not_known_cannot_be_stopped(mom: CommandLine) -> None:
+    tried = mom("pipeline", "stop", "nothing")
+    assert (tried.code, "nothing" in tried.err) == (NOT_FOUND, True)
+
+
+def test_lag_shows_cursors_without_a_run(broker: BrokerProcess, mom: CommandLine) -> None:
+    assert broker.request("PUT", "/api/v1/pipeline/cursors/mine", json_body={"position": 1}).status == 200
+    (row,) = mom("pipeline", "lag", "-o", "json").json()
+    assert (row["name"], row["position"], row["state"]) == ("mine", 1, None)
