@@ -7,7 +7,7 @@ The scope has the node as "mom.node" and its files as "mom.files"; there are no 
 import os
 from typing import Protocol
 
-from channels.routing import ProtocolTypeRouter, URLRouter
+from channels.routing import ChannelNameRouter, ProtocolTypeRouter, URLRouter
 from django.core.asgi import get_asgi_application
 from django.urls import path, re_path
 
@@ -26,7 +26,8 @@ _django = get_asgi_application()
 
 from django.conf import settings  # noqa: E402
 
-from broker_app.consumers import StompConsumer, refuse  # noqa: E402
+from broker_app.callback.webhooks.worker_poster import CHANNEL  # noqa: E402
+from broker_app.consumers import WebhookWorker, WebSocketConsumer, refuse  # noqa: E402
 from broker_app.web import definitions  # noqa: E402
 from broker_app.web.files import FileWatcher  # noqa: E402
 
@@ -72,16 +73,20 @@ class Site:
         self._base_path = BasePath(settings.MOM.base_path)
         self._origins = Origins(settings.MOM.known_hosts, settings.MOM.allowed_origins)
         self._websockets = URLRouter(
-            [path("ws", StompConsumer.as_asgi()), re_path(r"", refuse)]  # type: ignore[arg-type]
+            [path("ws", WebSocketConsumer.as_asgi()), re_path(r"", refuse)]  # type: ignore[arg-type]
         )
         self._router = ProtocolTypeRouter(
-            {"http": TracingMiddleware(self._checked_http), "websocket": self._checked_websocket}
+            {
+                "http": TracingMiddleware(self._checked_http),
+                "websocket": self._checked_websocket,
+                "channel": ChannelNameRouter({CHANNEL: WebhookWorker.as_asgi()}),
+            }
         )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         send = self._base_path.strip(scope, send)
         scope["mom.node"] = self._node
-        if settings.MOM.behind_tls:
+        if settings.MOM.behind_tls and scope["type"] != "channel":
             apply_proxy_headers(scope)
         scope["mom.files"] = self._files
         if scope["type"] == "http":

@@ -34,9 +34,14 @@ def database(url: str | None, data: Path) -> dict[str, Any]:
         import psycopg  # noqa: F401 - needed by Django for PostgreSQL; optional
     except ImportError as error:
         raise ConfigError(
-            "MOM_DATABASE: PostgreSQL needs one more package: pip install 'mom[postgres]'"
+            "MOM_DATABASE: PostgreSQL needs one more package: pip install 'mom-broker[postgres]'"
         ) from error
     return {**found, "CONN_HEALTH_CHECKS": True}
+
+
+def pipeline_database(url: str | None, data: Path) -> dict[str, Any]:
+    """Django's settings of the database of the data pipeline: that of the brokers, or a file of its own."""
+    return _sqlite(data / "pipeline.sqlite3") if url is None else database(url, data)
 
 
 def file_of(data: Path) -> Path:

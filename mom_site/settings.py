@@ -8,7 +8,7 @@ from csp.constants import NONE, SELF
 from django.utils.functional import SimpleLazyObject
 
 from broker_app import config
-from mom_site.database import database
+from mom_site.database import database, pipeline_database
 from mom_site.secret import former_keys, secret_key
 
 BASE_DIR = Path(__file__).resolve().parent.parent
@@ -27,6 +27,7 @@ ASGI_APPLICATION = "mom_site.asgi.application"
 
 INSTALLED_APPS = [
     "broker_app",
+    "broker_app.pipeline.apps.PipelineConfig",
     "django.contrib.admin",
     "django.contrib.auth",
     "django.contrib.contenttypes",
@@ -72,8 +73,21 @@ TEMPLATES: list[dict[str, Any]] = [
 ]
 
 # Configuration only; messages are in the journal.
-DATABASES = {"default": database(MOM.database, MOM.data)}
+DATABASES = {
+    "default": database(MOM.database, MOM.data),
+    "pipeline": pipeline_database(MOM.database, MOM.data),
+}
+DATABASE_ROUTERS = ["broker_app.pipeline.database.Router"]
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+
+# Workers send the requests of webhooks; the broker limits how many there are at a time.
+
+CHANNEL_LAYERS: dict[str, dict[str, Any]] = {}
+if MOM.channel_layer is not None:
+    CHANNEL_LAYERS["default"] = {
+        "BACKEND": "channels_redis.core.RedisChannelLayer",
+        "CONFIG": {"hosts": [MOM.channel_layer], "prefix": "mom", "capacity": 10_000, "expiry": 60},
+    }
 
 # Authentication
 

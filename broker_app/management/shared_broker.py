@@ -28,8 +28,10 @@ class SharedBroker:
         if not is_shared(config):
             return None
         make = partial(make_store, config)
-        mirror = Mirror(config.name, config.role, config.lease_s, addresses_of(config, listeners), make)
-        if config.database is not None:
+        has_database = config.database is not None
+        addresses = addresses_of(config, listeners)
+        mirror = Mirror(config.name, config.role, config.lease_s, addresses, make, has_database=has_database)
+        if has_database:
             return cls(mirror, None)
         return cls(mirror, ReplicatedConfiguration(make(), file_of(config.data), config.secret_key_path))
 

@@ -75,6 +75,11 @@ class Welcome:
         ]
 
     @property
+    def stomp_address(self) -> str:
+        """HOST:PORT of STOMP over TCP."""
+        return f"{self._host}:{self.ports.stomp}"
+
+    @property
     def _host(self) -> str:
         """The node as seen from its own machine, as it is written in an address."""
         host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.config.host, self.config.host)
@@ -84,7 +89,7 @@ class Welcome:
         """The addresses of STOMP."""
         places = []
         if self.ports.stomp is not None:
-            places.append(f"{self._host}:{self.ports.stomp}")
+            places.append(self.stomp_address)
         if self.ports.stomp_tls is not None:
             places.append(f"stomp+tls://{self._host}:{self.ports.stomp_tls}")
         places.append(f"{self.url.replace('http', 'ws', 1)}/ws")

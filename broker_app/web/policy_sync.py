@@ -12,7 +12,7 @@ from collections.abc import Callable, Coroutine
 from contextvars import ContextVar
 from typing import Any, Protocol, TypeVar, cast
 
-from django.http import HttpRequest
+from django.http import HttpRequest, JsonResponse
 from django.http.response import HttpResponseBase
 from rest_framework.request import Request
 
@@ -57,6 +57,18 @@ class Node(Protocol):
 
     async def retry_bridge(self, name: str, queue: str | None) -> bool: ...
 
+    async def list_cursors(self) -> dict[str, Any]: ...
+
+    async def list_callbacks(self) -> list[dict[str, Any]]: ...
+
+    async def find_callback(self, name: str) -> dict[str, Any] | None: ...
+
+    async def push_callback(self, name: str) -> bool: ...
+
+    async def test_callback(self, name: str) -> dict[str, Any]: ...
+
+    async def mirror_status(self) -> dict[str, Any] | None: ...
+
     async def test_remote(self, remote: Remote, queue: str | None) -> dict[str, Any]: ...
 
     async def delete_queue(self, address: str, *, force: bool) -> None: ...
@@ -92,17 +104,22 @@ class AppliedFirst:
             _made.reset(reset)
         node = node_of(request)
         if made and node is not None:
-            _wait(node, max(made))
+            return _wait(node, max(made)) or answer
         return answer
 
 
-def _wait(node: Node, version: int) -> None:
+def _wait(node: Node, version: int) -> HttpResponseBase | None:
+    """The answer when another broker has taken over, which does not have the change; else None."""
     try:
         ask(node, node.wait_policy(version), within_s=_APPLIES_S)
-    except Refusal:
+    except Refusal as refusal:
+        if refusal.name == "not-active":
+            kind = "application/problem+json"
+            return JsonResponse(refusal.body(), status=refusal.status, content_type=kind)
         log.warning(
             "version %d of the configuration is saved, but was not applied within %g s", version, _APPLIES_S
         )
+    return None
 
 
 def _note(version: int, **_: Any) -> None:

@@ -32,7 +32,9 @@ from broker_app.rules.ruleset import Rules
 from broker_app.telemetry.alerts.rule import AlertRule, rules_with
 from broker_app.web import backends
 from broker_app.web.actions import note_use, policy_changed
+from broker_app.web.resource_types import reflexes
 from broker_app.web.resource_types.bridges import remotes
+from broker_app.web.resource_types.callbacks import callbacks
 from broker_app.web.sessions import SessionStore
 
 log = logging.getLogger(__name__)
@@ -62,7 +64,9 @@ def read_policy(anonymous: bool, former: Policy | None = None) -> Policy:
         rules=read_rules(former),
         broker=broker,
         bridges=remotes(),
+        callbacks=callbacks(),
         alerts=_read_alerts(),
+        reflexes=reflexes.declarations(),
     )
 
 

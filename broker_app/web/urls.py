@@ -11,11 +11,14 @@ from broker_app.web import docs, languages, login, pages
 from broker_app.web.api import (
     audit,
     bridges,
+    callbacks,
     configuration,
     decisions,
     definitions,
     destinations,
     explain,
+    pipeline,
+    reconciliations,
     resources,
     tokens,
     versions,
@@ -47,6 +50,7 @@ urlpatterns = [
     path("docs/problems/<str:name>", pages.problem, name="problem"),
     path("api/v1/openapi.json", SpectacularJSONAPIView.as_view(), name="openapi"),
     path("api/v1/bridges/<str:name>/clone", bridges.CloneBridge.as_view()),
+    path("api/v1/callbacks/<str:name>/rotate", callbacks.RotateSecret.as_view()),
     path("api/v1/forwarding/test", bridges.TryBridge.as_view()),
     *(
         path(f"api/v1/{resource.path or resource.kind}{rest}", resource.as_view())
@@ -57,6 +61,8 @@ urlpatterns = [
             tokens.Tokens,
             resources.Brokers,
             resources.Bridges,
+            callbacks.Callbacks,
+            resources.Reflexes,
             resources.AlertRules,
         )
         for rest in ("", "/<name:name>")
@@ -71,6 +77,12 @@ urlpatterns = [
     path("api/v1/config/versions/<str:number>", versions.OneVersion.as_view()),
     path("api/v1/config/versions/<str:number>/diff/<str:other>", versions.Difference.as_view()),
     path("api/v1/config/rollback", versions.Rollback.as_view()),
+    path("api/v1/pipeline/runs", pipeline.Runs.as_view()),
+    path("api/v1/pipeline/runs/<str:name>", pipeline.Run.as_view()),
+    path("api/v1/pipeline/runs/<str:name>/report", pipeline.Report.as_view()),
+    path("api/v1/pipeline/runs/<str:name>/stop", pipeline.Stop.as_view()),
+    path("api/v1/pipeline/runs/<str:name>/reconciliation", reconciliations.Result.as_view()),
+    path("api/v1/pipeline/statistics", pipeline.Statistics.as_view()),
     path("api/v1/audit", audit.AuditLog.as_view()),
     path("api/v1/audit/verify", audit.Verification.as_view()),
     path("api/v1/definitions", definitions.Definitions.as_view()),

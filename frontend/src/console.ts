@@ -1,6 +1,6 @@
 /** The entry of every page of the console. Code for single pages is loaded by their islands. */
 
-import { loadIslands } from "./elements.ts";
+import { loadIslands, showScripted } from "./elements.ts";
 import { bindShortcuts } from "./shortcuts.ts";
 import { loadModule } from "./load-module.ts";
 import { startNavigation } from "./navigation.ts";
@@ -26,8 +26,7 @@ document.addEventListener("click", (event) => {
 });
 
 function arrived(): void {
-  // Elements that need JavaScript are hidden without it.
-  for (const element of document.querySelectorAll<HTMLElement>("[data-scripted]")) element.hidden = false;
+  showScripted(document);
   loadIslands(document);
   document.dispatchEvent(new Event("mom:arrived"));
 }

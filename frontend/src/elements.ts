@@ -41,6 +41,7 @@ const MODULES: Record<string, () => Promise<unknown>> = {
   "mom-publish-form": () => import("./islands/publish-form.ts"),
   "mom-range-choice": () => import("./islands/range-choice.ts"),
   "mom-resend-button": () => import("./islands/resend-button.ts"),
+  "mom-switchover-button": () => import("./islands/switchover-button.ts"),
   "mom-subscription-list": () => import("./islands/subscription-list.ts"),
 };
 
@@ -49,4 +50,9 @@ export function loadIslands(root: ParentNode): void {
   for (const [name, load] of Object.entries(MODULES)) {
     if (customElements.get(name) === undefined && root.querySelector(name) !== null) void loadModule(load);
   }
+}
+
+/** Show elements that are hidden in the HTML because they need JavaScript. */
+export function showScripted(root: ParentNode): void {
+  for (const element of root.querySelectorAll<HTMLElement>("[data-scripted]")) element.hidden = false;
 }

@@ -3,13 +3,18 @@
 import re
 import subprocess
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from playwright.sync_api import Page, expect
 
 from mom_client import blocking
 from tests.browser.conftest import WAIT_MS
+from tests.browser.looks import assert_no_violations
 from tests.support.broker_process import BrokerProcess
+
+#: of a broker without a configured name
+NAME = "mom"
 
 
 def send(broker: BrokerProcess, queue: str, body: bytes = b"hello") -> None:
@@ -109,3 +114,80 @@ def test_the_page_of_a_pattern_has_its_style_when_it_is_opened_directly(page: Pa
     expect(page.get_by_role("heading", level=1, name="orders.>")).to_be_visible()
     sheets = page.evaluate("[...document.styleSheets].map((sheet) => sheet.href)")
     assert any("/destination-" in sheet for sheet in sheets), sheets
+
+
+def statistics(broker: BrokerProcess, destination: str, begin: datetime, counts: list[int]) -> None:
+    """Store minutes from `begin` on as the pipeline does; the last is the end of what was computed."""
+    rows = [
+        {
+            "broker": NAME,
+            "destination": destination,
+            "minute": (begin + timedelta(minutes=number)).isoformat(),
+            "enqueued": count,
+            "delivered": count,
+            "redelivered": 1,
+            "queue_time_us_p50": 20_000,
+            "queue_time_us_p95": 400_000,
+            "queue_time_us_p99": 9_000_000,
+        }
+        for number, count in enumerate(counts)
+    ]
+    end = begin + timedelta(minutes=len(counts))
+    computed = {"broker": NAME, "begin": begin.isoformat(), "end": end.isoformat()}
+    body = {"rows": rows, "computed": computed}
+    stored = broker.request("POST", "/api/v1/pipeline/statistics", json_body=body)
+    assert stored.status == 204, stored.body
+
+
+def test_the_history_of_days_is_what_the_pipeline_has_stored_with_its_gaps(
+    page: Page, broker: BrokerProcess
+) -> None:
+    send(broker, "stored")
+    page.goto("/console/queues/one?name=stored&tab=history")
+    expect(page.locator("mom-chart").first).to_be_visible()
+    expect(page.get_by_role("button", name="7d")).to_be_hidden()
+    hour = datetime.now(UTC).replace(minute=0, second=0, microsecond=0)
+    statistics(broker, "/queue/stored", hour - timedelta(days=3), [40] * 60)
+    statistics(broker, "/queue/stored", hour - timedelta(hours=30), [10] * 30)
+    page.reload()
+    page.get_by_role("button", name="7d").click()
+    expect(page.get_by_text("% of this time is known; gaps were not computed")).to_be_visible()
+    expect(page.get_by_role("button", name="30d")).to_be_hidden()
+    rates = page.locator("mom-chart", has=page.get_by_role("heading", name="Message rates"))
+    expect(rates.get_by_role("img")).to_have_accessible_name(
+        re.compile(r"in: 600/h at the end, 600/h to 2,400/h.*redelivered: 60/h at the end")
+    )
+    rates.get_by_role("button", name="View as table").click()
+    values = rates.locator("tbody tr td:first-of-type").all_inner_texts()
+    assert [value for value in values if value.endswith("/h")] == ["600/h", "2,400/h"], values
+    times = page.locator("mom-chart", has=page.get_by_role("heading", name="Time in the queue"))
+    expect(times.get_by_role("img")).to_have_accessible_name(
+        re.compile(r"p50: 20 ms at the end.*p95: 400 ms at the end.*p99: 9.0 s at the end")
+    )
+    assert_no_violations(page)
+
+
+def test_what_is_stored_completes_the_day_of_a_young_node(page: Page, broker: BrokerProcess) -> None:
+    send(broker, "young")
+    minute = datetime.now(UTC).replace(second=0, microsecond=0)
+    statistics(broker, "/queue/young", minute - timedelta(hours=10), [90] * 30)
+    page.goto("/console/queues/one?name=young&tab=history&range=24h")
+    expect(page.get_by_text("Rates of before that are computed by the data pipeline")).to_be_visible()
+    rates = page.locator("mom-chart", has=page.get_by_role("heading", name="Message rates"))
+    expect(rates.get_by_role("img")).to_have_accessible_name(
+        re.compile(r"in: 0(\.\d)?/s at the end, .* to 1\.5/s")
+    )
+    times = page.locator("mom-chart", has=page.get_by_role("heading", name="Time in the queue"))
+    expect(times.get_by_role("img")).to_have_accessible_name(re.compile("p50: 20 ms"))
+
+
+def test_what_is_stored_of_a_deleted_queue_is_shown(
+    page: Page, broker: BrokerProcess, complaints: list[str]
+) -> None:
+    day = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    statistics(broker, "/queue/gone", day - timedelta(days=2), [3] * 5)
+    page.goto("/console/queues/one?name=gone&tab=history&range=7d")
+    rates = page.locator("mom-chart", has=page.get_by_role("heading", name="Message rates"))
+    expect(rates.get_by_role("img")).to_have_accessible_name(re.compile("in: .* 0/h to 180/h. out"))
+    assert all("404" in complaint for complaint in complaints)
+    complaints.clear()

@@ -63,10 +63,15 @@ QUERIES: dict[str, list[str]] = {
     "bridges-remove": ["?name=west"],
     "bridge": ["?name=west", "?name=nobody"],
     "bridge-test": ["?name=west"],
+    "callbacks-edit": ["?name=hook"],
+    "callbacks-remove": ["?name=hook"],
+    "callback": ["?name=hook"],
+    "callback-test": ["?name=hook"],
     "orphan-remove": ["?source=/queue/storeAndForward:gone/queue/orders.far"],
     "alerts-edit": ["?name=oldest"],
     "alerts-remove": ["?name=johns"],
     "audit": ["", "?author=nobody"],
+    "pipeline": ["?name=archive:mom", "?name=west"],
     "comparison": ["?old=1&new=2"],
     "rollback": ["?to=1"],
     "view-save": ["?address=/console/audit/"],
@@ -74,7 +79,7 @@ QUERIES: dict[str, list[str]] = {
 }
 WALKS = 4
 #: files to download
-NO_PAGES = {"audit-export", "definitions-file"}
+NO_PAGES = {"audit-export", "definitions-file", "reconciliation-report"}
 
 
 def places() -> Iterator[str]:
@@ -118,6 +123,8 @@ def resources(broker: BrokerProcess) -> dict[str, str]:
     bridge = {"hostname": broker.host, "port": broker.stomp_port, "user": broker.user}
     ask("PUT", "bridges/west", {**bridge, "password": broker.password, "comment": "to itself"})
     ask("PUT", "bridges/nobody", {"hostname": broker.host, "port": 1})
+    callback = {"url": f"{broker.url}/", "queue": "orders.new", "comment": "to a private address"}
+    ask("PUT", "callbacks/hook", callback)
     for name in ("west", "nobody", "gone"):
         ask("POST", f"queues/storeAndForward:{name}/queue/orders.far/messages", {"n": 1})
     taken = ask("POST", f"queues/{LONG}/receive", {"max": 1})["items"][0]
@@ -127,6 +134,19 @@ def resources(broker: BrokerProcess) -> dict[str, str]:
         "POST", "jobs", {"op": "move", "source": "orders.dead", "target": "orders.new", "dry_run": True}
     )
     job = ask("POST", "jobs", {"plan": plan["plan"]})
+    run = {"job": "archive", "run_id": "1", "host": "spark-1", "parameters": {"destinations": "orders.>"}}
+    ask("PUT", "pipeline/runs/archive:mom", run)
+    for number in range(20):
+        batch = {"number": number, "at": "2026-11-25T12:00:00Z", "rows": number % 7 * 1000, "ms": 350}
+        report = {"run_id": "1", "state": "running", "rows": 70_000, "lag": 1234, "lag_s": 2.5}
+        ask("POST", "pipeline/runs/archive:mom/report", {**report, "batch": batch})
+    for cursor in ("archive:mom", "somebody"):
+        ask("PUT", f"pipeline/cursors/{cursor}", {"position": 3})
+    ask("PUT", "pipeline/runs/west", {"job": "reconcile", "run_id": "2", "host": "spark-1"})
+    lost = {"state": "lost", "message_id": "m-41", "destination": "/queue/orders.far", "origin_position": 41}
+    result = {"run_id": "2", "states": {"ok": 7, "lost": 1}, "file": "/srv/lost.ndjson", "rows": [lost]}
+    ask("PUT", "pipeline/runs/west/reconciliation", result)
+    ask("POST", "pipeline/runs/west/report", {"run_id": "2", "state": "failed", "error": "[DATA_LOSS] gone"})
     poll(lambda: ask("GET", "bridges/west/status")["accepted"] == 1)
     return {"token": str(token["id"]), "job": str(job["id"]), "message": str(message["id"])}
 

@@ -1,4 +1,4 @@
-"""A console whose broker is lost, when a mirror takes over."""
+"""A console whose broker is lost when a mirror takes over, and the page where that is ordered."""
 
 import asyncio
 import re
@@ -10,6 +10,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.browser.conftest import OpenPage, sign_in, wait_live
+from tests.browser.looks import COLOURS, DESKTOP, PHONE, WIDTHS, assert_fits, assert_no_violations
 from tests.browser.test_connection import forget_failed_connections
 from tests.support.broker_process import BrokerProcess
 from tests.support.mirrors import Mirrors, is_followed, mirrors_in, status
@@ -153,4 +154,66 @@ def test_behind_a_proxy_the_page_reconnects_and_reads_its_rows_from_the_mirror(
     expect(rows).to_contain_text("safe")
     expect(page.locator("mom-failover-banner .banner")).to_have_count(0)
     assert page.evaluate("window.whole"), "the page was reloaded"
+    forget_failed_connections(complaints)
+
+
+def looks(page: Page) -> None:
+    """It is accessible and fits in both themes and widths."""
+    assert_no_violations(page)
+    assert_fits(page)
+    page.emulate_media(color_scheme="dark")
+    assert_no_violations(page, *COLOURS)
+    page.set_viewport_size(PHONE)
+    assert_no_violations(page, *WIDTHS, *COLOURS)
+    assert_fits(page)
+    page.set_viewport_size(DESKTOP)
+    page.emulate_media(color_scheme="light")
+
+
+def test_an_administrator_switches_over_on_the_page_of_mirrors_and_goes_on_at_the_mirror(
+    mirrors: Mirrors,
+    pair: tuple[BrokerProcess, BrokerProcess],
+    chromium: Browser,
+    open_page: OpenPage,
+    complaints: list[str],
+) -> None:
+    main, mirror = pair
+    main.request(
+        "POST", "/api/v1/queues/kept/messages", b"lost", content_type="text/plain", mom_persistent="false"
+    )
+    poll(lambda: status(main)["would_be_lost"]["non_persistent"] == 1)
+    page = open_page(main, "/console/mirrors/", sign_in(chromium, main))
+    wait_prepared(page)
+    ids = {one["role"]: one["id"] for one in status(main)["brokers"]}
+    standby = page.get_by_role("row", name=re.compile(re.escape(ids[-1])))
+    expect(standby).to_contain_text("standby")
+    expect(page.get_by_label("If the active broker failed now")).to_contain_text("1 non-persistent message")
+    looks(page)
+
+    page.get_by_role("button", name=f"Switch over to {ids[-1]}").click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog).to_contain_text("No persistent message that was confirmed is lost.")
+    expect(dialog).to_contain_text("About 1 non-persistent message is lost.")
+    dialog.get_by_label(re.compile("^Reason")).fill("a new disk for the main")
+    assert_no_violations(page)
+    dialog.get_by_role("button", name="Switch over", exact=True).click()
+    expect(page.locator("#toasts")).to_contain_text(f"{ids[-1]} takes over.")
+
+    there = f"http://{OTHER_HOST}:{mirror.port}"
+    page.wait_for_url(f"{there}/login/?next=/console/mirrors/")
+    page.get_by_label("User name").fill(mirror.user)
+    page.get_by_label("Password").fill(mirror.password)
+    page.get_by_role("button", name="Sign in").click()
+    page.wait_for_url(f"{there}/console/mirrors/")
+    wait_live(page)
+    timeline = page.get_by_role("listitem").filter(has_text="took over from")
+    expect(timeline).to_contain_text(f"{ids[-1]} took over from {ids[1]}")
+    expect(timeline).to_contain_text("about 1 non-persistent message.")
+    # The page is reloaded when the main has become the standby of its mirror.
+    expect(page.get_by_role("button", name=f"Switch over to {ids[1]}")).to_be_visible()
+    page.get_by_role("link", name="Queues", exact=True).click()
+    expect(page.get_by_role("row", name=re.compile("kept"))).to_contain_text("1")
+    page.goto(f"{there}/console/audit/")
+    order = page.get_by_role("row", name=re.compile("switched over"))
+    expect(order).to_contain_text("a new disk for the main")
     forget_failed_connections(complaints)

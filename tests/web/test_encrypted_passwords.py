@@ -76,6 +76,8 @@ def test_passwords_of_former_versions_are_sealed_by_the_migration() -> None:
     executor.migrate([after])
     assert PASSWORD not in Bridge.objects.get(name="far").password
     assert {name: remote.password for name, remote in remotes().items()} == {"far": PASSWORD, "open": ""}
+    executor = MigrationExecutor(connection)
+    executor.migrate(executor.loader.graph.leaf_nodes())  # other tests use this database
 
 
 # ---------------------------------------------------------------------- a whole broker
@@ -145,7 +147,8 @@ def test_a_removed_password_of_a_former_version_is_in_no_file_after_the_start(
             )
         with database:
             database.execute("DELETE FROM broker_app_bridge WHERE name = 'gone'")
-            database.execute("DELETE FROM django_migrations WHERE name = '0011_sealed_passwords'")
+            database.execute("DELETE FROM django_migrations WHERE app = 'broker_app' AND name >= '0011'")
+            database.execute("DROP TABLE broker_app_reflex")
         database.execute("PRAGMA user_version = 0")
     assert in_files(broker, PASSWORD)
     assert in_files(broker, NEW)

@@ -1,4 +1,4 @@
-"""Resources over HTTP: the same guarantees for rules, users, groups, brokers, bridges and tokens."""
+"""Resources over HTTP: the same guarantees for all of their types."""
 
 import json
 from collections.abc import Callable
@@ -22,6 +22,10 @@ EXAMPLES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "groups/a/b:c": ({}, {}),
     "brokers/b1": ({"endpoints": ["stomp://b1:61613"]}, {"environment": "production"}),
     "bridges/far": ({"hostname": "far.example.org", "password": "s3cret-of-far"}, {"port": 61614}),
+    "callbacks/hook": (
+        {"url": "https://hooks.example.org/a", "queue": "a", "secret": f"whsec_{'c2Vj' * 8}"},
+        {"max_in_flight": 9, "headers": {"X-Team": "shop"}},
+    ),
 }
 CHANGED = {place: change for place, (_, change) in EXAMPLES.items() if change}
 
@@ -375,7 +379,11 @@ def test_a_rule_without_a_name_gets_one(ask: Ask) -> None:
 # ---------------------------------------------------------------------- who may
 
 
-@pytest.mark.parametrize("place", [*EXAMPLES, "rules", "users", "groups", "brokers", "bridges"])
+#: users see and change their own callbacks
+OF_ADMINISTRATORS = [place for place in EXAMPLES if not place.startswith("callbacks/")]
+
+
+@pytest.mark.parametrize("place", [*OF_ADMINISTRATORS, "rules", "users", "groups", "brokers", "bridges"])
 def test_only_administrators_see_and_change(ask: Ask, place: str) -> None:
     john()
     nobody, somebody = asking(Client()), by_token("john")

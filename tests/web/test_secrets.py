@@ -31,6 +31,7 @@ SECRETS = {
             "administrator's password", "key password", "client secret", "user's password", "next password",
             "short", "wrong password", "bridge password", "second bridge password", "bearer", "misspelt",
             "of a wrong type", "in a definition", "stomp passcode", "idempotency",
+            "authorization of a callback",
         ),
         start=10,
     )
@@ -104,6 +105,7 @@ def drive(driven: Driven) -> None:
     change_users(driven)
     make_tokens(driven)
     change_bridges(driven)
+    change_callbacks(driven)
     send_what_is_wrong(driven)
     talk_stomp(driven)
     log_in(driven)
@@ -128,6 +130,19 @@ def make_tokens(driven: Driven) -> None:
     assert driven.ask("GET", "tokens", authorization=f"Bearer {driven.made['token']}").status == 200
     assert driven.ask("GET", "tokens", authorization=f"Bearer mom_{SECRETS['bearer']}").status == 401
     assert driven.ask("GET", "queues", authorization=f"Bearer mom_{SECRETS['bearer']}").status == 401
+
+
+def change_callbacks(driven: Driven) -> None:
+    said = {"name": "hook", "url": "https://hooks.example/a", "queue": "a"}
+    said["authorization"] = f"Bearer {SECRETS['authorization of a callback']}"
+    made = driven.broker.request("POST", "/api/v1/callbacks", None, json_body=said)
+    assert made.status == 201, made.body
+    driven.made["callback secret"] = made.json()["secret"]
+    rotated = driven.broker.request("POST", "/api/v1/callbacks/hook/rotate", None)
+    assert rotated.status == 201, rotated.body
+    driven.made["rotated secret"] = rotated.json()["secret"]
+    assert driven.ask("PATCH", "callbacks/hook", {"comment": "x"}, if_match="*").status == 200
+    assert driven.ask("POST", "callbacks/hook/test").status == 200
 
 
 def change_bridges(driven: Driven) -> None:

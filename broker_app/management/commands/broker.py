@@ -14,26 +14,33 @@ from typing import Any
 import uvloop
 from django.conf import settings
 from django.contrib.auth.models import User
+from django.core.exceptions import ImproperlyConfigured
 from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import OperationalError, connections
 from django.urls import get_resolver
 
-from broker_app import config, node, offline, process
+from broker_app import channel_layer, config, configuration_copy, journal_identity, node, offline, process
+from broker_app.callback.webhooks.worker_poster import WorkerPoster
 from broker_app.config import Config, ConfigError
 from broker_app.journal.errors import JournalError
+from broker_app.journal.store import Unreachable
 from broker_app.journal_factory import is_shared
 from broker_app.listeners import Listeners, PortTaken, bound
+from broker_app.management.host_programs import HostPrograms
 from broker_app.management.shared_broker import SharedBroker
 from broker_app.management.welcome import Welcome, write_private
 from broker_app.net import fd_limits
 from broker_app.net.auth.login import Logins
+from broker_app.pipeline import database as pipeline_database
+from broker_app.pipeline.store import DatabaseStore
 from broker_app.private_files import close_to_others, write_for_owner_alone
+from broker_app.reflex import cnf
 from broker_app.web import actions, api, audit_sources, snapshot
 from broker_app.web.encryption import Unreadable
 from broker_app.web.files import REFUSED, FileWatcher, Reload, owner_of, release
 from broker_app.web.first_password import FirstPassword
-from broker_app.web.resource_types.bridges import reseal
+from broker_app.web.resource_types import bridges, callbacks
 from broker_app.web.sessions import session_ended
 from broker_app.zero import InvalidFiles
 from mom_site.asgi import Site
@@ -73,15 +80,24 @@ class Command(BaseCommand):
             raise CommandError(
                 "oidc-issuer names a provider, and oidc-client-id, what it calls us, is not set"
             )
+        _check_reflexes(mom)
+        if mom.channel_layer is not None:
+            try:
+                channel_layer.check()
+            except ImproperlyConfigured as error:
+                raise CommandError(str(error)) from error
         # Before anything is written: a broker that runs here keeps its configuration and its password, and a
         # port that is in use leaves no half-made data.
         try:
-            if not is_shared(mom):
-                offline.check_free(mom.data / "journal")
+            offline.check_free(mom.data / "journal")
+            if is_shared(mom):
+                _warn_of_files(mom)
         except JournalError as error:
             raise CommandError(f"the broker does not start: {error}") from error
+        # A journal of its own is locked when it is opened; with a shared one, the configuration is its own.
+        held = offline.hold(mom.data / "journal") if is_shared(mom) else nullcontext()
         try:
-            with bound(mom) as listeners:
+            with bound(mom) as listeners, held:
                 self._serve(mom, listeners, open_browser=options["open"])
         except PortTaken as error:
             raise CommandError(str(error)) from error
@@ -90,10 +106,12 @@ class Command(BaseCommand):
 
     def _serve(self, mom: Config, listeners: Listeners, *, open_browser: bool) -> None:
         shared = SharedBroker.of(mom, listeners)
+        if shared is not None:
+            _check_journal(mom)
         if shared is not None and shared.configuration is not None:
             shared.configuration.restore()
         first_password = FirstPassword(mom.data / "first_password", write_private)
-        _make_data(mom, first_password)
+        _make_data(mom, first_password, is_copy=shared is not None and shared.configuration is not None)
         files = FileWatcher(mom.config_file, mom) if mom.config_file is not None else None
         link = None
         try:
@@ -106,6 +124,7 @@ class Command(BaseCommand):
             ) from bad
         except OperationalError as error:  # a full disk: messages are still served
             self.stderr.write(f"the configuration cannot be changed now, so there is no login link: {error}")
+        programs = HostPrograms.of(mom)
         password = first_password.await_use()
         logins = snapshot.make_logins(mom.anonymous)
         connections.close_all()
@@ -117,6 +136,8 @@ class Command(BaseCommand):
             at_terminal = self.stdout.isatty()
             try:
                 welcome.leave_files(at_terminal=at_terminal)
+                if programs is not None:
+                    programs.ready(welcome)
             except OSError as error:  # a full disk: messages are still served
                 log.warning("the address of the broker cannot be written to %s: %s", mom.data, error.strerror)
             self.stdout.write("\n".join(welcome.lines(at_terminal=at_terminal)))
@@ -126,6 +147,8 @@ class Command(BaseCommand):
                 Thread(target=webbrowser.open, args=[welcome.page], daemon=True).start()
 
         def on_standby(ports: node.Ports) -> None:
+            nonlocal link, password
+            link = password = None  # the accounts are those of the active broker from now on
             welcome = Welcome(mom, ports, None, first_password.path, None)
             welcome.leave_files(at_terminal=False)
             self.stdout.write("\n".join(welcome.standby_lines()))
@@ -145,6 +168,8 @@ class Command(BaseCommand):
                 keep=audit_sources.keep,
                 refresh=partial(_refresh, logins),
                 document=api.document(),
+                pipeline=DatabaseStore(),
+                make_poster=_make_worker_poster if mom.channel_layer is not None else None,
             )
             running = process.run(
                 mom,
@@ -156,7 +181,15 @@ class Command(BaseCommand):
                 mirror=shared.mirror if shared is not None else None,
                 replicator=shared.replicator() if shared is not None else None,
             )
-            runner.run(running)
+            try:
+                runner.run(running)
+            finally:
+                if programs is not None:
+                    programs.stopped()
+
+
+def _make_worker_poster() -> WorkerPoster:
+    return WorkerPoster(channel_layer.ConfiguredLayer())
 
 
 def _refresh(logins: Logins) -> None:
@@ -164,17 +197,56 @@ def _refresh(logins: Logins) -> None:
     connections.close_all()
 
 
-def _make_data(mom: Config, first_password: FirstPassword) -> None:
+def _check_reflexes(mom: Config) -> None:
+    """Raise CommandError for a file of reflexes that cannot be used."""
+    try:
+        if mom.reflex_file is not None:
+            cnf.read(mom.reflex_file)
+    except cnf.CnfError as error:
+        raise CommandError(f"the reflexes cannot be used, so the broker does not start:\n{error}") from error
+    if mom.reflex_path is not None and not mom.reflex_path.is_dir():
+        raise CommandError(
+            f"reflex-path is {mom.reflex_path}, which is no directory; name the one of the modules"
+        )
+
+
+def _check_journal(mom: Config) -> None:
+    """Raise JournalError for another shared journal than before. One that cannot be reached is waited for."""
+    try:
+        journal_identity.check(mom)
+    except Unreachable as error:
+        log.warning("the journal cannot be reached now: %s", error)
+
+
+def _warn_of_files(mom: Config) -> None:
+    """Messages of before the journal was shared would seem to be lost."""
+    directory = mom.data / "journal"
+    if any(directory.glob("*.seg")):
+        log.warning(
+            "the journal in %s is not used, since the journal is shared; copy its messages with `mom journal "
+            "copy %s ADDRESS` into an empty shared journal, or delete it",
+            directory,
+            mom.data,
+        )
+
+
+def _make_data(mom: Config, first_password: FirstPassword, *, is_copy: bool) -> None:
     """The data directory with its key and its configuration, and an administrator. Raises CommandError."""
     try:
         mom.data.mkdir(mode=0o700, parents=True, exist_ok=True)
         _close_to_others(mom.data)
+        configuration_copy.mark(mom.data, is_copy=is_copy)
         str(settings.SECRET_KEY)  # made when it is first needed
         call_command("migrate", verbosity=0, interactive=False)
+        pipeline_database.upgrade()
         _overwrite_leftovers()
-        for bridge in reseal():
+        for bridge in bridges.reseal():
             log.error(
                 "the password of bridge %s cannot be read, and it does not connect: %s", bridge, Unreadable()
+            )
+        for callback in callbacks.reseal():
+            log.error(
+                "the secret of callback %s cannot be read, and it is not used: %s", callback, Unreadable()
             )
         actions.ensure_admin(mom.admin_password, first_password.keep)
     except OSError as error:

@@ -4,10 +4,12 @@ from typing import Any
 
 from django.contrib.auth.management.commands import changepassword
 
+from broker_app.management.offline_change import refuse_lost_change
 from broker_app.web import actions
 
 
 class Command(changepassword.Command):
     def handle(self, *args: Any, **options: Any) -> str | None:
+        refuse_lost_change()
         with actions.watched_users(actions.Actor("manage.py", actions.CLI)):
             return super().handle(*args, **options)

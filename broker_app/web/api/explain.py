@@ -21,7 +21,7 @@ from broker_app.net.policy.policy import Grant
 from broker_app.net.rest.openapi.schemas import BOOLEAN, TEXT, array_of, object_of, or_null
 from broker_app.net.rest.refusals import Refusal, from_core, invalid, unknown
 from broker_app.net.rest.requests import boolean
-from broker_app.net.stomp.handshake import MAX_CLIENT_ID
+from broker_app.net.stomp.registrations import MAX_NAME
 from broker_app.rules.errors import RuleError
 from broker_app.rules.event import METHODS, PROTOCOLS, RIGHTS, Event, method_of
 from broker_app.rules.explain import Step
@@ -59,7 +59,7 @@ _SCHEMAS: dict[str, Any] = {
     "address": {**TEXT, "maxLength": 60},
     "protocol": {"enum": list(PROTOCOLS)},
     "tls": BOOLEAN,
-    "client": {**TEXT, "maxLength": MAX_CLIENT_ID},
+    "client": {**TEXT, "maxLength": MAX_NAME},
 }
 _REQUIRED = ("action", "destination")
 

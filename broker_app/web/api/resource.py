@@ -142,8 +142,15 @@ class Resource(APIView):
         )
 
     def _write(
-        self, request: Request, query: dict[str, str], key: str, spec: dict[str, Any], secrets: dict[str, Any]
+        self,
+        request: Request,
+        query: dict[str, str],
+        key: str,
+        spec: dict[str, Any],
+        secrets: dict[str, Any],
+        more: dict[str, Any] | None = None,
     ) -> Response:
+        """The reply to a PUT or PATCH; `more` is shown only this once."""
         before = actions.version_of(self.kind, key)
         new = RESOURCE_TYPES[self.kind].changed_secrets(key, secrets)
         edit = actions.Edit(
@@ -154,7 +161,7 @@ class Resource(APIView):
             secrets=new,
         )
         outcome = self.apply(request, edit, query)
-        return self.written(key, outcome, query, created=before == 0)
+        return self.written(key, outcome, query, created=before == 0, more=more)
 
     def apply(self, request: Request, edit: actions.Edit, query: dict[str, str]) -> actions.ChangeResult:
         """Carries out an edit, or tries it."""

@@ -1,4 +1,4 @@
-"""Rules, users, groups, brokers, bridges and alert rules over HTTP."""
+"""Rules, users, groups, brokers, bridges, reflexes and alert rules over HTTP."""
 
 from __future__ import annotations
 
@@ -130,6 +130,17 @@ class Bridges(Resource):
         kind,
         sortable=("hostname", "port", "protocol", "user", "desired"),
         matches={"hostname": has("hostname"), "desired": has("desired")},
+    )
+
+
+class Reflexes(Resource):
+    kind = "reflexes"
+    listing: ClassVar[Listing[Row]] = listing(
+        kind,
+        sortable=("position", "kind", "service", "library", "function", "enabled"),
+        sort="position",
+        filters={"enabled": itemgetter("enabled")},
+        matches={"kind": has("kind"), "service": has("service"), "library": has("library")},
     )
 
 

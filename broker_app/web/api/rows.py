@@ -7,8 +7,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 from django.contrib.auth.models import Group, User
+from django.utils import timezone
 
-from broker_app.models import Entry, Token
+from broker_app.models import Callback, Entry, Token
 from broker_app.web.resource_types import RESOURCE_TYPES, Spec
 
 Row = dict[str, Any]
@@ -85,4 +86,18 @@ def _of_tokens(keys: list[str]) -> dict[str, Row]:
     }
 
 
-_FACTS = {"users": _of_users, "groups": _of_groups, "tokens": _of_tokens}
+def _of_callbacks(names: list[str]) -> dict[str, Row]:
+    rows = Callback.objects.filter(name__in=names) if len(names) == 1 else Callback.objects.all()
+    now = timezone.now()
+    return {
+        row.name: {
+            "former_secret_until": _time(
+                row.former_until if row.former_until and row.former_until > now else None
+            ),
+            "has_authorization": bool(row.authorization),
+        }
+        for row in rows
+    }
+
+
+_FACTS = {"users": _of_users, "groups": _of_groups, "tokens": _of_tokens, "callbacks": _of_callbacks}

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from broker_app.callback.webhooks.callback import CONTENTS, MODES
+from broker_app.callback.webhooks.callback import DESIRED_STATES as DESIRED_OF_CALLBACKS
 from broker_app.net.rest.openapi.schemas import PAGING, array_of, object_of, or_null, whole
+from broker_app.reflex import declaration
+from broker_app.reflex.patterns import MAX_PATTERN as MAX_REFLEX_PATTERN
 from broker_app.remote import DESIRED_STATES
 from broker_app.telemetry.alerts.rule import CONDITIONS, SEVERITIES
-from broker_app.web.resource_types import RESOURCE_TYPES
+from broker_app.web.resource_types import RESOURCE_TYPES, callbacks
 from broker_app.web.resource_types.alerts import MAX_PATTERN, MAX_SECONDS, MAX_TARGETS
 from broker_app.web.resource_types.bridges import DEFAULTS, MAX_QUEUE, NUMBERS, PORTS, TIMES
 from broker_app.web.resource_types.brokers import COLOURS
@@ -39,6 +43,11 @@ GRANT: Final[_Json] = object_of(
 def _seconds(name: str) -> _Json:
     least, most = TIMES[name]
     return {"type": "number", "minimum": least, "maximum": most, "default": DEFAULTS[name]}
+
+
+def _time_of_callback(name: str) -> _Json:
+    least, most = callbacks.TIMES[name]
+    return {"type": "number", "minimum": least, "maximum": most, "default": callbacks.DEFAULTS[name]}
 
 
 _PORTS: Final = ", ".join(f"{name} {port}" for name, port in PORTS.items())
@@ -116,6 +125,64 @@ SPEC_FIELDS: Final[dict[str, _Json]] = {
         },
         "comment": _COMMENT,
     },
+    "callbacks": {
+        "url": {"type": "string", "minLength": 1, "maxLength": callbacks.MAX_URL},
+        "owner": {
+            "type": "string", "maxLength": 150,
+            "description": "the user with whose rights it receives; left out in a new one: the current user",
+        },
+        "queue": {"type": "string", "maxLength": 255, "description": "either this or topic"},
+        "topic": {
+            "type": "string", "maxLength": 255,
+            "description": "a topic, or a pattern; a durable subscription belongs to the callback",
+        },
+        "selector": {"type": "string", "maxLength": callbacks.MAX_SELECTOR, "default": ""},
+        "mode": {
+            "enum": list(MODES), "default": "deliver",
+            "description": "deliver: messages are taken and pushed; notify: their arrival is reported",
+        },
+        "content": {"enum": list(CONTENTS), "default": "binary", "description": "mode of CloudEvents"},
+        "headers": {
+            "type": "object",
+            "additionalProperties": {"type": "string", "maxLength": callbacks.MAX_HEADER},
+            "maxProperties": callbacks.MAX_HEADERS,
+            "description": "further headers of requests; for credentials there is authorization",
+        },
+        "max_in_flight": {
+            **whole(1, callbacks.MAX_IN_FLIGHT, 5), "description": "pushes without an answer, at most",
+        },
+        "timeout_s": {**_time_of_callback("timeout_s"), "description": "for a complete answer"},
+        "retry_s": {**_time_of_callback("retry_s"), "description": "before the first retry"},
+        "max_retry_s": {**_time_of_callback("max_retry_s"), "description": "longest time between retries"},
+        "desired": {"enum": list(DESIRED_OF_CALLBACKS), "default": "running"},
+        "comment": _COMMENT,
+    },
+    "reflexes": {
+        "kind": {"enum": list(declaration.KINDS), "default": declaration.ARRIVAL},
+        "service": {
+            "type": "string", "minLength": 1, "maxLength": MAX_REFLEX_PATTERN, "default": "*",
+            "description": "queue, or address such as /topic/prices.>; of registrations the service's name",
+        },
+        "event": {
+            "type": "string", "minLength": 1, "maxLength": MAX_REFLEX_PATTERN, "default": "*",
+            "description": "pattern for the header type",
+        },
+        "library": {"type": "string", "minLength": 1, "maxLength": declaration.MAX_NAME},
+        "function": {"type": "string", "minLength": 1, "maxLength": declaration.MAX_NAME},
+        "options": {"type": "object", "description": "passed to the function"},
+        "time_limit_s": {
+            "type": "number", "default": declaration.DEFAULT_LIMIT_S,
+            "minimum": declaration.LEAST_LIMIT_S, "maximum": declaration.MOST_LIMIT_S,
+            "description": "after which the process of the library is killed",
+        },
+        "on_failure": {"enum": list(declaration.ON_FAILURE), "default": declaration.REFUSE},
+        "enabled": {**_TRUTH, "default": True},
+        "position": {
+            **whole(-(2**31), 2**31 - 1),
+            "description": "asked in this order, up to the first that refuses; left out: behind all",
+        },
+        "comment": _COMMENT,
+    },
     "alerts": {
         "condition": {
             "enum": list(CONDITIONS),
@@ -142,10 +209,24 @@ SPEC_FIELDS: Final[dict[str, _Json]] = {
 }  # fmt: skip
 
 #: what is written and never read, by kind
-SECRETS: Final[dict[str, _Json]] = {"users": {"password": _PASSWORD}, "bridges": {"password": _PASSWORD}}
+SECRETS: Final[dict[str, _Json]] = {
+    "users": {"password": _PASSWORD},
+    "bridges": {"password": _PASSWORD},
+    "callbacks": {
+        "secret": {
+            **_PASSWORD,
+            "description": "whsec_ and base64; left out in a new one: it is made, and shown once",
+        },
+        "authorization": {**_PASSWORD, "maxLength": callbacks.MAX_AUTHORIZATION},
+    },
+}
 
 #: the members that are required to create a resource
-NEEDED: Final[dict[str, tuple[str, ...]]] = {"bridges": ("hostname",)}
+NEEDED: Final[dict[str, tuple[str, ...]]] = {
+    "bridges": ("hostname",),
+    "callbacks": ("url",),
+    "reflexes": ("library", "function"),
+}
 
 #: status members of each type, which are read-only
 FACTS: Final[dict[str, _Json]] = {
@@ -158,13 +239,19 @@ FACTS: Final[dict[str, _Json]] = {
         "created": _TIME,
         "last_used": {**_OPTIONAL_TIME, "description": "to the minute"},
     },
+    "callbacks": {
+        "former_secret_until": {**_OPTIONAL_TIME, "description": "how long a replaced secret signs, too"},
+        "has_authorization": {**_TRUTH, "description": "whether a header of that name is sent"},
+    },
 }
 WARNINGS: Final[_Json] = {
     **array_of(_TEXT),
-    "description": "probable mistakes that were taken: names of users and groups that do not exist",
+    "description": "probable mistakes that were taken, such as names of users that do not exist",
 }
 #: members of the answer to a write in addition to the resource
-ANSWERED: Final[dict[str, _Json]] = {"rules": {"warnings": WARNINGS}}
+ANSWERED: Final[dict[str, _Json]] = {
+    kind: {"warnings": WARNINGS} for kind in ("rules", "callbacks", "reflexes")
+}
 ENTRY: Final[_Json] = {
     "version": {
         "type": "integer",
@@ -235,7 +322,19 @@ _NEW_TOKEN = {
     "token": {**_TEXT, "description": "the secret; shown this once"},
 }
 
+_CALLBACK_REQUEST = {
+    "name": {**_NAME["name"], "description": "left out: callback- and a number"},
+    **SPEC_FIELDS["callbacks"],
+    **SECRETS["callbacks"],
+}
+_NEW_CALLBACK = {
+    **_shown("callbacks")["properties"],
+    "secret": {**_TEXT, "description": "that signs requests; shown this once, if it was made here"},
+}
+
 SCHEMAS: Final[_Json] = {
+    "CallbackRequest": object_of(_CALLBACK_REQUEST, required=("url",)),
+    "NewCallback": object_of(_NEW_CALLBACK, required=tuple(_shown("callbacks")["required"])),
     "TokenRequest": object_of(_TOKEN_REQUEST, required=("name",)),
     "NewToken": object_of(_NEW_TOKEN),
     "DryRun": object_of(

@@ -34,7 +34,7 @@ STATE_LABELS: Final = {
     "retrying": _("retrying"), "stalled": _("stalled"), "failed": _("failed"),
     "paused": _("paused"), "asleep": _("suspended"),
 }  # fmt: skip
-#: labels of events of bridges, flows and alerts
+#: labels of events of bridges, flows, alerts and callbacks
 EVENT_LABELS: Final = {
     "connected": _("connected"), "retrying": _("retrying"), "failed": _("failed"),
     "reconfigured": _("reconfigured"), "restarted": _("restarted"), "paused": _("paused"),
@@ -43,6 +43,10 @@ EVENT_LABELS: Final = {
     "dead_lettered": _("dead-lettered"),
     "gap": _("gap"), "recovered": _("recovered"), "fired": _("fired"), "ended": _("ended"),
     "acknowledged": _("acknowledged"), "silenced": _("silenced"),
+    "verified": _("URL verified"), "unverified": _("URL not verified"),
+    "breaker opened": _("breaker opened"), "breaker closed": _("breaker closed"),
+    "subscription replaced": _("subscription replaced"), "subscription deleted": _("subscription deleted"),
+    "subscription kept": _("subscription kept"),
 }  # fmt: skip
 _SIGNS: Final = {
     "running": ("●", "good"),

@@ -1,4 +1,4 @@
-"""The page of the event log: events of bridges, configuration files and alerts."""
+"""The page of the event log: events of bridges, configuration files, alerts, mirrors and callbacks."""
 
 from __future__ import annotations
 
@@ -11,13 +11,21 @@ from django.shortcuts import render
 from django.urls import reverse
 from django.utils.translation import gettext_lazy as _
 
-from broker_app.telemetry.event_log import ALERTS, BRIDGES, FILES, LoggedEvent
+from broker_app.telemetry.event_log import ALERTS, BRIDGES, CALLBACKS, FILES, MIRRORS, LoggedEvent
 from broker_app.web.console.bridge_status import EVENT_LABELS
+from broker_app.web.console.callbacks import page_of
 from broker_app.web.console.frame import AdministratorsPage
 from broker_app.web.policy_sync import node_of
 
 _SHOWN = 200
-_KINDS = (("", _("all kinds")), (BRIDGES, _("bridges")), (FILES, _("files")), (ALERTS, _("alerts")))
+_KINDS = (
+    ("", _("all kinds")),
+    (BRIDGES, _("bridges")),
+    (FILES, _("files")),
+    (ALERTS, _("alerts")),
+    (MIRRORS, _("mirrors")),
+    (CALLBACKS, _("callbacks")),
+)
 
 
 class EventsPage(AdministratorsPage):
@@ -49,11 +57,18 @@ def _words(event: LoggedEvent) -> str:
     return f"{event.kind} {event.name} {event.event} {event.code} {event.detail}".casefold()
 
 
+def _of_callback(name: str) -> str:
+    """The page of a callback; the list for a host, with its port, which many may call."""
+    return reverse("console:callbacks") if ":" in name else page_of(name)
+
+
 def _row(event: LoggedEvent) -> dict[str, Any]:
     """An event, and the address of the page of its source."""
     about = {
         BRIDGES: f"{reverse('console:bridges')}?{urlencode({'filter': event.name})}",
         ALERTS: reverse("console:alerts"),
+        MIRRORS: reverse("console:mirrors"),
+        CALLBACKS: _of_callback(event.name),
     }.get(event.kind, reverse("console:files"))
     label = EVENT_LABELS.get(event.event, event.event)
     return {

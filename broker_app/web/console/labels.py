@@ -17,6 +17,7 @@ _ONES: dict[str, str | Promise] = {
     "tokens": gettext_lazy("token"),
     "brokers": gettext_lazy("broker"),
     "bridges": gettext_lazy("bridge"),
+    "callbacks": gettext_lazy("callback"),
     "alerts": gettext_lazy("alert rule"),
 }
 

@@ -19,6 +19,8 @@ from broker_app.web.resource_types import RESOURCE_TYPES, Spec
 from broker_app.zero import Document, InvalidFiles, Loaded, Position, ZeroError
 
 Name = tuple[str, str]
+#: kinds whose resources are in the order of a file
+_ORDERED = ("rules", "reflexes")
 
 
 class Planned(NamedTuple):
@@ -180,16 +182,19 @@ def _read_all(loaded: Loaded) -> dict[Name, Spec]:
 def _with_positions(
     loaded: Loaded, current: Mapping[Name, Spec], origins: Mapping[Name, str]
 ) -> dict[Name, Document]:
-    """All documents; rules with the positions that they have already, as far as the order allows."""
-    foreign = {key for kind, key in current if kind == "rules" and (kind, key) not in origins}
-    mine = [key for key in loaded.documents["rules"] if key not in foreign]
-    places = positions(
-        mine, {key: current["rules", key]["position"] for key in mine if ("rules", key) in current}
-    )
+    """All documents; those of ordered kinds with the positions that they have already, as far as the order
+    allows."""
     found = {(document.kind, document.key): document for document in _documents(loaded)}
-    for key, place in places.items():
-        document = found["rules", key]
-        found["rules", key] = replace(document, spec={**document.spec, "position": place})
+    for ordered in _ORDERED:
+        foreign = {key for kind, key in current if kind == ordered and (kind, key) not in origins}
+        mine = [key for key in loaded.documents[ordered] if key not in foreign]
+        places = positions(
+            mine, {key: current[ordered, key]["position"] for key in mine if (ordered, key) in current}
+        )
+        for key, place in places.items():
+            document = found[ordered, key]
+            # A rule of a file has no position of its own; a reflex may have one.
+            found[ordered, key] = replace(document, spec={"position": place, **document.spec})
     return found
 
 

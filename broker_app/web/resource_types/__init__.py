@@ -6,7 +6,9 @@ from types import MappingProxyType
 from broker_app.web.resource_types.alerts import AlertRules
 from broker_app.web.resource_types.bridges import Bridges
 from broker_app.web.resource_types.brokers import Brokers
+from broker_app.web.resource_types.callbacks import Callbacks
 from broker_app.web.resource_types.destinations import Destinations
+from broker_app.web.resource_types.reflexes import Reflexes
 from broker_app.web.resource_types.resource_type import ResourceType, Spec
 from broker_app.web.resource_types.rules import Rules
 from broker_app.web.resource_types.tokens import Tokens
@@ -16,7 +18,18 @@ from broker_app.web.resource_types.users import Groups, Users
 RESOURCE_TYPES: Mapping[str, ResourceType] = MappingProxyType(
     {
         kind.name: kind
-        for kind in (Groups(), Users(), Tokens(), Rules(), Destinations(), Brokers(), Bridges(), AlertRules())
+        for kind in (
+            Groups(),
+            Users(),
+            Tokens(),
+            Rules(),
+            Destinations(),
+            Brokers(),
+            Bridges(),
+            Callbacks(),
+            Reflexes(),
+            AlertRules(),
+        )
     }
 )
 

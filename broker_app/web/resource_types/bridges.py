@@ -114,8 +114,7 @@ class Bridges(ResourceType):
 
 def _check_address(spec: Spec) -> None:
     """Raises ValidationError for an invalid host, path or CA file."""
-    if not 1 <= len(spec["hostname"]) <= 253 or any(sign in spec["hostname"] for sign in " /@"):
-        raise ValidationError({"hostname": "must be the name or address of a host"})
+    _check_hosts(spec)
     if not spec["host"] or not spec["host"].isprintable():
         raise ValidationError({"host": "must be the name of a virtual host; / is the usual one"})
     if not spec["path"].startswith("/") or any(sign.isspace() or sign in "?#" for sign in spec["path"]):
@@ -124,6 +123,19 @@ def _check_address(spec: Spec) -> None:
         raise ValidationError(
             {"ca_file": f"is for {' and '.join(ENCRYPTED)} only; {spec['protocol']} has no TLS"}
         )
+
+
+def _check_hosts(spec: Spec) -> None:
+    """Raises ValidationError for a hostname that is neither a host nor a list of hosts."""
+    try:
+        hosts = Remote("", spec["hostname"], spec["port"]).alternatives
+    except ValueError:
+        raise ValidationError({"hostname": "must have a number as each port: b1,b2:61623"}) from None
+    for one in hosts:
+        if not 1 <= len(one.hostname) <= 253 or any(sign in one.hostname for sign in " /@"):
+            raise ValidationError({"hostname": "must be the name of a host, or a list of hosts: b1,b2:61623"})
+        if not 0 < one.port < 65536:
+            raise ValidationError({"hostname": "must have ports from 1 to 65535"})
 
 
 def whole(key: str) -> tuple[Spec, dict[str, str]] | None:

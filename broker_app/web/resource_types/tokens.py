@@ -17,7 +17,7 @@ from broker_app.net.policy.destination_settings import check_address
 from broker_app.web.resource_types.resource_type import ResourceType, Spec, check_fields, check_texts
 
 #: the rights of a grant, in addition to those of rules
-RIGHTS = ("send", "receive", "browse", "read", "manage", "administer")
+RIGHTS = ("send", "receive", "browse", "read", "manage", "administer", "journal:read", "metrics:read")
 MAX_GRANTS = 100
 _FIELDS = {"grants": (list, type(None)), "expires": (str, type(None))}
 

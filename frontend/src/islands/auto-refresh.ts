@@ -1,16 +1,16 @@
 import htmx from "htmx.org";
-import { loadIslands } from "../elements.ts";
+import { loadIslands, showScripted } from "../elements.ts";
 import { morph } from "../morph.ts";
 import { gettext } from "../gettext.ts";
 import { session } from "../services.ts";
 
 /** Events within this time cause one update. */
 const SOON_MS = 250;
-const EVERY_MS = 10_000;
+const EVERY_S = 10;
 
 /**
- * A part of a page that is reloaded from the page's address after each event on one of its `topics`, and every ten
- * seconds. It needs an id. When loading fails, it is dimmed.
+ * A part of a page that is reloaded from the page's address after each event on one of its `topics`, and `every` so many
+ * seconds (ten). It needs an id. When loading fails, it is dimmed.
  */
 export class AutoRefresh extends HTMLElement {
   #leave: (() => void)[] = [];
@@ -24,7 +24,7 @@ export class AutoRefresh extends HTMLElement {
     const topics = (this.getAttribute("topics") ?? "").split(" ").filter(Boolean);
     this.#leave = topics.map((topic) => session.subscribe(`/topic/${topic}`, () => this.#in(SOON_MS)));
     document.addEventListener("visibilitychange", this.#seen);
-    this.#in(EVERY_MS);
+    this.#in();
   }
 
   disconnectedCallback(): void {
@@ -40,13 +40,14 @@ export class AutoRefresh extends HTMLElement {
     const reloaded = await this.#read();
     if (number !== this.#asked) return;
     if (reloaded !== null) {
+      showScripted(reloaded);
       morph(this, reloaded);
       htmx.process(this);
       loadIslands(this);
       document.dispatchEvent(new Event("mom:arrived"));
     }
     this.#showStale(reloaded === null);
-    this.#in(EVERY_MS);
+    this.#in();
   }
 
   async #read(): Promise<Element | null> {
@@ -74,7 +75,7 @@ export class AutoRefresh extends HTMLElement {
     }
   }
 
-  #in(ms: number): void {
+  #in(ms = 1000 * Number(this.getAttribute("every") ?? EVERY_S)): void {
     clearTimeout(this.#timer);
     this.#timer = setTimeout(() => {
       // Hidden pages are not updated until they are visible again.

@@ -2,9 +2,9 @@ import { html, nothing, type PropertyValues, type TemplateResult } from "lit";
 import { ref, createRef } from "lit/directives/ref.js";
 import uPlot from "uplot";
 import "../style/chart.css";
-import { moments, type Columns } from "../live/columns.ts";
+import { moments, steps, type Columns } from "../live/columns.ts";
 import { gettext, ngettext } from "../gettext.ts";
-import { NONE, bytes, count, duration, rate } from "../view/format.ts";
+import { NONE, bytes, count, duration, perHour, rate } from "../view/format.ts";
 import { zone } from "../view/zone.ts";
 import { Island } from "./island.ts";
 
@@ -28,12 +28,13 @@ export interface Mark {
   href?: string;
 }
 
-/** The unit. Values of `rate` are messages per step, and are shown as messages per second. */
-export type Unit = "count" | "rate" | "seconds" | "bytes";
+/** The unit. Values of `rate` and `hourly` are messages per step, and are shown as messages per second, or per hour. */
+export type Unit = "count" | "rate" | "hourly" | "seconds" | "bytes";
 
 const WRITTEN: Record<Unit, (value: number) => string> = {
   count,
   rate: (value) => gettext("{rate}/s", { rate: rate(value) }),
+  hourly: (value) => gettext("{rate}/h", { rate: perHour(value) }),
   seconds: (value) => (value > 0 && value < 1 ? `${count(Math.max(1, value * 1000))} ms` : value === 0 ? "0 s" : duration(value)),
   bytes,
 };
@@ -51,11 +52,20 @@ const HEIGHT = 180;
 const SHOWN_STEPS = 100;
 const SHOWN_MARKS = 20;
 const LONG_S = 12 * 3600;
+/** A chart of more than this has days on its axis. */
+const DAYS_S = 36 * 3600;
+const HOUR_S = 3600;
+const CLOCK = { hour: "2-digit", minute: "2-digit", hourCycle: "h23" } as const;
+const SECONDS = { second: "2-digit" } as const;
+const DAY = { day: "numeric", month: "short" } as const;
+/** The seconds for which values of these units are shown. */
+const PER_S: Partial<Record<Unit, number>> = { rate: 1, hourly: HOUR_S };
 
 /**
  * A chart over time, and the same values as a table. Attributes: `heading`, `unit`, `sync` (charts with the same name
- * have a common cursor), `height` in pixels, and `unlisted` if another chart of the page lists the marks. Properties:
- * `lines`, `columns` (assign a new object to redraw) and `marks`. Without columns it shows that it is loading.
+ * have a common cursor), `height` in pixels, `empty` for the text without values, and `unlisted` if another chart of the
+ * page lists the marks. Properties: `lines`, `columns` (assign a new object to redraw) and `marks`. Without columns it
+ * shows that it is loading.
  */
 export class Chart extends Island {
   static override properties = {
@@ -63,6 +73,7 @@ export class Chart extends Island {
     unit: {},
     sync: {},
     height: { type: Number },
+    empty: {},
     unlisted: { type: Boolean },
     lines: { attribute: false },
     columns: { attribute: false },
@@ -73,6 +84,7 @@ export class Chart extends Island {
   declare unit: Unit;
   declare sync: string | undefined;
   declare height: number;
+  declare empty: string | undefined;
   declare unlisted: boolean;
   declare lines: Line[];
   declare columns: Columns | undefined;
@@ -170,7 +182,7 @@ export class Chart extends Island {
 
   #picture(columns: Columns): TemplateResult {
     const known = this.lines.some((line) => columns.series[line.key]?.some((value) => value !== null));
-    const text = known ? this.#summary(columns) : gettext("No data for this time: history begins when the node starts.");
+    const text = known ? this.#summary(columns) : this.empty || gettext("No data for this time: history begins when the node starts.");
     return html`<div class="chart-place" role="img" aria-label=${`${this.heading}. ${text}`} ${ref(this.#place)}></div>
       ${known ? nothing : html`<p class="quiet chart-nothing">${text}</p>`}`;
   }
@@ -241,11 +253,20 @@ export class Chart extends Island {
     return value === null ? NONE : WRITTEN[this.unit](value);
   }
 
+  /** A moment, with its day where the chart has several. */
   #clock(time_s: number, seconds: boolean): string {
-    const language = document.documentElement.lang || "en";
-    const second = seconds ? ({ second: "2-digit" } as const) : {};
-    const clock = { hour: "2-digit", minute: "2-digit", hourCycle: "h23", timeZone: zone(), ...second } as const;
-    return new Date(time_s * 1000).toLocaleTimeString(language, clock);
+    return written(time_s, { ...CLOCK, ...(this.#exceeds(DAYS_S) ? DAY : seconds && SECONDS) });
+  }
+
+  /** The label of an axis: the day where one begins, else the time of day. */
+  #tick(time_s: number, seconds: boolean): string {
+    const clock = written(time_s, { ...CLOCK, ...(seconds && SECONDS) });
+    return this.#exceeds(DAYS_S) && clock === "00:00" ? written(time_s, DAY) : clock;
+  }
+
+  /** Whether the chart is longer than so many seconds. */
+  #exceeds(span_s: number): boolean {
+    return this.columns!.step_s * steps(this.columns!) > span_s;
   }
 
   // ------------------------------------------------------------------ what is drawn
@@ -253,8 +274,8 @@ export class Chart extends Island {
   /** The values of a line as they are shown. */
   #line({ key }: Line, columns: Columns): (number | null)[] {
     const values = columns.series[key] ?? [];
-    if (this.unit !== "rate") return values;
-    return values.map((value) => (value === null ? null : value / columns.step_s));
+    const per_s = PER_S[this.unit];
+    return per_s ? values.map((value) => (value === null ? null : (value * per_s) / columns.step_s)) : values;
   }
 
   #values(columns: Columns): uPlot.AlignedData {
@@ -277,7 +298,7 @@ export class Chart extends Island {
     const text = () => this.#colour(".chart-place");
     const font = `12px ${getComputedStyle(this).fontFamily}`;
     const grid = { stroke: () => getComputedStyle(place).outlineColor, width: 1 };
-    const long = this.columns!.step_s * moments(this.columns!).length > LONG_S;
+    const long = this.#exceeds(LONG_S);
     return {
       width: Math.max(1, place.clientWidth),
       height: this.height,
@@ -294,7 +315,7 @@ export class Chart extends Island {
       axes: [
         {
           stroke: text, font, grid, ticks: { show: false }, size: 28, space: 70,
-          values: (_, times) => times.map((time) => this.#clock(time, !long && time % 60 !== 0)),
+          values: (_, times) => times.map((time) => this.#tick(time, !long && time % 60 !== 0)),
         },
         {
           stroke: text, font, grid, ticks: { show: false }, size: 64,
@@ -326,8 +347,8 @@ export class Chart extends Island {
       ...(form === "area" && { fill: () => this.#colour(swatch, "backgroundColor") }),
       ...(form === "steps" && { paths: uPlot.paths.stepped!({ align: 1 }) }),
       ...(dashed && { dash: [5, 4] }),
-      // A line of fewer than two points is no line.
-      points: { show: (plot, index) => Array.from(plot.data[index] as ArrayLike<number | null>).filter((value) => value !== null).length < 2, size: 5 },
+      // A value between two gaps is no line.
+      points: { show: true, filter: (plot, index) => alone(plot.data[index] as (number | null)[]), size: 5 },
     };
   }
 
@@ -352,6 +373,15 @@ export class Chart extends Island {
     const width = this.#place.value?.clientWidth ?? 0;
     if (this.#plot && width > 0 && width !== this.#plot.width) this.#plot.setSize({ width, height: this.height });
   }
+}
+
+function written(time_s: number, parts: Intl.DateTimeFormatOptions): string {
+  return new Date(time_s * 1000).toLocaleString(document.documentElement.lang || "en", { ...parts, timeZone: zone() });
+}
+
+/** The places of values without a neighbour. */
+function alone(values: (number | null | undefined)[]): number[] {
+  return [...values.keys()].filter((at) => values[at] != null && values[at - 1] == null && values[at + 1] == null);
 }
 
 customElements.define("mom-chart", Chart);

@@ -1,12 +1,14 @@
-import { html, nothing } from "lit";
+import { html, nothing, type TemplateResult } from "lit";
 import { pageAddress } from "../services.ts";
 import { Retry } from "../live/retry.ts";
 import { withSecond, type Columns } from "../live/columns.ts";
 import { liveDestination, pathOf, type Kind, type LiveDestination } from "../live/destination.ts";
 import { errorText, read } from "../live/requests.ts";
 import { Follow } from "../live/source.ts";
+import { completed, computedPart, hasValues, readStored, type StoredHistory } from "../live/stored-history.ts";
 import { gettext } from "../gettext.ts";
-import { chosenRange, spanOf } from "../view/range.ts";
+import { ALL, IN_MEMORY, RANGES, chosenRange, type Range } from "../view/range.ts";
+import { fullTime } from "../view/format.ts";
 import type { Line, Mark, Unit } from "./chart.ts";
 import "./chart.ts";
 import { Island } from "./island.ts";
@@ -26,15 +28,10 @@ const DEPTH: Picture = {
     { key: "unsettled", label: gettext("unsettled"), tone: "warn", dashed: true },
   ],
 };
-const RATES: Picture = {
-  heading: gettext("Message rates"),
-  unit: "rate",
-  lines: [
-    { key: "in", label: gettext("in"), tone: "accent" },
-    { key: "out", label: gettext("out"), tone: "good", dashed: true },
-    { key: "dead", label: gettext("dead-lettered"), tone: "bad" },
-  ],
-};
+const IN: Line = { key: "in", label: gettext("in"), tone: "accent" };
+const OUT: Line = { key: "out", label: gettext("out"), tone: "good", dashed: true };
+const DEAD: Line = { key: "dead", label: gettext("dead-lettered"), tone: "bad" };
+const RATES: Picture = { heading: gettext("Message rates"), unit: "rate", lines: [IN, OUT, DEAD] };
 const AGE: Picture = {
   heading: gettext("Age of the oldest message"),
   unit: "seconds",
@@ -57,10 +54,29 @@ const PICTURES: Record<Kind, Picture[]> = {
   queue: [DEPTH, RATES, AGE, TIMES, CONSUMERS],
   topic: [RATES, CONSUMERS],
 };
+
+// What the data pipeline has stored.
+const HOURLY: Picture = {
+  heading: gettext("Message rates"),
+  unit: "hourly",
+  lines: [IN, OUT, { key: "redelivered", label: gettext("redelivered"), tone: "warn", dashed: true }, DEAD],
+};
+const RETAINED: Picture = { heading: gettext("Message rates"), unit: "hourly", lines: [IN] };
+const TIME_LINES: Line[] = [
+  { key: "queue_p50_s", label: "p50", tone: "accent" },
+  { key: "queue_p95_s", label: "p95", tone: "warn", dashed: true },
+  { key: "queue_p99_s", label: "p99", tone: "bad" },
+];
+const QUEUE_TIMES: Picture = { heading: gettext("Time in the queue, of acknowledged messages"), unit: "seconds", lines: TIME_LINES };
+const SLOWEST: Picture = { ...QUEUE_TIMES, heading: gettext("Time in the queue, in the slowest minute of each step") };
+const STORED: Record<Kind, Picture[]> = { queue: [HOURLY, SLOWEST], topic: [RETAINED] };
 /** The interval of reloading, so that small differences do not add up. */
 const READ_AGAIN_MS = 60_000;
 
-/** The history of a destination as charts with a common cursor, and changes of its settings as marks. */
+/**
+ * The history of a destination as charts with a common cursor, and changes of its settings as marks: what the node has in
+ * memory, and for longer ranges what the data pipeline has stored.
+ */
 export class DestinationHistory extends Island {
   static override properties = { kind: {}, name: {}, marks: { type: Array } };
 
@@ -69,9 +85,10 @@ export class DestinationHistory extends Island {
   declare marks: Mark[];
 
   #columns: Columns | undefined;
+  #stored: StoredHistory | undefined;
   #fault: unknown;
   readonly #retry = new Retry(this, () => void this.#read());
-  #range = chosenRange();
+  #range = chosenRange(ALL);
   #second = 0;
   #timer: ReturnType<typeof setInterval> | undefined;
 
@@ -97,19 +114,21 @@ export class DestinationHistory extends Island {
   }
 
   protected override willUpdate(): void {
-    if (this.#range !== chosenRange()) {
-      this.#range = chosenRange();
-      this.#columns = undefined;
+    if (this.#range !== chosenRange(ALL)) {
+      this.#range = chosenRange(ALL);
+      this.#columns = this.#stored = undefined;
       void this.#read();
     }
     this.#append();
   }
 
   protected override render() {
-    if (this.#one.isMissing) return html`<p class="empty">${gettext("It does not exist, so there is no history.")}</p>`;
+    const isStored = !isInMemory(this.#range);
+    if (this.#one.isMissing && !isStored && !this.#hasStored) {
+      return html`<p class="empty">${gettext("It does not exist, so there is no history.")}</p>`;
+    }
     return html`<h2 class="visually-hidden">${gettext("History")}</h2>
-      <div class="tools"><mom-range-choice></mom-range-choice>
-        <span class="quiet">${gettext("The last 24 hours, kept in memory since the node started.")}</span></div>
+      <div class="tools"><mom-range-choice .ranges=${this.#ranges}></mom-range-choice><span class="quiet">${this.#about(isStored)}</span></div>
       ${this.#fault === undefined
         ? nothing
         : html`<p class="notice" data-tone="bad" role="status">
@@ -117,30 +136,90 @@ export class DestinationHistory extends Island {
             <button type="button" class="link" @click=${() => void this.#read()}>${gettext("Try again")}</button>
           </p>`}
       <div class="charts" data-old=${this.#fault === undefined ? nothing : "true"}>
-        ${PICTURES[this.kind].map(
-          ({ heading, unit, lines }, index) =>
-            html`<mom-chart
-              heading=${heading} unit=${unit} sync="destination" ?unlisted=${index > 0}
-              .lines=${lines} .columns=${this.#columns} .marks=${this.marks}
-            ></mom-chart>`,
-        )}
+        ${isStored ? this.#charts(STORED[this.kind], this.#stored) : this.#charts(PICTURES[this.kind], this.#whole)}
+        ${isStored ? nothing : this.#queueTimes()}
       </div>`;
   }
 
+  /** The ranges that can be chosen, and the one that is. */
+  get #ranges(): readonly Range[] {
+    const from = this.#stored?.stored_from;
+    const known = from ? rangesSince(Date.parse(from) / 1000) : IN_MEMORY;
+    return ALL.filter((range) => known.includes(range) || range === this.#range);
+  }
+
+  get #hasStored(): boolean {
+    return this.#stored?.stored_from != null;
+  }
+
+  /** What is in memory, completed by what is stored. */
+  get #whole(): Columns | undefined {
+    if (this.#columns === undefined) return undefined;
+    return this.#stored ? completed(this.#columns, this.#stored) : this.#columns;
+  }
+
+  #charts(pictures: Picture[], columns: Columns | undefined): TemplateResult[] {
+    return pictures.map((picture, index) => this.#chart(picture, columns, index > 0));
+  }
+
+  #chart({ heading, unit, lines }: Picture, columns: Columns | undefined, unlisted: boolean): TemplateResult {
+    const empty = isInMemory(this.#range) ? "" : gettext("Nothing of this time was computed.");
+    return html`<mom-chart
+      heading=${heading} unit=${unit} sync="destination" empty=${empty} ?unlisted=${unlisted}
+      .lines=${lines} .columns=${columns} .marks=${this.marks}
+    ></mom-chart>`;
+  }
+
+  /** Times in the queue below what is in memory, of ranges with the same steps. */
+  #queueTimes(): TemplateResult | typeof nothing {
+    if (this.#stored === undefined || !hasValues(this.#stored, "queue_p50_s")) return nothing;
+    if (this.#range === "3h") return this.#chart(QUEUE_TIMES, this.#stored, true);
+    return this.#range === "24h" ? this.#chart(SLOWEST, this.#stored, true) : nothing;
+  }
+
+  /** Where the figures come from, and what is missing. */
+  #about(isStored: boolean): string {
+    const from = this.#stored?.stored_from;
+    const sentences: string[] = [];
+    if (!isStored) {
+      sentences.push(gettext("The last 24 hours, kept in memory since the node started."));
+      if (from && this.#range !== "15m") {
+        sentences.push(gettext("Rates of before that are computed by the data pipeline, from {from} on.", { from: fullTime(from) }));
+      }
+    } else if (from && this.#stored?.stored_to) {
+      sentences.push(gettext("Computed by the data pipeline, from {from} to {to}.", { from: fullTime(from), to: fullTime(this.#stored.stored_to) }));
+      const percent = Math.floor(100 * computedPart(this.#stored));
+      if (percent < 100) sentences.push(gettext("{part} of this time is known; gaps were not computed.", { part: `${percent} %` }));
+      if (this.kind === "topic") sentences.push(gettext("Of a topic, only messages that it retains are known."));
+    } else if (this.#stored) {
+      sentences.push(gettext("The data pipeline has computed nothing of it: run mom pipeline run statistics."));
+    }
+    return sentences.join(" ");
+  }
+
   async #read(): Promise<void> {
-    if (this.#one.isMissing) return;
-    const { window_s, step_s } = spanOf(this.#range);
+    const range = this.#range;
+    const { window_s, step_s } = RANGES[range];
     try {
-      const { t0, step_s: step, series } = await read<Columns>(pathOf(this.kind, this.name, "stats", { window_s, step_s }));
-      this.#columns = { t0, step_s: step, series };
+      // Of the shortest range only the time that is stored matters.
+      const stored = await readStored(this.kind, this.name, Math.max(window_s, 3600), Math.max(step_s, 60));
+      const columns = isInMemory(range) && !this.#one.isMissing ? await this.#readMemory(window_s, step_s) : undefined;
+      if (range !== this.#range) return;
+      this.#stored = stored;
+      this.#columns = columns;
       this.#fault = undefined;
-      // Earlier updates are contained in the response.
-      if (this.#one.now) this.#second = Math.floor(Date.parse(this.#one.now.time) / 1000);
     } catch (fault) {
       this.#fault = this.#one.isMissing ? undefined : fault;
     }
     this.#retry.after(this.#fault);
     this.requestUpdate();
+  }
+
+  async #readMemory(window_s: number, step_s: number): Promise<Columns> {
+    const { t0, step_s: step, series } = await read<Columns>(pathOf(this.kind, this.name, "stats", { window_s, step_s }));
+    // Earlier updates are contained in the response.
+    if (this.#one.now) this.#second = Math.floor(Date.parse(this.#one.now.time) / 1000);
+    return { t0, step_s: step, series };
   }
 
   /** Append the newest second. */
@@ -154,6 +233,16 @@ export class DestinationHistory extends Island {
     const { depth, unsettled, delayed, consumers, oldest_s } = now;
     this.#columns = withSecond(this.#columns, second, counts, { depth, unsettled, delayed, consumers, oldest_s });
   }
+}
+
+function isInMemory(range: Range): boolean {
+  return IN_MEMORY.includes(range);
+}
+
+/** The ranges that figures from `first_s` (seconds since 1970) on reach into, beyond those in memory. */
+function rangesSince(first_s: number): Range[] {
+  const known_s = Date.now() / 1000 - first_s;
+  return ALL.filter((range, index) => isInMemory(range) || RANGES[ALL[index - 1]!].window_s < known_s);
 }
 
 customElements.define("mom-destination-history", DestinationHistory);

@@ -1,5 +1,5 @@
 import { session } from "../services.ts";
-import { spanOf, type Range } from "../view/range.ts";
+import { RANGES, type Range } from "../view/range.ts";
 import { withSecond, type Columns } from "./columns.ts";
 import { read } from "./requests.ts";
 import { Source } from "./source.ts";
@@ -74,7 +74,7 @@ class NodePast extends Source {
   async again(): Promise<void> {
     const number = ++this.#asked;
     try {
-      const answer = await read<StatsRow & Columns>("node/stats", spanOf(this.#range));
+      const answer = await read<StatsRow & Columns>("node/stats", RANGES[this.#range]);
       if (number !== this.#asked) return;
       this.columns = { t0: answer.t0, step_s: answer.step_s, series: answer.series };
       this.node = answer.node;

@@ -16,5 +16,8 @@ export interface LoggedEvent {
 
 export function aboutOf({ kind, name }: LoggedEvent): string {
   if (kind === "alerts") return consolePage("alerts/");
+  if (kind === "mirrors") return consolePage("mirrors/");
+  // A host, with its port, may be called by many callbacks.
+  if (kind === "callbacks") return consolePage(name.includes(":") ? "callbacks/" : `callbacks/one?${new URLSearchParams({ name })}`);
   return kind === "bridges" ? consolePage(`bridges/one?${new URLSearchParams({ name })}`) : consolePage("configuration/files");
 }

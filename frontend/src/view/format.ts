@@ -6,6 +6,7 @@ import { zone } from "./zone.ts";
 const language = document.documentElement.lang || "en";
 const whole = new Intl.NumberFormat(language, { maximumFractionDigits: 0 });
 const tenth = new Intl.NumberFormat(language, { maximumFractionDigits: 1, minimumFractionDigits: 1 });
+const few = new Intl.NumberFormat(language, { maximumSignificantDigits: 2 });
 const full = new Intl.DateTimeFormat(language, { dateStyle: "medium", timeStyle: "long", hourCycle: "h23", timeZone: zone() });
 
 const clock = new Intl.DateTimeFormat(language, { timeStyle: "medium", hourCycle: "h23", timeZone: zone() });
@@ -18,7 +19,12 @@ export function count(value: number): string {
 
 /** Messages per second, with a decimal below ten. */
 export function rate(value: number): string {
-  return value === 0 || value >= 10 ? whole.format(value) : tenth.format(value);
+  return (value === 0 || value >= 10 ? whole : tenth).format(value);
+}
+
+/** Messages per hour, with digits enough to distinguish few of them. */
+export function perHour(value: number): string {
+  return (value < 10 ? few : whole).format(value);
 }
 
 export function bytes(value: number): string {

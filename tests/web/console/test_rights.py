@@ -15,15 +15,16 @@ NOT_FOUND_WITHOUT_NAME = ("/rollback", "/export", "/one", "/control", "/test", "
 ADMINISTRATORS_PAGES = (
     [
         f"/console/{place}"
-        for kind in ("rules", "users", "groups", "brokers", "bridges")
+        for kind in ("rules", "users", "groups", "brokers", "bridges", "callbacks")
         for place in (f"{kind}/", f"{kind}/add")
     ]
     + [
         f"/console/configuration/{place}"
         for place in ("", "files", "versions/", "comparison", "definitions", "definitions.json", "rollback")
     ]
-    + ["/console/rules/denials", "/console/events/", "/console/audit/", "/console/audit/export"]
+    + [f"/console/{place}" for place in ("rules/denials", "events/", "mirrors/", "audit/", "audit/export")]
     + [f"/console/bridges/{place}" for place in ("one", "control", "test", "clone", "orphan/remove")]
+    + [f"/console/callbacks/{place}" for place in ("one", "control", "test")]
 )
 
 
@@ -51,14 +52,14 @@ def test_every_page_renders_without_configuration(inside: Client, address: str) 
     assert inside.get(address).status_code == 200
 
 
-@pytest.mark.parametrize("kind", ["rules", "users", "groups", "brokers", "bridges"])
+@pytest.mark.parametrize("kind", ["rules", "users", "groups", "brokers", "bridges", "callbacks"])
 @pytest.mark.parametrize("name", ["", "not-there", "\0", "x" * 5000, "ü/../%2e"])
 def test_an_unknown_name_is_not_found(inside: Client, kind: str, name: str) -> None:
     assert inside.get(f"/console/{kind}/edit", {"name": name}).status_code == 404
     assert inside.post(f"/console/{kind}/remove?name=nothing").status_code == 404
 
 
-@pytest.mark.parametrize("kind", ["rules", "users", "groups", "brokers", "bridges"])
+@pytest.mark.parametrize("kind", ["rules", "users", "groups", "brokers", "bridges", "callbacks"])
 def test_an_empty_form_shows_its_missing_fields(inside: Client, kind: str) -> None:
     page = sent(inside, f"/console/{kind}/add")
     assert "The changes were not saved." in page and 'id="id_name_error"' in page
