@@ -5,9 +5,10 @@ It is what the supervisor reports, with sums and rates, and with times as everyw
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, Protocol
 
+from broker_app.telemetry.report_changes import ReportChanges
 from broker_app.telemetry.statistics import Statistics, rfc3339
 
 Facts = dict[str, Any]
@@ -117,8 +118,6 @@ def _time(ms: int | None) -> str | None:
 
 # ---------------------------------------------------------------------- reports of changes
 
-#: seconds between two messages about a bridge of which nothing but figures has changed
-PAUSE_S: Final = 5.0
 #: flows that one message names
 MAX_FLOWS: Final = 100
 
@@ -132,38 +131,9 @@ def brief(bridge: Facts) -> Facts:
     return {**bridge, "flows": flows}
 
 
-class BridgeChanges:
-    """Bridges whose report is due: at once when the state changed, otherwise at most every `PAUSE_S`.
-
-    `read` yields the status of all bridges.
-    """
-
-    def __init__(self, read: Callable[[], Iterable[Facts]]) -> None:
-        self.read = read
-        #: by name: the report that was published last, and when
-        self._published: dict[str, tuple[Facts, float]] = {}
-
-    def due(self, now_s: float) -> Iterator[Facts]:
-        """Yield the reports to publish now, and remember them as published.
-
-        A deleted bridge is reported once more, with the state `gone`.
-        """
-        deleted = dict(self._published)
-        for bridge in self.read():
-            report, name = brief(bridge), bridge["name"]
-            deleted.pop(name, None)
-            last, at_s = self._published.get(name, (None, 0.0))
-            changed = last is None or _state(last) != _state(report)
-            if changed or (last != report and now_s - at_s >= PAUSE_S):
-                self._published[name] = report, now_s
-                yield report
-        for name, (last, _) in deleted.items():
-            del self._published[name]
-            yield {**last, "state": "gone", "flows": []}
-
-    def forget(self) -> None:
-        """There are no subscribers any more."""
-        self._published.clear()
+def bridge_changes(read: Callable[[], Iterable[Facts]]) -> ReportChanges:
+    """Bridges whose report is due. A deleted one is reported once more, with the state `gone`."""
+    return ReportChanges(read, brief, _state, {"state": "gone", "flows": []})
 
 
 def _state(bridge: Facts) -> Any:

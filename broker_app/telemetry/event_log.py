@@ -1,4 +1,4 @@
-"""The event log: events of bridges, configuration files, alerts and mirrors, the newest first, bounded.
+"""The event log: events of bridges, files, alerts, mirrors, callbacks and reflexes, newest first, bounded.
 
 It is for operators: rare events, each with a sentence. Operators' actions are in the audit log; live events
 are published on topics (`system_topics`).
@@ -15,7 +15,8 @@ from broker_app.internal_errors import EventListeners
 from broker_app.telemetry.statistics import rfc3339
 
 #: kinds of what something happens to
-BRIDGES, FILES, ALERTS, MIRRORS = KINDS = ("bridges", "files", "alerts", "mirrors")
+KINDS: Final = ("bridges", "files", "alerts", "mirrors", "callbacks", "reflexes")
+BRIDGES, FILES, ALERTS, MIRRORS, CALLBACKS, REFLEXES = KINDS
 #: events that are kept
 MOST: Final = 2_000
 

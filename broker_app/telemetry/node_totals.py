@@ -28,6 +28,17 @@ class Gauges(NamedTuple):
     job_bytes: int = 0
 
 
+class MessageTotals(NamedTuple):
+    """Messages since the start, without those of the broker's own topics; and how many are of topics."""
+
+    published: int
+    delivered: int
+    published_to_topics: int
+    delivered_of_topics: int
+    acked: int
+    acked_of_topics: int
+
+
 class NodeTotals:
     """Messages of the broker's own topics do not count."""
 
@@ -35,6 +46,10 @@ class NodeTotals:
         self._broker = broker
         #: messages published and delivered since the start, and in the last sample
         self.totals = self.moved = (0, 0)
+        #: of those, what was sent to topics, and delivered of them
+        self.of_topics = (0, 0)
+        #: messages of queues, and of subscriptions of topics, that were acknowledged; as of the last sample
+        self.acked, self.acked_of_topics = 0, 0
         #: messages of `$mom` topics: by topic, all, and their deliveries
         self._own: dict[str, int] = {}
         self._own_published = self._own_delivered = 0
@@ -53,9 +68,13 @@ class NodeTotals:
         """Note what waits in a queue that moved."""
         self.backlog.note(queue, self._broker.turn.policies.dead_letter_queues)
 
-    def note_dead(self, count: int) -> None:
-        """Count messages that became dead letters."""
-        self._died += count
+    def note_ends(self, queue: Queue, dead: int, acked: int) -> None:
+        """Count messages of a queue that became dead letters, and that were acknowledged."""
+        self._died += dead
+        if queue.is_of_topic:
+            self.acked_of_topics += acked
+        else:
+            self.acked += acked
 
     def note_wait(self, p95_s: float | None) -> None:
         """Note the 95th percentile of the waiting times of a queue."""
@@ -77,6 +96,10 @@ class NodeTotals:
         published = max(before[0], counters["published"] - self._own_published)
         delivered = max(before[1], counters["delivered"] - self._own_delivered)
         self.totals = published, delivered
+        self.of_topics = (
+            max(self.of_topics[0], counters["published_to_topics"] - self._own_published),
+            max(self.of_topics[1], counters["delivered_of_topics"] - self._own_delivered),
+        )
         self.moved = published - before[0], delivered - before[1]
         self.sums = sums = self.backlog.sum(self._broker.destinations.queues)
         gauges = sums.backlog, sums.unsettled, sums.dead, connections

@@ -15,6 +15,7 @@ from itertools import islice
 from typing import Any
 
 from broker_app.core.broker import Broker
+from broker_app.core.commands import AUTO
 from broker_app.core.destination import is_reserved
 from broker_app.core.model import NO_SAMPLES, Queue, Subscription
 from broker_app.internal_errors import EventListeners, internal_errors
@@ -24,7 +25,7 @@ from broker_app.telemetry.backlog import QueueBacklog
 from broker_app.telemetry.health import Health
 from broker_app.telemetry.histogram import Percentiles
 from broker_app.telemetry.loop_lag import LoopLag
-from broker_app.telemetry.node_totals import Gauges, NodeTotals
+from broker_app.telemetry.node_totals import Gauges, MessageTotals, NodeTotals
 from broker_app.telemetry.timeseries import History, Window
 
 MAX_DESTINATIONS = 1_000
@@ -140,7 +141,7 @@ class Statistics:
             queue.counters.expired,
         )
         counters = self._activity.note(queue.address, totals, self._second, restarted=not queue.samples.seen)
-        self._node_totals.note_dead(counters.moved.dead)
+        self._node_totals.note_ends(queue, counters.moved.dead, counters.moved.acked)
         counters.trend.put(self._second, queue.depth)
         past = self._activity.history(queue.address, counters)
         if past is None:
@@ -195,6 +196,13 @@ class Statistics:
             rows = [self.brief(address) for address in self._chosen()]
             self._latest = {**self.head(), "destinations": rows}
         return self._latest
+
+    def message_totals(self) -> MessageTotals:
+        """Messages since the start, as of the last sample."""
+        node = self._node_totals
+        return MessageTotals(
+            *node.totals, *node.of_topics, node.acked + node.acked_of_topics, node.acked_of_topics
+        )
 
     def head(self) -> dict[str, Any]:
         """The time of the last sample, and the figures of the node."""
@@ -405,7 +413,7 @@ def consumer(broker: Broker, subscription: Subscription) -> dict[str, Any]:
         "destination": subscription.address,
         "connection": peer.connection or None,
         "user": user or peer.user,
-        "ack": subscription.ack,
+        "ack": AUTO if subscription.inner_ack else subscription.ack,
         "selector": subscription.selector.text if subscription.selector else None,
         "exclusive": subscription.exclusive,
         "active": queue.active in (None, subscription),

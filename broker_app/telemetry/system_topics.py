@@ -30,7 +30,8 @@ from broker_app.core.outcome import (
 )
 from broker_app.core.topic import matches
 from broker_app.telemetry.alerts.alert import FIRING
-from broker_app.telemetry.bridges import BridgeChanges, brief
+from broker_app.telemetry.bridges import bridge_changes, brief
+from broker_app.telemetry.callbacks import callback_changes
 from broker_app.telemetry.destination_stats_feed import DestinationStatsFeed
 from broker_app.telemetry.mirror_changes import MirrorChanges
 from broker_app.telemetry.statistics import Statistics, consumer, rfc3339
@@ -41,7 +42,7 @@ MADE, GONE, FULL = f"{SYSTEM}.dest.created", f"{SYSTEM}.dest.deleted", f"{SYSTEM
 OPENED, CLOSED, SLOW = f"{SYSTEM}.conn.opened", f"{SYSTEM}.conn.closed", f"{SYSTEM}.conn.slow"
 CONSUMER, DEAD = f"{SYSTEM}.consumer", f"{SYSTEM}.dead"
 FILES = f"{SYSTEM}.config.files"
-BRIDGE = f"{SYSTEM}.bridge"
+BRIDGE, CALLBACK = f"{SYSTEM}.bridge", f"{SYSTEM}.callback"
 ALERT, EVENT = f"{SYSTEM}.alert", f"{SYSTEM}.event"
 JOB = f"{SYSTEM}.job"
 MIRROR = f"{SYSTEM}.mirror"
@@ -70,9 +71,9 @@ class SystemPublisher(Protocol):
 
 class SystemTopics:
     """`name` is the broker's, `boot` distinguishes this process from former ones; `connections` yields the
-    open connections, `bridges` the status of bridges, `jobs` the progress of jobs, also of finished ones;
-    `mirrors` returns the status of the brokers that share the journal, None if it is not shared; `clock` is
-    seconds since 1970."""
+    open connections, `bridges` and `callbacks` the status of these, `jobs` the progress of jobs, also of
+    finished ones; `mirrors` returns the status of the brokers that share the journal, None if it is not
+    shared; `clock` is seconds since 1970."""
 
     def __init__(
         self,
@@ -84,6 +85,7 @@ class SystemTopics:
         boot: str,
         connections: Callable[[], Iterable[Facts]],
         bridges: Callable[[], Iterable[Facts]],
+        callbacks: Callable[[], Iterable[Facts]],
         jobs: Callable[[], Iterable[Facts]],
         mirrors: Callable[[], Facts | None],
         alerts: Callable[[], Iterable[Facts]],
@@ -95,7 +97,8 @@ class SystemTopics:
         self._source = f"mom://{name}"
         self._boot = boot
         self._connections = connections
-        self._bridge_changes = BridgeChanges(bridges)
+        self._bridge_changes = bridge_changes(bridges)
+        self._callback_changes = callback_changes(callbacks)
         self._mirror_changes = MirrorChanges(mirrors)
         self._destination_changes = DestinationStatsFeed(statistics)
         self._jobs = jobs
@@ -227,6 +230,7 @@ class SystemTopics:
         self._check_full()
         self._check_slow()
         self._check_bridges()
+        self._check_callbacks()
         self._check_jobs()
         self._check_mirrors()
         self._joined.clear()
@@ -307,6 +311,13 @@ class SystemTopics:
         for bridge in self._bridge_changes.due(self._clock()):
             self._note(_of_bridge(bridge), "mom.bridge", bridge["name"], bridge)
 
+    def _check_callbacks(self) -> None:
+        if not self._broker.destinations.topics.reaches(*CALLBACK.split(".")):
+            self._callback_changes.forget()
+            return
+        for callback in self._callback_changes.due(self._clock()):
+            self._note(_of_callback(callback), "mom.callback", callback["name"], callback)
+
     def _check_jobs(self) -> None:
         if not self._broker.destinations.topics.reaches(*JOB.split(".")):
             self._of_jobs.clear()
@@ -363,6 +374,11 @@ class SystemTopics:
             if included(topic)
         ]
         entries += [
+            self._state(_of_callback(callback), [callback])
+            for callback in islice(self._callback_changes.read(), MAX_ITEMS)
+            if included(_of_callback(callback))
+        ]
+        entries += [
             self._state(f"{JOB}.{job['id']}", [job])
             for job in islice(self._jobs(), MAX_ITEMS)
             if included(f"{JOB}.{job['id']}")
@@ -404,6 +420,10 @@ class SystemTopics:
 
 def _of_bridge(bridge: Facts) -> str:
     return f"{BRIDGE}.{_in_topic('/bridge/' + bridge['name'])}"
+
+
+def _of_callback(callback: Facts) -> str:
+    return f"{CALLBACK}.{_in_topic('/callback/' + callback['name'])}"
 
 
 def _of_mirrors(status: Facts) -> str:

@@ -28,6 +28,7 @@ class Heard(Stage):
         self.published: list[str] = []
         self.connections: list[Body] = []
         self.bridges: list[Body] = []
+        self.callbacks: list[Body] = []
         self.alerts: list[Body] = []
         self.jobs: list[Body] = []
         self.mirrors: Body | None = None
@@ -36,6 +37,7 @@ class Heard(Stage):
         self.system_topics = SystemTopics(
             self.broker, self.statistics, self, name="mom", boot="b",
             connections=lambda: self.connections, bridges=lambda: self.bridges, jobs=lambda: self.jobs,
+            callbacks=lambda: self.callbacks,
             alerts=lambda: self.alerts, mirrors=lambda: self.mirrors,
             clock=lambda: self.now_us / 1e6,
         )  # fmt: skip

@@ -1,0 +1,1 @@
+"""Metrics for Prometheus: the list of all families, what reads each, and their text."""
