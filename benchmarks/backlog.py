@@ -52,21 +52,34 @@ class Outcome:
     drain: Raw
     drained_disk_mib: float
 
+    @property
+    def growth_mib(self) -> float:
+        """Memory beyond idle, at its highest."""
+        peaks = [self.fill["server"]["rss_peak_kib"], self.drain["server"]["rss_peak_kib"]]
+        highest: float = max(*(peak / 1024 for peak in peaks), self.restarted_mib)
+        return highest - self.idle_mib
+
+    @property
+    def kept_bytes(self) -> float:
+        """Memory beyond idle after the fill, in bytes for each message."""
+        kept_mib = self.fill["server"]["rss_end_kib"] / 1024 - self.idle_mib
+        return float(kept_mib * 2**20 / self.count)
+
+    @property
+    def wrong(self) -> list[str]:
+        """Messages that were lost, repeated or out of order."""
+        return faults(self.fill) + faults(self.drain)
+
 
 def promises(outcome: Outcome) -> list[Promise]:
     """The figures and what the broker promises for a backlog."""
-    peaks = [outcome.fill["server"]["rss_peak_kib"], outcome.drain["server"]["rss_peak_kib"]]
-    growth = max(*(peak / 1024 for peak in peaks), outcome.restarted_mib) - outcome.idle_mib
-    kept_mib = outcome.fill["server"]["rss_end_kib"] / 1024 - outcome.idle_mib
-    index = kept_mib * 2**20 / outcome.count
     share = outcome.drain["recv_rate"] / outcome.empty_queue_rate
-    wrong = faults(outcome.fill) + faults(outcome.drain)
     found = [
         Promise(
             "memory beyond idle, at its highest",
-            f"{growth:,.0f} MiB (idle {outcome.idle_mib:,.0f})",
+            f"{outcome.growth_mib:,.0f} MiB (idle {outcome.idle_mib:,.0f})",
             f"≤ {MEMORY_LIMIT_MIB} MiB",
-            growth <= MEMORY_LIMIT_MIB,
+            outcome.growth_mib <= MEMORY_LIMIT_MIB,
         ),
         Promise(
             "drain against producing and consuming on an empty queue",
@@ -80,18 +93,25 @@ def promises(outcome: Outcome) -> list[Promise]:
             f"≤ {RESTART_LIMIT_SECONDS} s",
             outcome.ready_seconds <= RESTART_LIMIT_SECONDS,
         ),
-        Promise("lost, repeated, out of order", "; ".join(wrong) or "none", "none", not wrong),
+        nothing_wrong(outcome),
     ]
     if outcome.count >= INDEX_COUNT:
         found.append(
             Promise(
                 "memory beyond idle after the fill, for each message",
-                f"{index:,.0f} bytes",
+                f"{outcome.kept_bytes:,.0f} bytes",
                 f"≤ {INDEX_LIMIT_BYTES} bytes",
-                index <= INDEX_LIMIT_BYTES,
+                outcome.kept_bytes <= INDEX_LIMIT_BYTES,
             )
         )
     return found
+
+
+def nothing_wrong(outcome: Outcome) -> Promise:
+    """The promise that every message came once and in order."""
+    return Promise(
+        "lost, repeated, out of order", "; ".join(outcome.wrong) or "none", "none", not outcome.wrong
+    )
 
 
 def measure(server: Server, generator: Generator, count: int) -> Outcome:

@@ -37,6 +37,15 @@ class Child:
     def pid(self) -> int:
         return self._process.pid
 
+    @property
+    def running(self) -> bool:
+        return self._process.poll() is None
+
+    def check_success(self) -> None:
+        """Wait until the process has ended. Raises `ServerFailed` if it did not end with status 0."""
+        if code := self._process.wait():
+            raise ServerFailed(f"{self.name} ended with status {code}\n{self._log_end()}")
+
     def check(self) -> None:
         """Raise `ServerFailed` if the process has ended."""
         if (code := self._process.poll()) is not None:
@@ -52,6 +61,12 @@ class Child:
             time.sleep(0.05)
         return time.monotonic() - begin
 
+    def kill(self) -> None:
+        """End it and its children with SIGKILL."""
+        if self._process.poll() is None:
+            os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+
     def stop(self, timeout: float = 60) -> float:
         """End it with SIGTERM, after `timeout` s with SIGKILL; returns the seconds it took."""
         begin = time.monotonic()
@@ -60,8 +75,7 @@ class Child:
             try:
                 self._process.wait(timeout)
             except subprocess.TimeoutExpired:
-                os.killpg(self._process.pid, signal.SIGKILL)
-                self._process.wait()
+                self.kill()
         return time.monotonic() - begin
 
     def _log_end(self) -> str:

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable
 from time import perf_counter
 
+from broker_app.core import client_address
 from broker_app.core import commands as c
 from broker_app.core.broker import Broker
 from broker_app.core.limits import Limits
@@ -26,6 +27,7 @@ class Silent(InnerReceiver):
 
     def __init__(self) -> None:
         self.peer = Peer(self)
+        self.peer.client = client_address.address_of("bench", "silent")
         self.tags: list[int] = []
 
     def flush(self, peer: Peer) -> None:

@@ -25,7 +25,7 @@ class Generator:
     """A compiled mombench."""
 
     def __init__(self, program: Path) -> None:
-        self._program = program
+        self.program = program
 
     @classmethod
     def build(cls, directory: Path) -> Generator:
@@ -44,7 +44,7 @@ class Generator:
         """Run once; returns mombench's JSON. Raises `GeneratorFailed` if it could not run at all."""
         try:
             done = subprocess.run(
-                [str(self._program), *options], capture_output=True, text=True, timeout=timeout
+                [str(self.program), *options], capture_output=True, text=True, timeout=timeout
             )
         except subprocess.TimeoutExpired:
             raise GeneratorFailed(f"mombench had not ended after {timeout:.0f} s") from None

@@ -1,5 +1,7 @@
 """`make bench-peers`: install Debian's RabbitMQ and ActiveMQ, and try each one.
 
+`--install-only` does not try them, and so needs no load generator: what the tests of bridges ask for.
+
 Their configuration is made for each run, in the run's own directory (`servers.py`). Debian's
 packages bring system services; those that were not there before are stopped and disabled again.
 """
@@ -78,6 +80,8 @@ def try_each() -> None:
 
 def main() -> int:
     install()
+    if "--install-only" in sys.argv[1:]:
+        return 0
     try_each()
     progress("both peers work; `make bench` measures against them")
     return 0

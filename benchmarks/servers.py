@@ -42,6 +42,8 @@ class Server(abc.ABC):
     backlog_share: ClassVar[float] = 1
     batches: ClassVar[Container[int]] = (1,)  # how many messages one POST may bring
     ports: tuple[int, ...]
+    #: of these, the ones that another server of ours may use
+    shared_ports: Container[int] = ()
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -69,7 +71,7 @@ class Server(abc.ABC):
     def start(self, timeout: float = START_TIMEOUT) -> float:
         """Start and wait until it serves; returns the seconds it took. May be called again after `stop`."""
         for port in self.ports:
-            if _listens(port):
+            if port not in self.shared_ports and _listens(port):
                 raise ServerFailed(f"{self.name}: port {port} is in use")
         self.directory.mkdir(parents=True, exist_ok=True)
         try:
@@ -84,6 +86,17 @@ class Server(abc.ABC):
         taken = sum(child.stop() for child in reversed(self._children))
         self._children.clear()
         return taken
+
+    def kill(self) -> None:
+        """End the processes with SIGKILL."""
+        for child in reversed(self._children):
+            child.kill()
+        self._children.clear()
+
+    @property
+    def stomp_port(self) -> int:
+        """Where it accepts STOMP over TCP."""
+        return self.ports[0]
 
     @property
     def pid(self) -> int:
@@ -145,6 +158,10 @@ class Mom(Server):
     def data(self) -> Path:
         return self.directory / "data"
 
+    @property
+    def stomp_port(self) -> int:
+        return self.ports[1]
+
     def bridge_to(self, other: Mom, name: str) -> None:
         """Forward by a bridge of that name to another broker. Raises `ServerFailed`."""
         said = {"hostname": HOST, "port": other.ports[1], "user": "admin", "password": other.password}
@@ -194,6 +211,9 @@ class RabbitMQ(Server):
     # Its default for a message; the header persistent:false would declare another, transient queue.
     not_persistent = ()
     ports = (61723, 15684, 15682, 4379, 25682)  # STOMP, WebSocket, management, epmd, distribution
+    node = "bench@localhost"
+    #: further lines of rabbitmq.conf
+    configuration = ""
     _program = Path("/usr/lib/rabbitmq/bin/rabbitmq-server")
 
     @classmethod
@@ -210,7 +230,7 @@ class RabbitMQ(Server):
             f"listeners.tcp = none\n"
             f"stomp.listeners.tcp.1 = {HOST}:{stomp}\n"
             f"web_stomp.tcp.ip = {HOST}\nweb_stomp.tcp.port = {web_stomp}\n"
-            f"management.tcp.ip = {HOST}\nmanagement.tcp.port = {management}\n"
+            f"management.tcp.ip = {HOST}\nmanagement.tcp.port = {management}\n{self.configuration}"
         )
         (self.directory / "enabled_plugins").write_text(
             "[rabbitmq_management,rabbitmq_stomp,rabbitmq_web_stomp].\n"
@@ -219,10 +239,11 @@ class RabbitMQ(Server):
         here = str(self.directory)
         # epmd is a child of ours as well: the one that Erlang starts by itself would outlive the run.
         names = {"ERL_EPMD_PORT": str(epmd), "ERL_EPMD_ADDRESS": HOST, "HOME": here}
-        mapper = self._child(["epmd"], names)
-        mapper.wait_until(lambda: _listens(epmd), 10)
+        if not _listens(epmd):
+            mapper = self._child(["epmd"], names)
+            mapper.wait_until(lambda: _listens(epmd), 10)
         env = names | {
-            "RABBITMQ_NODENAME": "bench@localhost",
+            "RABBITMQ_NODENAME": self.node,
             "RABBITMQ_CONF_ENV_FILE": f"{here}/rabbitmq-env.conf",
             "RABBITMQ_CONFIG_FILE": f"{here}/rabbitmq.conf",
             "RABBITMQ_ENABLED_PLUGINS_FILE": f"{here}/enabled_plugins",
