@@ -1,13 +1,17 @@
-"""The parts of docs/protocol.md that follow from the code. `python -m tests.docs.generated` writes them."""
+"""The parts of pages in docs/ that follow from the code. `python -m tests.docs.generated` writes them."""
 
 import json
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from broker_app.net.policy.destination_settings import SETTINGS, Setting
 from broker_app.net.problems import PROBLEMS
 from broker_app.net.stomp import scheduling_headers
+from broker_app.telemetry.metrics.families import AGGREGATED, DETAILED, Family
 
-PROTOCOL = Path(__file__).resolve().parents[2] / "docs" / "protocol.md"
+_DOCS = Path(__file__).resolve().parents[2] / "docs"
+PROTOCOL, METRICS = _DOCS / "protocol.md", _DOCS / "metrics.md"
 
 
 def problems() -> str:
@@ -47,22 +51,42 @@ def _default(setting: Setting) -> str:
     return f"`{value}`" if value != "" else ""
 
 
-PARTS = {"problems": problems, "unsupported": unsupported, "settings": settings}
+def _metrics(groups: Mapping[str, Sequence[Family]]) -> str:
+    """All families of metrics."""
+    rows = [
+        f"| `{family.name}` | {family.kind} | {_labels(family)} | {family.help} |"
+        for group in groups.values()
+        for family in group
+    ]
+    return "\n".join(["| metric | type | labels | meaning |", "|---|---|---|---|", *rows])
 
 
-def with_parts(text: str) -> str:
-    """The page with its generated parts as they should be."""
-    for name, part in PARTS.items():
+def _labels(family: Family) -> str:
+    return ", ".join(f"`{label}`" for label in family.labels)
+
+
+#: the parts of each page, by name
+PAGES: dict[Path, dict[str, Callable[[], str]]] = {
+    PROTOCOL: {"problems": problems, "unsupported": unsupported, "settings": settings},
+    METRICS: {"node": partial(_metrics, AGGREGATED), "detailed": partial(_metrics, DETAILED)},
+}
+
+
+def with_parts(page: Path) -> str:
+    """The text of a page with its generated parts as they should be."""
+    text = page.read_text(encoding="utf-8")
+    for name, part in PAGES[page].items():
         begin, end = (
             f"<!-- {name}: written by `python -m tests.docs.generated` -->\n",
             f"<!-- end of {name} -->",
         )
         before, _, rest = text.partition(begin)
         _, found, after = rest.partition(end)
-        assert found, f"docs/protocol.md has no place for {name}"
+        assert found, f"{page.name} has no place for {name}"
         text = f"{before}{begin}\n{part()}\n\n{end}{after}"
     return text
 
 
 if __name__ == "__main__":
-    PROTOCOL.write_text(with_parts(PROTOCOL.read_text(encoding="utf-8")), encoding="utf-8")
+    for page in PAGES:
+        page.write_text(with_parts(page), encoding="utf-8")

@@ -12,7 +12,7 @@ MAP = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
 def test_every_package_is_on_the_map() -> None:
     packages = [
         path.parent.relative_to(ROOT).as_posix()
-        for top in ("broker_app", "mom_client", "mom_site")
+        for top in ("broker_app", "mom_client", "mom_pipeline", "mom_site", "pyspark_mom")
         for path in sorted((ROOT / top).rglob("__init__.py"))
     ]
     missing = [package for package in packages if f"`{package}/`" not in MAP]
@@ -42,7 +42,16 @@ def test_every_decision_is_listed() -> None:
 @pytest.mark.parametrize("page", ["ARCHITECTURE.md", "docs/how-to-change.md"])
 def test_every_named_file_exists_and_contains_the_named_symbols(page: str) -> None:
     kinds = "py|ts|html|css"
-    folders = ("broker_app", "frontend/src", "mom_client", "mom_site", "templates", "tests")
+    folders = (
+        "broker_app",
+        "frontend/src",
+        "mom_client",
+        "mom_pipeline",
+        "mom_site",
+        "pyspark_mom",
+        "templates",
+        "tests",
+    )
     files = [
         path.relative_to(ROOT).as_posix()
         for folder in folders

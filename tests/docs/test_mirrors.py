@@ -44,6 +44,12 @@ def test_the_example_of_two_brokers_runs(tmp_path: Path) -> None:
                 environment = {name: value for name, _, value in pairs}
             else:
                 output += run([sys.executable, "-W", "error", "-c", text], environment, tmp_path)
+        left = run(
+            ["mom", "queue", "show", "orders", "--url", f"http://127.0.0.1:{ports['8002']}"],
+            environment,
+            tmp_path,
+        )
+    assert "\ndepth\t0\n" in left, "the message was acknowledged"
     assert f"stomp://127.0.0.1:{ports['61624']} one thousand bolts" in output
     assert f"to\t127.0.0.1:{ports['8002']}" in output
 

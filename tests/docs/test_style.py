@@ -40,7 +40,9 @@ def sources(*patterns: str) -> list[Path]:
     return [ROOT / name for name in found.stdout.splitlines() if not any(part in name for part in EXEMPT)]
 
 
-PYTHON = sources("broker_app/*.py", "mom_client/*.py", "mom_site/*.py")
+PYTHON = sources(
+    "broker_app/*.py", "mom_client/*.py", "mom_pipeline/*.py", "mom_site/*.py", "pyspark_mom/*.py"
+)
 
 
 def texts(path: Path) -> Iterator[tuple[int, str]]:
