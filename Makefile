@@ -34,6 +34,10 @@ STORMS ?= 1000000
 QUICK_STORMS ?= 200
 KILLS ?= 500
 FOREIGN ?= 100000
+TAKEOVERS ?= 100
+ARCHIVE_KILLS ?= 100
+SINK_KILLS ?= 100
+RUN_KILLS ?= 100
 MOMBENCH ?= ../shared/bench
 
 .DEFAULT_GOAL := help
@@ -76,9 +80,13 @@ messages: $(TESTING) ## add new texts to locale/ for translation
 fuzz: $(TESTING) test-tools ## random input for the STOMP parser and the REST endpoints, FUZZ_SECONDS long
 	FUZZ_SECONDS=$(FUZZ_SECONDS) FUZZ_EXAMPLES=$(FUZZ_SECONDS) $(BIN)/pytest -m fuzz --timeout 0 $(ARGS)
 
-soak: $(TESTING) $(CONSOLE) test-tools ## many more STORMS of commands, KILLS of brokers, messages to FOREIGN ones; SOAK_SECONDS of fuzz
-	STORMS=$(STORMS) KILLS=$(KILLS) FOREIGN=$(FOREIGN) FUZZ_SECONDS=$(SOAK_SECONDS) $(BIN)/pytest --timeout 0 -rP \
-	  tests/core/test_storms.py tests/crash tests/forwarding tests/fuzz $(ARGS)
+# TAKEOVERS with each store: Postgres, Redis, files.
+soak: $(TESTING) $(CONSOLE) test-tools ## many more STORMS of commands, KILLS and TAKEOVERS of brokers, ARCHIVE_KILLS, SINK_KILLS and RUN_KILLS of Spark, messages to FOREIGN ones; SOAK_SECONDS of fuzz
+	STORM_SEED=$${STORM_SEED:-random} STORMS=$(STORMS) KILLS=$(KILLS) FOREIGN=$(FOREIGN) TAKEOVERS=$(TAKEOVERS) FUZZ_SECONDS=$(SOAK_SECONDS) \
+	  ARCHIVE_KILLS=$(ARCHIVE_KILLS) SINK_KILLS=$(SINK_KILLS) RUN_KILLS=$(RUN_KILLS) BULK_KILLS=$(KILLS) \
+	  $(BIN)/pytest --timeout 0 -rP \
+	  tests/core/test_storms.py tests/crash tests/forwarding tests/mirror tests/fuzz tests/pipeline/test_archive.py \
+	  tests/pipeline/test_killed_runs.py tests/pipeline/test_sink.py $(ARGS)
 
 bench: $(TESTING) $(CONSOLE) bench-tools ## measure against RabbitMQ and ActiveMQ, into benchmarks/RESULTS.md
 	MOMBENCH=$(MOMBENCH) $(BIN)/python -m benchmarks.run --append $(ARGS)
@@ -120,10 +128,13 @@ $(CONSOLE): $(INSTALLED) $(shell find frontend -path frontend/node_modules -prun
 %.mo: %.po | $(INSTALLED)
 	@$(BIN)/pybabel --quiet compile --input-file $< --output-file $@
 
-# Debian's Chromium for the browser tests, nginx and HAProxy before a broker, curl for the README's examples, and STOMP
-# clients of other languages; where a missing service is a failure, the brokers that bridges forward to as well.
-test-tools: $(NODE_CLIENTS) $(if $(CI),bench-peers)
+# Debian's Chromium for the browser tests, nginx and HAProxy before a broker, curl for the README's examples, PostgreSQL and
+# Redis of the oldest versions that a journal may be in, Java for Spark (17 in Debian 12), and STOMP clients of other
+# languages; where a missing service is a failure, the brokers that bridges forward to as well.
+test-tools: $(NODE_CLIENTS)
+	@$(if $(CI),$(BIN)/python -m benchmarks.peers --install-only)
 	@.ci/debian-packages chromium-headless-shell:chromium-headless-shell curl:curl nginx:nginx-light haproxy:haproxy \
+	  redis-server:redis-server postgresql java:default-jre-headless \
 	  ruby:ruby php:php-cli ruby-stomp libnet-stomp-perl php-stomp
 
 $(NODE_CLIENTS): $(INSTALLED) tests/interop/clients/package-lock.json

@@ -19,6 +19,9 @@ from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, get_args
+from urllib.parse import urlsplit
+
+from broker_app import roles
 
 if TYPE_CHECKING:
     from broker_app import zero
@@ -37,10 +40,6 @@ DEFAULT_DATA = Path("data")
 
 KIB = 1024
 MIB = 1024 * KIB
-
-#: roles of a broker; that of callback brokers is reserved, and their name
-MAIN, MIRROR, _CALLBACK = 1, -1, -2
-_CALLBACK_NAME = "REcallback"
 
 REFUSE, CLOSE = "refuse", "close"
 #: files of the configuration that are followed
@@ -109,11 +108,15 @@ class Config:
         secret=True,
         public=True,
     )
+    private_journal: Path | None = _setting(  # noqa: RUF009
+        None, "directory of a private journal: a copy of the shared one in files of this broker"
+    )
     lease_s: float = _setting(
         3.0, "how long a shared journal stays with a broker that does not answer", "seconds", least=0.5
     )
     role: int = _setting(
-        MAIN, "1 for a main broker, -1 for its mirror, which shares its name and its journal"
+        roles.MAIN,
+        "1 for a main broker, -1 for its mirror, which shares its name and its journal, -2 for a callback broker",
     )
     advertised_host: str | None = _setting(
         None, "host name by which clients and mirrors reach this broker, else that of host"
@@ -228,9 +231,21 @@ class Config:
     blocked_bytes: int = _setting(
         64 * MIB, "messages that wait for room, of all producers", "bytes", least=MIB
     )
+    max_staged_bytes: int = _setting(
+        4096 * MIB, "rows that were staged and not committed; one user may have half", "bytes", least=MIB
+    )
     segment_bytes: int = _setting(16 * MIB, "length of one journal segment file", "bytes", least=MIB)
     journal_retention_bytes: int = _setting(
         0, "journal kept for later reading although nothing in it waits", "bytes", least=0
+    )
+    pipeline_retention_bytes: int = _setting(
+        1024 * MIB,
+        "journal kept at most for programs that read it, from their smallest cursor on",
+        "bytes",
+        least=0,
+    )
+    pipeline_retention_s: float = _setting(
+        604_800, "how long the journal is kept for a program that does not report its cursor", "s", least=0
     )
     max_attempts: int = _setting(
         16, "deliveries of a message before it goes to the dead letters", least=1, reloadable=True
@@ -253,6 +268,19 @@ class Config:
     history_versions: int = _setting(
         10_000, "versions of the configuration that can be compared and gone back to", least=10
     )
+    # reflexes: plug-ins that decide about messages and services
+    reflex_file: Path | None = _setting(  # noqa: RUF009
+        None, "file of reflexes in OpenMOM's form (lines S F G R D), or the name of one that comes with MOM"
+    )
+    reflex_path: Path | None = _setting(  # noqa: RUF009
+        None, "directory of Python modules with reflexes; without it, only installed packages have some"
+    )
+    reflex_memory: int = _setting(
+        512 * MIB, "memory of the process of one library of reflexes", "bytes", least=64 * MIB
+    )
+    reflex_bytes: int = _setting(
+        64 * MIB, "messages that wait for reflexes, of all clients", "bytes", least=MIB
+    )
     # alerts: targets of notifications, in addition to those of each rule
     alert_notify: tuple[str, ...] = _setting(
         (),
@@ -272,6 +300,21 @@ class Config:
     smtp_user: str | None = _setting(None, "user of the mail server")
     smtp_password: str | None = _setting(None, "password of that user", secret=True)
     smtp_from: str = _setting("mom@localhost", "whom mail of alerts is from", pattern=r"[^\s@]+@[^\s@]+")
+    # callbacks
+    webhook_allow: tuple[str, ...] = _setting(
+        (),
+        "networks (10.0.0.0/8), addresses and host names that webhooks may call although they are not public, "
+        "by comma",
+        pattern=r"[\w.:/-]+",
+    )
+    channel_layer: str | None = _setting(
+        None,
+        "address of a Redis through which workers take over the requests of webhooks: redis://HOST; without it, "
+        "the broker sends them",
+        secret=True,
+        public=True,
+        pattern=r"(rediss?|unix)://\S+",
+    )
     drain: float = _setting(8, "time given to open work when the node stops", "s", least=0, most=600)
 
     #: where each value is from that is no default: a variable, or FILE:LINE
@@ -281,6 +324,15 @@ class Config:
     def max_websocket_bytes(self) -> int:
         """The longest WebSocket message: the longest STOMP frame, and a buffer's worth of the next ones."""
         return self.max_body_bytes + self.max_header_bytes + MIB
+
+    def websocket_url(self, port: int) -> str:
+        """The WebSocket of the node, whose web port this is. Without a host if it does not know by which name
+        clients reach it: then it is that of their connection."""
+        public = urlsplit(self.console_url or "")
+        if public.hostname:
+            return f"{'wss' if public.scheme == 'https' else 'ws'}://{public.netloc}{self.base_path}/ws"
+        scheme = "ws" if self.tls_cert is None else "wss"
+        return f"{scheme}://{self.advertised_host or ''}:{port}{self.base_path}/ws"
 
     @property
     def secret_key_path(self) -> Path:
@@ -340,40 +392,11 @@ def load(environment: Mapping[str, str] | None = None) -> Config:
                 values[name], sources[name] = of_file.value, of_file.source
     except ConfigError as error:
         wrong.append(str(error))
-    wrong += [
-        f"{sources.get(name, PREFIX + name.upper())}: {fault}" for name, fault in _faults_of_identity(values)
-    ]
+    wrong += [f"{sources.get(name, PREFIX + name.upper())}: {fault}" for name, fault in roles.faults(values)]
     if wrong:
         raise ConfigError("\n".join(wrong))
+    values = {**roles.defaults(values.get("role", roles.MAIN)), **values}
     return Config(**values, sources=MappingProxyType(sources))
-
-
-def _faults_of_identity(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """The settings of name and role that are invalid, each with the reason."""
-    if values.get("name") == _CALLBACK_NAME:
-        yield "name", f"{_CALLBACK_NAME} is reserved for callback brokers (role -2); choose another name"
-    fault = _fault_of_role(values.get("role", MAIN), has_journal=values.get("journal") is not None)
-    if fault:
-        yield "role", fault
-
-
-def _fault_of_role(role: int, *, has_journal: bool) -> str:
-    """The error of a role; empty if it is valid."""
-    right = f"write {MAIN} for a main broker, {MIRROR} for its mirror"
-    if role == MAIN or (role == MIRROR and has_journal):
-        return ""
-    if role == MIRROR:
-        return (
-            f"{MIRROR} is a mirror, which shares the journal of its main: set --journal (MOM_JOURNAL) to the "
-            "address that the main has, postgresql://…, redis://… or file:/DIRECTORY"
-        )
-    if role == _CALLBACK:
-        return f"{role} is reserved for callback brokers, which this version of MOM does not have; {right}"
-    if role < 0:
-        return f"{role} is reserved, as all negative roles except {MIRROR} are; {right}"
-    if role == 0:
-        return f"0 is not a role: a broker is a main or a mirror; {right}"
-    return f"{role} is not a role: a second broker of the same name is a mirror of the first; {right}"
 
 
 def checked_name(name: str) -> str:

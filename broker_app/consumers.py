@@ -1,12 +1,22 @@
-"""Channels consumers: where a WebSocket that Channels has routed is handed to the node."""
+"""Channels consumers: a WebSocket that Channels has routed is handed to the node; a worker gets its tasks."""
+
+import asyncio
+from functools import partial
+from typing import Any
 
 from channels.consumer import AsyncConsumer
+from django.conf import settings
 
+from broker_app.callback.webhooks.address_filter import AddressFilter
+from broker_app.callback.webhooks.http_exchange import Poster
+from broker_app.callback.webhooks.worker_poster import carry_out
+from broker_app.channel_layer import ConfiguredLayer
+from broker_app.internal_errors import internal_errors
 from broker_app.net.http.asgi import Receive, Scope, Send
 
 
-class StompConsumer(AsyncConsumer):  # type: ignore[misc]
-    """STOMP over WebSocket.
+class WebSocketConsumer(AsyncConsumer):  # type: ignore[misc]
+    """STOMP over WebSocket, and callback subscriptions as JSON.
 
     Channels' own loop costs a thread hop and a task for each message, so `__call__` is overridden:
     the conversation belongs to the node from the first event to the last.
@@ -22,6 +32,36 @@ class StompConsumer(AsyncConsumer):  # type: ignore[misc]
         if identity is None:
             identity = node.logins.certified(scope.get("mom.certified", ()))
         await node.serve_websocket(scope, receive, send, identity)
+
+
+class WebhookWorker(AsyncConsumer):  # type: ignore[misc]
+    """Sends the requests of webhooks in a worker (`manage.py runworker mom.webhooks`), all at the same time:
+    the broker limits their number."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._layer = ConfiguredLayer()
+        self._poster = _make_http_client()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def webhook_send(self, task: dict[str, Any]) -> None:
+        """Begin to send a request."""
+        sending = asyncio.create_task(carry_out(task, self._poster, self._layer.send))
+        self._tasks.add(sending)
+        sending.add_done_callback(partial(self._ended, task["url"]))
+
+    def _ended(self, url: str, sending: "asyncio.Task[None]") -> None:
+        self._tasks.discard(sending)
+        error = None if sending.cancelled() else sending.exception()
+        if error is not None:  # the broker gets no answer, and pushes again
+            internal_errors.note("a worker of webhooks", error, url)
+
+
+def _make_http_client() -> Poster:
+    # Here: brokers, which load this module too, need it only with callbacks.
+    from broker_app.callback.webhooks.http_client import HttpClient
+
+    return HttpClient(AddressFilter(settings.MOM.webhook_allow))
 
 
 async def refuse(scope: Scope, receive: Receive, send: Send) -> None:

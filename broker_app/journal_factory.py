@@ -29,6 +29,8 @@ def make_files(config: Config, loop: asyncio.AbstractEventLoop) -> SegmentJourna
         config.data / "journal",
         segment_bytes=config.segment_bytes,
         retention_bytes=config.journal_retention_bytes,
+        cursor_bytes=_cursor_bytes(config),
+        cursor_s=config.pipeline_retention_s,
         call_soon_threadsafe=loop.call_soon_threadsafe,
     )
 
@@ -43,8 +45,26 @@ def make_shared(
         lease_s=config.lease_s,
         segment_bytes=config.segment_bytes,
         retention_bytes=config.journal_retention_bytes,
+        cursor_bytes=_cursor_bytes(config),
+        cursor_s=config.pipeline_retention_s,
         call_soon_threadsafe=call_soon_threadsafe,
+        private=private_store(config),
     )
+
+
+def _cursor_bytes(config: Config) -> int:
+    """The bytes that are kept for readers of the log: at most half of those that may be stored, so that a
+    reader that has stopped does not stop producers."""
+    if not config.max_store_bytes:
+        return config.pipeline_retention_bytes
+    return min(config.pipeline_retention_bytes, config.max_store_bytes // 2)
+
+
+def private_store(config: Config) -> Store | None:
+    """The store of the private journal; None without one."""
+    if config.private_journal is None:
+        return None
+    return FileStore(config.private_journal, config.name)
 
 
 def make_store(config: Config) -> Store:
@@ -66,12 +86,31 @@ def store_at(address: str, name: str) -> Store:
     if scheme in _REDIS:
         return _redis(address, name)
     if scheme == _FILES:
-        return FileStore(Path(urlsplit(address).path), name)
+        return FileStore(_directory(address), name)
     # Without the address: it can contain a password.
     raise ConfigError(
         "the journal's address is not that of a store: write postgresql://USER:PASSWORD@HOST/NAME, "
         "redis://USER:PASSWORD@HOST:PORT, or file:/DIRECTORY for one on a shared file system"
     )
+
+
+def _directory(address: str) -> Path:
+    """The directory of a shared journal. Raises ConfigError for one that is not the same for all brokers."""
+    path = address[len(_FILES) + 1 :]
+    if path.startswith("//"):
+        host, slash, path = path[2:].partition("/")
+        path = slash + path
+        if host not in ("", "localhost"):
+            raise ConfigError(
+                f"the journal's address {address} names the host {host}: mount its directory on all machines "
+                "that share it, and write file:/DIRECTORY with the place where it is mounted"
+            )
+    if not path.startswith("/"):
+        raise ConfigError(
+            f"the journal's address {address} is not absolute: write file:/DIRECTORY, since brokers that are "
+            "started in other directories would have journals of their own"
+        )
+    return Path(path)
 
 
 def _postgres(url: str, name: str) -> Store:
@@ -82,9 +121,12 @@ def _postgres(url: str, name: str) -> Store:
         from broker_app.journal.postgres import PostgresStore
     except ImportError as error:
         raise ConfigError(
-            "a journal in PostgreSQL needs one more package: pip install 'mom[postgres]'"
+            "a journal in PostgreSQL needs one more package: pip install 'psycopg[binary]'"
         ) from error
-    return PostgresStore(url, name)
+    try:
+        return PostgresStore(url, name)
+    except ValueError as error:
+        raise ConfigError(str(error)) from error
 
 
 def _redis(url: str, name: str) -> Store:

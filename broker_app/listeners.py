@@ -62,7 +62,9 @@ def _why(error: OSError, host: str, port: int, option: str) -> str:
         return f"port {port} ({option}) is in use{_by_whom(port)}; end that, or choose another port"
     if error.errno in (errno.EACCES, errno.EPERM):
         return f"port {port} ({option}) is only for root; choose one from 1024 on"
-    if error.errno == errno.EADDRNOTAVAIL:
+    if host.startswith("failover:"):
+        return f"a broker cannot listen at {host!r} (--host): failover is for clients; name one address"
+    if error.errno in (errno.EADDRNOTAVAIL, socket.EAI_NONAME):
         return f"this machine has no address {host} (--host)"
     return f"port {port} ({option}) at {host} (--host) cannot be had: {os.strerror(error.errno or 0)}"
 

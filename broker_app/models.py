@@ -126,6 +126,38 @@ class Bridge(models.Model):
         return self.name
 
 
+class Reflex(models.Model):
+    """A reflex: a function of a plug-in that decides. Reflexes are asked in the order of their positions."""
+
+    name = models.CharField(max_length=100, unique=True)
+    position = models.IntegerField()
+    values = models.JSONField(default=dict, help_text="as `web.resource_types.reflexes` lists them")
+
+    class Meta:
+        ordering: ClassVar = ["position", "name"]
+        verbose_name_plural = "reflexes"
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Callback(models.Model):
+    """A webhook: messages of a queue or topic, or notifications of them, are POSTed to a URL."""
+
+    name = models.CharField(max_length=64, unique=True)
+    values = models.JSONField(default=dict, help_text="as `web.resource_types.callbacks` lists them")
+    secret = models.TextField(blank=True, help_text="that signs its requests, sealed")
+    former_secret = models.TextField(blank=True, help_text="that was replaced by it, sealed")
+    former_until = models.DateTimeField(null=True, blank=True, help_text="how long that signs, too")
+    authorization = models.TextField(blank=True, help_text="the header of that name, sealed")
+
+    class Meta:
+        ordering: ClassVar = ["name"]
+
+    def __str__(self) -> str:
+        return self.name
+
+
 class AlertRule(models.Model):
     """An alert rule: a condition, and the targets of notifications."""
 

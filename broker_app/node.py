@@ -11,16 +11,22 @@ import logging
 import secrets
 import socket
 import time
-from collections.abc import Awaitable, Callable, Mapping
-from contextlib import AsyncExitStack
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from contextlib import AsyncExitStack, suppress
 from functools import partial
 from typing import Any, NamedTuple
 
 from broker_app.bridge.connection_test import try_connection
 from broker_app.bridge.supervisor import Supervisor
+from broker_app.bulk.batch_commits import BatchCommits
+from broker_app.bulk.stage_store import StageStore
+from broker_app.callback.webhooks.http_exchange import Poster
+from broker_app.callback.webhooks.supervisor import Supervisor as Callbacks
+from broker_app.callback_broker.callback_broker import CallbackBroker
 from broker_app.config import ALL_BRIDGES, Config, overridden
 from broker_app.core.broker import Broker
 from broker_app.core.commands import Reconfigure
+from broker_app.core.destination import Destination
 from broker_app.core.errors import Refused
 from broker_app.core.selectors import compiler
 from broker_app.engine import Engine
@@ -34,34 +40,54 @@ from broker_app.mirror.membership import Member
 from broker_app.mirror.mirror import Mirror
 from broker_app.mirror.refusals import moved
 from broker_app.mirror.standby import Taken
+from broker_app.net import web_socket
 from broker_app.net.auth.login import Identity, Logins
+from broker_app.net.json import JsonServer
+from broker_app.net.live_subscribers import LiveSubscribers
 from broker_app.net.operator_audit import OperatorActions
-from broker_app.net.policy.access import Access
+from broker_app.net.policy.access import Access, Client, ConnectionInfo
 from broker_app.net.policy.active_use import ActiveUse, in_use
 from broker_app.net.policy.decisions import Decisions
+from broker_app.net.policy.owner_rights import OwnerRights
 from broker_app.net.policy.policy import Policy
 from broker_app.net.rest import RestApi, RestLimits
+from broker_app.net.rest.metrics import Metrics
 from broker_app.net.rest.ndjson import MessageLines
-from broker_app.net.stomp import tcp, websocket
+from broker_app.net.rest.refusals import Refusal
+from broker_app.net.service_registry import ServiceRegistry
+from broker_app.net.stomp import tcp
 from broker_app.net.stomp.connections import Connections
 from broker_app.net.stomp.session import VERSION
 from broker_app.net.stomp.session_registry import SessionRegistry
 from broker_app.net.tls.certificates import Certificates
+from broker_app.reflex.reflexes import Reflexes
 from broker_app.remote import Remote
+from broker_app.roles import CALLBACK
+from broker_app.rules.event import SEND, STOMP
 from broker_app.services.browser_sessions import BrowserSessions
 from broker_app.services.housekeeping import Housekeeping
 from broker_app.services.mirror_notices import MirrorNotices
+from broker_app.services.node_reflexes import admit_services, make_reflexes
 from broker_app.services.policy_follower import PolicyFollower, limits_of, policies_of
+from broker_app.services.seed_messages import SeedMessages
 from broker_app.services.system_events import SystemEvents, SystemPublisher
 from broker_app.task_supervisor import TaskSupervisor
 from broker_app.telemetry import Statistics, SystemTopics
 from broker_app.telemetry.alerts import AlertEvaluator, ConditionChecks
 from broker_app.telemetry.alerts.texts import shown
 from broker_app.telemetry.bridges import status
+from broker_app.telemetry.callbacks import shown_callback
+from broker_app.telemetry.cursor_lags import CursorLags
 from broker_app.telemetry.event_log import EventLog
+from broker_app.telemetry.metrics.detailed_metrics import DetailedMetrics
+from broker_app.telemetry.metrics.node_metrics import NodeMetrics, Sources
+from broker_app.telemetry.metrics.pipeline_metrics import PipelineMetrics
+from broker_app.telemetry.pipeline_store import NoPipeline, PipelineStore
 
 log = logging.getLogger(__name__)
 
+#: seconds for past takeovers to be read from the journal
+_READ_S = 2.0
 _SHUTDOWN = Refused("not-active", "the broker is shutting down; connect again or use another broker")
 
 App = Callable[[dict[str, Any], Any, Any], Awaitable[None]]
@@ -90,6 +116,13 @@ class Shared(NamedTuple):
     replicator: ConfigurationReplicator | None
 
 
+class AuditLog(NamedTuple):
+    """Actions of operators, and the task that writes them until it is cancelled."""
+
+    actions: OperatorActions
+    keep: Callable[[OperatorActions], Coroutine[Any, Any, Any]]
+
+
 class Services(NamedTuple):
     """Services that answer to Django."""
 
@@ -102,7 +135,8 @@ class Node:
     """Starts journal, engine and transports in that order, and stops them in the reverse one.
 
     Every part registers its end when it has started: a start that fails half-way stops what had started.
-    With a `shared` journal, that and the state of the broker are there already.
+    With a `shared` journal, that and the state of the broker are there already. `make_poster` makes what
+    sends the requests of webhooks, by default an HTTP client.
     """
 
     def __init__(
@@ -112,11 +146,15 @@ class Node:
         control_document: Mapping[str, Any] | None = None,
         certificates: Certificates | None = None,
         shared: Shared | None = None,
+        audit_log: AuditLog | None = None,
+        pipeline: PipelineStore | None = None,
+        make_poster: Callable[[], Poster] | None = None,
     ) -> None:
         #: the settings that the node is started with; the policy overrides some of them
         self._started_with = config
         self._control_document = control_document
         self._certificates = certificates
+        self._pipeline = pipeline or NoPipeline()
         config = overridden(config, logins.policy.broker)
         self.loop = loop = asyncio.get_running_loop()
         #: set when the node must end because of an error
@@ -125,11 +163,15 @@ class Node:
         #: what rules decided recently
         self.decisions = Decisions()
         #: operations of operators that are not in the audit log yet
-        self.actions = OperatorActions()
+        self.actions = audit_log.actions if audit_log is not None else OperatorActions()
+        self._audit_log = audit_log
+        self._make_poster = make_poster
         #: what happened to bridges, files and alerts
         self.events = EventLog(time.time)
         #: set with the broker that takes over, when an operator has ordered a switch-over
         self.handed_over: asyncio.Future[Member] = loop.create_future()
+        #: set when an operator has ordered that the broker stops
+        self.shut_down: asyncio.Future[None] = loop.create_future()
         self._shared = shared
         self._journal: SegmentJournal | SharedJournal
         if shared is None:
@@ -141,9 +183,17 @@ class Node:
         #: the ports of STOMP, plain and over TLS; None without
         self.stomp_port: int | None = None
         self.stomp_tls_port: int | None = None
+        #: the port of the web listener, which the caller of `start` has
+        self.web_port: int | None = None
         self.registry: SessionRegistry
+        self.json: JsonServer
+        self.services: ServiceRegistry
         self.bridges: Supervisor
+        self.callbacks: Callbacks
         self.jobs: JobManager
+        self.bulk: BatchCommits
+        self.reflexes: Reflexes
+        self.seeds: SeedMessages
         self.rest: RestApi
         self._services: Services
         self._started = AsyncExitStack()
@@ -155,7 +205,11 @@ class Node:
 
     def _fail(self, error: BaseException) -> None:
         self.rest.engine_ended(error)
+        self.json.engine_ended(error)
         self.jobs.engine_ended(error)
+        self.bulk.engine_ended(error)
+        self.callbacks.engine_ended(error)
+        self.seeds.engine_ended(error)
         if not self.failed.done():
             self.failed.set_result(error)
 
@@ -184,6 +238,7 @@ class Node:
         )
         started.callback(self._journal.close)
         self._recover(started)
+        self._keep_audit_log(started)
         started.push_async_callback(self._stop_engine)
         await warm_up()
         # What recovery built stays; the collector need not look at it again.
@@ -191,12 +246,26 @@ class Node:
 
         access = Access(self.logins, self.decisions.note)
         self.registry = registry = SessionRegistry(engine, self.logins, access, config, ids=broker.turn.ids)
+        if self.web_port is not None:
+            registry.websocket_url = config.websocket_url(self.web_port)
+        self.services = ServiceRegistry()
+        live = LiveSubscribers()
+        callback_broker = CallbackBroker(engine) if config.role == CALLBACK else None
+        if callback_broker is not None:
+            self.services.register_at_origin = callback_broker.register
+            started.push_async_callback(callback_broker.stop)
+        self.json = JsonServer(engine, self.logins, access, config, self.services, live, f"MOM/{VERSION}")
+        self.logins.present = lambda: (*registry.identities(), *self.json.identities())
         connections = Connections(registry)
         statistics = Statistics(broker, config.name, VERSION, destinations=config.stats_destinations)
         # A broker with a new journal is another sender: it numbers its messages from the beginning.
         self.bridges = bridges = Supervisor(engine, f"{config.name}~{self._journal.tag:x}")
+        self.callbacks = callbacks = Callbacks(engine, config, OwnerRights(access).refusal, self._make_poster)
         lines = MessageLines(RestLimits.of(config))
         self.jobs = jobs = JobManager(engine, engine.records, config.data / "jobs", lines)
+        stages = StageStore(config.data / "bulk", config.max_staged_bytes)
+        self.bulk = bulk = BatchCommits(engine, stages, shared=self._shared is not None)
+        lags = CursorLags(self._journal)
         housekeeping = Housekeeping(config, engine, self._journal, statistics, registry, jobs)
         alerts = self._alerts(config, statistics, connections, housekeeping)
         topics, publisher = self._system_topics(config, statistics, connections, alerts)
@@ -204,6 +273,9 @@ class Node:
         started.push_async_callback(events.notifications.stop)
         alerts.start()
         started.push_async_callback(alerts.stop)
+        self.reflexes = reflexes = make_reflexes(config, engine, self.events, self.mirror)
+        admit_services(reflexes, registry, self.services)
+        self.seeds = seeds = SeedMessages(engine, self.services, partial(_may_send, access), reflexes.filter)
         self.rest = rest = RestApi(
             engine,
             engine.records,
@@ -216,21 +288,36 @@ class Node:
             connections=connections,
             forwarding=bridges,
             trial=partial(try_connection, sender=config.name),
-            sizes=self._journal.statistics,
+            journal=self._journal,
             events=self.events,
             alerts=alerts,
+            bulk=bulk,
+            cursor_lags=lags,
+            metrics=self._metrics(config, statistics, connections),
+            pipeline=self._pipeline,
+            reflexes=reflexes,
+            callbacks=callbacks,
+            services=self.services,
+            seeds=seeds,
+            live=live,
+            shut_down=self._shut_down,
             mirror=self.mirror,
             control_document=self._control_document,
         )
-        policy = PolicyFollower(self._started_with, engine, self.logins, registry, rest, bridges)
-        browser_sessions = BrowserSessions(self.logins, registry, rest)
+        policy = PolicyFollower(
+            *(self._started_with, engine, self.logins, registry, self.json, rest, bridges, callbacks),
+            reflexes,
+        )
+        browser_sessions = BrowserSessions(self.logins, registry, self.json, rest)
         self._services = Services(policy, browser_sessions, events)
 
         tasks = TaskSupervisor()
         started.push_async_callback(tasks.stop)
         bridges.listeners.add(events.bridge)
+        callbacks.listeners.add(events.callback)
         engine.listeners.add(bridges.on_events)
         engine.listeners.add(topics.on_events)
+        engine.listeners.add(reflexes.on_events)
         registry.listeners.add(events.connection)
         self.events.listeners.add(lambda event: topics.logged(event.shown()))
         alerts.listeners.add(events.alert)
@@ -238,7 +325,7 @@ class Node:
         engine.clock_listeners.add(alerts.clock_stepped)
         if self._shared is not None:
             self._serve_as_mirror(self._shared, housekeeping, tasks, publisher)
-        for listener in (connections.check_slow, alerts.evaluate, topics.publish):
+        for listener in (connections.check_slow, alerts.evaluate, topics.publish, lags.pass_second):
             housekeeping.each_second.add(listener)
 
         statistics.loop_lag.start()
@@ -246,13 +333,24 @@ class Node:
         tasks.start("time limits of sessions", registry.keep_time)
         tasks.start("policy", policy.run)
         tasks.start("browser sessions", browser_sessions.run)
+        tasks.start("services", self.services.run)
+        tasks.start("seed messages", seeds.run)
         tasks.start("housekeeping", housekeeping.run)
         started.push_async_callback(self._close_clients)
         started.push_async_callback(self._finish_accepted)
+        reflexes.reload(self.logins.policy.reflexes)
+        started.push_async_callback(reflexes.stop)
+        started.push_async_callback(reflexes.finish, config.drain)
+        if callback_broker is not None:
+            started.push_async_callback(callback_broker.finish, config.drain)
         await jobs.start()
         started.push_async_callback(jobs.stop)
+        await bulk.start()
+        started.push_async_callback(bulk.stop)
         bridges.start(self.logins.policy.bridges)
         started.push_async_callback(bridges.stop)
+        callbacks.start(self.logins.policy.callbacks)
+        started.push_async_callback(callbacks.stop)
         await self._listen(started, tasks, stomp, stomp_tls)
         started.callback(rest.stop)
 
@@ -271,7 +369,15 @@ class Node:
         mirror.serve(self._shared.taken, self._hand_over)
         started.push_async_callback(mirror.stop_serving)
         if self._shared.replicator is not None:
+            self._shared.replicator.serve(journal)
             started.push_async_callback(self._shared.replicator.store)
+
+    def _keep_audit_log(self, started: AsyncExitStack) -> None:
+        """Write the audit log. Its last entries are written before the configuration is replicated last."""
+        if self._audit_log is not None:
+            tasks = TaskSupervisor()
+            tasks.start("audit log", partial(self._audit_log.keep, self.actions))
+            started.push_async_callback(tasks.stop)
 
     async def _stop_engine(self) -> None:
         # A standby has applied everything, and takes over sooner without a snapshot.
@@ -280,6 +386,10 @@ class Node:
     def _hand_over(self, successor: Member) -> None:
         if not self.handed_over.done():
             self.handed_over.set_result(successor)
+
+    def _shut_down(self) -> None:
+        if not self.shut_down.done():
+            self.shut_down.set_result(None)
 
     def _serve_as_mirror(
         self, shared: Shared, housekeeping: Housekeeping, tasks: TaskSupervisor, publisher: SystemPublisher
@@ -301,6 +411,7 @@ class Node:
             if new_active is not None:
                 refusal = moved(self.mirror.name, new_active)
                 log.error("%s", refusal.detail)
+        self.json.close_all(refusal)
         await self.registry.close_all(refusal)
 
     def _alerts(
@@ -319,6 +430,25 @@ class Node:
             config.data / "alerts.json", checks, lambda: self.logins.policy.alerts, time.time
         )
 
+    def _metrics(self, config: Config, statistics: Statistics, connections: Connections) -> Metrics:
+        def bridges() -> list[Facts]:
+            return [status(statistics, report) for report in self.bridges.reports()]
+
+        sources = Sources(
+            backend="files" if config.journal is None else config.journal.partition(":")[0],
+            journal=self._journal.statistics,
+            connections=connections,
+            decisions=self.decisions,
+            jobs=lambda: (job.op for job in self.jobs.all() if job.open),
+            bridges=bridges,
+            mirrors=lambda: self.mirror.status() if self.mirror is not None else None,
+        )
+        return Metrics(
+            NodeMetrics(self.broker, statistics, config.name, VERSION, sources),
+            DetailedMetrics(self.broker, statistics, bridges),
+            PipelineMetrics(self._journal, config.name, self._pipeline.figures),
+        )
+
     def _system_topics(
         self, config: Config, statistics: Statistics, connections: Connections, alerts: AlertEvaluator
     ) -> tuple[SystemTopics, SystemPublisher]:
@@ -331,6 +461,7 @@ class Node:
             boot=secrets.token_hex(4),
             connections=connections.all,
             bridges=lambda: [status(statistics, report) for report in self.bridges.reports()],
+            callbacks=lambda: map(shown_callback, self.callbacks.reports()),
             jobs=lambda: [job.progress for job in self.jobs.all()],
             mirrors=lambda: self.mirror.status() if self.mirror is not None else None,
             alerts=lambda: [shown(alert) for alert in alerts.state.open()],
@@ -363,9 +494,9 @@ class Node:
     async def serve_websocket(
         self, scope: dict[str, Any], receive: Any, send: Any, identity: Identity | None
     ) -> None:
-        """Serve one WebSocket as a STOMP session."""
+        """Serve one WebSocket, whose client speaks STOMP or JSON."""
         try:
-            await websocket.serve(self.registry, scope, receive, send, identity)
+            await web_socket.serve(self.registry, self.json, scope, receive, send, identity)
         except Exception as error:
             internal_errors.note("a WebSocket", error)
             raise
@@ -376,10 +507,15 @@ class Node:
 
     async def wait_policy(self, version: int) -> None:
         """Wait until the policy of this version, or a later one, is applied to all clients, and replicated to
-        the mirrors."""
+        the mirrors. Raises Refusal("not-active") when another broker has taken over: it does not have this
+        policy."""
         await self._services.policy.wait(version)
         if self._shared is not None and self._shared.replicator is not None:
             await self._shared.replicator.store()
+            if not self._journal.is_held:
+                raise Refusal(
+                    "not-active", "another broker has taken over, without this change: repeat it there"
+                )
 
     def end_session(self, session: str) -> None:
         """A browser session ended: close what it has opened."""
@@ -410,6 +546,36 @@ class Node:
         """Have a bridge, or one of its flows, try again now. Returns False if there is none."""
         return await self.rest.retry_bridge(name, queue)
 
+    async def list_cursors(self) -> Facts:
+        """The cursors of the journal's readers, and the positions that are stored."""
+        return await self.rest.cursors()
+
+    async def list_callbacks(self) -> list[Facts]:
+        """The status of all callbacks, for administrators."""
+        return self.rest.callbacks()
+
+    async def find_callback(self, name: str) -> Facts | None:
+        """The status of a callback and its pushes, for administrators."""
+        return self.rest.callback(name)
+
+    async def push_callback(self, name: str) -> bool:
+        """Have a callback push again now. Returns False if there is none."""
+        return self.callbacks.push_now(name)
+
+    async def test_callback(self, name: str) -> Facts:
+        """Send a sample to a callback; its request and the answer. Raises Refusal."""
+        return await self.rest.test_callback(name)
+
+    async def mirror_status(self) -> Facts | None:
+        """The brokers that share the journal, for administrators; None if it is not shared."""
+        if self.mirror is None:
+            return None
+        # Takeovers that were read before are shown while the journal cannot be reached.
+        with suppress(Refused, TimeoutError):
+            async with asyncio.timeout(_READ_S):
+                await self.mirror.refresh()
+        return self.mirror.status()
+
     async def test_remote(self, remote: Remote, queue: str | None) -> Facts:
         """Test a connection that need not be configured yet. Raises Refusal."""
         return await self.rest.try_remote(remote, queue)
@@ -417,3 +583,8 @@ class Node:
     async def delete_queue(self, address: str, *, force: bool) -> None:
         """Delete a queue; one with messages or consumers only with `force`. Raises Refusal."""
         await self.rest.remove_queue(address, force=force)
+
+
+def _may_send(access: Access, user: str, destination: Destination) -> bool:
+    """Return whether a user may send to a destination, from anywhere."""
+    return access.allows(Client(Identity(user), ConnectionInfo(STOMP)), SEND, destination)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -54,10 +56,26 @@ def check_free(directory: Path) -> None:
         meta.lock(Files(directory)).close()
 
 
+@contextmanager
+def hold(directory: Path) -> Iterator[None]:
+    """Keep other brokers from this directory for the block. Raises JournalInUse and JournalFailed."""
+    files = Files(directory)
+    files.create_directory()
+    lock = meta.lock(files)
+    try:
+        yield
+    finally:
+        lock.close()
+
+
 def compact(directory: Path, tell: Tell) -> Compacted:
-    """Bring the files to the size of what still waits. Raises JournalInUse, JournalDamaged, JournalFailed."""
+    """Bring the files to the size of what still waits, and of the log that cursors keep. Raises JournalInUse,
+    JournalDamaged, JournalFailed."""
     before = _size(directory)
-    journal = SegmentJournal(directory, segment_bytes=_segment_bytes(directory), spare_segments=0)
+    # The limit that the broker has for cursors is not known here.
+    journal = SegmentJournal(
+        directory, segment_bytes=_segment_bytes(directory), spare_segments=0, cursor_bytes=sys.maxsize
+    )
     broker = Broker()
     try:
         tell("reading the journal")
@@ -66,6 +84,8 @@ def compact(directory: Path, tell: Tell) -> Compacted:
         journal.set_live_positions(live_positions(broker))
         waiting = sum(map(len, live_positions(broker)))
         tell(f"{waiting} messages wait; copying what still matters")
+        if kept := [name for name, cursor in journal.cursors().items() if cursor.keeps_log]:
+            tell(f"the log is kept for the cursors of its readers: {', '.join(kept)}")
         journal.roll()
         for _ in range(KEPT):  # space comes back before the older one
             _snapshot(journal, broker)

@@ -14,6 +14,7 @@ _KEPT = (
     "config.sqlite3-shm",
     "secret_key",
     "alerts.json",
+    "callbacks.json",
     "jobs",
     "journal",
 )

@@ -6,15 +6,19 @@ import asyncio
 import logging
 import signal
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from broker_app import private_journal, roles
+from broker_app.callback.webhooks.http_exchange import Poster
 from broker_app.config import Config
 from broker_app.core.broker import Broker
 from broker_app.journal.shared import SharedJournal
-from broker_app.journal.store import Holder, Store
+from broker_app.journal.store import Holder, Store, Unreachable
 from broker_app.journal_factory import make_shared
+from broker_app.journal_identity import ForeignJournal, JournalIdentity
 from broker_app.listeners import Listeners
 from broker_app.mirror.configuration_replicator import ConfigurationReplicator
 from broker_app.mirror.mirror import Mirror
@@ -24,12 +28,16 @@ from broker_app.net.auth.login import Logins
 from broker_app.net.operator_audit import OperatorActions
 from broker_app.net.policy.policy import Policy
 from broker_app.net.tls.certificates import Certificates
-from broker_app.node import Node, Ports, Shared, warm_up
+from broker_app.node import AuditLog, Node, Ports, Shared, warm_up
 from broker_app.serve import serve
 from broker_app.services.policy_follower import limits_of, policies_of
 from broker_app.task_supervisor import count_unhandled, supervised
+from broker_app.telemetry.pipeline_store import NoPipeline, PipelineStore
 
 log = logging.getLogger(__name__)
+
+#: seconds between attempts to reach the store
+_RETRY_S = 1.0
 
 App = Callable[[dict[str, Any], Any, Any], Awaitable[None]]
 
@@ -40,7 +48,8 @@ class Site:
 
     `app` makes the ASGI application around the node, `follow` passes new policies on until it is cancelled,
     `keep` writes the audit log until it is cancelled, `refresh` reads the policy again (it blocks), and
-    `document` is the OpenAPI document.
+    `document` is the OpenAPI document. `pipeline` has what jobs of the pipeline have reported, and
+    `make_poster` makes what sends the requests of webhooks, None for an HTTP client.
     """
 
     app: Callable[[Node], App]
@@ -48,6 +57,8 @@ class Site:
     keep: Callable[[OperatorActions], Coroutine[Any, Any, Any]]
     refresh: Callable[[], None] = lambda: None
     document: Mapping[str, Any] | None = None
+    pipeline: PipelineStore = NoPipeline()  # noqa: RUF009
+    make_poster: Callable[[], Poster] | None = None
 
 
 async def run(
@@ -90,6 +101,8 @@ class Process:
         self._ready = ready
         self._on_standby = on_standby
         self._certificates = Certificates(config) if config.tls_cert is not None else None
+        #: of operators, on standby and active
+        self._actions = OperatorActions()
         self._stop = asyncio.Event()
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(count_unhandled)
@@ -103,6 +116,8 @@ class Process:
     ) -> None:
         """Follow the shared journal, serve when it was taken over, and follow again when it was handed over,
         until a signal comes. Raises what ended the node, if it failed."""
+        if self._config.role == roles.MAIN:
+            await self._check_private_journal(mirror.addresses.id)
         mirror.membership.start()
         await warm_up()
         try:
@@ -110,10 +125,32 @@ class Process:
                 taken = await self._stand_by(duplicated(listeners), mirror, replicator)
                 if taken is None:
                     return
+                await self._check_identity(taken, mirror.place)
                 await self._refresh(replicator)
                 await self.serve(duplicated(listeners), Shared(taken, mirror, replicator))
         finally:
             await asyncio.to_thread(mirror.close)
+
+    async def _check_identity(self, taken: Taken, place: str) -> None:
+        """Raise ForeignJournal for one that this broker has not used before, unless it has used none."""
+        identity = JournalIdentity(self._config.data)
+        try:
+            identity.check(taken.journal.tag, place)
+        except ForeignJournal:
+            await asyncio.to_thread(taken.journal.close)
+            raise
+        identity.note(taken.journal.tag, place)
+
+    async def _check_private_journal(self, own: str) -> None:
+        """Raise StalePrivateJournal for one of before a takeover; wait for a store that does not answer."""
+        while not self._stop.is_set():
+            try:
+                await asyncio.to_thread(private_journal.check, self._config, own)
+                return
+            except Unreachable as error:
+                log.warning("the private journal is compared when the shared one can be reached: %s", error)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._stop.wait(), _RETRY_S)
 
     async def _stand_by(
         self, listeners: Listeners, mirror: Mirror, replicator: ConfigurationReplicator | None
@@ -127,14 +164,18 @@ class Process:
         def make_broker() -> Broker:
             return Broker(limits=limits_of(config), policies=policies_of(logins.policy))
 
-        actions, ports = OperatorActions(), _ports(listeners)
+        ports = _ports(listeners)
         standby = mirror.stand_by(make_broker, make_journal, lambda: policies_of(logins.policy))
         tasks = [
             asyncio.create_task(self._site.follow(logins.reload)),
-            asyncio.create_task(supervised("audit log", partial(self._site.keep, actions))),
+            # What is written here would be replaced by what the active broker has: orders of operators are
+            # written after the takeover.
+            asyncio.create_task(
+                supervised("audit log", partial(self._site.keep, self._actions))
+                if replicator is None
+                else replicator.follow()
+            ),
         ]
-        if replicator is not None:
-            tasks.append(asyncio.create_task(replicator.follow()))
         try:
             return await stand_by(
                 standby,
@@ -142,7 +183,7 @@ class Process:
                 config,
                 logins,
                 listeners,
-                actions,
+                self._actions,
                 self._certificates,
                 self._stop,
                 partial(self._on_standby, ports),
@@ -161,18 +202,24 @@ class Process:
     async def serve(self, listeners: Listeners, shared: Shared | None) -> None:
         """Serve until a signal comes, or the journal was handed over. Raises what ended the node."""
         config, site = self._config, self._site
-        node = Node(config, self._logins, site.document, self._certificates, shared)
+        audit_log = AuditLog(self._actions, site.keep)
+        node = Node(
+            *(config, self._logins, site.document, self._certificates, shared, audit_log),
+            pipeline=site.pipeline,
+            make_poster=site.make_poster,
+        )
         ports = _ports(listeners)
+        node.web_port = ports.web
         await node.start(listeners.stomp, listeners.stomp_tls)
         stop = asyncio.Event()
         web = asyncio.create_task(
             serve(site.app(node), config, listeners.web, stop, node.rest.direct, self._certificates)
         )
         following = asyncio.create_task(site.follow(node.reload))
-        keeping = asyncio.create_task(supervised("audit log", partial(site.keep, node.actions)))
         stopped = asyncio.create_task(self._stop.wait())
         self._ready(ports)
         endings: set[asyncio.Future[Any]] = {web, stopped, node.failed, node.handed_over, following}
+        node.shut_down.add_done_callback(lambda _: self._stop.set())
         await asyncio.wait(endings, return_when=asyncio.FIRST_COMPLETED)
         is_ordered = self._stop.is_set() or node.handed_over.done()
         failures = [task.exception() for task in (web, following) if task.done() and not is_ordered]
@@ -181,8 +228,7 @@ class Process:
         for task in (stopped, following):
             task.cancel()
         await self._stop_node(node)
-        keeping.cancel()
-        await asyncio.gather(web, following, keeping, return_exceptions=True)
+        await asyncio.gather(web, following, return_exceptions=True)
         for failure in failures:
             raise failure or RuntimeError("the web server ended by itself")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final
 
 #: the desired states of a bridge; draining forwards all messages, then pauses
@@ -20,6 +20,7 @@ _CONNECTION_FIELDS: Final = "hostname port protocol path host user password ca_f
 class Remote:
     """A remote broker and how its queues are to be forwarded. Times are in seconds.
 
+    `hostname` may be a list, `b1,b2:61623`, of brokers that mirror each other: one of them is active.
     `host` is the virtual host to log in to, `path` that of a WebSocket, `ca_file` the trusted certificate
     authorities (empty: those of the system). `paused_queues` are the remote queues whose flows are paused
     while others run. A message refused `dead_letter_after` times becomes a dead letter (0: never).
@@ -55,6 +56,14 @@ class Remote:
         return cls(name, password=password, config_error=config_error, **known)
 
     @property
+    def alternatives(self) -> tuple[Remote, ...]:
+        """The same with one of the hosts each. Raises ValueError for a port that is no number."""
+        if "," not in self.hostname:
+            return (self,)
+        places = [_host_and_port(place.strip(), self.port) for place in self.hostname.split(",")]
+        return tuple(replace(self, hostname=hostname, port=port) for hostname, port in places)
+
+    @property
     def address(self) -> str:
         """The address for `mom_client.transport`, without credentials."""
         hostname = f"[{self.hostname}]" if ":" in self.hostname else self.hostname
@@ -68,6 +77,14 @@ class Remote:
     def has_same_connection(self, other: Remote) -> bool:
         """True if a connection that was made for one serves the other."""
         return all(getattr(self, name) == getattr(other, name) for name in _CONNECTION_FIELDS)
+
+
+def _host_and_port(place: str, default: int) -> tuple[str, int]:
+    """Host and port of `HOST`, `HOST:PORT`, an IPv6 address, or `[IPv6]:PORT`."""
+    host, colon, port = place.rpartition(":")
+    if place.endswith("]") or not colon or (":" in host and not host.endswith("]")):
+        host, port = place, str(default)
+    return host.strip("[]"), int(port)
 
 
 #: members that are not part of the spec

@@ -83,6 +83,11 @@ class StreamedWebSocket(WebSocketsSansIOProtocol):
     def _authenticated(self) -> None:
         self.conn.max_message_size = self.config.ws_max_size
 
+    async def send(self, message: Any) -> None:
+        await super().send(message)
+        if message["type"] == "websocket.http.response.body" and not message.get("more_body", False):
+            self.handshake_complete = True  # or the library logs an error: the client was answered
+
     def _refuse_version(self) -> None:
         response = self.conn.reject(426, f"Speak version {_VERSION} of the WebSocket protocol.\n")
         response.headers["Sec-WebSocket-Version"] = _VERSION

@@ -2,6 +2,7 @@
 
 import os
 import random
+import subprocess
 import sys
 from collections import Counter
 from collections.abc import Generator, Iterator
@@ -16,7 +17,7 @@ from tests.support.chromium import chromium
 
 __all__ = ["broker", "chromium", "start_broker"]
 
-#: by what a storm can be repeated, in the environment, which every process of a run inherits
+#: seed of the storms, in the environment, which every process of a run inherits; `random` draws one
 SEED = "STORM_SEED"
 # How long an example takes depends more on a busy machine than on a strategy.
 settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -61,11 +62,24 @@ def start_broker(processes: None, tmp_path: Path) -> Iterator[StartBroker]:
         process.kill()
 
 
+#: fixtures, and parameters, of tests that start processes
+_PROCESSES = {"processes", "postgres", "redis", "older_postgres", "older_redis"}
+
+
 def pytest_configure(config: pytest.Config) -> None:
-    """Draws the seed of this run's storms, unless it is given, before other processes are started."""
-    os.environ.setdefault(SEED, str(random.randrange(10**9)))
+    """Sets the seed of this run's storms before other processes are started."""
+    seed = os.environ.get(SEED) or _seed_of_commit()
+    os.environ[SEED] = str(random.randrange(10**9)) if seed == "random" else seed
     if "not process" in config.option.markexpr:
         sys.addaudithook(_refuse_processes)
+
+
+def _seed_of_commit() -> str:
+    """A seed that differs from commit to commit, so that each draws other storms, and is the same whenever a
+    commit is tested again."""
+    git = ["git", "rev-parse", "--short=8", "HEAD^{tree}"]
+    tree = subprocess.run(git, capture_output=True, text=True, check=False, cwd=Path(__file__).parent)
+    return str(int(tree.stdout, 16)) if tree.returncode == 0 else "1"
 
 
 def pytest_report_header() -> str:
@@ -75,12 +89,19 @@ def pytest_report_header() -> str:
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if "processes" in getattr(item, "fixturenames", ()):
+        names = {*getattr(item, "fixturenames", ()), *_parameters(item)}
+        if not names.isdisjoint(_PROCESSES):
             item.add_marker("process")
     twice = [address for address, count in Counter(item.nodeid for item in items).items() if count > 1]
     if twice:
         raise pytest.UsageError(f"several tests are called {twice[0]}; only the first of them would run")
     _distribute(items)
+
+
+def _parameters(item: pytest.Item) -> set[str]:
+    """The texts among the parameters of a test: some name the server that it needs."""
+    values = item.callspec.params.values() if hasattr(item, "callspec") else ()
+    return {value for value in values if isinstance(value, str)}
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

@@ -16,7 +16,8 @@ from mom_site.settings import *  # noqa: E402, F403
 from mom_site.settings import DATABASES  # noqa: E402
 
 # A file, because tests look at the database from several threads.
-DATABASES["default"]["TEST"] = {"NAME": Path(_DATA) / "test.sqlite3"}
+for alias, settings in DATABASES.items():
+    settings["TEST"] = {"NAME": Path(_DATA) / f"test-{alias}.sqlite3"}
 
 # Each client of a test would look through all static files again; browsers get them from real brokers.
 SERVESTATIC_USE_FINDERS = False

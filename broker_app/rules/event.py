@@ -13,7 +13,7 @@ SEND, RECEIVE, BROWSE, READ, MANAGE = "send", "receive", "browse", "read", "mana
 METHODS = {SEND: "POST", RECEIVE: "GET", BROWSE: "BROWSE", READ: "READ", MANAGE: "MANAGE"}
 RIGHTS = {method: right for right, method in METHODS.items()}
 
-STOMP, WEBSOCKET, REST, LOCAL = PROTOCOLS = ("stomp", "websocket", "rest", "local")
+STOMP, WEBSOCKET, REST, LOCAL, CALLBACK = PROTOCOLS = ("stomp", "websocket", "rest", "local", "callback")
 
 
 class Event(NamedTuple):

@@ -90,6 +90,8 @@ _TABLE = (
     Key(f"{MOM}/users", DOCUMENTS, "users", "users, by name; passwords are given elsewhere"),
     Key(f"{MOM}/groups", DOCUMENTS, "groups", "groups of users, by name"),
     Key(f"{MOM}/brokers", DOCUMENTS, "brokers", "brokers of this installation, by name"),
+    Key(f"{MOM}/callbacks", DOCUMENTS, "callbacks", "webhooks, by name; their secrets are given elsewhere"),
+    Key(f"{MOM}/reflexes", DOCUMENTS, "reflexes", "reflexes, by name, in their order"),
     Key(f"{MOM}/alerts", DOCUMENTS, "alerts", "alert rules, by name"),
 )
 

@@ -199,7 +199,7 @@ KNOWN = (
         ),
         (
             "/event/protocol != http", 1, 20,
-            "/event/protocol is never 'http'; it can be stomp, websocket, rest, local",
+            "/event/protocol is never 'http'; it can be stomp, websocket, rest, local, callback",
         ),
         ("/event/tls == yes", 1, 15, "/event/tls is never 'yes'; it can be true, false"),
         ("/event/tls =~ t.*", 1, 15, "/event/tls is true or false; compare it with =="),

@@ -18,7 +18,7 @@ class Listener:
         self.refusals: list[Any] = []
         self.bodies: list[bytes] = []
         self.tags: list[int] = []
-        self.throttled = False
+        self.throttled = self.held = False
 
     def flush(self, peer: Peer) -> None:
         self.receipts += peer.receipts
@@ -35,6 +35,9 @@ class Listener:
 
     def throttle(self, on: bool) -> None:
         self.throttled = on
+
+    def hold(self, on: bool) -> None:
+        self.held = on
 
     def close(self, refusal: Refused) -> None:
         self.refusals.append((None, refusal))

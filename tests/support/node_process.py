@@ -20,6 +20,7 @@ from typing import Any
 import httpx
 
 import mom_client
+from broker_app.callback.webhooks.callback import Callback
 from broker_app.config import MIB
 from broker_app.net.policy.policy import Policy, UserFacts
 from broker_app.remote import Remote
@@ -44,6 +45,8 @@ class NodeProcess:
         self.port = self.stomp_port = 0
         #: its bridges, as of the next start
         self.bridges = dict(bridges)
+        #: its callbacks, as of the next start
+        self.callbacks: dict[str, Callback] = {}
         self.settings = settings
         self.starts = 0
         self._nodes = nodes
@@ -68,7 +71,7 @@ class NodeProcess:
         ports = {"port": self.port, "stomp_port": self.stomp_port}
         settings = {"name": self.name, "data": self.data, "segment_bytes": 4 * MIB, **self.settings, **ports}
         admin = UserFacts(self.user, self.password, admin=True)
-        policy = Policy(version=1, users={self.user: admin}, bridges=self.bridges)
+        policy = Policy(version=1, users={self.user: admin}, bridges=self.bridges, callbacks=self.callbacks)
         order = Order(settings, policy, self.log_file)
         try:
             self._pid, self.port, self.stomp_port = self._nodes.fork(order)

@@ -21,11 +21,18 @@ _USER = "embedded_postgres"  # PostgreSQL does not run as root
 _READ, _EXECUTE = 0o044, 0o011
 
 
+def debian_programs() -> Path | None:
+    """The directory of Debian's oldest server; None if none is installed."""
+    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres"))
+    return found[0].parent if found else None
+
+
 class Postgres:
     """A server with its data in `directory`. `options` are settings of postgresql.conf."""
 
-    def __init__(self, directory: Path, **options: str) -> None:
+    def __init__(self, directory: Path, programs: Path | None = None, **options: str) -> None:
         self.directory = directory
+        self._programs = programs or POSTGRES_BIN_PATH
         self.port = _free_port()
         self.options = {"max_wal_senders": "4", "hot_standby": "on", **options}
         self._process: subprocess.Popen[bytes] | None = None
@@ -64,7 +71,7 @@ class Postgres:
         with (self.directory.parent / f"{self.directory.name}.log").open("ab") as log:
             self._process = subprocess.Popen(
                 [
-                    str(POSTGRES_BIN_PATH / "postgres"),
+                    str(self._programs / "postgres"),
                     "-D",
                     str(self.directory),
                     "-p",
@@ -126,7 +133,7 @@ class Postgres:
 
     def _run(self, program: str, *arguments: str) -> None:
         subprocess.run(
-            [str(POSTGRES_BIN_PATH / program), *arguments],
+            [str(self._programs / program), *arguments],
             check=True,
             capture_output=True,
             user=self._user,
@@ -138,7 +145,7 @@ class Postgres:
 @contextmanager
 def postgres_pair(**options: str) -> Iterator[tuple[Postgres, Postgres]]:
     """A server and its streaming replica, named r1, which runs. `options` are those of the first."""
-    with postgres_server(**options) as primary:
+    with postgres_server(None, **options) as primary:
         replica = Postgres(primary.directory.parent / "replica")
         replica.copy_from(primary, "r1")
         replica.start()
@@ -150,11 +157,11 @@ def postgres_pair(**options: str) -> Iterator[tuple[Postgres, Postgres]]:
 
 
 @contextmanager
-def postgres_server(**options: str) -> Iterator[Postgres]:
-    """A new server, which runs."""
+def postgres_server(programs: Path | None = None, **options: str) -> Iterator[Postgres]:
+    """A new server, which runs; with other `programs` than those of the Python package."""
     with TemporaryDirectory(prefix="mom-postgres-") as place:
         Path(place).chmod(0o755)
-        server = Postgres(Path(place) / "data", **options)
+        server = Postgres(Path(place) / "data", programs, **options)
         server.create()
         server.start()
         try:

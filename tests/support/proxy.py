@@ -21,7 +21,8 @@ class Direction:
     rate: int = 0
     #: whether what comes vanishes, while its sender believes that it went
     drops: bool = False
-    #: bytes that went through so far
+    #: bytes that came so far, and those that went through
+    came: int = 0
     passed: int = 0
     _open: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -42,6 +43,7 @@ class Direction:
 
         async def take() -> None:
             while data := await reader.read(_PIECE):
+                self.came += len(data)
                 await pieces.put((loop.time() + self.delay_s, data))
                 if self.rate:
                     await pieces.join()

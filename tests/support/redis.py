@@ -18,7 +18,8 @@ from tests.support.polling import poll
 class Redis:
     """A server with its data in `directory`. `options` are settings of valkey.conf."""
 
-    def __init__(self, directory: Path, **options: str) -> None:
+    def __init__(self, directory: Path, program: str = "", **options: str) -> None:
+        self._program = program or str(get_binary_path())
         with socket.create_server(("127.0.0.1", 0)) as listener:
             self.port: int = listener.getsockname()[1]
         self.directory = directory
@@ -39,7 +40,7 @@ class Redis:
         arguments = [part for name, value in self.options.items() for part in (f"--{name}", value)]
         with (self.directory / "log").open("ab") as log:
             self._process = subprocess.Popen(
-                [str(get_binary_path()), "--bind", "127.0.0.1", "--port", str(self.port), *arguments],
+                [self._program, "--bind", "127.0.0.1", "--port", str(self.port), *arguments],
                 cwd=self.directory,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -80,10 +81,10 @@ def redis_pair() -> Iterator[tuple[Redis, Redis]]:
 
 
 @contextmanager
-def redis_server(**options: str) -> Iterator[Redis]:
-    """A new server, which runs."""
+def redis_server(program: str = "", **options: str) -> Iterator[Redis]:
+    """A new server, which runs; of another `program` than that of the Python package."""
     with TemporaryDirectory(prefix="mom-redis-") as place:
-        server = Redis(Path(place), **options)
+        server = Redis(Path(place), program, **options)
         server.start()
         try:
             yield server

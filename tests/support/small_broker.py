@@ -17,8 +17,11 @@ from broker_app.core.limits import Limits
 from broker_app.engine import Engine
 from broker_app.journal.memory import MemoryJournal
 from broker_app.net.auth.login import Logins
+from broker_app.net.json import JsonServer
+from broker_app.net.live_subscribers import LiveSubscribers
 from broker_app.net.policy.access import Access
 from broker_app.net.policy.policy import Policy, UserFacts
+from broker_app.net.service_registry import ServiceRegistry
 from broker_app.net.stomp import tcp
 from broker_app.net.stomp.session_registry import SessionRegistry
 from broker_app.net.tls.certificates import Certificates
@@ -36,6 +39,7 @@ class SmallBroker:
         engine: Engine,
         journal: MemoryJournal,
         registry: SessionRegistry,
+        json: JsonServer,
         port: int,
         certificates: Certificates | None = None,
     ) -> None:
@@ -47,6 +51,7 @@ class SmallBroker:
         self.engine = engine
         self.journal = journal
         self.registry = registry
+        self.json = json
         self.port = port
 
     async def client(self, version: str = "1.2", **headers: str) -> RawClient:
@@ -113,7 +118,9 @@ async def small_broker(
     engine.recover()
     policy = Policy(users={"anna": UserFacts("anna", PASSWORD)})
     logins = Logins(policy, lambda given, expected: given == expected, failure_delay_s=0.01)
-    registry = SessionRegistry(engine, logins, Access(logins), config, ids=engine.broker.turn.ids)
+    access = Access(logins)
+    registry = SessionRegistry(engine, logins, access, config, ids=engine.broker.turn.ids)
+    json = JsonServer(engine, logins, access, config, ServiceRegistry(), LiveSubscribers(), "MOM/test")
     listener = socket.create_server(("127.0.0.1", 0))
     certificates = Certificates(config) if config.tls_cert is not None else None
     server: asyncio.Server | TlsListener
@@ -123,7 +130,7 @@ async def small_broker(
         server = tcp.listen_tls(registry, listener, certificates)
     clock = asyncio.create_task(registry.keep_time())
     try:
-        broker = SmallBroker(engine, journal, registry, listener.getsockname()[1], certificates)
+        broker = SmallBroker(engine, journal, registry, json, listener.getsockname()[1], certificates)
         yield broker
         for client in broker.clients:
             await client.close()

@@ -84,12 +84,14 @@ class SmallNode:
 
 @contextlib.asynccontextmanager
 async def small_node(
-    data: Path, policy: Policy, *, port: int = 0, **settings: Any
+    data: Path, policy: Policy, *, port: int = 0, web_port: int | None = None, **settings: Any
 ) -> AsyncIterator[SmallNode]:
-    """Run a node for the length of a `with` block; `port` is where it speaks STOMP, 0 any free one."""
+    """Run a node for the length of a `with` block; `port` is where it speaks STOMP, 0 any free one, and
+    `web_port` where others serve its WebSocket."""
     config = Config(data=data, segment_bytes=MIB, **settings)
     logins = Logins(policy, lambda given, expected: given == expected, failure_delay_s=0.01)
     node = Node(config, logins)
+    node.web_port = web_port
     await node.start(socket.create_server(("127.0.0.1", port)), None)
     try:
         yield SmallNode(node)

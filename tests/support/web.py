@@ -1,0 +1,33 @@
+"""The web listener of a node inside the test: REST and WebSockets over real HTTP, without Django."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import AsyncIterator
+from typing import Any
+
+from broker_app.config import Config
+from broker_app.node import Node
+from broker_app.serve import serve
+
+
+@contextlib.asynccontextmanager
+async def serving(node: Node, config: Config, *, port: int = 0) -> AsyncIterator[int]:
+    """Serve HTTP for the length of a `with` block; gives the port."""
+    listener = socket.create_server(("127.0.0.1", port))
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "websocket":
+            await node.serve_websocket(scope, receive, send, None)
+        else:
+            await node.rest(scope, receive, send)
+
+    stop = asyncio.Event()
+    running = asyncio.create_task(serve(app, config, listener, stop))
+    try:
+        yield listener.getsockname()[1]
+    finally:
+        stop.set()
+        await running
