@@ -543,7 +543,8 @@ class Ledger:
         if not self._accepted(session, command):
             policy = self.policies.of(command.source)
             queue = self.stage.queues.get(command.source)
-            exclusive = queue is not None and queue.active is not None or self._had_active(command.source)
+            active = queue is not None and queue.active is not None
+            exclusive = active or self._had_active(command.source)
             # The queue may have been deleted later in this run.
             forwarded = command.source.startswith("/queue/storeAndForward:")
             assert policy.holds_consumers or exclusive or forwarded or session.closed

@@ -80,6 +80,7 @@ class ProfileEndpoints:
     async def publish(self, request: Request) -> Reply:
         """POST profiles/messages?profile=type = 'shop'&max_copies=10"""
         query = request.query(("profile", "max_copies"))
+        body = await request.body(self._limits.max_body_bytes)
         if "profile" not in query:
             raise invalid("query/profile", "is missing: a condition on services, such as type = 'shop'")
         copies = whole_number(query, "max_copies", profiles.DEFAULT_COPIES, 1, profiles.MOST_COPIES)
@@ -90,7 +91,6 @@ class ProfileEndpoints:
             envelope = profiles.seed(given, criteria, request.user, copies)
         except Refused as refused:
             raise from_core(refused) from None
-        body = await request.body(self._limits.max_body_bytes)
         reply = self._engine_client.pending_reply()
         self._engine_client.submit(
             c.Publish(self._engine_client.peer, [(envelope, body, reply)]), len(body) + COMMAND_BYTES

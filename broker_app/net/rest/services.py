@@ -147,8 +147,8 @@ class ServiceEndpoints:
     async def change(self, request: Request) -> Reply:
         """PATCH services/{id}: its own user, or who may manage its queue."""
         request.query()
-        service = self._own(request)
         body = await request.json(ServiceChange)
+        service = self._own(request)
         if body.lease_s is not None:
             if service.until_s is None:
                 raise invalid("/lease_s", "the service ends with its connection, and has no lease")
