@@ -67,7 +67,7 @@ def start(monkeypatch: pytest.MonkeyPatch, data: Path, out: type[io.StringIO] = 
     return written.getvalue()
 
 
-@pytest.mark.django_db(transaction=True)
+@pytest.mark.django_db(transaction=True, databases=["default", "pipeline"])
 def test_the_first_start_shows_a_password_and_a_link_that_work(
     monkeypatch: pytest.MonkeyPatch, started: Started, client: Any, data: Path
 ) -> None:
@@ -82,7 +82,7 @@ def test_the_first_start_shows_a_password_and_a_link_that_work(
     assert not (data / "login_link").exists()
 
 
-@pytest.mark.django_db(transaction=True)
+@pytest.mark.django_db(transaction=True, databases=["default", "pipeline"])
 def test_the_first_password_is_shown_until_its_first_login(
     monkeypatch: pytest.MonkeyPatch, started: Started, client: Any, data: Path
 ) -> None:
@@ -95,7 +95,7 @@ def test_the_first_password_is_shown_until_its_first_login(
     assert not (data / "first_password").exists()
 
 
-@pytest.mark.django_db(transaction=True)
+@pytest.mark.django_db(transaction=True, databases=["default", "pipeline"])
 async def test_a_login_by_a_program_uses_the_first_password_too(
     monkeypatch: pytest.MonkeyPatch, started: Started, data: Path
 ) -> None:
@@ -104,7 +104,7 @@ async def test_a_login_by_a_program_uses_the_first_password_too(
     assert "the password is" not in await sync_to_async(start)(monkeypatch, data)
 
 
-@pytest.mark.django_db(transaction=True)
+@pytest.mark.django_db(transaction=True, databases=["default", "pipeline"])
 def test_a_first_password_that_was_changed_is_forgotten(
     monkeypatch: pytest.MonkeyPatch, started: Started, data: Path
 ) -> None:
@@ -114,7 +114,7 @@ def test_a_first_password_that_was_changed_is_forgotten(
     assert not (data / "first_password").exists()
 
 
-@pytest.mark.django_db(transaction=True)
+@pytest.mark.django_db(transaction=True, databases=["default", "pipeline"])
 def test_without_a_terminal_secrets_are_in_private_files_and_not_in_the_log(
     monkeypatch: pytest.MonkeyPatch, started: Started, client: Any, data: Path
 ) -> None:
@@ -128,7 +128,7 @@ def test_without_a_terminal_secrets_are_in_private_files_and_not_in_the_log(
     assert client.get(link.partition(":8123")[2]).headers["Location"] == "/console/welcome/"
 
 
-@pytest.mark.django_db(transaction=True)
+@pytest.mark.django_db(transaction=True, databases=["default", "pipeline"])
 def test_the_address_of_the_broker_is_left_in_its_data(
     monkeypatch: pytest.MonkeyPatch, started: Started, data: Path
 ) -> None:
@@ -136,7 +136,7 @@ def test_the_address_of_the_broker_is_left_in_its_data(
     assert (data / "address").read_text() == "http://127.0.0.1:8123\n"
 
 
-@pytest.mark.django_db(transaction=True)
+@pytest.mark.django_db(transaction=True, databases=["default", "pipeline"])
 def test_with_a_certificate_the_addresses_are_those_of_tls(
     monkeypatch: pytest.MonkeyPatch, started: Started, data: Path
 ) -> None:
@@ -153,7 +153,7 @@ def test_a_provider_that_does_not_know_the_broker_is_reported(
         start(monkeypatch, data, oidc_issuer="https://login.example")
 
 
-@pytest.mark.django_db(transaction=True)
+@pytest.mark.django_db(transaction=True, databases=["default", "pipeline"])
 def test_a_given_password_is_never_shown(
     monkeypatch: pytest.MonkeyPatch, started: Started, data: Path
 ) -> None:
@@ -162,7 +162,7 @@ def test_a_given_password_is_never_shown(
     assert "curl -u admin -d hello" in said
 
 
-@pytest.mark.django_db(transaction=True)
+@pytest.mark.django_db(transaction=True, databases=["default", "pipeline"])
 def test_anonymous_mode_warns_loudly_and_needs_no_login(
     monkeypatch: pytest.MonkeyPatch, started: Started, data: Path
 ) -> None:
@@ -172,7 +172,7 @@ def test_anonymous_mode_warns_loudly_and_needs_no_login(
     assert started.logins.anonymous() is not None
 
 
-@pytest.mark.django_db(transaction=True)
+@pytest.mark.django_db(transaction=True, databases=["default", "pipeline"])
 def test_a_node_that_ends_is_reported_without_a_traceback(
     monkeypatch: pytest.MonkeyPatch, data: Path
 ) -> None:
