@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 from urllib.parse import urlsplit
 
 from broker_app import roles
+from broker_app.shipped_files import REFLEX_FILES
 
 if TYPE_CHECKING:
     from broker_app import zero
@@ -73,6 +74,8 @@ class SettingRule(NamedTuple):
     public: bool = False
     #: whether it can be replaced while the node runs
     reloadable: bool = False
+    #: the folder of files that come with MOM and are found by name alone
+    shipped: Path | None = None
 
 
 def _setting(default: Any, about: str, unit: str = "", **rule: Any) -> Any:
@@ -270,7 +273,9 @@ class Config:
     )
     # reflexes: plug-ins that decide about messages and services
     reflex_file: Path | None = _setting(  # noqa: RUF009
-        None, "file of reflexes in OpenMOM's form (lines S F G R D), or the name of one that comes with MOM"
+        None,
+        "file of reflexes in OpenMOM's form (lines S F G R D), or the name of one that comes with MOM",
+        shipped=REFLEX_FILES,
     )
     reflex_path: Path | None = _setting(  # noqa: RUF009
         None, "directory of Python modules with reflexes; without it, only installed packages have some"
@@ -566,7 +571,15 @@ def _of_json(setting: Setting, folder: Path, value: Any) -> Any:
             raise _Unsuited(f"must be {right}")
         return tuple(_matching(setting, part) for part in value)
     found = _parse(setting, value if isinstance(value, str) else json.dumps(value))
-    return folder / found if isinstance(found, Path) else found
+    return _file_of(setting, folder, found) if isinstance(found, Path) else found
+
+
+def _file_of(setting: Setting, folder: Path, named: Path) -> Path:
+    """The file that a file in `folder` names: as seen from there, or one of that name that comes with MOM."""
+    here, shipped = folder / named, setting.rule.shipped
+    if shipped is None or here.is_file() or len(named.parts) != 1 or not (shipped / named).is_file():
+        return here
+    return shipped / named
 
 
 def size(text: str) -> int:

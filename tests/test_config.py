@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from broker_app import config, roles
+from broker_app.shipped_files import REFLEX_FILES
 
 
 def refusal(**variables: str) -> str:
@@ -175,3 +176,23 @@ def test_a_missing_file_is_reported_with_all_other_errors(tmp_path: Path) -> Non
     told = refusal(MOM_CONFIG_FILE=str(tmp_path / "zero.config"), MOM_PORT="x")
     assert "MOM_PORT: 'x' is not a number" in told
     assert "there is no file zero.config" in told
+
+
+def test_a_file_names_reflexes_next_to_it_or_those_that_come_with_mom(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "etc").mkdir()
+    (tmp_path / "own.cnf").touch()
+    (tmp_path / "CBdefault.cnf").touch()
+    monkeypatch.chdir(tmp_path)
+    file = tmp_path / "etc" / "zero.config"
+
+    def found(named: str) -> Path | None:
+        file.write_text(f'/config/mom/reflex_file = "{named}"\n')
+        return config.load({"MOM_CONFIG_FILE": str(file)}).reflex_file
+
+    assert found("CBdefault.cnf") == REFLEX_FILES / "CBdefault.cnf"
+    assert found("../own.cnf") == tmp_path / "etc" / "../own.cnf"
+    assert found("own.cnf") == tmp_path / "etc" / "own.cnf"
+    (tmp_path / "etc" / "CBdefault.cnf").touch()
+    assert found("CBdefault.cnf") == tmp_path / "etc" / "CBdefault.cnf"

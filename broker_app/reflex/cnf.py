@@ -17,19 +17,18 @@ import difflib
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
+from pathlib import Path, PureWindowsPath
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from broker_app.reflex import declaration as d
 from broker_app.reflex.declaration import Declaration
 from broker_app.reflex.shipped import table
+from broker_app.shipped_files import REFLEX_FILES
 
 KINDS: Final[Mapping[str, str]] = MappingProxyType(
     {"S": d.SERVICE, "F": d.ARRIVAL, "G": d.DELIVERY, "R": d.REGISTRATION, "D": d.DEREGISTRATION}
 )
-#: files that come with MOM, found by their names
-SHIPPED: Final = Path(__file__).parent / "files"
 #: bytes of a file
 MAX_BYTES: Final = 1024 * 1024
 
@@ -61,15 +60,20 @@ class _Word(NamedTuple):
 
 
 def find(path: Path) -> Path:
-    """The file at `path`, or the one of this name that comes with MOM. Raises CnfError."""
-    if path.is_file():
-        return path
-    shipped = sorted(one.name for one in SHIPPED.glob("*.cnf"))
-    if path.name == str(path) and path.name in shipped:
-        return SHIPPED / path.name
-    near = difflib.get_close_matches(path.name, shipped, n=1)
-    hint = f"; did you mean {near[0]}, which comes with MOM?" if near else ""
-    raise CnfError(f"there is no file {path}{hint}")
+    """The absolute path of the file at `path`, as seen from the current directory, or of the one of this name
+    that comes with MOM. Raises CnfError."""
+    here = path.absolute()
+    if here.is_file():
+        return here
+    shipped = sorted(one.name for one in REFLEX_FILES.glob("*.cnf"))
+    if len(path.parts) == 1 and path.name in shipped:
+        return REFLEX_FILES / path.name
+    if here.exists():
+        raise CnfError(f"{here} is no file; name a file with lines S, F, G, R and D")
+    # OpenMOM's users write the path of a directory of Windows.
+    near = difflib.get_close_matches(PureWindowsPath(path).name, shipped, n=1)
+    fix = f"did you mean {near[0]}, which comes with MOM?" if near else f"{', '.join(shipped)} come with MOM"
+    raise CnfError(f"there is no file {here}; {fix}")
 
 
 def read(path: Path) -> list[Declaration]:
@@ -82,14 +86,14 @@ def read(path: Path) -> list[Declaration]:
     if len(content) > MAX_BYTES:
         raise CnfError(f"{found} has {len(content)} bytes; at most {MAX_BYTES} are read")
     try:
-        return parse(content.decode("utf-8-sig"), found.name)
+        return parse(content.decode("utf-8-sig"), found.name, str(found))
     except UnicodeDecodeError as error:
         line = content[: error.start].count(b"\n") + 1
-        raise CnfError(f"{found.name}:{line}: is not UTF-8; save the file as UTF-8") from error
+        raise CnfError(f"{found}:{line}: is not UTF-8; save the file as UTF-8") from error
 
 
-def parse(text: str, file: str = "") -> list[Declaration]:
-    """The declarations of a text. Raises CnfError with all errors."""
+def parse(text: str, file: str = "", path: str = "") -> list[Declaration]:
+    """The declarations of a text, named after `file`. Raises CnfError with all errors, which name `path`."""
     declarations: list[Declaration] = []
     errors: list[str] = []
     for number, line in enumerate(text.splitlines(), 1):
@@ -98,7 +102,7 @@ def parse(text: str, file: str = "") -> list[Declaration]:
             if words:
                 declarations += _declarations(words, f"{file}:{number}", len(line) + 1)
         except _Wrong as wrong:
-            errors.append(f"{file}:{number}:{wrong.column}: {wrong}")
+            errors.append(f"{path or file}:{number}:{wrong.column}: {wrong}")
     if errors:
         raise CnfError("\n".join(errors))
     return declarations

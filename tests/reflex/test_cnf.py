@@ -87,6 +87,46 @@ def test_a_file_here_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert declaration.function == "audit"
 
 
+def test_a_file_is_found_from_any_directory_and_errors_have_its_whole_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "filters"
+    folder.mkdir()
+    (folder / "own.cnf").write_text("F * lib * audit\n")
+    (folder / "bad.cnf").write_text("\nX\n")
+    for directory, file, bad in (
+        (folder, "own.cnf", "bad.cnf"),
+        (tmp_path, "filters/own.cnf", "./filters/bad.cnf"),
+        (Path("/"), str(folder / "own.cnf"), str(folder / "bad.cnf")),
+    ):
+        monkeypatch.chdir(directory)
+        (declaration,) = cnf.read(Path(file))
+        assert (declaration.name, declaration.origin) == ("own.cnf:1", "own.cnf:1")
+        with pytest.raises(cnf.CnfError, match=rf"^{folder}/bad.cnf:2:1: 'X' is no kind of line"):
+            cnf.read(Path(bad))
+
+
+@pytest.mark.parametrize(
+    ("file", "error"),
+    [
+        ("own.cnf", "there is no file {here}/own.cnf; CBdefault.cnf, REcallback.cnf come with MOM"),
+        ("no/CBdefault.cnf", "there is no file {here}/no/CBdefault.cnf; did you mean CBdefault.cnf, which"),
+        (
+            r"C:\xiomom\files\CBdefault.cnf",
+            r"there is no file {here}/C:\xiomom\files\CBdefault.cnf; did you mean CBdefault.cnf, which",
+        ),
+        (".", "{here} is no file; name a file with lines"),
+    ],
+)
+def test_a_file_that_is_missing_is_named_with_its_whole_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str, error: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(cnf.CnfError) as raised:
+        cnf.read(Path(file))
+    assert str(raised.value).startswith(error.format(here=tmp_path))
+
+
 def test_a_file_that_is_missing_or_no_text_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(cnf.CnfError, match=r"did you mean CBdefault.cnf, which comes with MOM"):
         cnf.read(Path("CBdefaults.cnf"))
