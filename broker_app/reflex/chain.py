@@ -232,6 +232,11 @@ class Evaluation:
             return True
         outcome.accepted, outcome.step, outcome.reason = False, step, verdict.reason
         outcome.facts = dict(verdict.facts)
+        if self._trace is None:
+            reason = decision.failure or verdict.reason
+            step.statistics.refusal_events.note(
+                step.declaration, self._subject, reason, failed=bool(decision.failure)
+            )
         if verdict.retry_s:
             outcome.facts["retry_s"] = round(verdict.retry_s, 3)
         outcome.further = []

@@ -130,11 +130,18 @@ class LocalService(QueueConsumer):
             *(self._address, type_, message.envelope, message.body, self.peer.user),
             *(self._ids.of(message), message.attempts + 1),
         )
-        failure = step.call(subject, partial(self._answered, step, tag, message))
+        failure = step.call(subject, partial(self._answered, step, subject, tag, message))
         if failure is not None:
             self._failed(step, tag, message, failure.reason)
 
-    def _answered(self, step: ProcessStep, tag: int, message: Message, result: wire.Result | Failure) -> None:
+    def _answered(
+        self,
+        step: ProcessStep,
+        subject: MessageSubject,
+        tag: int,
+        message: Message,
+        result: wire.Result | Failure,
+    ) -> None:
         if self.stopped:
             return  # its messages were returned
         if isinstance(result, Failure):
@@ -143,6 +150,7 @@ class LocalService(QueueConsumer):
             self._failed(step, tag, message, result.error)
         elif not result.accepted:
             step.statistics.decided(result.micros, accepted=False)
+            step.statistics.refusal_events.note(step.declaration, subject, result.reason)
             self.reject(tag, "REJECTED", f"reflex {step.declaration.name}: {result.reason}")
         else:
             step.statistics.decided(result.micros, accepted=True)

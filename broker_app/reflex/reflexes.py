@@ -34,6 +34,7 @@ from broker_app.reflex.further import FurtherMessages
 from broker_app.reflex.library_client import LibraryClient
 from broker_app.reflex.local_services import LocalService, QueueConsumer
 from broker_app.reflex.patterns import ServicePattern
+from broker_app.reflex.refusals import FUNCTION_FAILED
 from broker_app.reflex.registration import Registration, RegistrationVerdict
 from broker_app.reflex.shipped.context import Context
 from broker_app.reflex.shipped.copies import CopyDeletion, delete_copy
@@ -174,7 +175,7 @@ class Reflexes:
         name, failed = client.name, client.breaker.is_open
         if failed and name not in self._failed_libraries:
             self._failed_libraries.add(name)
-            self._events.note(REFLEXES, name, FAILED, code="REFLEX_FAILED", detail=client.breaker.reason)
+            self._events.note(REFLEXES, name, FAILED, code=FUNCTION_FAILED, detail=client.breaker.reason)
         elif not client.breaker.failures and name in self._failed_libraries:
             self._failed_libraries.discard(name)
             self._events.note(REFLEXES, name, RECOVERED)

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from broker_app.reflex.declaration import Declaration
+from broker_app.reflex.refusals import RefusalEvents
+from broker_app.telemetry.event_log import EventLog
 from broker_app.telemetry.histogram import Durations
 
 log = logging.getLogger(__name__)
@@ -19,10 +21,12 @@ MAX_FAILURE: Final = 1_000
 
 
 class DeclarationStatistics:
-    """Counts what one declaration decided. `clock` is monotonic, in seconds."""
+    """Counts what one declaration decided; `refusal_events` reports its refusals. `clock` is monotonic, in
+    seconds."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, events: EventLog, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
+        self.refusal_events = RefusalEvents(events, clock)
         self.calls = self.refusals = self.failures = 0
         #: further messages that were not published
         self.unpublished = 0

@@ -45,7 +45,7 @@ class StepRegistry:
         """Have a step for each enabled declaration, and a process for each library that is needed."""
         former, self.steps = self.steps, {}
         known = self.statistics
-        self.statistics = {one.name: known.get(one.name) or DeclarationStatistics() for one in declarations}
+        self.statistics = {one.name: known.get(one.name) or self._new_statistics() for one in declarations}
         for declaration in declarations:
             if declaration.enabled:
                 step = former.get(declaration.name)
@@ -53,6 +53,9 @@ class StepRegistry:
                     step = self._make(declaration, self.statistics[declaration.name])
                 self.steps[declaration.name] = step
         self._keep_clients()
+
+    def _new_statistics(self) -> DeclarationStatistics:
+        return DeclarationStatistics(self._context.events, self._context.clock)
 
     def _make(self, declaration: Declaration, statistics: DeclarationStatistics) -> Step:
         fault = table.fault(declaration.kind, declaration.library, declaration.function, declaration.options)

@@ -103,7 +103,7 @@ class Harness:
         }
 
     def _step(self, declaration: Declaration) -> Step:
-        statistics = DeclarationStatistics()
+        statistics = DeclarationStatistics(self.events, self._context.clock)
         fault = table.fault(declaration.kind, declaration.library, declaration.function, declaration.options)
         if fault is not None:
             return UnusableStep(declaration, statistics, f"{fault[0]}: {fault[1]}")

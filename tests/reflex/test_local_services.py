@@ -101,6 +101,9 @@ async def test_a_function_may_reject_a_message(serving: FilteringBroker) -> None
     client.subscribe("/queue/calc.dead")
     await until(lambda: client.headers)
     assert b"dead-reason:REJECTED\ndead-detail:reflex reject\\c not today\n" in client.headers[0]
+    (event,) = serving.events.all()
+    assert (event.name, event.code) == ("reject", "REJECTED")
+    assert event.detail.startswith("message from") and event.detail.endswith("/queue/calc: not today")
 
 
 async def test_a_failure_may_be_accepted(serving: FilteringBroker) -> None:
