@@ -566,6 +566,16 @@ class Node:
         """Send a sample to a callback; its request and the answer. Raises Refusal."""
         return await self.rest.test_callback(name)
 
+    async def list_reflexes(self, address: str | None = None) -> Facts:
+        """The reflexes in their order (of an `address`: those that see its messages), and the libraries that
+        run in processes."""
+        found = self.reflexes.report() if address is None else self.reflexes.of_address(address)
+        return {"items": found, "libraries": self.reflexes.libraries()}
+
+    async def restart_library(self, name: str) -> bool:
+        """Start another process of a library of reflexes. Returns False if it has none."""
+        return self.reflexes.restart(name)
+
     async def mirror_status(self) -> Facts | None:
         """The brokers that share the journal, for administrators; None if it is not shared."""
         if self.mirror is None:

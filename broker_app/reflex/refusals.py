@@ -60,7 +60,7 @@ def _subject(declaration: Declaration, subject: Subject) -> str:
     """The refused message or service, for sentences."""
     if not isinstance(subject, MessageSubject):
         registration = subject.registration
-        return f"service {registration.name} of {registration.user or 'nobody'}"
+        return f"service {registration.name}" + (f" of {registration.user}" if registration.user else "")
     if declaration.kind == DELIVERY:
         return f"message from {subject.address} to {subject.user}"
     return f"message from {subject.user} to {subject.address}"

@@ -28,6 +28,7 @@ def of_declaration(
         "event": declaration.event,
         "library": declaration.library,
         "function": declaration.function,
+        "options": dict(declaration.options),
         "time_limit_s": declaration.time_limit_s,
         "on_failure": declaration.on_failure,
         "enabled": declaration.enabled,

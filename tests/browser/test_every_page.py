@@ -67,6 +67,9 @@ QUERIES: dict[str, list[str]] = {
     "callbacks-remove": ["?name=hook"],
     "callback": ["?name=hook"],
     "callback-test": ["?name=hook"],
+    "reflexes-edit": ["?name=slow-down"],
+    "reflexes-remove": ["?name=slow-down"],
+    "reflex": ["?name=slow-down", "?name=broken"],
     "orphan-remove": ["?source=/queue/storeAndForward:gone/queue/orders.far"],
     "alerts-edit": ["?name=oldest"],
     "alerts-remove": ["?name=johns"],
@@ -125,6 +128,9 @@ def resources(broker: BrokerProcess) -> dict[str, str]:
     ask("PUT", "bridges/nobody", {"hostname": broker.host, "port": 1})
     callback = {"url": f"{broker.url}/", "queue": "orders.new", "comment": "to a private address"}
     ask("PUT", "callbacks/hook", callback)
+    reflex = {"service": LONG, "library": "mom", "function": "limit_rate", "options": {"rate": 1000}}
+    ask("PUT", "reflexes/slow-down", {**reflex, "comment": "for all who send too fast"})
+    ask("PUT", "reflexes/broken", {"service": "orders.closed", "library": "lib", "function": "check"})
     for name in ("west", "nobody", "gone"):
         ask("POST", f"queues/storeAndForward:{name}/queue/orders.far/messages", {"n": 1})
     taken = ask("POST", f"queues/{LONG}/receive", {"max": 1})["items"][0]

@@ -34,7 +34,7 @@ STATE_LABELS: Final = {
     "retrying": _("retrying"), "stalled": _("stalled"), "failed": _("failed"),
     "paused": _("paused"), "asleep": _("suspended"),
 }  # fmt: skip
-#: labels of events of bridges, flows, alerts and callbacks
+#: labels of events of bridges, flows, alerts, callbacks and reflexes
 EVENT_LABELS: Final = {
     "connected": _("connected"), "retrying": _("retrying"), "failed": _("failed"),
     "reconfigured": _("reconfigured"), "restarted": _("restarted"), "paused": _("paused"),

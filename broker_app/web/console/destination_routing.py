@@ -1,4 +1,4 @@
-"""The routing of a destination: permissions, dead letters, bridges."""
+"""The routing of a destination: permissions, reflexes, dead letters, bridges."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from broker_app.rules.ruleset import Rules
 from broker_app.web.console.destination_patterns import addresses_about, settings_for
 from broker_app.web.console.differences import as_text
 from broker_app.web.console.frame import is_administrator
+from broker_app.web.console.reflex_status import all_reflexes, shown_reflex
 from broker_app.web.snapshot import read_rules
 
 MAX_USERS = 100
@@ -45,7 +46,8 @@ class Permissions(NamedTuple):
 def routing_of(request: HttpRequest, kind: str, name: str) -> dict[str, Any]:
     """The context of the tab. Users who are not administrators see only themselves."""
     users = User.objects.filter(is_active=True).order_by("username").prefetch_related("groups")
-    if not is_administrator(request):
+    administrator = is_administrator(request)
+    if not administrator:
         users = users.filter(username=request.user.get_username())
     rules, destination = read_rules(), Destination(kind, name)
     spec = settings_for(kind, name)
@@ -53,12 +55,23 @@ def routing_of(request: HttpRequest, kind: str, name: str) -> dict[str, Any]:
         "users": [_permissions(rules, user, destination) for user in users[:MAX_USERS]],
         "more_users": max(0, users.count() - MAX_USERS),
         "has_rules": len(rules) > 0,
+        **(_reflexes_of(request, f"/{kind}/{name}") if administrator else {}),
         "dead_letters": _dead_letters(name, spec.effective(f"/{kind}/{name}")) if kind == QUEUE else None,
         "spec": [
             (address, [(setting, as_text(value)) for setting, value in spec.rows[address].values.items()])
             for address in addresses_about(kind, name)
             if address in spec.rows
         ],
+    }
+
+
+def _reflexes_of(request: HttpRequest, address: str) -> dict[str, Any]:
+    """The reflexes that see the messages of a destination, in their order."""
+    found, unknown = all_reflexes(request, address)
+    return {
+        "reflexes": [shown_reflex(row) for row in found["items"]] if found else [],
+        "unknown_reflexes": unknown,
+        "shows_reflexes": True,
     }
 
 

@@ -1,4 +1,4 @@
-"""The page of the event log: events of bridges, configuration files, alerts, mirrors and callbacks."""
+"""The page of the event log: events of bridges, files, alerts, mirrors, callbacks and reflexes."""
 
 from __future__ import annotations
 
@@ -11,13 +11,17 @@ from django.shortcuts import render
 from django.urls import reverse
 from django.utils.translation import gettext_lazy as _
 
-from broker_app.telemetry.event_log import ALERTS, BRIDGES, CALLBACKS, FILES, MIRRORS, LoggedEvent
+from broker_app.reflex.reflexes import FAILED, RECOVERED
+from broker_app.telemetry.event_log import ALERTS, BRIDGES, CALLBACKS, FILES, MIRRORS, REFLEXES, LoggedEvent
 from broker_app.web.console.bridge_status import EVENT_LABELS
 from broker_app.web.console.callbacks import page_of
 from broker_app.web.console.frame import AdministratorsPage
+from broker_app.web.console.reflexes import page_of as page_of_reflex
 from broker_app.web.policy_sync import node_of
 
 _SHOWN = 200
+#: events of libraries of reflexes; others are of single reflexes
+_OF_LIBRARIES = (FAILED, RECOVERED)
 _KINDS = (
     ("", _("all kinds")),
     (BRIDGES, _("bridges")),
@@ -25,6 +29,7 @@ _KINDS = (
     (ALERTS, _("alerts")),
     (MIRRORS, _("mirrors")),
     (CALLBACKS, _("callbacks")),
+    (REFLEXES, _("reflexes")),
 )
 
 
@@ -62,6 +67,13 @@ def _of_callback(name: str) -> str:
     return reverse("console:callbacks") if ":" in name else page_of(name)
 
 
+def _of_reflex(event: LoggedEvent) -> str:
+    """The page of a reflex; the list for a library, which many may use."""
+    if event.event in _OF_LIBRARIES:
+        return f"{reverse('console:reflexes')}?{urlencode({'filter': event.name})}"
+    return page_of_reflex(event.name)
+
+
 def _row(event: LoggedEvent) -> dict[str, Any]:
     """An event, and the address of the page of its source."""
     about = {
@@ -69,6 +81,7 @@ def _row(event: LoggedEvent) -> dict[str, Any]:
         ALERTS: reverse("console:alerts"),
         MIRRORS: reverse("console:mirrors"),
         CALLBACKS: _of_callback(event.name),
+        REFLEXES: _of_reflex(event),
     }.get(event.kind, reverse("console:files"))
     label = EVENT_LABELS.get(event.event, event.event)
     return {

@@ -52,6 +52,7 @@ NAVIGATION: tuple[tuple[StrPromise | str, tuple[NavItem, ...]], ...] = (
             NavItem("console:topics", _("Topics"), True, key="t", branch="topic"),
             NavItem("console:connections", _("Connections"), True, key="n"),
             NavItem("console:callbacks", _("Callbacks"), key="k"),
+            NavItem("console:reflexes", _("Reflexes"), key="f"),
         ),
     ),
     (

@@ -18,6 +18,7 @@ _ONES: dict[str, str | Promise] = {
     "brokers": gettext_lazy("broker"),
     "bridges": gettext_lazy("bridge"),
     "callbacks": gettext_lazy("callback"),
+    "reflexes": gettext_lazy("reflex"),
     "alerts": gettext_lazy("alert rule"),
 }
 

@@ -14,10 +14,12 @@ export interface LoggedEvent {
   facts: Record<string, unknown>;
 }
 
-export function aboutOf({ kind, name }: LoggedEvent): string {
+export function aboutOf({ kind, name, event }: LoggedEvent): string {
   if (kind === "alerts") return consolePage("alerts/");
   if (kind === "mirrors") return consolePage("mirrors/");
   // A host, with its port, may be called by many callbacks.
   if (kind === "callbacks") return consolePage(name.includes(":") ? "callbacks/" : `callbacks/one?${new URLSearchParams({ name })}`);
+  // These events are of libraries, which many reflexes may use.
+  if (kind === "reflexes") return consolePage(event === "failed" || event === "recovered" ? `reflexes/?${new URLSearchParams({ filter: name })}` : `reflexes/one?${new URLSearchParams({ name })}`);
   return kind === "bridges" ? consolePage(`bridges/one?${new URLSearchParams({ name })}`) : consolePage("configuration/files");
 }

@@ -36,6 +36,7 @@ SCHEMAS: Json = {
             "event": TEXT,
             "library": TEXT,
             "function": TEXT,
+            "options": {"type": "object", "description": "what the function receives"},
             "time_limit_s": {"type": "number"},
             "on_failure": {"enum": list(ON_FAILURE)},
             "enabled": {"type": "boolean"},

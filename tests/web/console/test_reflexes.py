@@ -1,0 +1,221 @@
+"""Pages of reflexes, with a fake node."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.core.handlers.wsgi import WSGIRequest
+from django.test import Client
+
+from broker_app.models import AuditEntry, Reflex
+from broker_app.net.rest.refusals import Refusal
+from broker_app.telemetry.event_log import EventLog
+from broker_app.web.actions import SYSTEM, Edit, apply, version_of
+from broker_app.web.console import event_log
+from broker_app.web.resource_types import RESOURCE_TYPES
+from tests.web.console.forms import sent
+
+pytestmark = pytest.mark.django_db
+
+SPEC: dict[str, Any] = {
+    "kind": "arrival", "service": "orders.>", "event": "new", "library": "mom", "function": "limit_rate",
+    "options": {"rate": 10},
+}  # fmt: skip
+FORM = {
+    "kind": "arrival", "service": "orders.>", "event": "*", "library": "mom", "function": "limit_rate",
+    "options": '{"rate": 10}', "time_limit_s": "1", "on_failure": "refuse", "enabled": "on", "position": "10",
+}  # fmt: skip
+
+
+def a_status(name: str = "slow", **facts: Any) -> dict[str, Any]:
+    return {
+        "name": name, **SPEC, "time_limit_s": 1.0, "on_failure": "refuse", "enabled": True, "origin": None,
+        "state": "running", "error": None, "calls": 1204, "refusals": 37, "failures": 5, "unpublished": 0,
+        "p50_ms": 0.2, "p99_ms": 12.5, "last_failure": "KeyError: <i>",
+        "last_failure_at": "2026-01-31T12:00:00.000Z", **facts,
+    }  # fmt: skip
+
+
+class AnsweringNode:
+    """A node on a loop in another thread, as pages ask it."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.loop = loop
+        self.known: list[dict[str, Any]] = []
+        self.libraries: list[dict[str, Any]] = []
+        self.asked: list[str | None] = []
+        self.restarted: list[str] = []
+        self.refusal: Refusal | None = None
+        self.stomp_port = 61613
+        self.mirror = None
+
+    async def wait_policy(self, version: int) -> None:
+        """Everything is applied at once."""
+
+    async def list_reflexes(self, address: str | None = None) -> dict[str, Any]:
+        if self.refusal is not None:
+            raise self.refusal
+        self.asked.append(address)
+        return {"items": self.known, "libraries": self.libraries}
+
+    async def restart_library(self, name: str) -> bool:
+        self.restarted.append(name)
+        return name == "lib"
+
+
+@pytest.fixture
+def node(monkeypatch: pytest.MonkeyPatch) -> Iterator[AnsweringNode]:
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+    answering = AnsweringNode(loop)
+    monkeypatch.setattr(WSGIRequest, "scope", {"mom.node": answering}, raising=False)
+    yield answering
+    loop.call_soon_threadsafe(loop.stop)
+    thread.join()
+    loop.close()
+
+
+@pytest.fixture
+def slow(admin: User) -> None:
+    apply(SYSTEM, [Edit("reflexes", "slow", SPEC)])
+
+
+def page_of(inside: Client, address: str) -> str:
+    reply = inside.get(address)
+    assert reply.status_code == 200
+    return " ".join(reply.content.decode().split())
+
+
+@pytest.mark.usefixtures("slow")
+def test_the_list_shows_declarations_and_status_in_order(inside: Client, node: AnsweringNode) -> None:
+    wrong = {"state": "unusable", "error": "there is no library lib", "refusals": 0}
+    node.known = [a_status("b.cnf:2", origin="b.cnf:2", **wrong), a_status()]
+    page = page_of(inside, "/console/reflexes/")
+    assert page.index("name=b.cnf%3A2") < page.index("name=slow")
+    for text in ("unusable", "there is no library lib", "limit_rate of mom", "rate=10", "0.2 ms, 12.5 ms"):
+        assert text in page, text
+    assert all(f'class="num">{figure}<' in page for figure in (1, 2, 1204, 37, 5))
+    page = page_of(inside, "/console/reflexes/?filter=slow")
+    assert "b.cnf:2" not in page and 'class="num">2<' in page, "it keeps its place in the order"
+
+
+@pytest.mark.usefixtures("slow")
+def test_without_a_node_pages_show_declarations_and_no_status(inside: Client) -> None:
+    for place in ("", "one?name=slow"):
+        page = page_of(inside, f"/console/reflexes/{place}")
+        assert "does not know the status of reflexes" in page and "orders.&gt;" in page
+    page = sent(inside, "/console/reflexes/restart?name=slow", "restart", library="lib")
+    assert "does not know the status of reflexes" in page
+
+
+@pytest.mark.usefixtures("slow")
+def test_a_busy_node_is_reported(inside: Client, node: AnsweringNode) -> None:
+    node.refusal = Refusal("busy", "the node has not answered in time")
+    assert "the node has not answered in time" in page_of(inside, "/console/reflexes/one?name=slow")
+
+
+@pytest.mark.usefixtures("slow")
+def test_the_page_of_a_reflex_shows_figures_failure_and_library(inside: Client, node: AnsweringNode) -> None:
+    node.known = [a_status(library="lib")]
+    apply(SYSTEM, [Edit("reflexes", "slow", {**SPEC, "library": "lib"})])
+    node.libraries = [
+        {
+            "name": "lib", "state": "failed", "pid": None, "starts": 3, "functions": ["a", "b"],
+            "failures_in_row": 3, "error": "it crashed",
+        }
+    ]  # fmt: skip
+    page = page_of(inside, "/console/reflexes/one?name=slow")
+    for text in ("KeyError: &lt;i&gt;", "2026-01-31 12:00:00 UTC", "started 3 times", "a, b", "version 2"):
+        assert text in page, text
+    assert "<i>" not in page
+    page = sent(inside, "/console/reflexes/restart?name=slow", "restart", library="lib")
+    assert "Library lib is starting again." in page and node.restarted == ["lib"]
+    assert AuditEntry.objects.order_by("number").last().action == "restarted"  # type: ignore[union-attr]
+    page = sent(inside, "/console/reflexes/restart?name=slow", "restart", library="<x>")
+    assert "There is no library &lt;x&gt; with a process." in page
+
+
+def test_a_reflex_of_a_file_is_shown_and_not_edited(inside: Client, node: AnsweringNode) -> None:
+    node.known = [a_status("b.cnf:2", origin="b.cnf:2")]
+    page = page_of(inside, "/console/reflexes/one?name=b.cnf:2")
+    assert "Declared in b.cnf:2." in page
+    assert "/console/reflexes/edit" not in page and "Disable" not in page
+    assert inside.get("/console/reflexes/one?name=b.cnf:3").status_code == 404
+    assert inside.post("/console/reflexes/control?name=b.cnf:2").status_code == 404
+
+
+@pytest.mark.usefixtures("slow", "node")
+def test_a_reflex_is_disabled_and_enabled(inside: Client) -> None:
+    page = sent(inside, "/console/reflexes/control?name=slow", "disable")
+    assert "Reflex slow was changed." in page and ">Enable<" in page
+    assert RESOURCE_TYPES["reflexes"].read()["slow"]["enabled"] is False
+    sent(inside, "/console/reflexes/control?name=slow", "enable")
+    assert RESOURCE_TYPES["reflexes"].read()["slow"]["enabled"] is True
+
+
+@pytest.mark.usefixtures("node")
+def test_a_reflex_is_added_edited_and_removed(inside: Client) -> None:
+    sent(inside, "/console/reflexes/add", name="fast", **FORM)
+    assert RESOURCE_TYPES["reflexes"].read()["fast"]["options"] == {"rate": 10}
+    edit = page_of(inside, "/console/reflexes/edit?name=fast")
+    assert "{ &quot;rate&quot;: 10 }" in edit
+    version = str(version_of("reflexes", "fast"))
+    sent(inside, "/console/reflexes/edit?name=fast", version=version, **{**FORM, "options": '{"rate": 20}'})
+    assert RESOURCE_TYPES["reflexes"].read()["fast"]["options"] == {"rate": 20}
+    sent(inside, "/console/reflexes/remove?name=fast")
+    assert not Reflex.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "error"),
+    [
+        ("options", "{", "This is not valid JSON: Expecting property name"),
+        ("options", "[1]", "Enter a JSON object"),
+        ("options", "{}", "option rate is missing"),
+        ("service", "a.>.b", "has &#x27;&gt;&#x27; or &#x27;#&#x27; before its end"),
+        ("function", "limit", "library mom has no function limit"),
+        ("kind", "service", "limit_rate is for arrival and registration only"),
+        ("kind", "other", "Select a valid choice"),
+    ],
+)
+def test_the_form_shows_what_is_wrong_at_its_field(
+    inside: Client, field: str, value: str, error: str
+) -> None:
+    given = {**FORM, "service": "stock", field: value}
+    page = sent(inside, "/console/reflexes/add", name="fast", **given)
+    assert f'id="id_{field}_error"' in page and error in page
+    assert not Reflex.objects.exists()
+
+
+def test_events_of_reflexes_are_found_and_lead_to_their_pages(
+    inside: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = EventLog(lambda: 0.0)
+    log.note("bridges", "west", "retrying", code="REFUSED", detail="no listener")
+    log.note("reflexes", "slow", "refused", code="FILTERED", detail="message from anna: too fast")
+    log.note("reflexes", "lib", "failed", code="REFLEX_FAILED", detail="it crashed")
+    monkeypatch.setattr(event_log, "node_of", lambda request: SimpleNamespace(events=log))
+    page = page_of(inside, "/console/events/?kind=reflexes")
+    assert "no listener" not in page and "FILTERED: message from anna: too fast" in page
+    assert "/console/reflexes/one?name=slow" in page and "/console/reflexes/?filter=lib" in page
+    assert "too fast" in page_of(inside, "/console/events/?filter=anna&trouble=1")
+
+
+def test_a_destination_shows_the_reflexes_that_see_its_messages(
+    inside: Client, node: AnsweringNode, client: Client, john: User
+) -> None:
+    node.known = [a_status("first"), a_status("second", kind="delivery")]
+    page = page_of(inside, "/console/queues/one?name=orders.new&tab=routing")
+    assert page.index("name=first") < page.index("name=second")
+    assert node.asked == ["/queue/orders.new"]
+    node.known = []
+    assert "No reflex sees the messages" in page_of(inside, "/console/topics/one?name=t&tab=routing")
+    client.force_login(john)
+    assert "reflex" not in page_of(client, "/console/queues/one?name=orders.new&tab=routing").lower()
