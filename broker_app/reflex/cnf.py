@@ -7,8 +7,9 @@
     D <name> <library> [<service> <function>]+           called after a deregistration
 
 Words are separated by blanks; one with blanks stands in double quotes, where `""` is a quote. Comments begin
-with `#` or `;`. At the end of a line options of its functions may stand, as `rate=10`: their values are JSON,
-or texts. `time-limit` (seconds) and `on-failure` (refuse or accept) belong to the declaration.
+with `#` or `;`. At the end of a line options of its functions may stand, as `rate=10 set={"route": "eu"}`:
+their values are JSON, or texts. `time-limit` (seconds) and `on-failure` (refuse or accept) belong to the
+declaration.
 """
 
 from __future__ import annotations
@@ -36,6 +37,8 @@ _OF_MESSAGES: Final = "{0} <service> <library> [<event> <function>]+"
 _OF_REGISTRATIONS: Final = "{0} <name> <library> [<service> <function>]+"
 _WORD: Final = re.compile(r'"(?:[^"]|"")*"|[^\s"]+')
 _OPTION: Final = re.compile(r"([A-Za-z_][\w-]*)=(.*)", re.DOTALL)
+_OF_JSON: Final = re.compile(r"[A-Za-z_][\w-]*=(?=[{\[])")
+_JSON: Final = json.JSONDecoder()
 _TIME_LIMIT, _ON_FAILURE = "time-limit", "on-failure"
 
 
@@ -115,6 +118,12 @@ def _words(line: str) -> Iterator[_Word]:
             at += 1
         if at == len(line) or line[at] in "#;":
             return
+        option = _OF_JSON.match(line, at)
+        if option is not None:
+            end = _end_of_json(line, option.end())
+            yield _Word(line[at:end], at + 1, False)
+            at = end
+            continue
         found = _WORD.match(line, at)
         if found is None:
             raise _Wrong(at + 1, 'the quotes are not closed; write " behind the name')
@@ -133,6 +142,19 @@ def _words(line: str) -> Iterator[_Word]:
                 raise _Wrong(at + 1, "an empty name; write * for everything")
         yield _Word(text, at + 1, quoted)
         at = end
+
+
+def _end_of_json(line: str, start: int) -> int:
+    """Where the object or list that begins at `start` ends."""
+    try:
+        _, end = _JSON.raw_decode(line, start)
+    except ValueError as error:
+        reason = str(error).partition(":")[0]
+        fix = f"put a text that begins with {line[start]} in quotes"
+        raise _Wrong(start + 1, f"the value is not JSON: {reason}; {fix}") from None
+    if end < len(line) and not line[end].isspace():
+        raise _Wrong(end + 1, "a blank is missing behind the value")
+    return end
 
 
 def _unquoted(text: str) -> str:

@@ -38,9 +38,19 @@ def test_options_stand_at_the_end_of_a_line() -> None:
     assert (declaration.time_limit_s, declaration.on_failure) == (0.5, "accept")
 
 
+def test_values_of_options_are_json_with_blanks_and_quotes() -> None:
+    text = 'F * mom * audit headers=["tenant", "a # b"] to="file"  ; all of them'
+    (declaration,) = cnf.parse(text, "b.cnf")
+    assert declaration.options == {"headers": ["tenant", "a # b"], "to": "file"}
+    (declaration,) = cnf.parse('F * lib * f a={} b=[1] c="{not json"', "b.cnf")
+    assert declaration.options == {"a": {}, "b": [1], "c": "{not json"}
+
+
 @pytest.mark.parametrize(
     ("line", "error"),
     [
+        ("F * lib * f a={b}", "b.cnf:1:15: the value is not JSON: Expecting property name enclosed"),
+        ("F * lib * f a=[1]b", "b.cnf:1:18: a blank is missing behind the value"),
         ("X a b c d", "b.cnf:1:1: 'X' is no kind of line; write one of S (service), F (arrival)"),
         ("f * lib * audit", "b.cnf:1:1: a line begins with a capital letter; write F"),
         ("F", "b.cnf:1:2: the name is missing; the form is: F <service> <library> [<event> <function>]+"),
