@@ -145,7 +145,7 @@ def _words(line: str) -> Iterator[_Word]:
 
 
 def _end_of_json(line: str, start: int) -> int:
-    """Where the object or list that begins at `start` ends."""
+    """The end of the object or list that begins at `start`. Raises _Wrong."""
     try:
         _, end = _JSON.raw_decode(line, start)
     except ValueError as error:
