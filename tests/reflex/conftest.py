@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.reflex.filtering_broker import FilteringBroker
+from tests.reflex.filtering_broker import COMMIT_S, FilteringBroker
 
 
 @pytest.fixture
@@ -15,8 +15,16 @@ def held_bytes() -> int:
 
 
 @pytest.fixture
-async def filtering(processes: None, tmp_path: Path, held_bytes: int) -> AsyncIterator[FilteringBroker]:
+def commit_s() -> float:
+    """Seconds of a commit of the journal."""
+    return COMMIT_S
+
+
+@pytest.fixture
+async def filtering(
+    processes: None, tmp_path: Path, held_bytes: int, commit_s: float
+) -> AsyncIterator[FilteringBroker]:
     """A broker in memory with reflexes."""
-    broker = FilteringBroker(tmp_path, held_bytes=held_bytes)
+    broker = FilteringBroker(tmp_path, held_bytes=held_bytes, commit_s=commit_s)
     yield broker
     await broker.stop()

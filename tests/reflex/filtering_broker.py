@@ -75,22 +75,30 @@ def allow_stock(registration):
 class SlowJournal(MemoryJournal):
     """Commits take a moment, as those of a disk: other things happen meanwhile."""
 
-    def __init__(self) -> None:
+    def __init__(self, commit_s: float) -> None:
         super().__init__(hold=True)
+        self._commit_s = commit_s
 
     def commit(self, batch: Batch, done: Done) -> None:
         super().commit(batch, done)
-        asyncio.get_running_loop().call_later(COMMIT_S, self.release)
+        asyncio.get_running_loop().call_later(self._commit_s, self.release)
 
 
 class FilteringBroker:
     """An engine with reflexes. `libraries` are sources of modules by name."""
 
-    def __init__(self, folder: Path, *, held_bytes: int = 64 * MIB, memory_bytes: int = 512 * MIB) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        held_bytes: int = 64 * MIB,
+        memory_bytes: int = 512 * MIB,
+        commit_s: float = COMMIT_S,
+    ) -> None:
         self.folder = folder
         self.notes_file = folder / "notes"
         self.policies = Policies(DestinationPolicy())
-        self.engine = Engine(Broker(policies=self.policies), SlowJournal())
+        self.engine = Engine(Broker(policies=self.policies), SlowJournal(commit_s))
         self.engine.recover()
         self.events = EventLog(lambda: 0.0)
         self.active: str | None = None
