@@ -254,9 +254,11 @@ async def test_after_three_failures_in_a_row_the_library_is_not_called_for_a_whi
     client.publish("j")
     await hostile.settled()
     assert client.receipts == [b"j"]
-    assert [(event.event, event.code) for event in hostile.events.all()] == [
-        ("recovered", ""),
-        ("failed", "REFLEX_FAILED"),
+    assert [(event.name, event.event, event.code) for event in hostile.events.all()] == [
+        ("hostile", "recovered", ""),
+        ("fine", "refused", "REFLEX_FAILED"),
+        ("hostile", "failed", "REFLEX_FAILED"),
+        ("leave", "refused", "REFLEX_FAILED"),
     ]
 
 

@@ -68,6 +68,7 @@ async def test_what_a_function_returns_is_the_answer_and_nothing_is_none(serving
     await serving.settled()
     queue = serving.engine.broker.destinations.queues["/queue/calc"]
     await until(lambda: queue.counters.acked == 3)
+    await serving.settled()  # the answer is delivered when its batch is committed
     assert client.bodies == [b"HI"]
 
 
