@@ -11,7 +11,7 @@ import logging
 import secrets
 import socket
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
 from functools import partial
 from typing import Any, NamedTuple
@@ -60,6 +60,7 @@ from broker_app.net.stomp.connections import Connections
 from broker_app.net.stomp.session import VERSION
 from broker_app.net.stomp.session_registry import SessionRegistry
 from broker_app.net.tls.certificates import Certificates
+from broker_app.reflex.declaration import Declaration
 from broker_app.reflex.reflexes import Reflexes
 from broker_app.remote import Remote
 from broker_app.roles import CALLBACK
@@ -149,12 +150,14 @@ class Node:
         audit_log: AuditLog | None = None,
         pipeline: PipelineStore | None = None,
         make_poster: Callable[[], Poster] | None = None,
+        reflexes: Sequence[Declaration] = (),
     ) -> None:
         #: the settings that the node is started with; the policy overrides some of them
         self._started_with = config
         self._control_document = control_document
         self._certificates = certificates
         self._pipeline = pipeline or NoPipeline()
+        self._declared_reflexes = reflexes
         config = overridden(config, logins.policy.broker)
         self.loop = loop = asyncio.get_running_loop()
         #: set when the node must end because of an error
@@ -273,7 +276,9 @@ class Node:
         started.push_async_callback(events.notifications.stop)
         alerts.start()
         started.push_async_callback(alerts.stop)
-        self.reflexes = reflexes = make_reflexes(config, engine, self.events, self.mirror)
+        self.reflexes = reflexes = make_reflexes(
+            config, engine, self.events, self.mirror, self._declared_reflexes
+        )
         admit_services(reflexes, registry, self.services)
         self.seeds = seeds = SeedMessages(engine, self.services, partial(_may_send, access), reflexes.filter)
         self.rest = rest = RestApi(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -29,6 +29,7 @@ from broker_app.net.operator_audit import OperatorActions
 from broker_app.net.policy.policy import Policy
 from broker_app.net.tls.certificates import Certificates
 from broker_app.node import AuditLog, Node, Ports, Shared, warm_up
+from broker_app.reflex.declaration import Declaration
 from broker_app.serve import serve
 from broker_app.services.policy_follower import limits_of, policies_of
 from broker_app.task_supervisor import count_unhandled, supervised
@@ -48,8 +49,9 @@ class Site:
 
     `app` makes the ASGI application around the node, `follow` passes new policies on until it is cancelled,
     `keep` writes the audit log until it is cancelled, `refresh` reads the policy again (it blocks), and
-    `document` is the OpenAPI document. `pipeline` has what jobs of the pipeline have reported, and
-    `make_poster` makes what sends the requests of webhooks, None for an HTTP client.
+    `document` is the OpenAPI document. `pipeline` has what jobs of the pipeline have reported,
+    `make_poster` makes what sends the requests of webhooks, None for an HTTP client, and `reflexes` are those
+    of the file, which was read once: a takeover must not fail because of a file that was changed since.
     """
 
     app: Callable[[Node], App]
@@ -59,6 +61,7 @@ class Site:
     document: Mapping[str, Any] | None = None
     pipeline: PipelineStore = NoPipeline()  # noqa: RUF009
     make_poster: Callable[[], Poster] | None = None
+    reflexes: Sequence[Declaration] = ()
 
 
 async def run(
@@ -207,6 +210,7 @@ class Process:
             *(config, self._logins, site.document, self._certificates, shared, audit_log),
             pipeline=site.pipeline,
             make_poster=site.make_poster,
+            reflexes=site.reflexes,
         )
         ports = _ports(listeners)
         node.web_port = ports.web

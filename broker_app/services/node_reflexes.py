@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from broker_app.config import Config
 from broker_app.engine import Engine
@@ -10,17 +10,22 @@ from broker_app.mirror.mirror import Mirror
 from broker_app.net.service_registry import ServiceRegistry
 from broker_app.net.stomp.changed_headers import ChangedHeaders
 from broker_app.net.stomp.session_registry import SessionRegistry
-from broker_app.reflex import cnf
+from broker_app.reflex.declaration import Declaration
 from broker_app.reflex.reflexes import Reflexes, Settings
 from broker_app.reflex.shipped.context import Context
 from broker_app.services.service_registrar import ServiceRegistrar
 from broker_app.telemetry.event_log import EventLog
 
 
-def make_reflexes(config: Config, engine: Engine, events: EventLog, mirror: Mirror | None) -> Reflexes:
-    """The reflexes of a node, with the declarations of its file. Raises `cnf.CnfError`."""
+def make_reflexes(
+    config: Config,
+    engine: Engine,
+    events: EventLog,
+    mirror: Mirror | None,
+    declarations: Sequence[Declaration],
+) -> Reflexes:
+    """The reflexes of a node, with the declarations of its file."""
     directory = str(config.reflex_path.resolve()) if config.reflex_path is not None else ""
-    declarations = cnf.read(config.reflex_file) if config.reflex_file is not None else []
     return Reflexes(
         engine,
         Context(config.name, config.data, events, _main_active(mirror)),

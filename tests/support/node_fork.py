@@ -26,6 +26,7 @@ from broker_app.net.auth.login import Logins
 from broker_app.net.operator_audit import OperatorActions
 from broker_app.net.policy.policy import Policy
 from broker_app.process import Site, run
+from broker_app.reflex import cnf
 
 _log = logging.getLogger(__name__)
 
@@ -83,8 +84,9 @@ async def _serve(order: Order, lifeline: int, answers: int) -> None:
         await never(actions)
 
     config = Config(**order.settings)
+    reflexes = cnf.read(config.reflex_file) if config.reflex_file is not None else []
     with bound(config) as listeners:
-        site = Site(app=lambda running: running.rest, follow=never, keep=keep)
+        site = Site(app=lambda running: running.rest, follow=never, keep=keep, reflexes=reflexes)
         await run(config, logins, listeners, site, ready=ready)
 
 

@@ -36,6 +36,7 @@ from broker_app.pipeline import database as pipeline_database
 from broker_app.pipeline.store import DatabaseStore
 from broker_app.private_files import close_to_others, write_for_owner_alone
 from broker_app.reflex import cnf
+from broker_app.reflex.declaration import Declaration
 from broker_app.web import actions, api, audit_sources, snapshot
 from broker_app.web.encryption import Unreadable
 from broker_app.web.files import REFUSED, FileWatcher, Reload, owner_of, release
@@ -80,7 +81,7 @@ class Command(BaseCommand):
             raise CommandError(
                 "oidc-issuer names a provider, and oidc-client-id, what it calls us, is not set"
             )
-        _check_reflexes(mom)
+        reflexes = _reflexes_of(mom)
         if mom.channel_layer is not None:
             try:
                 channel_layer.check()
@@ -98,13 +99,15 @@ class Command(BaseCommand):
         held = offline.hold(mom.data / "journal") if is_shared(mom) else nullcontext()
         try:
             with bound(mom) as listeners, held:
-                self._serve(mom, listeners, open_browser=options["open"])
+                self._serve(mom, listeners, reflexes, open_browser=options["open"])
         except PortTaken as error:
             raise CommandError(str(error)) from error
         except (OSError, ConfigError, JournalError) as error:
             raise CommandError(f"the broker ended: {error}") from error
 
-    def _serve(self, mom: Config, listeners: Listeners, *, open_browser: bool) -> None:
+    def _serve(
+        self, mom: Config, listeners: Listeners, reflexes: list[Declaration], *, open_browser: bool
+    ) -> None:
         shared = SharedBroker.of(mom, listeners)
         if shared is not None:
             _check_journal(mom)
@@ -170,6 +173,7 @@ class Command(BaseCommand):
                 document=api.document(),
                 pipeline=DatabaseStore(),
                 make_poster=_make_worker_poster if mom.channel_layer is not None else None,
+                reflexes=reflexes,
             )
             running = process.run(
                 mom,
@@ -197,17 +201,17 @@ def _refresh(logins: Logins) -> None:
     connections.close_all()
 
 
-def _check_reflexes(mom: Config) -> None:
-    """Raise CommandError for a file of reflexes that cannot be used."""
+def _reflexes_of(mom: Config) -> list[Declaration]:
+    """The reflexes of the file. Raises CommandError for one that cannot be used."""
     try:
-        if mom.reflex_file is not None:
-            cnf.read(mom.reflex_file)
+        found = cnf.read(mom.reflex_file) if mom.reflex_file is not None else []
     except cnf.CnfError as error:
         raise CommandError(f"the reflexes cannot be used, so the broker does not start:\n{error}") from error
     if mom.reflex_path is not None and not mom.reflex_path.is_dir():
         raise CommandError(
             f"reflex-path is {mom.reflex_path}, which is no directory; name the one of the modules"
         )
+    return found
 
 
 def _check_journal(mom: Config) -> None:
