@@ -441,6 +441,7 @@ class Node:
             decisions=self.decisions,
             jobs=lambda: (job.op for job in self.jobs.all() if job.open),
             bridges=bridges,
+            callbacks=self.callbacks.totals,
             mirrors=lambda: self.mirror.status() if self.mirror is not None else None,
         )
         return Metrics(

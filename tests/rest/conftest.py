@@ -220,7 +220,8 @@ class Rest:
         self.decisions = Decisions()
         sources = Sources(
             *("memory", self.journal.statistics, connections, self.decisions),
-            *(lambda: (job.op for job in self.jobs.all() if job.open), bridges, lambda: None),
+            *(lambda: (job.op for job in self.jobs.all() if job.open), bridges, self.callbacks.totals),
+            lambda: None,
         )
         return Metrics(
             NodeMetrics(broker, statistics, "mom", "0", sources),
