@@ -40,7 +40,7 @@ from broker_app.mirror.membership import Member
 from broker_app.mirror.mirror import Mirror
 from broker_app.mirror.refusals import moved
 from broker_app.mirror.standby import Taken
-from broker_app.net import web_socket
+from broker_app.net import asyncapi, web_socket
 from broker_app.net.auth.login import Identity, Logins
 from broker_app.net.json import JsonServer
 from broker_app.net.live_subscribers import LiveSubscribers
@@ -306,6 +306,7 @@ class Node:
             seeds=seeds,
             live=live,
             shut_down=self._shut_down,
+            event_document=asyncapi.document(config.base_path),
             mirror=self.mirror,
             control_document=self._control_document,
         )
@@ -446,6 +447,7 @@ class Node:
             decisions=self.decisions,
             jobs=lambda: (job.op for job in self.jobs.all() if job.open),
             bridges=bridges,
+            callbacks=self.callbacks.totals,
             mirrors=lambda: self.mirror.status() if self.mirror is not None else None,
         )
         return Metrics(

@@ -1,11 +1,12 @@
 """Finding the callback broker of this machine, and starting it with the first program that needs it.
 
 It is started when the environment has MOM_AUTOCB=1 (or REAUTOCB=1). It goes on after that program has ended,
-until it is stopped (`mom callback stop`, or Ctrl-C in its terminal).
+until it is stopped (`mom --context REcallback broker stop REcallback`, or *Shut down* in its console).
 """
 
 import contextlib
 import importlib.util
+import logging
 import os
 import shutil
 import socket
@@ -23,9 +24,12 @@ if sys.platform != "win32":
 
 __all__ = ["CannotStart", "find", "is_started_automatically"]
 
-#: seconds for a callback broker to start, and for one to answer
+log = logging.getLogger("mom_client")
+
+#: seconds for a callback broker to start, for one to answer, and until a wait is logged again
 START_S = 60.0
 ANSWER_S = 2.0
+REPORT_S = 5.0
 _POLL_S = 0.05
 _TRUE = frozenset(("1", "true", "yes", "on"))
 #: characters of the log that an error shows
@@ -75,13 +79,17 @@ def _lock() -> Iterator[None]:
     """Let one program at a time start a callback broker."""
     with (state_directory() / "start.lock").open("w") as file:
         if sys.platform != "win32":
-            fcntl.flock(file, fcntl.LOCK_EX)
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                log.info("another program is starting the callback broker; waiting until it listens")
+                fcntl.flock(file, fcntl.LOCK_EX)
         yield
 
 
 def _start() -> HostBroker:
-    log = state_directory() / "broker.log"
-    with _opened(log) as output:
+    log_file = state_directory() / "broker.log"
+    with _opened(log_file) as output:
         process = subprocess.Popen(
             [*_command(), "broker", "run", "-s", NAME, "-r", "-2"],
             cwd=state_directory(),
@@ -91,23 +99,38 @@ def _start() -> HostBroker:
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
-    deadline = time.monotonic() + START_S
-    while time.monotonic() < deadline:
+    log.info(
+        "starting the callback broker of this machine; waiting up to %g s until it listens; its log is %s",
+        *(START_S, log_file),
+    )
+    return _wait_until_it_listens(process, log_file)
+
+
+def _wait_until_it_listens(process: subprocess.Popen[bytes], log_file: Path) -> HostBroker:
+    began = time.monotonic()
+    report_at = began + REPORT_S
+    while (now := time.monotonic()) < began + START_S:
         broker = _running()
         if broker is not None:
+            log.info("the callback broker listens at %s, after %.1f s", broker.stomp, now - began)
             return broker
         if process.poll() is not None:
-            raise CannotStart(f"the callback broker ended with {process.returncode}:\n{_end_of(log)}")
+            raise CannotStart(f"the callback broker ended with {process.returncode}:\n{_end_of(log_file)}")
+        if now >= report_at:
+            log.info(
+                "still waiting for the callback broker, for %.0f s; its log is %s", now - began, log_file
+            )
+            report_at += REPORT_S
         time.sleep(_POLL_S)
-    raise CannotStart(f"the callback broker did not start within {START_S:g} s; its log is {log}")
+    raise CannotStart(f"the callback broker did not start within {START_S:g} s; its log is {log_file}")
 
 
-def _opened(log: Path) -> IO[bytes]:
-    return open(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb")
+def _opened(log_file: Path) -> IO[bytes]:
+    return open(os.open(log_file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb")
 
 
-def _end_of(log: Path) -> str:
-    return log.read_text(encoding="utf-8", errors="replace")[-_SHOWN:].strip()
+def _end_of(log_file: Path) -> str:
+    return log_file.read_text(encoding="utf-8", errors="replace")[-_SHOWN:].strip()
 
 
 def _command() -> list[str]:

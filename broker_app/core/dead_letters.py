@@ -37,6 +37,8 @@ class DeadLetters:
     ) -> None:
         """Move a message to the dead letters, or discard it where there are none; `consumer` had it last."""
         queue.counters.dead += 1
+        if consumer is not None:
+            consumer.dead_lettered += 1
         if queue.durable and self._turn.has_listeners:
             self._turn.emit_dead_letter(queue, message, reason, detail)
         if not (self.enabled(queue) and queue.policy.use_dead_letters):

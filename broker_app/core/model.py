@@ -252,6 +252,7 @@ class Subscription:
         "available",
         "client",
         "credit",
+        "dead_lettered",
         "delivered_directly",
         "exclusive",
         "fanned_out_before",
@@ -305,6 +306,8 @@ class Subscription:
         self.delivered_directly = 0
         #: deliveries that were returned
         self.returned = 0
+        #: of them, those that became dead letters
+        self.dead_lettered = 0
         #: messages that its group had fanned out before it joined
         self.fanned_out_before = 0
         self.probe_tag = self.probe_ms = 0

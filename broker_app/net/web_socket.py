@@ -18,8 +18,9 @@ Receive = Callable[[], Awaitable[Event]]
 Send = Callable[[Event], Awaitable[None]]
 
 JSON: Final = "mom.v1.json"
+STOMP: Final = ("v12.stomp", "v11.stomp", "v10.stomp")
 #: the first of these that a client offers is used; without an offer its first bytes decide
-SUBPROTOCOLS: Final = ("v12.stomp", "v11.stomp", "v10.stomp", JSON)
+SUBPROTOCOLS: Final = (*STOMP, JSON)
 
 
 async def serve(

@@ -132,7 +132,7 @@ def figures() -> list[RunFigures]:
 def _figures(run: PipelineRun) -> RunFigures:
     counts = run.batch_counts or [0] * (len(BATCH_BOUNDS_S) + 1)
     succeeded = None if run.succeeded is None else run.succeeded.timestamp()
-    batches = Histogram(tuple(counts), run.batch_ms_total / 1000)
+    batches = Histogram(BATCH_BOUNDS_S, tuple(counts), run.batch_ms_total / 1000)
     return RunFigures(run.name, run.rows_total, batches, succeeded)
 
 

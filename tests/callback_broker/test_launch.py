@@ -13,7 +13,10 @@ from tests.cli.conftest import CommandLine
 from tests.support.polling import poll
 
 PROGRAM = """
+import logging
 import mom_client.callback_launch as launch
+logging.basicConfig(level=logging.INFO, format="%(levelname)s %(message)s")
+launch.REPORT_S = 0.1
 broker = launch.find()
 print(broker.pid if broker else "none", flush=True)
 """
@@ -32,6 +35,7 @@ class Machine:
             [sys.executable, "-c", PROGRAM],
             env={**self.environment, **environment},
             stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             text=True,
         )
 
@@ -51,8 +55,17 @@ def test_two_programs_that_start_together_share_one_callback_broker_that_outlive
     machine: Machine,
 ) -> None:
     programs = [machine.program() for _ in range(2)]
-    first, second = (program.communicate(timeout=120)[0].strip() for program in programs)
+    (first, log), (second, other_log) = (program.communicate(timeout=120) for program in programs)
+    first, second = first.strip(), second.strip()
     assert first == second != "none"
+    starts, waits = sorted((log, other_log), key=len, reverse=True)
+    assert "INFO starting the callback broker of this machine; waiting up to 60 s" in starts
+    assert "INFO still waiting for the callback broker" in starts
+    assert "INFO the callback broker listens at stomp://127.0.0.1:" in starts
+    assert waits.splitlines() in (
+        ["INFO another program is starting the callback broker; waiting until it listens"],
+        [],  # it was there already
+    )
     pid = int(first)
     assert machine.program(MOM_AUTOCB="0").communicate(timeout=60)[0].strip() == first
     assert (machine.state / "programs.json").stat().st_mode & 0o077 == 0

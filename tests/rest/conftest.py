@@ -22,6 +22,7 @@ from broker_app.core.limits import Limits
 from broker_app.engine import Engine
 from broker_app.jobs.job_manager import JobManager
 from broker_app.journal.memory import MemoryJournal, MemoryStorage
+from broker_app.net import asyncapi
 from broker_app.net.auth.login import Logins
 from broker_app.net.live_subscribers import LiveSubscribers
 from broker_app.net.operator_audit import OperatorActions
@@ -206,6 +207,7 @@ class Rest:
             seeds=self.seeds,
             live=self.live,
             shut_down=lambda: self.shut_downs.append(None),
+            event_document=asyncapi.document(),
         )
         self.alice = self.client(authorization="Bearer mom_alice")
         self.bob = self.client(authorization="Bearer mom_bob")
@@ -220,7 +222,8 @@ class Rest:
         self.decisions = Decisions()
         sources = Sources(
             *("memory", self.journal.statistics, connections, self.decisions),
-            *(lambda: (job.op for job in self.jobs.all() if job.open), bridges, lambda: None),
+            *(lambda: (job.op for job in self.jobs.all() if job.open), bridges, self.callbacks.totals),
+            lambda: None,
         )
         return Metrics(
             NodeMetrics(broker, statistics, "mom", "0", sources),

@@ -13,6 +13,8 @@ from prometheus_client.parser import text_string_to_metric_families as read_text
 
 from broker_app.bridge import pipe
 from broker_app.bridge import report as bridge_report
+from broker_app.callback.webhooks.push_totals import BOUNDS_S
+from broker_app.callback.webhooks.verdict import OUTCOMES
 from broker_app.core import commands as c
 from broker_app.core.model import InnerReceiver, Peer
 from broker_app.net.policy.policy import Grant
@@ -229,8 +231,12 @@ async def test_the_lag_of_a_job_grows_while_it_is_dead(admin: Rest) -> None:
 async def test_rows_batches_and_the_last_success_of_jobs_are_shown(admin: Rest) -> None:
     counts = [0] * (len(BATCH_BOUNDS_S) + 1)
     counts[0], counts[3], counts[-1] = 2, 1, 4
-    admin.pipeline.runs.append(RunFigures("archive", 700, Histogram(tuple(counts), 99.5), 1_750_000_001.5))
-    admin.pipeline.runs.append(RunFigures("replay", 0, Histogram((0,) * len(counts), 0), None))
+    admin.pipeline.runs.append(
+        RunFigures("archive", 700, Histogram(BATCH_BOUNDS_S, tuple(counts), 99.5), 1_750_000_001.5)
+    )
+    admin.pipeline.runs.append(
+        RunFigures("replay", 0, Histogram(BATCH_BOUNDS_S, (0,) * len(counts), 0), None)
+    )
     found = await scraped(admin)
     assert of(found, "mom_pipeline_rows_total") == {("mom", "archive"): 700, ("mom", "replay"): 0}
     success = of(found, "mom_pipeline_last_success_timestamp_seconds")
@@ -255,3 +261,10 @@ async def test_metrics_need_a_right_of_their_own(rest: Rest, path: str) -> None:
     administered(rest, (Grant(frozenset({"metrics:read"}), (">",)),))
     assert (await rest.alice.get(path)).status_code == 200
     assert (await rest.alice.get("/journal/span")).status_code == 403
+
+
+async def test_callbacks_are_counted_from_the_start_on(admin: Rest) -> None:
+    found = await scraped(admin)
+    assert of(found, "mom_callback_pushes_total") == dict.fromkeys(OUTCOMES, 0)
+    assert of(found, "mom_callback_push_seconds_bucket").keys() == {*map(str, BOUNDS_S), "+Inf"}
+    assert of(found, "mom_callback_push_seconds_count") == of(found, "mom_callback_pending") == {(): 0}

@@ -26,7 +26,7 @@ ARRIVED_TYPE: Final = "mom.arrived"
 TEST_TYPE: Final = "mom.test"
 CHALLENGE_TYPE: Final = "mom.callback.challenge"
 _JSON: Final = "application/json"
-_STRUCTURED_TYPE: Final = "application/cloudevents+json"
+STRUCTURED_TYPE: Final = "application/cloudevents+json"
 #: headers of the application that a request has at most, and the bytes of one
 MAX_HEADERS: Final = 64
 MAX_HEADER: Final = 4_096
@@ -100,7 +100,7 @@ def request_of(event: Event, callback: Callback, attempt: int) -> tuple[Headers,
     ]
     headers = [*callback.headers, *event.headers, *own]
     if callback.content == STRUCTURED:
-        return [("content-type", _STRUCTURED_TYPE), *headers], _structured(event)
+        return [("content-type", STRUCTURED_TYPE), *headers], _structured(event)
     attributes = [(f"ce-{name}", quote(value, safe=_PLAIN)) for name, value in event.attributes.items()]
     content_type = _CONTROL.sub(" ", event.content_type)
     return [("content-type", _header(content_type)), *headers, *attributes], event.data

@@ -18,6 +18,7 @@ from broker_app.callback.webhooks import cloud_event, verdict
 from broker_app.callback.webhooks.byte_budget import MAX_OF_CALLBACK, ByteBudget
 from broker_app.callback.webhooks.callback import Callback
 from broker_app.callback.webhooks.host import Host
+from broker_app.callback.webhooks.push_totals import PushTotals
 from broker_app.callback.webhooks.sender import Sender
 from broker_app.callback.webhooks.verdict import ACCEPTED, ENDED, NO_ATTEMPTS, Verdict
 from broker_app.core import client_address
@@ -25,12 +26,14 @@ from broker_app.core import commands as c
 from broker_app.core.destination import DURABLE_PREFIX
 from broker_app.core.errors import Refused
 from broker_app.core.message import Message
-from broker_app.core.model import InnerReceiver, Peer
+from broker_app.core.model import InnerReceiver, Peer, Subscription
 from broker_app.engine import Engine
 from broker_app.internal_errors import internal_errors
 
 #: the id of its subscription
 _ID: Final = "callback"
+#: the receipt of a return after a failed push
+_FAILED: Final = "failed"
 #: seconds for which a failed message keeps its place: after the first failure, then twice as long, at most
 _FIRST_REST_S: Final = 0.1
 _LONGEST_REST_S: Final = 10.0
@@ -49,6 +52,7 @@ class Deliverer(InnerReceiver):
         host: Host,
         sender: Sender,
         budget: ByteBudget,
+        totals: PushTotals,
         source: str,
         on_end: Callable[[str], None],
         on_loss: Callable[[str], None],
@@ -58,6 +62,7 @@ class Deliverer(InnerReceiver):
         self._host = host
         self._sender = sender
         self._budget = budget
+        self._totals = totals
         self._source = source
         self._on_end = on_end
         self._on_loss = on_loss
@@ -65,6 +70,9 @@ class Deliverer(InnerReceiver):
         self._peer = Peer(self, user=f"callback:{callback.name}")
         self._peer.client = client_address.address_of(callback.owner, self._peer.user)
         self._subscribed = self._stopping = False
+        #: the subscription in the core, once it had a delivery; and its dead letters that were counted
+        self._subscription: Subscription | None = None
+        self._dead_lettered = 0
         #: whether the engine delivers nothing, as it was asked
         self._paused = False
         #: delivered and not sent yet: (tag, message)
@@ -142,11 +150,18 @@ class Deliverer(InnerReceiver):
         self._subscribed = self._subscribed or bool(receipts)
         if refusals and not self._subscribed:
             self._on_loss(refusals[0][1].detail)
-        for _, tag, message in deliveries:
+        if _FAILED in receipts:
+            self._count_dead_letters()
+        for self._subscription, tag, message in deliveries:
             self._unsent.append((tag, message))
             self._take(message.size)
         if deliveries:
             self._push_unsent()
+
+    def _count_dead_letters(self) -> None:
+        if self._subscription is not None:
+            self._totals.dead_lettered += self._subscription.dead_lettered - self._dead_lettered
+            self._dead_lettered = self._subscription.dead_lettered
 
     def close(self, refusal: Refused) -> None:
         """The broker has ended the subscription."""
@@ -245,7 +260,9 @@ class Deliverer(InnerReceiver):
                 self._on_end(found.detail)
         else:
             delay_ms = max(1, round(1000 * (retry_at - time.monotonic())))
-            self._engine.submit(c.Return(self._peer, (tag,), detail=found.detail, delay_ms=delay_ms))
+            self._engine.submit(
+                c.Return(self._peer, (tag,), detail=found.detail, delay_ms=delay_ms, receipt=_FAILED)
+            )
 
     def _return_unsent(self) -> None:
         unsent, self._unsent = self._unsent, deque()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 from broker_app.callback.webhooks.verdict import ACCEPTED
 
@@ -25,10 +25,18 @@ class Push(NamedTuple):
     detail: str
 
 
-class PushLog:
-    """Of one callback, since the node started."""
+class Totals(Protocol):
+    """Counts the pushes of all callbacks."""
 
-    def __init__(self) -> None:
+    def note(self, push: Push) -> None:
+        """Count a push that has ended."""
+
+
+class PushLog:
+    """Of one callback, since it was created or the node started. Its pushes are added to `totals`."""
+
+    def __init__(self, totals: Totals) -> None:
+        self._totals = totals
         self.counts: Counter[str] = Counter()
         #: seconds of all pushes together
         self.seconds = 0.0
@@ -40,6 +48,7 @@ class PushLog:
         self._pushes.append(push)
         self.counts[push.outcome] += 1
         self.seconds += push.seconds
+        self._totals.note(push)
         if push.outcome == ACCEPTED:
             self.last_accepted_ms = push.time_ms
 

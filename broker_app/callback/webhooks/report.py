@@ -5,10 +5,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from broker_app.callback.webhooks.breaker import CLOSED, HALF_OPEN, OPEN
+from broker_app.callback.webhooks.breaker import HALF_OPEN, OPEN
 from broker_app.callback.webhooks.callback import Callback
 from broker_app.callback.webhooks.host import Host
 from broker_app.callback.webhooks.push_log import Push
+from broker_app.callback.webhooks.push_totals import PushTotals
 from broker_app.callback.webhooks.sender import Attempt
 from broker_app.callback.webhooks.verdict import ACCEPTED, OUTCOMES
 from broker_app.callback.webhooks.webhook import Webhook
@@ -84,14 +85,15 @@ def of_attempt(attempt: Attempt) -> dict[str, Any]:
     }
 
 
-def totals(webhooks: list[Webhook], broker: Broker, breakers: dict[str, int]) -> dict[str, Any]:
+def totals(
+    webhooks: list[Webhook], broker: Broker, breakers: dict[str, int], since_start: PushTotals
+) -> dict[str, Any]:
     """The numbers of all callbacks together, for metrics."""
     return {
-        "pushes": {outcome: sum(one.log.counts[outcome] for one in webhooks) for outcome in OUTCOMES},
-        "push_seconds": round(sum(one.log.seconds for one in webhooks), 3),
+        **since_start.report(),
         "pending": sum(pending(one.callback, broker) for one in webhooks),
         "in_flight": sum(one.in_flight for one in webhooks),
-        "breakers": {state: breakers[state] for state in (CLOSED, OPEN, HALF_OPEN)},
+        "open_breakers": breakers[OPEN] + breakers[HALF_OPEN],
     }
 
 

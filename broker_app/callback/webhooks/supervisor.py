@@ -17,6 +17,7 @@ from broker_app.callback.webhooks.callback import Callback
 from broker_app.callback.webhooks.durable_subscription import DurableSubscriptions
 from broker_app.callback.webhooks.host import Hosts
 from broker_app.callback.webhooks.http_exchange import Poster
+from broker_app.callback.webhooks.push_totals import PushTotals
 from broker_app.callback.webhooks.state_file import StateFile
 from broker_app.callback.webhooks.webhook import Environment, Webhook
 from broker_app.config import Config
@@ -57,12 +58,14 @@ class Supervisor:
         #: webhooks that end, by name; their subscriptions are deleted when they have
         self._ending: dict[str, asyncio.Task[None]] = {}
         self._tests = 0
+        self._totals = PushTotals()
         self._environment = Environment(
             engine,
             self._requests,
             self._subscriptions,
             self._hosts,
             ByteBudget(),
+            self._totals,
             self._the_poster,
             StateFile(config.data),
             source=f"mom://{config.name}",
@@ -126,7 +129,8 @@ class Supervisor:
 
     def totals(self) -> dict[str, Any]:
         """The numbers of all callbacks together, for metrics."""
-        return report.totals(list(self._webhooks.values()), self._engine.broker, self._hosts.counts())
+        webhooks = list(self._webhooks.values())
+        return report.totals(webhooks, self._engine.broker, self._hosts.counts(), self._totals)
 
     def pushes_of(self, name: str) -> list[dict[str, Any]] | None:
         """The last pushes of a callback, the newest first; None if it does not exist."""

@@ -29,6 +29,7 @@ from broker_app.callback.webhooks.host import Host, Hosts
 from broker_app.callback.webhooks.http_exchange import Poster
 from broker_app.callback.webhooks.notifier import Notifier
 from broker_app.callback.webhooks.push_log import PushLog
+from broker_app.callback.webhooks.push_totals import PushTotals
 from broker_app.callback.webhooks.sender import Sender
 from broker_app.callback.webhooks.state_file import StateFile
 from broker_app.callback.webhooks.verdict import retry_delay_s
@@ -66,6 +67,7 @@ class Environment(NamedTuple):
     subscriptions: DurableSubscriptions
     hosts: Hosts
     budget: ByteBudget
+    totals: PushTotals
     poster: Callable[[], Poster]
     states: StateFile
     source: str
@@ -80,7 +82,7 @@ class Webhook:
 
     def __init__(self, callback: Callback, environment: Environment) -> None:
         self.callback = callback
-        self.log = PushLog()
+        self.log = PushLog(environment.totals)
         self.state = VERIFYING
         #: why it does not run; empty when it does
         self.reason = ""
@@ -249,7 +251,8 @@ class Webhook:
         source = f"{env.source}{callback.address}"
         if callback.mode == DELIVER:
             return Deliverer(
-                *(callback, env.engine, host, self.sender, env.budget, source), self._ended, self._lost
+                *(callback, env.engine, host, self.sender, env.budget, env.totals, source),
+                *(self._ended, self._lost),
             )
         return Notifier(callback, env.engine, env.requests, host, self.sender, source, self._ended)
 

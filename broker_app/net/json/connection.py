@@ -10,8 +10,9 @@ from typing import Any, Final
 
 from broker_app.core.errors import Refused
 from broker_app.internal_errors import internal_errors
+from broker_app.net.json import events
 from broker_app.net.json.outbox import Outbox
-from broker_app.net.json.session import Closed, JsonSession, encode
+from broker_app.net.json.session import Closed, JsonSession
 from broker_app.net.json.splitter import Malformed, ObjectSplitter
 from broker_app.net.rest.refusals import Refusal, from_core, invalid
 from broker_app.net.stomp.rate_limit import RateLimit
@@ -86,7 +87,7 @@ class JsonConnection:
 
     async def _say_goodbye(self, writer: asyncio.Task[None], closed: Closed) -> None:
         if closed.refusal is not None:
-            self._outbox.put(encode({"op": "closed", **closed.refusal.body()}))
+            self._outbox.put(events.with_problem(events.Closed(), closed.refusal))
         self._outbox.close()
         with contextlib.suppress(TimeoutError, OSError):
             async with asyncio.timeout(GOODBYE_S):
@@ -96,8 +97,8 @@ class JsonConnection:
     # ------------------------------------------------------------------ tasks
 
     async def _write_all(self) -> None:
-        while events := await self._outbox.take():
-            for event in events:
+        while found := await self._outbox.take():
+            for event in found:
                 async with asyncio.timeout(STUCK_S):
                     await self._send({"type": "websocket.send", "text": event.decode()})
             self._session.sent()

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import msgspec
-
 from broker_app.core import commands as c
 from broker_app.core.errors import Refused
 from broker_app.core.message import Message
+from broker_app.net.json import events
 from broker_app.net.json import operations as o
 from broker_app.net.json.outbox import Outbox
 from broker_app.net.rest.engine_client import EngineClient, ReplyReceiver
@@ -16,8 +15,6 @@ from broker_app.net.rest.limits import RestLimits
 from broker_app.net.rest.refusals import Refusal, from_core
 from broker_app.net.rest.requests import within
 from broker_app.net.rest.settle import dead_reason_of
-
-_encode = msgspec.json.encode
 
 
 class _Answer:
@@ -31,15 +28,15 @@ class _Answer:
     def accepted(self, message: Message | None) -> None:
         self._engine_client.forget(self)
         if self._ref is not None:
-            self._outbox.put(_encode({"op": "done", "ref": self._ref}))
+            self._outbox.put(events.encode(events.Done(ref=self._ref)))
 
     def refused(self, refusal: Refused) -> None:
         self._engine_client.forget(self)
-        self._outbox.put(_encode({"op": "problem", "ref": self._ref, **from_core(refusal).body()}))
+        self._outbox.put(events.with_problem(events.Problem(ref=self._ref), from_core(refusal)))
 
     def failed(self, error: Exception) -> None:
         if isinstance(error, Refusal):
-            self._outbox.put(_encode({"op": "problem", "ref": self._ref, **error.body()}))
+            self._outbox.put(events.with_problem(events.Problem(ref=self._ref), error))
 
 
 class Receipts:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import base64
-from typing import Any, Final
-
-import msgspec
+from typing import Final
 
 from broker_app.core.message import Message
 from broker_app.core.transfers import TransferResult
+from broker_app.net.json import events
 from broker_app.net.json import operations as o
 from broker_app.net.rest import message_json
 from broker_app.net.rest.chosen import ChosenMessages
@@ -16,7 +15,6 @@ from broker_app.net.rest.engine_client import EngineClient
 from broker_app.net.rest.limits import RestLimits
 from broker_app.net.rest.requests import within
 
-_encode = msgspec.json.encode
 #: the lease of a message that belongs to the connection
 UNTIL_CLOSED: Final = 0.0
 #: bytes of bodies after which an answer is sent, and messages that are read together
@@ -45,7 +43,7 @@ class Receiver:
             within("/lease_s", lease_s, 1, self._limits.max_lease_s)
         row = self._exact if operation.exact else self._row
         items: list[bytes] = []
-        missing: list[dict[str, Any]] = []
+        missing: list[events.Missing] = []
         left, size = operation.seqs, 0
         while left and size < _ANSWER_BYTES:
             seqs, left = left[:_TOGETHER], left[_TOGETHER:]
@@ -53,9 +51,10 @@ class Receiver:
             size += sum(len(message.body) for _, message in received.deliveries)
             items += [row(tag, message) for tag, message in received.deliveries]
             missing += map(_missing, received.missing)
-        missing += [{"seq": seq, "status": LEFT, "detail": "the answer is long enough"} for seq in left]
-        head = _encode({"op": "received", "ref": operation.ref, "missing": missing})
-        return b'%b,"items":[%b]}' % (head[:-1], b",".join(items))
+        missing += [events.Missing(seq, LEFT, "the answer is long enough") for seq in left]
+        return events.joined(
+            events.Received(ref=operation.ref, missing=missing), b'"items":[%b]}' % b",".join(items)
+        )
 
     def _row(self, tag: int, message: Message) -> bytes:
         client = self._engine_client
@@ -64,24 +63,23 @@ class Receiver:
         )
 
     def _exact(self, tag: int, message: Message) -> bytes:
-        """A message with the bytes of its headers and its body as they are, for another broker."""
         envelope = message.envelope
-        return _encode(
-            {
-                "seq": message.position,
-                "id": self._ids.of(message).decode(),
-                "receipt": self._engine_client.receipt(tag),
-                "destination": envelope.address,
-                "time_ms": message.time_ms,
-                "attempts": message.attempts,
-                "priority": envelope.priority,
-                "persistent": envelope.persistent,
-                "expires_ms": message.expires_ms,
-                "block_base64": base64.b64encode(envelope.block).decode(),
-                "body_base64": base64.b64encode(message.body).decode(),
-            }
+        return events.encode(
+            events.ExactMessage(
+                seq=message.position,
+                id=self._ids.of(message).decode(),
+                receipt=self._engine_client.receipt(tag),
+                destination=envelope.address,
+                time_ms=message.time_ms,
+                attempts=message.attempts,
+                priority=envelope.priority,
+                persistent=envelope.persistent,
+                expires_ms=message.expires_ms,
+                block_base64=base64.b64encode(envelope.block).decode(),
+                body_base64=base64.b64encode(message.body).decode(),
+            )
         )
 
 
-def _missing(result: TransferResult) -> dict[str, Any]:
-    return {"seq": result.position, "status": result.status, "detail": result.detail}
+def _missing(result: TransferResult) -> events.Missing:
+    return events.Missing(result.position, result.status, result.detail)

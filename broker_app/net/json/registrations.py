@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from broker_app.core.errors import Refused
 from broker_app.net.json import operations as o
+from broker_app.net.json.events import Registered
 from broker_app.net.policy.access import Client
 from broker_app.net.rest.refusals import Refusal
 from broker_app.net.service_registry import Service, ServiceRegistry
@@ -22,7 +21,7 @@ class Registrations:
         self._registry = registry
         self._own: dict[str, Service] = {}
 
-    async def register(self, operation: o.Register, client: Client, connection: str) -> dict[str, Any]:
+    async def register(self, operation: o.Register, client: Client, connection: str) -> Registered:
         """The event `registered`. Raises Refused when a reflex refuses the service."""
         if len(self._own) >= MOST:
             raise Refused("too-many", f"a connection may register {MOST} services")
@@ -38,13 +37,9 @@ class Registrations:
         origin = operation.origin.origin("/origin") if operation.origin is not None else None
         service = await self._registry.register(registration, origin=origin)
         self._own[service.id] = service
-        return {
-            "op": "registered",
-            "ref": operation.ref,
-            "id": service.id,
-            "service": operation.service,
-            "callbacks": service.has_callbacks,
-        }
+        return Registered(
+            ref=operation.ref, id=service.id, service=operation.service, callbacks=service.has_callbacks
+        )
 
     def deregister(self, id: str) -> None:
         """End a registration of this session. Raises Refusal if there is none."""

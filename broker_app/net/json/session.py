@@ -11,8 +11,6 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-import msgspec
-
 from broker_app.callback.arrival_feed import ArrivalFeed
 from broker_app.config import Config
 from broker_app.core import commands as c
@@ -20,6 +18,7 @@ from broker_app.core.destination import Destination, parse
 from broker_app.core.errors import Refused
 from broker_app.net.auth.login import Identity
 from broker_app.net.auth.login_throttle import Slowed
+from broker_app.net.json import events
 from broker_app.net.json import operations as o
 from broker_app.net.json.outbox import Outbox
 from broker_app.net.json.receipts import Receipts
@@ -39,7 +38,6 @@ if TYPE_CHECKING:
 #: a session may deliver more at a time than an event stream, which is one subscription
 _CREDIT_FACTOR = 10
 _NORMAL, _POLICY = 1000, 1008
-encode = msgspec.json.encode
 
 
 class Closed(Exception):
@@ -144,10 +142,10 @@ class JsonSession:
 
     def _done(self, ref: str | None) -> None:
         if ref is not None:
-            self._outbox.put(encode({"op": "done", "ref": ref}))
+            self._outbox.put(events.encode(events.Done(ref=ref)))
 
     def _problem(self, refusal: Refusal, ref: str | None) -> None:
-        self._outbox.put(encode({"op": "problem", "ref": ref, **refusal.body()}))
+        self._outbox.put(events.with_problem(events.Problem(ref=ref), refusal))
 
     # ------------------------------------------------------------------ login
 
@@ -157,16 +155,8 @@ class JsonSession:
         self.engine_client.peer.user = identity.user
         self.engine_client.peer.client = self.client.record_address
         self._authenticated()
-        self._outbox.put(
-            encode(
-                {
-                    "op": "ready",
-                    "user": identity.user,
-                    "broker": self.config.name,
-                    "server": self._server.version,
-                }
-            )
-        )
+        ready = events.Ready(user=identity.user, broker=self.config.name, server=self._server.version)
+        self._outbox.put(events.encode(ready))
 
     async def _login(self, operation: o.Login) -> None:
         login, passcode = operation.login or "", operation.passcode or ""
@@ -299,14 +289,15 @@ class JsonSession:
     async def _register(self, operation: o.Register) -> None:
         self._check(parse(f"/queue/{operation.service}"))
         assert self.client is not None
-        self._outbox.put(encode(await self._registrations.register(operation, self.client, self.id)))
+        registered = await self._registrations.register(operation, self.client, self.id)
+        self._outbox.put(events.encode(registered))
 
     async def _deregister(self, operation: o.Deregister) -> None:
         self._registrations.deregister(operation.id)
         self._done(operation.ref)
 
     async def _ping(self, operation: o.Ping) -> None:
-        self._outbox.put(encode({"op": "done", "ref": operation.ref}))
+        self._outbox.put(events.encode(events.Done(ref=operation.ref)))
 
     # ------------------------------------------------------------------ settling
 
@@ -333,8 +324,8 @@ class JsonSession:
             refused = self._server.access.refusal(self.client, RECEIVE, subscription.destination)
             if refused is not None:
                 self._end_subscription(subscription)
-                problem = from_core(refused).body()
-                self._outbox.put(encode({"op": "unsubscribed", "sub": subscription.id, **problem}))
+                ended = events.Unsubscribed(sub=subscription.id)
+                self._outbox.put(events.with_problem(ended, from_core(refused)))
 
 
 def _destination(operation: o.Subscribe) -> Destination:

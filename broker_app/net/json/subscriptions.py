@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 
-import msgspec
-
 from broker_app.callback.arrival_feed import ArrivalFeed
 from broker_app.core.destination import Destination
 from broker_app.core.message import Message
+from broker_app.net.json import events
 from broker_app.net.json.outbox import Outbox
 from broker_app.net.live_subscribers import LiveSubscriber
 from broker_app.net.rest import message_json
@@ -40,7 +39,6 @@ class Deliveries:
         self._blocks = blocks
         self._changed = changed
         self._waiting: deque[tuple[int, Message]] = deque()
-        self._head = b'{"op":"message","sub":' + msgspec.json.encode(id)
         self._ids = engine_client.engine.broker.turn.ids
         #: the id of the subscription in the core, once it is open
         self.key = ""
@@ -58,24 +56,23 @@ class Deliveries:
 
     async def events(self) -> list[bytes]:
         """The next messages."""
-        events: list[bytes] = []
-        while self._waiting and len(events) < RUN:
+        found: list[bytes] = []
+        while self._waiting and len(found) < RUN:
             tag, message = self._waiting.popleft()
             self._changed(-message.size)
-            events.append(self._event(tag, message))
+            found.append(self._event(tag, message))
         if self._waiting:
             self._outbox.ask(self)
-        if events:
-            self.live.count(len(events))
-        return events
+        if found:
+            self.live.count(len(found))
+        return found
 
     def _event(self, tag: int, message: Message) -> bytes:
         client = self._engine_client
         row = message_json.received(
             message, self._ids.of(message), client.receipt(tag), client.lease_until_ms(tag), self._blocks
         )
-        address = msgspec.json.encode(message.envelope.address)
-        return b'%b,"destination":%b,%b' % (self._head, address, row[1:])
+        return events.joined(events.Message(sub=self.id, destination=message.envelope.address), row[1:])
 
     def close(self) -> None:
         """Send nothing more, and take no deliveries."""
@@ -116,17 +113,14 @@ class Notifications:
         if not found.seqs and not found.more:
             return []
         self.live.count(1)
-        return [_arrived({"op": "arrived", "sub": self.id, "queue": self._queue, **found._asdict()})]
+        return [events.encode(events.Arrived(sub=self.id, queue=self._queue, **found._asdict()))]
 
     async def pending(self, after: int, ref: str | None) -> bytes:
         """The messages that wait in the queue behind `after`, as an answer."""
         found = await self._feed.pending(after)
-        return _arrived({"op": "pending", "ref": ref, "queue": self._queue, **found._asdict()})
+        return events.encode(events.Pending(ref=ref, queue=self._queue, **found._asdict()))
 
     def close(self) -> None:
         """Watch the queue no longer."""
         self._feed.close()
         self._outbox.forget(self)
-
-
-_arrived = msgspec.json.encode

@@ -105,6 +105,7 @@ class RestApi:
     - `actions` records operators' actions;
     - `mirror` is this broker among those that share its journal, None with a journal of its own;
     - `forwarding` has the status of bridges, and `trial` tests their connections;
+    - `event_document` is the AsyncAPI document of the other ways to the node;
     - `control_document` is an OpenAPI document whose paths are added to this one's.
 
     Created within the running loop. The node calls `policy_changed` after a new policy, `engine_ended`
@@ -139,6 +140,7 @@ class RestApi:
         seeds: Seeds,
         live: LiveSubscribers,
         shut_down: Callable[[], None],
+        event_document: Mapping[str, Any],
         mirror: MirrorOperations | None = None,
         control_document: Mapping[str, Any] | None = None,
     ) -> None:
@@ -197,7 +199,8 @@ class RestApi:
             DetailedEndpoint(metrics.detailed),
         )
         self._add_endpoints(
-            journal_read, jobs, statistics, connections, forwarding, seeds, live, control_document
+            *(journal_read, jobs, statistics, connections, forwarding, seeds, live),
+            *(event_document, control_document),
         )
 
     def owns(self, scope: Scope) -> bool:
@@ -242,6 +245,7 @@ class RestApi:
         forwarding: Forwarding,
         seeds: Seeds,
         live: LiveSubscribers,
+        event_document: Mapping[str, Any],
         control_document: Mapping[str, Any] | None,
     ) -> None:
         engine_client, limits, add = self._engine_client, self._limits, self._router.add
@@ -267,7 +271,9 @@ class RestApi:
         receiver = Receiver(engine_client, self._waiting, blocks, limits, chosen, polls)
         settler = Settler(engine_client, limits)
         browser = Browser(engine_client, journal_read, blocks, limits)
-        node = NodeEndpoints(engine_client, self._waiting, limits, openapi.document(control_document))
+        node = NodeEndpoints(
+            *(engine_client, self._waiting, limits, openapi.document(control_document), event_document)
+        )
         stats = StatsEndpoints(engine_client.engine.broker, statistics, self._waiting, self._bridges.seen)
         connections_api = ConnectionEndpoints(engine_client, connections, limits)
 
@@ -344,6 +350,7 @@ class RestApi:
                 self._router.delegate(("GET", "PUT", "PATCH", "DELETE"), route)
         add("GET", Route((b"limits",)), node.limits)
         add("GET", Route((b"openapi.json",), open=True), node.openapi)
+        add("GET", Route((b"asyncapi.json",), open=True), node.asyncapi)
         add("GET", Route((b"health", b"live"), open=True), node.live)
         add("GET", Route((b"health", b"ready"), open=True), node.ready)
         # These last: they match every other path below `queues` and `topics`, too.

@@ -1,4 +1,4 @@
-"""Facts of the node: limits, health, and the description of the interface."""
+"""Facts of the node: limits, health, and the descriptions of its interfaces."""
 
 from __future__ import annotations
 
@@ -23,11 +23,13 @@ class NodeEndpoints:
         waiting: WaitingRequests,
         limits: RestLimits,
         document: Mapping[str, Any],
+        event_document: Mapping[str, Any],
     ) -> None:
         self._engine_client = engine_client
         self._waiting = waiting
         self._limits = limits
         self._document = encode(document)
+        self._event_document = encode(event_document)
 
     async def limits(self, request: Request) -> Reply:
         """GET limits"""
@@ -38,6 +40,11 @@ class NodeEndpoints:
         """GET openapi.json"""
         request.query()
         return Reply(200, JSON, self._document)
+
+    async def asyncapi(self, request: Request) -> Reply:
+        """GET asyncapi.json"""
+        request.query()
+        return Reply(200, JSON, self._event_document)
 
     async def live(self, request: Request) -> Reply:
         """GET health/live: the process answers."""

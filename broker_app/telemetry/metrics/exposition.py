@@ -9,14 +9,7 @@ from collections.abc import Iterable, Iterator
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from broker_app.telemetry.metrics.families import (
-    BATCH_BOUNDS_S,
-    COUNTER,
-    GAUGE,
-    Family,
-    Histogram,
-    Samples,
-)
+from broker_app.telemetry.metrics.families import COUNTER, GAUGE, Family, Histogram, Samples
 
 if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
@@ -67,5 +60,5 @@ def _metric(family: Family, samples: Samples) -> Metric:
 
 def _buckets(observed: Histogram) -> list[tuple[str, int]]:
     """(upper bound, how many are at most that) of each bucket."""
-    bounds = [*map(str, BATCH_BOUNDS_S), "+Inf"]
+    bounds = [*map(str, observed.bounds), "+Inf"]
     return list(zip(bounds, accumulate(observed.counts), strict=True))

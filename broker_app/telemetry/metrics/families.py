@@ -16,9 +16,10 @@ Labels = tuple[str, ...]
 
 
 class Histogram(NamedTuple):
-    """Observations: how many are at most each bound of `BATCH_BOUNDS_S` and more than the one before, then
-    those that are larger; and their sum."""
+    """Observations: how many are at most each bound and more than the one before, then those that are larger;
+    and their sum."""
 
+    bounds: tuple[float, ...]
     counts: tuple[int, ...]
     sum: float
 
@@ -100,6 +101,17 @@ _BRIDGES: Final = (
     Family("mom_bridge_duplicates_total", COUNTER, "messages that it had already", ("bridge",)),
     Family("mom_bridge_refused_total", COUNTER, "messages that it refused", ("bridge",)),
 )
+_CALLBACKS: Final = (
+    Family("mom_callback_pushes_total", COUNTER, "pushes to webhooks that ended", ("outcome",)),
+    Family("mom_callback_retries_total", COUNTER, "those that were not the first of their message"),
+    Family("mom_callback_push_seconds", HISTOGRAM, "how long they took, up to a complete answer"),
+    Family(
+        "mom_callback_dead_lettered_total", COUNTER, "messages that were pushed too often without success"
+    ),
+    Family("mom_callback_pending", GAUGE, "messages that wait for callbacks, those in flight too"),
+    Family("mom_callback_in_flight", GAUGE, "pushes without an answer"),
+    Family("mom_callback_breaker_open", GAUGE, "hosts that are left alone because they failed"),
+)
 _NODE: Final = (
     Family("mom_build_info", GAUGE, "1", ("version",)),
     Family("mom_node_info", GAUGE, "1", ("broker", "role")),
@@ -137,6 +149,7 @@ AGGREGATED: Final = {
     "journal": _JOURNAL,
     "mirrors": _MIRRORS,
     "bridges": _BRIDGES,
+    "callbacks": _CALLBACKS,
     "pipelines": _PIPELINE,
     "node": _NODE,
 }

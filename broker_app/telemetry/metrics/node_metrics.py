@@ -1,4 +1,4 @@
-"""Metrics of a node as a whole: its messages, destinations, clients, journal, bridges and mirrors."""
+"""Metrics of a node as a whole: its messages, destinations, clients, journal, bridges, callbacks, mirrors."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Protocol
 
 from broker_app.core.broker import Broker
 from broker_app.internal_errors import internal_errors
-from broker_app.telemetry.metrics.families import Collected, Labels, Samples
+from broker_app.telemetry.metrics.families import Collected, Histogram, Labels, Samples
 from broker_app.telemetry.statistics import Statistics, resident_bytes
 
 Facts = Mapping[str, Any]
@@ -43,8 +43,8 @@ class Decisions(Protocol):
 
 class Sources(NamedTuple):
     """The parts of a node besides its broker: the figures of its journal, with the name of its `backend`; its
-    connections and decisions; operations on many messages that are open, by name; and the status of bridges,
-    and of mirrors, which is None with a journal of its own."""
+    connections and decisions; operations on many messages that are open, by name; the status of bridges; the
+    totals of callbacks; and the status of mirrors, which is None with a journal of its own."""
 
     backend: str
     journal: Callable[[], Mapping[str, int]]
@@ -52,6 +52,7 @@ class Sources(NamedTuple):
     decisions: Decisions
     jobs: Callable[[], Iterable[str]]
     bridges: Callable[[], Sequence[Facts]]
+    callbacks: Callable[[], Facts]
     mirrors: Callable[[], Facts | None]
 
 
@@ -76,6 +77,7 @@ class NodeMetrics:
         yield from self._of_clients()
         yield from self._of_journal()
         yield from of_bridges(self._sources.bridges())
+        yield from of_callbacks(self._sources.callbacks())
         status = self._sources.mirrors()
         if status is not None:
             yield from of_mirrors(status)
@@ -211,6 +213,17 @@ def of_bridges(reports: Sequence[Facts]) -> Collected:
             if report["progress_at"]
         },
     )
+
+
+def of_callbacks(totals: Facts) -> Collected:
+    """The callbacks; `totals` are those of their supervisor (`telemetry.callbacks.Callbacks`)."""
+    yield "mom_callback_pushes_total", _by(totals["pushes"])
+    yield "mom_callback_retries_total", _one(totals["retries"])
+    yield "mom_callback_push_seconds", {(): Histogram(*totals["durations"])}
+    yield "mom_callback_dead_lettered_total", _one(totals["dead_lettered"])
+    yield "mom_callback_pending", _one(totals["pending"])
+    yield "mom_callback_in_flight", _one(totals["in_flight"])
+    yield "mom_callback_breaker_open", _one(totals["open_breakers"])
 
 
 def _one(value: float) -> Samples:

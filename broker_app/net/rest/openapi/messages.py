@@ -52,7 +52,8 @@ _MESSAGE_FIELDS: Json = {
     "body": {"description": "JSON for a JSON content type, text for a text one"},
     "body_base64": {"type": "string", "contentEncoding": "base64", "description": "any other body"},
 }
-_OPTIONAL = ("trace", "body", "body_base64")
+#: members that not every message has: those of the body need the right to read it
+_OPTIONAL = ("trace", "body", "body_base64", "truncated", "due")
 
 
 def message(more: Json) -> Json:

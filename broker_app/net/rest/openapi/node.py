@@ -73,4 +73,11 @@ PATHS: Json = {
             login=False,
         ),
     },
+    "/asyncapi.json": {
+        "get": operation(
+            "get_asyncapi", "The description of STOMP, JSON over WebSocket, event streams and webhooks",
+            {"200": json_reply("AsyncAPI 3.1", {"type": "object"})},
+            login=False,
+        ),
+    },
 }  # fmt: skip

@@ -1,0 +1,218 @@
+"""STOMP over TCP and WebSocket: its frames, with the headers that mean something to the broker.
+
+Values of headers are texts. Frames with other headers are accepted; those of SEND belong to the application.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from broker_app.core import dead_letter_headers, reasons
+from broker_app.core.commands import ACK_MODES, AUTO
+from broker_app.net.asyncapi.part import RECEIVE, SEND, Part, channel, message, operation, websocket_channel
+from broker_app.net.problems import MEDIA_TYPE
+from broker_app.net.rest.openapi.schemas import TEXT, Json, object_of, ref
+from broker_app.net.stomp import bridge_flows, registrations, rendering, scheduling_headers
+from broker_app.net.web_socket import STOMP
+from mom_client.stomp import frame
+from mom_client.stomp.frame import WITH_BODY
+
+_BOOLEAN: Final[Json] = {"type": "string", "pattern": "^([Tt]rue|TRUE|1|[Ff]alse|FALSE|0|)$"}
+_WHOLE: Final[Json] = {"type": "string", "pattern": "^[0-9]+$"}
+_SECONDS: Final[Json] = {"type": "string", "pattern": r"^[0-9]+(\.[0-9]+)?$"}
+_BEATS: Final[Json] = {"type": "string", "pattern": "^[0-9]+,[0-9]+$"}
+_NAME: Final[Json] = {"type": "string", "minLength": 1, "maxLength": registrations.MAX_NAME}
+_DESTINATION: Final[Json] = {**TEXT, "description": "such as /queue/orders or /topic/prices.>"}
+_RECEIPT: Final[Json] = {**TEXT, "description": "RECEIPT names it when the frame has taken effect"}
+_TRANSACTION: Final[Json] = {**TEXT, "description": "takes effect at its COMMIT"}
+_CONNECT: Final[Json] = {
+    "accept-version": {**TEXT, "description": "1.0, 1.1 and 1.2, with commas"},
+    "host": TEXT,
+    "login": {**TEXT, "description": "name of the user, or token"},
+    "passcode": {**TEXT, "description": "the password, or the token"},
+    "heart-beat": _BEATS,
+    "client-id": _NAME,
+    "mom-soft-errors": {**_BOOLEAN, "description": "a refusal does not end the connection"},
+    bridge_flows.SENDER: TEXT,
+    registrations.SERVICE: {**_NAME, "description": "registers the connection as a service"},
+    registrations.MACHINE: TEXT,
+    registrations.TYPE: TEXT,
+    registrations.EVENTS: {**TEXT, "description": "with commas"},
+    registrations.ORIGIN: {**TEXT, "description": "at a callback broker: WebSocket addresses of the origin"},
+    registrations.ORIGIN_LOGIN: TEXT,
+    registrations.ORIGIN_PASSCODE: TEXT,
+}
+#: headers that messages have on their way to the broker and from it
+_OF_MESSAGE: Final[Json] = {
+    "content-type": TEXT,
+    "persistent": _BOOLEAN,
+    "priority": {"type": "string", "pattern": "^[0-9]$"},
+    "expires": {**_WHOLE, "description": "ms since 1970"},
+    "ttl-s": _SECONDS,
+    "group": {"type": "string", "maxLength": scheduling_headers.MAX_GROUP},
+    "dedup-id": {"type": "string", "maxLength": scheduling_headers.MAX_DEDUP_ID},
+    "reply-to": TEXT,
+    "correlation-id": TEXT,
+    "type": TEXT,
+    "traceparent": TEXT,
+    "tracestate": TEXT,
+}
+_SEND: Final[Json] = {
+    "destination": _DESTINATION,
+    **_OF_MESSAGE,
+    "delay-s": {**_SECONDS, "description": "seconds before which it is not delivered"},
+    "deliver-at": {**_WHOLE, "description": "ms since 1970"},
+    "max-copies": {**_WHOLE, "description": "of a message to a profile"},
+    "transaction": _TRANSACTION,
+    bridge_flows.FLOW: TEXT,
+    "content-length": _WHOLE,
+}
+_SUBSCRIBE: Final[Json] = {
+    "destination": _DESTINATION,
+    "id": TEXT,
+    "ack": {"enum": list(ACK_MODES), "default": AUTO},
+    "credit": _WHOLE,
+    "selector": TEXT,
+    "durable-name": TEXT,
+    "share": {**TEXT, "description": "true with durable-name, else the name that consumers share"},
+    "from": {**TEXT, "description": "first, last, now, seq:<number>, time:<ms or RFC 3339>"},
+    "exclusive": _BOOLEAN,
+    "snapshot": {**_BOOLEAN, "description": "of system topics: the current state first"},
+    bridge_flows.SOURCE: TEXT,
+    bridge_flows.TARGET: TEXT,
+}
+_SETTLE: Final[Json] = {
+    "id": {**TEXT, "description": "the ack of the MESSAGE"},
+    "message-id": {**TEXT, "description": "before 1.2, with the subscription"},
+    "subscription": TEXT,
+    "transaction": _TRANSACTION,
+}
+_NACK: Final[Json] = {
+    **_SETTLE,
+    "requeue": {**_BOOLEAN, "description": "false: it becomes a dead letter"},
+    "reason": TEXT,
+    "delay-s": _SECONDS,
+}
+_CONNECTED: Final[Json] = {
+    "version": {"enum": ["1.0", "1.1", "1.2"]},
+    "session": TEXT,
+    "server": TEXT,
+    "user-name": TEXT,
+    "heart-beat": _BEATS,
+    "mom-failover": {**TEXT, "description": "addresses of all mirrors, with commas"},
+    bridge_flows.SENDER: TEXT,
+    bridge_flows.MAX_BODY: _WHOLE,
+    registrations.CALLBACKS: _BOOLEAN,
+    registrations.WEBSOCKET: TEXT,
+}
+_MESSAGE: Final[Json] = {
+    "message-id": TEXT,
+    "destination": {**TEXT, "not": {"const": rendering.REFUSED_DESTINATION}},
+    "redelivered": _BOOLEAN,
+    "attempt": {"type": "string", "pattern": "^[1-9][0-9]*$"},
+    "timestamp": {**_WHOLE, "description": "ms since 1970"},
+    "content-length": _WHOLE,
+    "subscription": TEXT,
+    "ack": {**TEXT, "description": "of 1.2: names it in ACK and NACK"},
+    "seq": {**_WHOLE, "description": "of a history: where to continue it"},
+    **_OF_MESSAGE,
+    **dict.fromkeys(dead_letter_headers.FACTS, TEXT),
+    "dead-reason": {"enum": list(reasons.REASONS[1:])},
+}
+_REFUSAL: Final[Json] = {
+    "subscription": {"const": rendering.REFUSED_SUBSCRIPTION},
+    "destination": {"const": rendering.REFUSED_DESTINATION},
+    "message-id": TEXT,
+    "content-type": {"const": MEDIA_TYPE},
+    "content-length": _WHOLE,
+    "receipt-id": {**TEXT, "description": "the receipt of the frame that was refused"},
+}
+_ERROR: Final[Json] = {
+    "message": TEXT,
+    "content-type": {"const": MEDIA_TYPE},
+    "content-length": _WHOLE,
+    "receipt-id": TEXT,
+    "subscription": TEXT,
+    "reason": TEXT,
+    "active": TEXT,
+}
+
+
+class _Frame(NamedTuple):
+    """A frame: its headers, those that it must have, and the frames that answer it."""
+
+    about: str
+    headers: Json
+    required: tuple[str, ...] = ()
+    answers: tuple[str, ...] = ("RECEIPT", "REFUSAL", "ERROR")
+
+
+_LOGIN: Final = ("CONNECTED", "ERROR")
+_OF_CLIENTS: Final = {
+    frame.CONNECT: _Frame("Log in", _CONNECT, (), _LOGIN),
+    frame.STOMP: _Frame("Log in, as CONNECT does", _CONNECT, (), _LOGIN),
+    frame.SEND: _Frame("Send a message", _SEND, ("destination",)),
+    frame.SUBSCRIBE: _Frame("Subscribe to a destination", _SUBSCRIBE, ("destination",)),
+    frame.UNSUBSCRIBE: _Frame(
+        "End a subscription",
+        {"id": TEXT, "destination": TEXT, "durable-name": TEXT, "delete": _BOOLEAN},
+    ),
+    frame.ACK: _Frame("Acknowledge a message", _SETTLE),
+    frame.NACK: _Frame("Return a message", _NACK),
+    frame.BEGIN: _Frame("Begin a transaction", {"transaction": TEXT}, ("transaction",)),
+    frame.COMMIT: _Frame("Carry out a transaction", {"transaction": TEXT}, ("transaction",)),
+    frame.ABORT: _Frame("Drop a transaction", {"transaction": TEXT}, ("transaction",)),
+    frame.DISCONNECT: _Frame("End the connection", {}),
+}
+_REQUIRED: Final = ("message-id", "destination", "redelivered", "attempt", "timestamp", "content-length")
+_OF_BROKER: Final = {
+    frame.CONNECTED: _Frame("The client has logged in", _CONNECTED, ("version", "session", "server")),
+    frame.MESSAGE: _Frame("A message is delivered", _MESSAGE, _REQUIRED),
+    frame.RECEIPT: _Frame("A frame has taken effect", {"receipt-id": TEXT}, ("receipt-id",)),
+    frame.ERROR: _Frame("The broker ends the connection", _ERROR, ("message", "content-type")),
+}
+#: a MESSAGE of another content
+_REFUSED: Final = _Frame(
+    "A frame was refused, of a client with mom-soft-errors",
+    _REFUSAL,
+    ("subscription", "destination", "message-id", "content-type"),
+)
+
+
+def part(tcp: str, websocket: str, address: str) -> Part:
+    """The description of both transports: servers, and the address of the WebSocket."""
+    messages = {
+        **{f"stomp.{command.decode()}": _message(command, one) for command, one in _OF_CLIENTS.items()},
+        **{f"stomp.{command.decode()}": _message(command, one) for command, one in _OF_BROKER.items()},
+        "stomp.REFUSAL": _message(frame.MESSAGE, _REFUSED),
+    }
+    channels = {
+        "stomp": channel("STOMP over TCP", None, (tcp,), messages),
+        "stompWebSocket": channel(
+            "STOMP over WebSocket", address, (websocket,), messages, bindings=websocket_channel(STOMP)
+        ),
+    }
+    return Part(channels, dict(_operations(channels)), messages, {})
+
+
+def _message(command: bytes, one: _Frame) -> Json:
+    """A frame as a message: a problem has it as its body, others of the broker and of clients any bytes."""
+    headers = dict(one.headers)
+    if command in frame.CLIENT_COMMANDS and command not in (frame.CONNECT, frame.STOMP):
+        headers["receipt"] = _RECEIPT
+    payload: Json = {"description": "bytes"} if command in WITH_BODY else {"const": ""}
+    content_type = ""
+    if headers.get("content-type", {}).get("const") == MEDIA_TYPE:
+        payload, content_type = ref("Problem"), MEDIA_TYPE
+    schema = object_of(headers, required=one.required, free=True)
+    return message(command.decode(), one.about, payload, schema, content_type)
+
+
+def _operations(channels: Json) -> Iterator[tuple[str, Json]]:
+    for name in channels:
+        for command, one in _OF_CLIENTS.items():
+            kind = command.decode()
+            yield f"{name}.{kind}", operation(RECEIVE, one.about, name, (kind,), one.answers)
+        about = _OF_BROKER[frame.MESSAGE].about
+        yield f"{name}.deliver", operation(SEND, about, name, (frame.MESSAGE.decode(),))
