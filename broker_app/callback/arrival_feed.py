@@ -15,7 +15,7 @@ from broker_app.core import views
 from broker_app.core.broker import Broker
 from broker_app.core.message import Message
 from broker_app.core.model import Queue
-from broker_app.core.pending_watch import PendingWatch
+from broker_app.core.pending_watch import Arrivals, PendingWatch
 from broker_app.core.turn import UNRECORDED
 
 #: messages that a notification lists at most
@@ -79,6 +79,7 @@ class ArrivalFeed:
         self._loop = asyncio.get_running_loop()
         self._woken = asyncio.Event()
         self._wake = wake
+        self._timer: asyncio.TimerHandle | None = None
         self._watch = PendingWatch(broker.turn.ids, MOST, self._notice)
         self._began = False
         broker.store.taps.add(address, self._watch)
@@ -86,6 +87,8 @@ class ArrivalFeed:
 
     def close(self) -> None:
         """Watch the queue no longer."""
+        if self._timer is not None:
+            self._timer.cancel()
         self._broker.store.taps.remove(self._address, self._watch)
 
     @property
@@ -103,7 +106,6 @@ class ArrivalFeed:
 
     async def take(self) -> Notification:
         """Return what began to wait since the last call; possibly nothing."""
-        self._woken.clear()
         began, self._began = self._began, True
         found = await self._inspect(self._arrived if began else self._first)
         self._seq = max(self._seq, found.seq)
@@ -118,7 +120,7 @@ class ArrivalFeed:
     # ------------------------------------------------------------------ between two batches
 
     def _notice(self) -> None:
-        self._loop.call_later(self._coalesce_s, self._due)
+        self._timer = self._loop.call_later(self._coalesce_s, self._due)
 
     def _due(self) -> None:
         self._woken.set()
@@ -126,14 +128,21 @@ class ArrivalFeed:
             self._wake()
 
     def _arrived(self) -> Notification:
-        arrivals = self._watch.take()
+        arrivals = self._take()
         self._coalesce_s = COALESCE_MANY_S if arrivals.more else self._usual_coalesce_s
         return Notification(_highest(arrivals.seqs), arrivals.seqs, arrivals.ids, self._depth, arrivals.more)
 
     def _first(self) -> Notification:
         found = self._listed(self._seq, returned=True)
-        self._watch.take()  # it is among what was found
+        self._take()  # it is among what was found
         return found
+
+    def _take(self) -> Arrivals:
+        """Take what arrived; it is not due a second time."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._woken.clear()
+        return self._watch.take()
 
     def _listed(self, after: int, *, returned: bool) -> Notification:
         queue = self._broker.destinations.queues.get(self._address)
