@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import os
 import random
+import re
 import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
@@ -151,8 +152,10 @@ class Arena:
 
     @property
     def takeovers(self) -> int:
-        """How often a broker has taken over, as their logs have it."""
-        return sum(broker.log_file.read_text().count(" took over from ") for broker in self.brokers)
+        """How often a broker has taken over, or has started when no other one served, as their logs have
+        it; not the first time."""
+        logs = "".join(broker.log_file.read_text() for broker in self.brokers)
+        return max(map(int, re.findall(r" (?:took over from|serves from now on).*epoch (\d+)", logs))) - 1
 
 
 async def _until(condition: object, within_s: float = 30.0) -> None:
