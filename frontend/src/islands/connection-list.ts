@@ -127,7 +127,7 @@ export class ConnectionList extends Island {
       <input
         type="search"
         aria-label=${gettext("Filter by user, client-id, service, address or id")}
-        placeholder=${gettext("filter: user, client, service, address")}
+        placeholder=${gettext("filter: user, client, address")}
         autocomplete="off"
         spellcheck="false"
         .value=${pageAddress.get("filter")}

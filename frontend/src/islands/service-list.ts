@@ -28,7 +28,7 @@ const HEADINGS: Heading[] = [
   { label: gettext("type"), sort: "type" },
   { label: gettext("machine"), sort: "machine" },
   { label: gettext("user"), sort: "user" },
-  { label: gettext("origin"), hint: gettext("at a callback broker: the remote broker of its messages") },
+  { label: gettext("origin, link"), hint: gettext("at a callback broker: the remote broker of its messages") },
   { label: gettext("since"), sort: "since" },
   { label: gettext("pending"), sort: "pending", numeric: true, hint: gettext("messages that wait for it") },
 ];
@@ -116,7 +116,7 @@ export class ServiceList extends Island {
       <td data-label=${gettext("type")} class=${type ? "" : "nothing"}>${type || NONE}</td>
       <td data-label=${gettext("machine")}>${machine || NONE}</td>
       <td data-label=${gettext("user")}>${user}</td>
-      <td data-label=${gettext("origin")} class=${origin ? "" : "nothing"}>${origin ? html`<div><code>${origin.url}</code> ${linkOf(origin)}</div>` : NONE}</td>
+      <td data-label=${gettext("origin, link")} class=${origin ? "" : "nothing"}>${origin ? html`<div><code>${origin.url}</code> ${linkOf(origin)}</div>` : NONE}</td>
       <td data-label=${gettext("since")}>${moment(since)}</td>
       <td data-label=${gettext("pending")} class="num">${count(pending)}</td>
       <td><div class="tools">${serviceActions(service, this.admin !== null, () => this.#polling.again())}</div></td>

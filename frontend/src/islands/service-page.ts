@@ -58,7 +58,7 @@ export class ServicePage extends Island {
     return polled(this.#polling, ({ service, pending }, old) => html`
       <div class="tools standing">
         ${activityOf(service)}
-        <span class="quiet">${service.id}</span>
+        <strong>${service.name}</strong>
         <span class="spring"></span>
         ${serviceActions(service, this.admin !== null, () => this.#polling.again())}
       </div>
@@ -89,7 +89,7 @@ function facts(service: Service): [string, unknown][] {
     [gettext("connection"), connection === null ? NONE : transport === "stomp" ? html`<a href=${connectionPage(connection)}>${connection}</a>` : connection],
     [gettext("since"), moment(since)],
     [gettext("ends"), lease_until === null ? gettext("with its connection") : gettext("{time}, unless it renews its lease", { time: fullTime(lease_until) })],
-    [gettext("origin"), origin === null ? NONE : html`<code>${origin.url}</code> ${linkOf(origin)}`],
+    [gettext("origin, link"), origin === null ? NONE : html`<code>${origin.url}</code> ${linkOf(origin)}`],
   ];
 }
 
