@@ -307,6 +307,7 @@ class Node:
             live=live,
             shut_down=self._shut_down,
             event_document=asyncapi.document(config.base_path),
+            origins=callback_broker.status if callback_broker is not None else None,
             mirror=self.mirror,
             control_document=self._control_document,
         )

@@ -40,11 +40,12 @@ class CallbackBroker:
         return await connection.add(registration, lost)
 
     def status(self) -> list[dict[str, Any]]:
-        """The connections to origins, each with its queues."""
+        """The connections to origins, each with its login, its services and their queues."""
         return [
             {
                 **connection.status(),
                 "login": origin.login,
+                "services": connection.services,
                 "queues": [queue.status() for queue in connection.queues.values()],
             }
             for origin, connection in self._connections.items()

@@ -13,14 +13,12 @@ from broker_app.callback_broker.origin_link import CONNECT_S, OriginLink, Origin
 from broker_app.callback_broker.pending_queue import PendingQueue
 from broker_app.core.errors import Refused
 from broker_app.internal_errors import internal_errors
-from broker_app.net.origin import Origin
+from broker_app.net.origin import CONNECTED, CONNECTING, Origin
 from broker_app.reflex.registration import Registration
 from mom_client.failover import Pace
 
 log = logging.getLogger(__name__)
 
-#: states of the connection
-CONNECTING, CONNECTED = "connecting", "connected"
 _PACE: Final = Pace(first_delay_s=0.1, max_delay_s=5.0)
 #: refusals after which the origin is not asked again until another service registers
 _WRONG_LOGIN: Final = frozenset(("not-authenticated", "not-allowed", "rate-limited"))
@@ -86,6 +84,11 @@ class OriginConnection:
         """The address of the origin, the state of the connection to it, and its error."""
         state = CONNECTED if self._link is not None else CONNECTING
         return {"url": self._url, "state": state, "error": self.error or None}
+
+    @property
+    def services(self) -> int:
+        """The number of services that are registered at the origin."""
+        return sum(1 for service in self._services if service.id)
 
     @property
     def is_connected(self) -> bool:

@@ -26,6 +26,9 @@ _FACTS = (
 _SUBSCRIBERS = (
     "id", "source", "mode", "transport", "user", "address", "since", "events", "last_at", "pending",
 )  # fmt: skip
+_ORIGINS = (
+    "url", "login", "state", "error", "services", "queues", "pending", "held", "fetched", "gone", "polls",
+)  # fmt: skip
 _PUSHES = ("at", "id", "attempt", "outcome", "status", "seconds", "detail")
 #: seconds that a test may take: as long as a receiver may have, and a little more
 _TEST_S = 130.0
@@ -53,6 +56,30 @@ def list_subscribers(
     """List those who are called over an open connection now: JSON over WebSocket, and event streams."""
     given = invocation.of(ctx)
     given.output.rows(_SUBSCRIBERS, given.rest().pages("/subscribers", sort=sort), whole=True)
+
+
+@app.command("origins")
+def list_origins(ctx: typer.Context) -> None:
+    """List the origins of a callback broker: the remote brokers whose messages it fetches for its services.
+
+    `polls` are the receive requests that were answered here and spared the origin one. Administrators only.
+
+    Example: those of the callback broker of this machine:
+
+        mom --context REcallback callback origins
+    """
+    given = invocation.of(ctx)
+    found = given.rest().get("/origins")
+    if not found["callback_broker"]:
+        raise Failure(
+            FAILED,
+            "this broker is no callback broker, and has no origins",
+            fix="ask the callback broker of this machine: mom --context REcallback callback origins",
+        )
+    rows = found["items"]
+    if not is_machine_format(given):
+        rows = [{**row, "queues": " ".join(queue["name"] for queue in row["queues"])} for row in rows]
+    given.output.rows(_ORIGINS, rows, whole=True)
 
 
 @app.command()

@@ -20,6 +20,8 @@ ACKNOWLEDGED, SILENCED, UNSILENCED = "acknowledged", "silenced", "unsilenced"
 RESTARTED = "restarted"
 #: of mirrors
 SWITCHED_OVER, TOOK_OVER = "switched over", "took over"
+#: of services
+ACTIVATED, DEACTIVATED, DEREGISTERED = "activated", "deactivated", "deregistered"
 #: of brokers
 SHUT_DOWN = "shut down"
 #: origins of REST requests: a browser session is the console

@@ -10,6 +10,8 @@ from urllib.parse import urlsplit
 from broker_app.core.errors import Refused
 from broker_app.reflex.registration import Registration
 
+#: states of the connection to an origin
+STATES = CONNECTING, CONNECTED = "connecting", "connected"
 _WEBSOCKET = {"http": "ws", "https": "wss", "ws": "ws", "wss": "wss"}
 _PATH = "/ws"
 

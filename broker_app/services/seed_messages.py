@@ -60,14 +60,16 @@ async def _no_filter(
 
 @dataclass(slots=True)
 class Seed:
-    """One seed: its position, and the services that have got a copy. `notes` are the positions of the notes
-    of that. For services in `refused` a reflex has refused it; they are asked again after a restart."""
+    """One seed: its position, when it expires (milliseconds since 1970, 0 for never), and the services that
+    have got a copy. `notes` are the positions of the notes of that. For services in `refused` a reflex has
+    refused it; they are asked again after a restart."""
 
     position: int
     id: str
     terms: profiles.SeedTerms
     selector: Selector
     persistent: bool
+    expires_ms: int = 0
     served: set[str] = field(default_factory=set)
     notes: list[int] = field(default_factory=list)
     refused: set[str] = field(default_factory=set)
@@ -195,6 +197,7 @@ class SeedMessages:
                 terms,
                 compiler.compile(terms.criteria),
                 message.envelope.persistent,
+                message.expires_ms,
             )
             self._seeds[seq] = seed
             await self._copy(seed, [service for service in self._registry.all() if service.active])

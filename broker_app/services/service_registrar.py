@@ -58,6 +58,14 @@ class ServiceRegistrar:
             outcome = RegistrationVerdict(True, service.registration)
         done(outcome)
 
+    def service_of(self, connection: str) -> str | None:
+        """The name of the service that a connection is registered as; None if it is none."""
+        service = self._registered.get(connection)
+        # An administrator may have deregistered it; the connection stays.
+        if service is None or self._services.find(service.id) is None:
+            return None
+        return service.registration.name
+
     def deregistered(self, registration: Registration) -> None:
         """The registration of a connection has ended."""
         service = self._registered.pop(registration.connection, None)

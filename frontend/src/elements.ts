@@ -42,6 +42,12 @@ const MODULES: Record<string, () => Promise<unknown>> = {
   "mom-range-choice": () => import("./islands/range-choice.ts"),
   "mom-resend-button": () => import("./islands/resend-button.ts"),
   "mom-switchover-button": () => import("./islands/switchover-button.ts"),
+  "mom-origin-list": () => import("./islands/origin-list.ts"),
+  "mom-seed-list": () => import("./islands/seed-list.ts"),
+  "mom-service-list": () => import("./islands/service-list.ts"),
+  "mom-service-page": () => import("./islands/service-page.ts"),
+  "mom-shutdown-button": () => import("./islands/shutdown-button.ts"),
+  "mom-subscriber-list": () => import("./islands/subscriber-list.ts"),
   "mom-subscription-list": () => import("./islands/subscription-list.ts"),
 };
 

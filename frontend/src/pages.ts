@@ -29,3 +29,13 @@ export function connectionPage(id: string): string {
 export function pageOfJob(id = ""): string {
   return `${basePath}console/jobs/${id && `one?${new URLSearchParams({ id })}`}`;
 }
+
+/** The list of services, filtered. */
+export function servicesPage(asked: Record<string, string>): string {
+  return consolePage(`services/?${new URLSearchParams(asked)}`);
+}
+
+/** The page of a service, by the id of its registration. */
+export function servicePage(id: string): string {
+  return consolePage(`services/one?${new URLSearchParams({ id })}`);
+}

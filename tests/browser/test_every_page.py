@@ -47,6 +47,8 @@ QUERIES: dict[str, list[str]] = {
     "job": ["?id={job}"],
     "topic": [f"?name={TOPIC}&tab={tab}" for tab in TopicPage.tabs],
     "connection": ["?id={connection}"],
+    "services": ["", "?filter=nothing-like-this"],
+    "service": ["?id={service}"],
     "rules-edit": ["?name=johns"],
     "rules-remove": ["?name=johns"],
     "explain": ["", "?user=john&right=send&destination=queue:orders"],
@@ -133,6 +135,9 @@ def resources(broker: BrokerProcess) -> dict[str, str]:
     ask("PUT", "reflexes/broken", {"service": "orders.closed", "library": "lib", "function": "check"})
     for name in ("west", "nobody", "gone"):
         ask("POST", f"queues/storeAndForward:{name}/queue/orders.far/messages", {"n": 1})
+    service = {"name": "orders.new", "machine": "shop-7", "type": "shop", "events": ["sold"], "lease_s": 3600}
+    registered = ask("POST", "services", service)
+    ask("POST", "profiles/messages?profile=type%20=%20%27shop%27&max_copies=3", {"news": 1})
     taken = ask("POST", f"queues/{LONG}/receive", {"max": 1})["items"][0]
     ask("POST", f"leases/{quote(taken['receipt'])}/nack", {"dead": True, "reason": "schema v3"})
     ask("PUT", "alerts/rules/johns", {"condition": "oldest", "threshold": 900})
@@ -154,7 +159,8 @@ def resources(broker: BrokerProcess) -> dict[str, str]:
     ask("PUT", "pipeline/runs/west/reconciliation", result)
     ask("POST", "pipeline/runs/west/report", {"run_id": "2", "state": "failed", "error": "[DATA_LOSS] gone"})
     poll(lambda: ask("GET", "bridges/west/status")["accepted"] == 1)
-    return {"token": str(token["id"]), "job": str(job["id"]), "message": str(message["id"])}
+    ids = {"token": token, "job": job, "message": message, "service": registered}
+    return {name: str(made["id"]) for name, made in ids.items()}
 
 
 @pytest.fixture(scope="module")

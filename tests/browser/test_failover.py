@@ -217,3 +217,19 @@ def test_an_administrator_switches_over_on_the_page_of_mirrors_and_goes_on_at_th
     order = page.get_by_role("row", name=re.compile("switched over"))
     expect(order).to_contain_text("a new disk for the main")
     forget_failed_connections(complaints)
+
+
+def test_shutting_a_broker_down_shows_its_mirror_which_then_serves_the_page(
+    pair: tuple[BrokerProcess, BrokerProcess], chromium: Browser, open_page: OpenPage, complaints: list[str]
+) -> None:
+    main, mirror = pair
+    page = open_page(main, "/console/settings/", sign_in(chromium, main))
+    wait_prepared(page)
+    (standby,) = (one["id"] for one in status(main)["brokers"] if one["role"] == -1)
+    page.get_by_role("button", name="Shut down…").click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog).to_contain_text(f"The mirror {standby} takes over")
+    expect(dialog).to_contain_text("0 messages that are not persistent are lost.")
+    dialog.get_by_role("button", name="Shut down", exact=True).click()
+    page.wait_for_url(f"http://{OTHER_HOST}:{mirror.port}/login/?next=/console/settings/")
+    forget_failed_connections(complaints)

@@ -56,7 +56,7 @@ class Host:
     async def pending(self, count: int) -> list[dict[str, Any]]:
         """The messages that wait at the origin, once there are so many."""
         async with self.local.rest("anna") as rest:
-            (service,) = (await rest.get("/services")).json()["items"]
+            service = (await rest.get("/services")).json()["items"][0]
 
             async def listed() -> list[dict[str, Any]] | None:
                 items = (await rest.get(f"/services/{service['id']}/pending")).json()["items"]
@@ -104,6 +104,31 @@ async def test_the_remote_broker_counts_no_polls_and_one_fetch_for_each_message(
     async with host.remote.rest("anna") as rest:
         facts = (await rest.get("/queues/stock")).json()
     assert (facts["polls"], facts["fetched"], facts["depth"]) == (0, 3, 0)
+
+
+async def test_the_origins_show_links_services_fetches_and_the_polls_that_were_spared(host: Host) -> None:
+    await host.register()
+    await host.register()
+    await host.send("1", "2", "3")
+    await host.pending(3)
+    await host.receive(ack="auto")
+    await host.receive(max=1)
+    async with host.local.rest("otto") as rest:
+        assert (await rest.get("/origins")).status_code == 403
+    async with host.local.rest("anna") as rest:
+        found = (await rest.get("/origins")).json()
+        (origin,) = found["items"]
+        assert found["callback_broker"]
+        assert (origin["url"], origin["state"], origin["error"]) == (host.url, "connected", None)
+        assert (origin["login"], origin["services"]) == ("token", 2)
+        assert "mom_anna" not in str(found)
+        counts = {name: origin[name] for name in ("pending", "held", "fetched", "gone", "polls")}
+        assert counts == {"pending": 1, "held": 1, "fetched": 2, "gone": 0, "polls": 2}
+        (queue,) = origin["queues"]
+        assert queue == counts | {"name": "stock", "more": False}
+        for service in (await rest.get("/services")).json()["items"]:
+            await rest.delete(f"/services/{service['id']}")
+        assert (await rest.get("/origins")).json()["items"] == []
 
 
 async def test_a_poll_without_waiting_gets_what_is_pending(host: Host) -> None:

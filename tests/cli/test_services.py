@@ -1,6 +1,6 @@
 """`mom service` and `mom callback subscribers`, against a real broker."""
 
-from broker_app.cli.failures import NOT_FOUND, OK
+from broker_app.cli.failures import FAILED, NOT_FOUND, OK
 from tests.cli.conftest import CommandLine
 from tests.support.broker_process import BrokerProcess
 
@@ -19,6 +19,12 @@ def test_a_service_is_listed_shown_activated_and_deregistered(
     assert "no origin" in mom("service", "pending", id).err
     assert mom("service", "rm", id, "--yes").code == OK
     assert mom("service", "show", id).code == NOT_FOUND
+
+
+def test_only_a_callback_broker_has_origins(mom: CommandLine) -> None:
+    refused = mom("callback", "origins")
+    assert refused.code == FAILED
+    assert "no callback broker" in refused.err
 
 
 def test_live_subscribers_are_listed(mom: CommandLine) -> None:

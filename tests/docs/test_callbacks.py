@@ -69,7 +69,7 @@ def test_the_example_of_a_callback_broker_runs(start_broker: StartBroker, tmp_pa
         "BROKER": f"stomp://127.0.0.1:{remote.stomp_port}",
         "PASSCODE": remote.password,
     }
-    list_services, stop = (shlex.split(line)[1:] for line in commands.splitlines())
+    list_services, list_origins, stop = (shlex.split(line)[1:] for line in commands.splitlines())
     with subprocess.Popen(
         [sys.executable, tmp_path / "stock.py"], env=environment, stdout=subprocess.PIPE, text=True
     ) as process:
@@ -80,6 +80,8 @@ def test_the_example_of_a_callback_broker_runs(start_broker: StartBroker, tmp_pa
             assert process.stdout.readline() == "one\n"
             del mom.environment["MOM_URL"]
             assert "ws://127.0.0.1" in mom(*list_services).out
+            (origin,) = mom(*list_origins, "-o", "json").json()
+            assert (origin["state"], origin["services"], origin["fetched"]) == ("connected", 1, 1)
         finally:
             process.kill()
             assert mom(*stop).code == OK

@@ -39,6 +39,9 @@ class Registrar:
         self.origins.append(origin)
         self.begin_registration(registration, done)
 
+    def service_of(self, connection: str) -> None:
+        return None
+
     def deregistered(self, registration: Registration) -> None:
         self.ended.append(registration)
 

@@ -12,6 +12,7 @@ from broker_app.net.policy.policy import UserFacts
 from broker_app.net.stomp import local
 from broker_app.rules.rule import Rule
 from broker_app.rules.ruleset import Rules
+from broker_app.services.service_registrar import ServiceRegistrar
 from tests.rest.conftest import Rest, policy
 
 
@@ -89,6 +90,25 @@ async def test_connections_come_in_pages_and_by_user(rest: Rest) -> None:
     assert seen == [client.id for client in clients]
     bobs = await shown(rest, "/connections", user="bob")
     assert [row["id"] for row in bobs["items"]] == [client.id for client in clients[1::2]]
+
+
+async def test_a_connection_shows_the_service_that_it_is_registered_as(rest: Rest) -> None:
+    rest.registry.registrar = ServiceRegistrar(rest.reflexes, rest.services, rest.registry)
+    stock = await Client(rest, "bob").connect(**{"mom-service": "stock"})
+    await Client(rest, "bob").connect()
+    assert [row["service"] for row in (await shown(rest, "/connections"))["items"]] == ["stock", None]
+    (found,) = (await shown(rest, "/connections", filter="stock"))["items"]
+    assert found["id"] == stock.id
+    (service,) = rest.services.named("stock")
+    rest.services.deregister(service)
+    assert (await shown(rest, f"/connections/{stock.id}"))["service"] is None
+
+    other = await Client(rest, "bob").connect(**{"mom-service": "bank"})
+    await rest.bob.delete(f"/connections/{other.id}")
+    while await other.pipe.receive():
+        pass
+    (ended,) = (await shown(rest, "/connections", state="closed", filter="bank"))["items"]
+    assert (ended["id"], ended["service"]) == (other.id, "bank")
 
 
 def make_admin(rest: Rest, user: str) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from contextlib import suppress
+from datetime import datetime
 
 import pytest
 
@@ -38,10 +40,26 @@ async def test_a_message_to_a_profile_is_copied_to_services_and_shown_as_a_seed(
     assert (item["body"], item["headers"]) == ("hello", {"colour": "red", "seed-id": reply.json()["id"]})
     (seed,) = (await seeding.alice.get("/seeds")).json()["items"]
     assert (seed["profile"], seed["copies"], seed["max_copies"]) == ("type = 'shop'", 1, 3)
+    assert (seed["services"], seed["expires_at"]) == (["stock"], None)
     assert (await seeding.bob.get("/seeds")).json()["items"] == []
     assert (await seeding.bob.delete(f"/seeds/{seed['id']}")).status_code == 404
     assert (await seeding.alice.delete(f"/seeds/{seed['id']}")).status_code == 204
     assert (await seeding.alice.get("/seeds")).json()["items"] == []
+
+
+async def test_a_seed_shows_when_it_expires(seeding: Rest) -> None:
+    before = time.time()
+    reply = await seeding.alice.post(
+        "/profiles/messages",
+        params={"profile": "name = 'none'"},
+        content="x",
+        headers={"mom-expires-s": "60"},
+    )
+    assert reply.status_code == 201, reply.text
+    await seeding.until_later(lambda: bool(list(seeding.seeds.all())))
+    (seed,) = (await seeding.alice.get("/seeds")).json()["items"]
+    left_s = datetime.fromisoformat(seed["expires_at"]).timestamp() - before
+    assert 59 < left_s < 65
 
 
 async def test_a_stomp_client_sends_to_a_profile(seeding: Rest) -> None:

@@ -12,6 +12,7 @@ from broker_app.core.destination import QUEUE, TOPIC, Destination
 from broker_app.net.service_registry import ServiceRegistry
 from broker_app.reflex.registration import CALLBACKS, Registration, RegistrationVerdict
 from tests.rest.conftest import Rest
+from tests.rest.test_connections import make_admin
 
 
 async def register(rest: Rest, name: str = "stock", **members: Any) -> dict[str, Any]:
@@ -46,6 +47,34 @@ async def test_properties_change_while_a_service_runs(rest: Rest) -> None:
     assert [one["id"] for one in (await rest.alice.get("/services?active=false")).json()["items"]] == [
         service["id"]
     ]
+
+
+async def test_what_an_operator_does_to_services_is_recorded(rest: Rest) -> None:
+    first = await register(rest)
+    await rest.alice.patch(f"/services/{first['id']}", json={"active": False})
+    await rest.alice.delete(f"/services/{first['id']}")
+    assert rest.actions.take() == [], "programs come and go by themselves"
+    service = await rest.services.register(Registration("bank", "bob"))
+    make_admin(rest, "alice")
+    for active in (False, True):
+        changed = await rest.alice.patch(f"/services/{service.id}", json={"active": active})
+        assert changed.status_code == 200, changed.text
+    await rest.alice.delete(f"/services/{service.id}", headers={"mom-reason": "sold"})
+    actions = rest.actions.take()
+    assert [(one.action, one.kind, one.key) for one in actions] == [
+        ("deactivated", "services", "bank"),
+        ("activated", "services", "bank"),
+        ("deregistered", "services", "bank"),
+    ]
+    assert actions[-1].operator.reason == "sold"
+    assert actions[-1].facts == {"id": service.id, "user": "bob"}
+
+
+async def test_a_broker_that_is_no_callback_broker_has_no_origins(rest: Rest) -> None:
+    make_admin(rest, "alice")
+    assert (await rest.alice.get("/origins")).json() == {"callback_broker": False, "items": []}
+    refused = await rest.bob.get("/origins")
+    assert (refused.status_code, refused.json()["right"]) == (403, "administer")
 
 
 async def test_a_service_ends_with_its_lease() -> None:

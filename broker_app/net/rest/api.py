@@ -58,6 +58,7 @@ from broker_app.net.rest.message_stream import MessageStream
 from broker_app.net.rest.metrics import DetailedEndpoint, Metrics, MetricsEndpoints, add_metrics
 from broker_app.net.rest.mirrors import MirrorEndpoints, MirrorOperations, add_mirrors
 from broker_app.net.rest.node_info import NodeEndpoints
+from broker_app.net.rest.origins import OriginEndpoint, ReadOrigins
 from broker_app.net.rest.pipeline_routes import add_pipeline
 from broker_app.net.rest.polls import Polls
 from broker_app.net.rest.profiles import ProfileEndpoints, Seeds
@@ -103,6 +104,7 @@ class RestApi:
     - `cursor_lags` are samples of the journal's cursors;
     - `metrics` are what `/metrics` shows, `pipeline` has statistics of former days;
     - `actions` records operators' actions;
+    - `origins` is the status of a callback broker's origins, None for other brokers;
     - `mirror` is this broker among those that share its journal, None with a journal of its own;
     - `forwarding` has the status of bridges, and `trial` tests their connections;
     - `event_document` is the AsyncAPI document of the other ways to the node;
@@ -141,6 +143,7 @@ class RestApi:
         live: LiveSubscribers,
         shut_down: Callable[[], None],
         event_document: Mapping[str, Any],
+        origins: ReadOrigins | None = None,
         mirror: MirrorOperations | None = None,
         control_document: Mapping[str, Any] | None = None,
     ) -> None:
@@ -199,7 +202,7 @@ class RestApi:
             DetailedEndpoint(metrics.detailed),
         )
         self._add_endpoints(
-            *(journal_read, jobs, statistics, connections, forwarding, seeds, live),
+            *(journal_read, jobs, statistics, connections, forwarding, seeds, live, origins),
             *(event_document, control_document),
         )
 
@@ -245,6 +248,7 @@ class RestApi:
         forwarding: Forwarding,
         seeds: Seeds,
         live: LiveSubscribers,
+        origins: ReadOrigins | None,
         event_document: Mapping[str, Any],
         control_document: Mapping[str, Any] | None,
     ) -> None:
@@ -268,6 +272,7 @@ class RestApi:
         publisher.publish_batch = batches.publish
         chosen = ChosenMessages(engine_client, journal_read)
         polls = Polls()
+        OriginEndpoint(origins, polls.of).add(self._router)
         receiver = Receiver(engine_client, self._waiting, blocks, limits, chosen, polls)
         settler = Settler(engine_client, limits)
         browser = Browser(engine_client, journal_read, blocks, limits)

@@ -179,12 +179,14 @@ def _texts_of_open(session: StompSession) -> Texts:
     transport, _, address = session.peer_name.partition(" ")
     client = session.client.connection_info.client or "" if session.client is not None else ""
     protocol = f"STOMP {session.conversation.version} {transport}"
-    return _texts(session.user, client, address, session.peer.connection, protocol)
+    others = session.peer.connection, protocol, session.service or ""
+    return _texts(session.user, client, address, *others)
 
 
 def _texts_of_closed(facts: Mapping[str, Any]) -> Texts:
     protocol = f"{facts['protocol']} {facts['transport']}"
-    return _texts(facts["user"], facts["client"], facts["address"] or "", facts["id"], protocol)
+    others = facts["id"], protocol, facts["service"] or ""
+    return _texts(facts["user"], facts["client"], facts["address"] or "", *others)
 
 
 def _texts(user: str, client: str, address: str, *others: str) -> Texts:

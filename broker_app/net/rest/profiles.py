@@ -17,6 +17,7 @@ from broker_app.net.rest.refusals import Refusal, from_core, invalid
 from broker_app.net.rest.replies import NO_CONTENT, Reply, json_reply
 from broker_app.net.rest.requests import Request, whole_number
 from broker_app.net.rest.routing import Route, Router
+from broker_app.telemetry.statistics import rfc3339
 
 _SEEDS = b"seeds"
 
@@ -27,6 +28,7 @@ class Seed(Protocol):
     id: str
     terms: profiles.SeedTerms
     persistent: bool
+    expires_ms: int
     served: set[str]
 
 
@@ -63,6 +65,7 @@ class ProfileEndpoints:
                 "copies": lambda seed: len(seed.served),
                 "max_copies": lambda seed: seed.terms.max_copies,
                 "services": lambda seed: sorted(seed.served),
+                "expires_at": lambda seed: rfc3339(seed.expires_ms / 1000) if seed.expires_ms else None,
             },
             {},
             limits.max_page,

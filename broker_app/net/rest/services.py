@@ -9,6 +9,7 @@ import msgspec
 
 from broker_app.core.destination import QUEUE, Destination
 from broker_app.engine import Engine
+from broker_app.net import operator_audit
 from broker_app.net.origin import Origin, websocket_url
 from broker_app.net.rest.limits import RestLimits
 from broker_app.net.rest.listing import Listing
@@ -160,6 +161,8 @@ class ServiceEndpoints:
             changed["events"] = tuple(body.events)
         if changed or body.active is not None:
             self._registry.change(service, active=body.active, **changed)
+        if body.active is not None:
+            _audit(request, operator_audit.ACTIVATED if body.active else operator_audit.DEACTIVATED, service)
         return json_reply(self._listing.row(service))
 
     async def pending(self, request: Request) -> Reply:
@@ -173,7 +176,9 @@ class ServiceEndpoints:
     async def deregister(self, request: Request) -> Reply:
         """DELETE services/{id}. That of a connection stays without a registration."""
         request.query()
-        self._registry.deregister(self._own(request))
+        service = self._own(request)
+        self._registry.deregister(service)
+        _audit(request, operator_audit.DEREGISTERED, service)
         return NO_CONTENT
 
     # ------------------------------------------------------------------ within
@@ -202,6 +207,13 @@ def _may_see(request: Request, service: Service) -> bool:
         return True
     mailbox = Destination(QUEUE, service.registration.name)
     return any(request.access.allows(request.client, right, mailbox) for right in (SEND, RECEIVE, BROWSE))
+
+
+def _audit(request: Request, action: str, service: Service) -> None:
+    """Record what an operator does; not that programs come and go by themselves."""
+    registration = service.registration
+    if registration.user != request.user or request.header(b"mom-reason"):
+        request.audit(action, "services", registration.name, id=service.id, user=registration.user)
 
 
 def _lease_until(service: Service) -> str | None:

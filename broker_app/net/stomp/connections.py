@@ -42,6 +42,7 @@ class Connections:
             "number": lambda session: session.number,
             "user": lambda session: session.user,
             "client": _client_id,
+            "service": lambda session: session.service,
             "transport": _transport,
             "address": lambda session: session.peer_name.partition(" ")[2] or None,
             "protocol": lambda session: f"STOMP {session.conversation.version}",

@@ -55,6 +55,9 @@ class Registrar(Protocol):
     ) -> None:
         """Register a connection as a service; `done` gets the outcome later."""
 
+    def service_of(self, connection: str) -> str | None:
+        """The name of the service that a connection is registered as; None if it is none."""
+
     def deregistered(self, registration: Registration) -> None:
         """An accepted registration has ended."""
 

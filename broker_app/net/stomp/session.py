@@ -147,6 +147,11 @@ class StompSession:
         return self.conversation.peer
 
     @property
+    def service(self) -> str | None:
+        """The name of the service that the client is registered as; None if it is none."""
+        return self.conversation.sessions.registrar.service_of(self.peer.connection)
+
+    @property
     def heart_beats(self) -> tuple[float, float]:
         """Seconds between heart-beats as agreed (from the client, to the client); 0 is none."""
         return self._handshake.beat_in_s, self._handshake.beat_out_s

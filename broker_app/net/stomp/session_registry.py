@@ -50,6 +50,9 @@ class OpenRegistrar:
         """Accept, in the next round of the loop."""
         asyncio.get_running_loop().call_soon(done, RegistrationVerdict(True, registration))
 
+    def service_of(self, connection: str) -> None:
+        """None: no service is registered."""
+
     def deregistered(self, registration: Registration) -> None:
         """Do nothing."""
 

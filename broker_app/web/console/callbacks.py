@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django import forms
+from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
@@ -14,6 +15,7 @@ from django.views.decorators.debug import sensitive_variables
 
 from broker_app.callback.webhooks.callback import CONTENTS, DESIRED_STATES, MODES
 from broker_app.callback.webhooks.signature import new_secret
+from broker_app.roles import CALLBACK
 from broker_app.web.actions import Edit
 from broker_app.web.console.callback_status import all_callbacks, shown_callback
 from broker_app.web.console.edit_page import AddPage, EditPage
@@ -153,7 +155,7 @@ class CallbacksPage(ListPage):
         return {"key": key, "spec": spec, "source": address_of(spec), "callback": shown}
 
     def extra_context(self, specs: Any) -> dict[str, Any]:
-        return {"unknown": self.unknown}
+        return {"unknown": self.unknown, "is_callback_broker": settings.MOM.role == CALLBACK}
 
 
 class AddCallback(AddPage):

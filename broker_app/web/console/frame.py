@@ -51,6 +51,7 @@ NAVIGATION: tuple[tuple[StrPromise | str, tuple[NavItem, ...]], ...] = (
             NavItem("console:queues", _("Queues"), True, key="q", branch="queue"),
             NavItem("console:topics", _("Topics"), True, key="t", branch="topic"),
             NavItem("console:connections", _("Connections"), True, key="n"),
+            NavItem("console:services", _("Services"), True, key="v"),
             NavItem("console:callbacks", _("Callbacks"), key="k"),
             NavItem("console:reflexes", _("Reflexes"), key="f"),
         ),

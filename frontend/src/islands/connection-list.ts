@@ -7,6 +7,7 @@ import type { Change } from "../page-address.ts";
 import { gettext, ngettext } from "../gettext.ts";
 import { conditionOf, nameOf, protocolOf, type Connection } from "../view/connection.ts";
 import { NONE, count, duration, rate } from "../view/format.ts";
+import { heading } from "../view/heading.ts";
 import { moment } from "../view/moment.ts";
 import { Island } from "./island.ts";
 import "../style/connections.css";
@@ -125,7 +126,7 @@ export class ConnectionList extends Island {
     return html`<div class="tools sought">
       <input
         type="search"
-        aria-label=${gettext("Filter by user, client-id, address or id")}
+        aria-label=${gettext("Filter by user, client-id, service, address or id")}
         placeholder=${gettext("filter: user, client, address")}
         autocomplete="off"
         spellcheck="false"
@@ -199,21 +200,14 @@ export class ConnectionList extends Island {
   }
 
   #heading({ key, label, sort, numeric, hint }: Column): TemplateResult {
-    const current = pageAddress.get("sort");
-    const name = `col-${key} ${numeric ? "num" : ""}`;
     const sortable = this.#shown === "open" || ["user", "since", "closed_at"].includes(sort ?? "");
-    if (sort === undefined || !sortable) return html`<th scope="col" class=${name} title=${hint ?? nothing}>${label}</th>`;
-    const direction = current === sort ? "ascending" : current === `-${sort}` ? "descending" : undefined;
-    const next = numeric ? (direction === "descending" ? sort : `-${sort}`) : direction === "ascending" ? `-${sort}` : sort;
-    const mark = direction ? html`<span class="mark" aria-hidden="true">${direction === "ascending" ? "↑" : "↓"}</span>` : nothing;
-    return html`<th scope="col" class=${name} title=${hint ?? nothing} aria-sort=${direction ?? nothing}>
-      <button type="button" @click=${() => this.#go({ sort: next })}>${numeric ? [mark, label] : [label, mark]}</button>
-    </th>`;
+    const column = { name: `col-${key}`, label, sort: sortable ? sort : undefined, numeric, hint };
+    return heading(column, pageAddress.get("sort"), (next) => this.#go({ sort: next }));
   }
 
   #row(row: Connection, columns: Column[]): TemplateResult {
     return html`<tr>
-      <th scope="row"><a href=${connectionPage(row.id)}>${nameOf(row)}</a></th>
+      <th scope="row"><a href=${connectionPage(row.id)}>${nameOf(row)}</a>${row.service === null ? nothing : html` <span class="tag" title=${gettext("registered as service {name}", { name: row.service })}>${row.service}</span>`}</th>
       ${columns.map(
         ({ key, numeric, label, cell }) => html`<td class="col-${key} ${numeric ? "num" : ""}" data-label=${label}>${cell(row)}</td>`,
       )}

@@ -2,7 +2,7 @@ import { html, nothing, type TemplateResult } from "lit";
 import { confirmAction } from "../confirm-dialog.ts";
 import { Polling } from "../live/polling.ts";
 import { request, errorText, read } from "../live/requests.ts";
-import { pageOf } from "../pages.ts";
+import { pageOf, servicesPage } from "../pages.ts";
 import { gettext, ngettext } from "../gettext.ts";
 import { showToast } from "../toasts.ts";
 import { conditionOf, nameOf, protocolOf, type ClientEvent, type Connection, type Consumer } from "../view/connection.ts";
@@ -114,6 +114,7 @@ export class ConnectionPage extends Island {
     return [
       [gettext("user"), connection.user],
       [gettext("client-id"), connection.client || NONE],
+      [gettext("service"), connection.service === null ? NONE : html`<a href=${servicesPage({ filter: connection.service })}>${connection.service}</a>`],
       [gettext("host"), connection.address ?? NONE],
       [gettext("protocol"), protocolOf(connection)],
       [gettext("since"), moment(connection.since)],

@@ -8,6 +8,8 @@ export interface Connection {
   number: number;
   user: string;
   client: string;
+  /** The service that it is registered as. */
+  service: string | null;
   transport: string;
   address: string | null;
   protocol: string;

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from broker_app.core.destination import MAX_NAME
+from broker_app.net.origin import STATES
 from broker_app.net.profiles import DEFAULT_COPIES, MOST_COPIES
 from broker_app.net.rest.openapi.operations import (
     AFTER,
@@ -33,6 +34,13 @@ _LEASE = number(LEAST_LEASE_S, MOST_LEASE_S, DEFAULT_LEASE_S)
 _SHORT: Json = {"type": "string", "maxLength": 255}
 _EVENTS = array_of(_SHORT, MOST_EVENTS)
 _ID = in_path("id", "of the service", {"type": "string", "minLength": 1})
+_FETCHES: Json = {
+    "pending": {**COUNT, "description": "messages that wait at the origin, as far as they are listed"},
+    "held": {**COUNT, "description": "fetched, and not settled yet"},
+    "fetched": {**COUNT, "description": "fetches of originals so far"},
+    "gone": {**COUNT, "description": "originals that were gone when they were to be fetched"},
+    "polls": {**COUNT, "description": "receive requests here, which the origin was spared"},
+}
 
 SCHEMAS: Json = {
     "Origin": object_of(
@@ -121,6 +129,32 @@ SCHEMAS: Json = {
             "approx_total": COUNT,
         }
     ),
+    "Origins": object_of(
+        {
+            "callback_broker": {**BOOLEAN, "description": "false: this broker has no origins"},
+            "items": array_of(
+                object_of(
+                    {
+                        "url": {**TEXT, "description": "its address, or that of its mirror, tried last"},
+                        "state": {"enum": list(STATES)},
+                        "error": {**OPTIONAL_TEXT, "description": "why there is no connection"},
+                        "login": {**TEXT, "description": "token where services log in with one"},
+                        "services": {**COUNT, "description": "registered there"},
+                        **_FETCHES,
+                        "queues": array_of(
+                            object_of(
+                                {
+                                    "name": TEXT,
+                                    **_FETCHES,
+                                    "more": {**BOOLEAN, "description": "more wait than are listed"},
+                                }
+                            )
+                        ),
+                    }
+                )
+            ),
+        }
+    ),
     "PendingOriginals": object_of(
         {
             "items": array_of(
@@ -134,6 +168,26 @@ SCHEMAS: Json = {
             )
         }
     ),
+    "Seeds": object_of(
+        {
+            "items": array_of(
+                object_of(
+                    {
+                        "id": TEXT,
+                        "profile": {**TEXT, "description": "the condition on services"},
+                        "sender": TEXT,
+                        "copies": COUNT,
+                        "max_copies": COUNT,
+                        "services": {**array_of(TEXT), "description": "those that have a copy"},
+                        "expires_at": {**OPTIONAL_TIME, "description": "null: never"},
+                    },
+                    required=(),
+                )
+            ),
+            "next": OPTIONAL_TEXT,
+            "approx_total": COUNT,
+        }
+    ),
     "Services": object_of(
         {"items": array_of({"type": "object"}), "next": OPTIONAL_TEXT, "approx_total": COUNT}
     ),
@@ -141,6 +195,13 @@ SCHEMAS: Json = {
 
 _PROFILE = "a condition on name, user, machine, type and events of services, such as type = 'shop'"
 PATHS: Json = {
+    "/origins": {
+        "get": operation(
+            "list_origins",
+            "The remote brokers of a callback broker, for administrators",
+            {"200": json_reply("connections to origins, and their services", ref("Origins"))},
+        ),
+    },
     "/profiles/messages": {
         "post": operation(
             "publish_to_profile",
@@ -163,7 +224,7 @@ PATHS: Json = {
         "get": operation(
             "list_seeds",
             "Messages to profiles that wait for further services",
-            {"200": json_reply("a page of seeds", ref("Services"))},
+            {"200": json_reply("a page of seeds", ref("Seeds"))},
             parameters=[
                 parameter("limit", whole(1, 500, 100), "rows of a page"),
                 AFTER,
