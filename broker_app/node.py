@@ -505,6 +505,8 @@ class Node:
         """Serve one WebSocket, whose client speaks STOMP or JSON."""
         try:
             await web_socket.serve(self.registry, self.json, scope, receive, send, identity)
+        except OSError:  # the client has left before it was accepted
+            raise
         except Exception as error:
             internal_errors.note("a WebSocket", error)
             raise

@@ -29,8 +29,8 @@ _CHECK_S: Final = 0.5
 
 @dataclass(slots=True)
 class Service:
-    """One registration. An inactive service keeps its place and receives no copies of seed messages and no
-    callbacks. `until_s` is when its lease ends (monotonic), None if it ends with its connection. At a
+    """One registration. An inactive service keeps its place and receives no copies of seed messages.
+    `until_s` is when its lease ends (monotonic), None if it ends with its connection. At a
     callback broker `origin` is its registration at the remote broker."""
 
     id: str

@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from broker_app.internal_errors import internal_errors
 from broker_app.net import web_socket
 from broker_app.net.auth.login import Identity
 from tests.support.small_broker import SmallBroker, small_broker
+from tests.support.small_node import policy_of, small_node
 
 CONNECT = b"CONNECT\naccept-version:1.2\nhost:/\nlogin:anna\npasscode:secret\n\n\0"
 
@@ -198,3 +201,20 @@ async def test_a_refused_text_client_gets_the_error_as_text(broker: SmallBroker)
     assert (await client.event())["text"].startswith("ERROR\n")
     assert (await client.event())["type"] == "websocket.close"
     await client.leave()
+
+
+@pytest.mark.parametrize(("error", "noted"), [(ConnectionResetError(), 0), (ValueError(), 1)])
+async def test_a_client_that_leaves_before_it_is_accepted_is_no_error_of_the_node(
+    tmp_path: Path, error: Exception, noted: int
+) -> None:
+    async def receive() -> dict[str, Any]:
+        return {"type": "websocket.connect"}
+
+    async def send(event: Any) -> None:
+        raise error
+
+    async with small_node(tmp_path, policy_of(users={})) as running:
+        before = internal_errors.of("a WebSocket")
+        with pytest.raises(type(error)):
+            await running.node.serve_websocket({"subprotocols": []}, receive, send, None)
+        assert internal_errors.of("a WebSocket") - before == noted
