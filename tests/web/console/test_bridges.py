@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import threading
 from collections.abc import Iterator
 from html import unescape
 from pathlib import Path
@@ -22,6 +21,7 @@ from broker_app.web.files import FileWatcher
 from broker_app.web.resource_types import RESOURCE_TYPES
 from broker_app.web.resource_types.bridges import remotes
 from broker_app.zero.writer import PASSWORD
+from tests.support.answering_node import answering
 from tests.web.console.forms import sent
 from tests.zero.support import load
 
@@ -102,16 +102,9 @@ class AnsweringNode:
 
 
 @pytest.fixture
-def node(monkeypatch: pytest.MonkeyPatch) -> Iterator[AnsweringNode]:
-    loop = asyncio.new_event_loop()
-    thread = threading.Thread(target=loop.run_forever)
-    thread.start()
-    answering = AnsweringNode(loop)
-    monkeypatch.setattr(WSGIRequest, "scope", {"mom.node": answering}, raising=False)
-    yield answering
-    loop.call_soon_threadsafe(loop.stop)
-    thread.join()
-    loop.close()
+def node() -> Iterator[AnsweringNode]:
+    with answering(AnsweringNode) as made:
+        yield made
 
 
 @pytest.fixture

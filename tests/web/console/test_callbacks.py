@@ -2,13 +2,11 @@
 
 import asyncio
 import re
-import threading
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
-from django.core.handlers.wsgi import WSGIRequest
 from django.test import Client
 
 from broker_app.callback.webhooks.verdict import OUTCOMES
@@ -17,6 +15,7 @@ from broker_app.net.rest.refusals import Refusal
 from broker_app.web.actions import SYSTEM, Edit, apply
 from broker_app.web.resource_types import RESOURCE_TYPES
 from broker_app.web.resource_types.callbacks import callbacks
+from tests.support.answering_node import answering
 from tests.web.console.forms import sent
 
 pytestmark = pytest.mark.django_db
@@ -77,16 +76,9 @@ class AnsweringNode:
 
 
 @pytest.fixture
-def node(monkeypatch: pytest.MonkeyPatch) -> Iterator[AnsweringNode]:
-    loop = asyncio.new_event_loop()
-    thread = threading.Thread(target=loop.run_forever)
-    thread.start()
-    answering = AnsweringNode(loop)
-    monkeypatch.setattr(WSGIRequest, "scope", {"mom.node": answering}, raising=False)
-    yield answering
-    loop.call_soon_threadsafe(loop.stop)
-    thread.join()
-    loop.close()
+def node() -> Iterator[AnsweringNode]:
+    with answering(AnsweringNode) as made:
+        yield made
 
 
 @pytest.fixture

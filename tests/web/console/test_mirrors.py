@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from django.core.handlers.wsgi import WSGIRequest
 from django.test import Client
 
 from broker_app.core.errors import Refused
 from broker_app.net.rest.refusals import Refusal
 from broker_app.node import Node
+from tests.support.answering_node import answering
 
 pytestmark = pytest.mark.django_db
 
@@ -71,16 +70,9 @@ class AnsweringNode:
 
 
 @pytest.fixture
-def node(monkeypatch: pytest.MonkeyPatch) -> Iterator[AnsweringNode]:
-    loop = asyncio.new_event_loop()
-    thread = threading.Thread(target=loop.run_forever)
-    thread.start()
-    answering = AnsweringNode(loop)
-    monkeypatch.setattr(WSGIRequest, "scope", {"mom.node": answering}, raising=False)
-    yield answering
-    loop.call_soon_threadsafe(loop.stop)
-    thread.join()
-    loop.close()
+def node() -> Iterator[AnsweringNode]:
+    with answering(AnsweringNode) as made:
+        yield made
 
 
 def page_of(inside: Client) -> str:

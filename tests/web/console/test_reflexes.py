@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
-from django.core.handlers.wsgi import WSGIRequest
 from django.test import Client
 
 from broker_app.models import AuditEntry, Reflex
@@ -19,6 +17,7 @@ from broker_app.telemetry.event_log import EventLog
 from broker_app.web.actions import SYSTEM, Edit, apply, version_of
 from broker_app.web.console import event_log
 from broker_app.web.resource_types import RESOURCE_TYPES
+from tests.support.answering_node import answering
 from tests.web.console.forms import sent
 
 pytestmark = pytest.mark.django_db
@@ -70,16 +69,9 @@ class AnsweringNode:
 
 
 @pytest.fixture
-def node(monkeypatch: pytest.MonkeyPatch) -> Iterator[AnsweringNode]:
-    loop = asyncio.new_event_loop()
-    thread = threading.Thread(target=loop.run_forever)
-    thread.start()
-    answering = AnsweringNode(loop)
-    monkeypatch.setattr(WSGIRequest, "scope", {"mom.node": answering}, raising=False)
-    yield answering
-    loop.call_soon_threadsafe(loop.stop)
-    thread.join()
-    loop.close()
+def node() -> Iterator[AnsweringNode]:
+    with answering(AnsweringNode) as made:
+        yield made
 
 
 @pytest.fixture
