@@ -1,6 +1,7 @@
 """One Spark for all tests of pipelines."""
 
 import logging
+import os
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -50,6 +51,13 @@ def spark(processes: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator
             )
         yield session
         session.stop()
+
+
+@pytest.fixture(autouse=True)
+def environment() -> Iterator[None]:
+    """Removes the credential that a command leaves for workers: brokers of later tests would refuse it."""
+    yield
+    os.environ.pop("MOM_PIPELINE_CREDENTIAL", None)
 
 
 @pytest.fixture
