@@ -401,6 +401,23 @@ async def test_a_flipped_bit_anywhere_loses_nothing_that_can_be_read(tmp_path: P
         await node.stop()
 
 
+async def test_a_damaged_batch_that_is_older_than_the_snapshot_is_cut_out_and_nothing_is_lost(
+    tmp_path: Path,
+) -> None:
+    kept = await worn_journal(tmp_path)
+    last = files(tmp_path, "log-*.seg")[-1]
+    content = bytearray(last.read_bytes())
+    content[1190] ^= 1
+    last.write_bytes(content)
+    assert not starts(tmp_path, last.name)
+    done = offline.repair(tmp_path, skip_damaged=False, dry_run=False)
+    assert [(damage.file, damage.positions) for damage in done.damages] == [(last.name, None)]
+    assert done.lost == {}
+    node = Node(tmp_path)
+    assert await node.take("/queue/kept", 99) == kept
+    await node.stop()
+
+
 def starts(directory: Path, damaged: str) -> bool:
     """True if a node starts. When it does not, the error names what is damaged, or what is wanted.
 

@@ -238,8 +238,7 @@ class Repair:
         damaged batches in front of that had those positions, or they are a gap."""
         at, frame = log.frames[0]
         first = frame.first_position
-        damaged_before = bool(log.holes) and log.holes[0][1] == at
-        if damaged_before and 0 < first - due <= MAX_FILLED and not self._carried_within(due, first):
+        if _begins_damaged(log) and 0 < first - due <= MAX_FILLED and not self._carried_within(due, first):
             return due
         self._check_gap(log.name, at, due, first)
         return first
@@ -282,7 +281,15 @@ class Repair:
             if frame.first_position > due:
                 missing.append((at, due, frame.first_position))
             due = frame.next_position
-        if missing or not log.whole_head:
+        # Of damage in front of all that can be read the positions are not known: they are older than the
+        # snapshot, or a gap.
+        is_cut = _begins_damaged(log) and first_due == log.frames[0][1].first_position
+        if is_cut:
+            place = log.holes[0][0]
+            addresses = _destinations_of(self._files.content(log.name), place)
+            what = "damaged batches in front of the first that can be read"
+            self.damages.append(Damage(log.name, place, what, None, addresses))
+        if missing or is_cut or not log.whole_head:
             self._fill(log, first_due, missing)
         return due
 
@@ -323,6 +330,11 @@ class Repair:
             )
             first += count
         return pieces
+
+
+def _begins_damaged(log: _Log) -> bool:
+    """True if there is a hole in front of the first whole frame."""
+    return bool(log.holes) and log.holes[0][1] == log.frames[0][0]
 
 
 def _header_by_name(name: str, content: bytes) -> codec.SegmentHeader:
