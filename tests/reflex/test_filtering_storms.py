@@ -20,7 +20,7 @@ from broker_app.reflex.declaration import ARRIVAL, DELIVERY, Declaration
 from tests.reflex.filtering_broker import Client, FilteringBroker, RestClient, envelope_to, reflex
 from tests.support.awaiting import until
 
-STORMS = 10
+STORMS = 6
 FIRST_SEED = int(os.environ["STORM_SEED"])
 STEPS = 120
 #: seconds of a commit, of a fast and of a slow journal
