@@ -264,6 +264,7 @@ async def _program(session: aiohttp.ClientSession, name: str, sent: Sent) -> Non
     while True:
         body = {"wait_s": 20, "ack": "auto", "max": 10}
         async with session.post(f"queues/{name}/receive", json=body) as reply:
+            reply.raise_for_status()
             sent.arrived(name, len((await reply.json())["items"]))
 
 

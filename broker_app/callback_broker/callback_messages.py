@@ -43,13 +43,14 @@ class OriginalQueue(Protocol):
 class CallbackMessage:
     """One callback message. `seq` and `id` are those of the original, which waits in `queue`.
 
-    `receipt` settles the original while it is fetched. `returned` is True after a consumer has returned the
+    `envelope` is what it was published with. `receipt` settles the original while it is fetched. `returned` is True after a consumer has returned the
     callback message, until it is delivered again. `returned_at` is the number of the comparison with the
     origin during which the original began to wait there again."""
 
     seq: int
     id: str
     queue: OriginalQueue = field(repr=False)
+    envelope: Envelope | None = None
     message: Message | None = None
     state: str = WAITING
     receipt: str = ""
@@ -65,6 +66,8 @@ class CallbackMessages(InnerReceiver):
         self._loop = asyncio.get_running_loop()
         self._peer = Peer(self, user="callback broker", detailed=True)
         self._by_message: dict[Message, CallbackMessage] = {}
+        #: those that were published and are not in their queue yet
+        self._published: dict[Envelope, CallbackMessage] = {}
         self._watched: dict[str, int] = {}
 
     def of(self, message: Message) -> CallbackMessage | None:
@@ -88,14 +91,12 @@ class CallbackMessages(InnerReceiver):
 
     def publish(self, messages: list[CallbackMessage]) -> None:
         """Publish callback messages, in order."""
-        entries: list[c.Entry] = [
-            (
-                Envelope(one.queue.address, encode_headers([(ORIGINAL, one.id)]), persistent=False),
-                b"",
-                one,
-            )
-            for one in messages
-        ]
+        entries: list[c.Entry] = []
+        for one in messages:
+            headers = encode_headers([(ORIGINAL, one.id)])
+            one.envelope = envelope = Envelope(one.queue.address, headers, persistent=False)
+            self._published[envelope] = one
+            entries.append((envelope, b"", one))
         self._engine.submit(c.Publish(self._peer, entries), 100 * len(entries))
 
     def remove(self, messages: list[CallbackMessage]) -> None:
@@ -117,7 +118,10 @@ class CallbackMessages(InnerReceiver):
     # ------------------------------------------------------------------ called by the core
 
     def note(self, message: Message) -> None:
-        """Do nothing: the answer to `publish` names the message."""
+        """Know a callback message from now on: its consumer may get it before the answer to `publish` comes."""
+        one = self._published.pop(message.envelope, None)
+        if one is not None:
+            self._know(one, message)
 
     def note_returned(self, message: Message) -> None:
         """Return the original of a callback message that was returned."""
@@ -133,23 +137,33 @@ class CallbackMessages(InnerReceiver):
             if isinstance(token, list):
                 self._removed(token, answer)
             elif isinstance(answer, Message):
-                self._published(token, answer)
+                self._is_published(token, answer)
             else:
                 self._ended(token)
         for token, refusal in refusals:
             self._not_published(token, refusal)
 
-    def _published(self, one: CallbackMessage, message: Message) -> None:
+    def _know(self, one: CallbackMessage, message: Message) -> None:
         one.message = message
         self._by_message[message] = one
+
+    def _is_published(self, one: CallbackMessage, message: Message) -> None:
+        if one.message is not message:  # a reflex has replaced it
+            self._dismiss(one)
+            self._know(one, message)
         if one.state == GONE:
             self.remove([one])
 
     def _not_published(self, token: Any, refusal: Refused) -> None:
         """The local queue is full, or a reflex has refused the callback message."""
         for one in token if isinstance(token, list) else [token]:
+            self._dismiss(one)
             one.state = GONE
             one.queue.release(one)
+
+    def _dismiss(self, one: CallbackMessage) -> None:
+        if one.envelope is not None:
+            self._published.pop(one.envelope, None)
 
     def _removed(self, group: list[CallbackMessage], results: Any) -> None:
         for one, result in zip(group, results, strict=False):
