@@ -80,16 +80,16 @@ class ArrivalFeed:
         self._woken = asyncio.Event()
         self._wake = wake
         self._timer: asyncio.TimerHandle | None = None
-        self._watch = PendingWatch(broker.turn.ids, MOST, self._notice)
+        self._watch = PendingWatch(broker.store.taps, address, broker.turn.ids, MOST, self._notice)
         self._began = False
-        broker.store.taps.add(address, self._watch)
+        self._watch.open()
         self._woken.set()
 
     def close(self) -> None:
         """Watch the queue no longer."""
         if self._timer is not None:
             self._timer.cancel()
-        self._broker.store.taps.remove(self._address, self._watch)
+        self._watch.close()
 
     @property
     def is_due(self) -> bool:

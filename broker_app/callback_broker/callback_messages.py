@@ -43,9 +43,9 @@ class OriginalQueue(Protocol):
 class CallbackMessage:
     """One callback message. `seq` and `id` are those of the original, which waits in `queue`.
 
-    `envelope` is what it was published with. `receipt` settles the original while it is fetched. `returned` is True after a consumer has returned the
-    callback message, until it is delivered again. `returned_at` is the number of the comparison with the
-    origin during which the original began to wait there again."""
+    `envelope` is what it was published with. `receipt` settles the original while it is fetched. `returned` is
+    True after a consumer has returned the callback message, until it is delivered again. `returned_at` is the
+    number of the comparison with the origin during which the original began to wait there again."""
 
     seq: int
     id: str
@@ -117,18 +117,20 @@ class CallbackMessages(InnerReceiver):
 
     # ------------------------------------------------------------------ called by the core
 
-    def note(self, message: Message) -> None:
-        """Know a callback message from now on: its consumer may get it before the answer to `publish` comes."""
+    def note(self, message: Message) -> bool:
+        """Know a callback message: its consumer may get it before the answer to `publish` comes."""
         one = self._published.pop(message.envelope, None)
         if one is not None:
             self._know(one, message)
+        return False
 
-    def note_returned(self, message: Message) -> None:
+    def note_returned(self, message: Message) -> bool:
         """Return the original of a callback message that was returned."""
         one = self._by_message.get(message)
         if one is not None:
             one.returned = True
             self._loop.call_soon(one.queue.release, one)
+        return False
 
     def flush(self, peer: Peer) -> None:
         receipts, peer.receipts = peer.receipts, []

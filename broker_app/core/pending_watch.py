@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from broker_app.core.message import Message, MessageIds
+from broker_app.core.tap import Taps
 
 
 class Arrivals(NamedTuple):
@@ -21,12 +22,29 @@ class Arrivals(NamedTuple):
 
 
 class PendingWatch:
-    """Notes up to `most` messages, 16 bytes each, and whether there were more. `notify` is called for the
-    first one since `take`. A tap of the core (`core.tap.Taps`)."""
+    """A tap of the queue `address`, from `open` to `close`: notes up to `most` messages, 16 bytes each, and
+    whether there were more. `notify` is called for the first one since `take`.
 
-    __slots__ = ("_explicit_ids", "_ids", "_more", "_most", "_notify", "_seqs", "_times")
+    Once there were more it is no tap until `take`: a reader that is slow, or has stopped to read, costs
+    publishers nothing."""
 
-    def __init__(self, ids: MessageIds, most: int, notify: Callable[[], None]) -> None:
+    __slots__ = (
+        "_address",
+        "_explicit_ids",
+        "_ids",
+        "_more",
+        "_most",
+        "_notify",
+        "_seqs",
+        "_taps",
+        "_times",
+    )
+
+    def __init__(
+        self, taps: Taps, address: str, ids: MessageIds, most: int, notify: Callable[[], None]
+    ) -> None:
+        self._taps = taps
+        self._address = address
         self._ids = ids
         self._most = most
         self._notify = notify
@@ -39,17 +57,26 @@ class PendingWatch:
         self._explicit_ids: dict[int, bytes] = {}
         self._more = False
 
-    def note(self, message: Message) -> None:
-        """Note a message that began to wait."""
+    def open(self) -> None:
+        """Begin to note messages."""
+        self._taps.add(self._address, self)
+
+    def close(self) -> None:
+        """Note no more messages."""
+        self._taps.remove(self._address, self)
+
+    def note(self, message: Message) -> bool:
+        """Note a message that began to wait; True if nothing more is noted until `take`."""
         if len(self._seqs) >= self._most:
             self._more = True
-            return
+            return True
         self._seqs.append(message.position)
         self._times.append(message.time_ms)
         if message.explicit_id:
             self._explicit_ids[message.position] = message.explicit_id
         if len(self._seqs) == 1:
             self._notify()
+        return False
 
     #: a message that waits again was returned by its consumer, or its lease ended
     note_returned = note
@@ -64,4 +91,6 @@ class PendingWatch:
         ]
         arrivals = Arrivals(list(seqs), ids, self._more)
         self._begin()
+        if arrivals.more:
+            self.open()
         return arrivals

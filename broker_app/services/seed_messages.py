@@ -96,7 +96,8 @@ class SeedMessages:
         self._changed: dict[str, Service] = {}
         self._woken = asyncio.Event()
         #: the notes that were published since it was read; only this service publishes any
-        self._noted = PendingWatch(self._ids, 2 * _RUN, _nothing)
+        taps = engine.broker.store.taps
+        self._noted = PendingWatch(taps, profiles.COPIES.address, self._ids, 2 * _RUN, _nothing)
         registry.listeners.add(self._on_service)
 
     # ------------------------------------------------------------------ for operators
@@ -124,8 +125,7 @@ class SeedMessages:
             *(self._engine.broker, self._engine.records, self._requests.inspect, profiles.SEEDS.address),
             wake=self._woken.set,
         )
-        taps = self._engine.broker.store.taps
-        taps.add(profiles.COPIES.address, self._noted)
+        self._noted.open()
         try:
             await self._load_all(feed)
             while True:
@@ -138,7 +138,7 @@ class SeedMessages:
                 raise
         finally:
             feed.close()
-            taps.remove(profiles.COPIES.address, self._noted)
+            self._noted.close()
 
     async def _wait(self) -> None:
         try:

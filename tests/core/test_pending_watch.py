@@ -13,8 +13,13 @@ class Watched:
         self.stage = Stage()
         self.client = self.stage.client("anna")
         self.woken = 0
-        self.watch = PendingWatch(self.stage.broker.turn.ids, most, self.wake)
-        self.stage.broker.store.taps.add(A, self.watch)
+        self.watch = self.watch_of(A, most)
+
+    def watch_of(self, address: str, most: int) -> PendingWatch:
+        broker = self.stage.broker
+        watch = PendingWatch(broker.store.taps, address, broker.turn.ids, most, self.wake)
+        watch.open()
+        return watch
 
     def wake(self) -> None:
         self.woken += 1
@@ -39,6 +44,23 @@ def test_a_watch_that_is_not_read_keeps_a_bounded_number() -> None:
     arrivals = watched.watch.take()
     assert (len(arrivals.seqs), arrivals.more, watched.woken) == (2, True, 1)
     assert not watched.watch.take().more
+    watched.client.publish(A, b"4")
+    assert len(watched.watch.take().seqs) == 1
+
+
+def test_a_watch_that_is_full_costs_publishers_nothing_until_it_is_read() -> None:
+    watched = Watched(most=2)
+    taps = watched.stage.broker.store.taps
+    for body in (b"1", b"2"):
+        watched.client.publish(A, body)
+    assert A in taps
+    watched.client.publish(A, b"3")
+    assert A not in taps
+    watched.watch.take()
+    assert A in taps
+    watched.watch.close()
+    watched.watch.close()
+    assert A not in taps
 
 
 def test_a_message_that_comes_back_is_noted_again() -> None:
@@ -62,8 +84,7 @@ def test_a_message_whose_lease_ended_is_noted_again() -> None:
 
 def test_a_dead_letter_keeps_its_id() -> None:
     watched = Watched()
-    watch = PendingWatch(watched.stage.broker.turn.ids, 10, watched.wake)
-    watched.stage.broker.store.taps.add(A + ".dead", watch)
+    watch = watched.watch_of(A + ".dead", 10)
     message = watched.client.publish(A, b"1")
     watched.client.subscribe(A)
     watched.client.reject(1)
