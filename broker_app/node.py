@@ -23,6 +23,7 @@ from broker_app.bulk.stage_store import StageStore
 from broker_app.callback.webhooks.http_exchange import Poster
 from broker_app.callback.webhooks.supervisor import Supervisor as Callbacks
 from broker_app.callback_broker.callback_broker import CallbackBroker
+from broker_app.collector_pauses import CollectorPauses
 from broker_app.config import ALL_BRIDGES, Config, overridden
 from broker_app.core.broker import Broker
 from broker_app.core.commands import Reconfigure
@@ -244,8 +245,9 @@ class Node:
         self._keep_audit_log(started)
         started.push_async_callback(self._stop_engine)
         await warm_up()
-        # What recovery built stays; the collector need not look at it again.
-        gc.freeze()
+        pauses = CollectorPauses()
+        pauses.start()
+        started.callback(pauses.stop)
 
         access = Access(self.logins, self.decisions.note)
         self.registry = registry = SessionRegistry(engine, self.logins, access, config, ids=broker.turn.ids)
@@ -270,6 +272,7 @@ class Node:
         self.bulk = bulk = BatchCommits(engine, stages, shared=self._shared is not None)
         lags = CursorLags(self._journal)
         housekeeping = Housekeeping(config, engine, self._journal, statistics, registry, jobs)
+        housekeeping.each_second.add(pauses.check)
         alerts = self._alerts(config, statistics, connections, housekeeping)
         topics, publisher = self._system_topics(config, statistics, connections, alerts)
         events = SystemEvents(config, self.logins, self.events, connections, topics, publisher)
