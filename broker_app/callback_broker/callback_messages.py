@@ -45,7 +45,8 @@ class CallbackMessage:
 
     `envelope` is what it was published with. `receipt` settles the original while it is fetched.
     `returned` is True after a consumer has returned the callback message, until it is delivered again.
-    `returned_at` is the number of the comparison with the origin during which the original began to wait there again."""
+    `returned_at` is the number of the comparison with the origin during which the original began to wait
+    there again."""
 
     seq: int
     id: str
