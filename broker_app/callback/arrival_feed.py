@@ -22,7 +22,7 @@ from broker_app.core.turn import UNRECORDED
 MOST: Final = 100
 #: seconds in which further arrivals join a notification; after one that could not list all of them, longer
 COALESCE_S: Final = 0.01
-COALESCE_MANY_S: Final = 0.1
+COALESCE_MANY_S: Final = 0.25
 
 
 class Notification(NamedTuple):
