@@ -228,6 +228,12 @@ class Node:
             await self._start(started, stomp, stomp_tls)
             self._started = started.pop_all()
 
+    async def end_json_clients(self) -> None:
+        """Report to clients that speak JSON why the node stops: the web server would close their connections
+        without a reason. Not if it has failed: where its clients should go is seen later."""
+        if not self.failed.done():
+            await self.json.end_all(_SHUTDOWN)
+
     async def stop(self) -> None:
         """Accept nothing more, finish what was accepted, notify the clients, keep a snapshot."""
         await self._started.aclose()

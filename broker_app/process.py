@@ -228,6 +228,7 @@ class Process:
         is_ordered = self._stop.is_set() or node.handed_over.done()
         failures = [task.exception() for task in (web, following) if task.done() and not is_ordered]
         failures += [node.failed.result()] if node.failed.done() else []
+        await node.end_json_clients()
         stop.set()
         for task in (stopped, following):
             task.cancel()

@@ -47,12 +47,17 @@ class JsonConnection:
         frames, bytes_ = config.max_frames_per_second, config.max_bytes_per_second
         self._rate = RateLimit(frames, bytes_, time.monotonic()) if frames or bytes_ else None
         self._ended: asyncio.Future[Closed] = asyncio.get_running_loop().create_future()
+        self._left = asyncio.Event()
 
     def close(self, refusal: Refused | Refusal, code: int = POLICY) -> None:
         """End the connection with a reason."""
         if not self._ended.done():
             refusal = from_core(refusal) if isinstance(refusal, Refused) else refusal
             self._ended.set_result(Closed(refusal, code))
+
+    async def wait_ended(self) -> None:
+        """Wait until the client has left."""
+        await self._left.wait()
 
     async def run(self, receive: Receive) -> None:
         """Serve the client until it leaves, or is refused."""
@@ -68,6 +73,7 @@ class JsonConnection:
             reader.cancel()
             writer.cancel()
             self._session.end()
+            self._left.set()
 
     def _reason(self, reader: asyncio.Task[None], writer: asyncio.Task[None]) -> Closed:
         """The reason why the connection ends."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import binascii
 import contextlib
 from collections.abc import MutableMapping
-from typing import Any
+from typing import Any, Final
 
 from broker_app.config import Config
 from broker_app.core.errors import Refused
@@ -21,6 +22,9 @@ from broker_app.net.rest import message_json
 from broker_app.net.rest.limits import RestLimits
 from broker_app.net.service_registry import ServiceRegistry
 from broker_app.rules.event import WEBSOCKET
+
+#: seconds that clients have to leave when the broker stops
+_LEAVE_S: Final = 1.0
 
 
 class JsonServer:
@@ -135,3 +139,12 @@ class JsonServer:
         """Report to every client why the broker stops."""
         for connection in list(self._sessions.values()):
             connection.close(refusal, RESTART)
+
+    async def end_all(self, refusal: Refused) -> None:
+        """Report to every client why the broker stops, and wait until they have left, for a short time."""
+        leaving = [asyncio.ensure_future(one.wait_ended()) for one in self._sessions.values()]
+        self.close_all(refusal)
+        if leaving:
+            await asyncio.wait(leaving, timeout=_LEAVE_S)
+        for one in leaving:
+            one.cancel()
