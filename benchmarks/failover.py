@@ -102,7 +102,7 @@ class MomBroker(Stored):
         return bool(self.request("/api/v1/health/live", lambda reply: True))
 
     def request(self, path: str, of: Callable[[Any], Any] = json.load) -> Any:
-        """What `of` makes of a reply; None without one."""
+        """The result of `of` for a reply; None without one."""
         return _get(f"http://{HOST}:{self.ports[0]}{path}", ("admin", self.password), of)
 
 

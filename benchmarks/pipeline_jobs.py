@@ -1,4 +1,4 @@
-"""What the jobs of the pipeline do in a second, in one process, and what others do with the same data."""
+"""Rates of the jobs of the pipeline in one process, and of others with the same data."""
 
 from __future__ import annotations
 

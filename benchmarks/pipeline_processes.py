@@ -1,4 +1,4 @@
-"""What the pipeline needs in processes of its own: time to start, memory, and what it takes from a broker."""
+"""Costs of the pipeline in processes of its own: time to start, memory, and what it takes from a broker."""
 
 from __future__ import annotations
 

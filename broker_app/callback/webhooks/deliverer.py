@@ -42,8 +42,8 @@ STOP_S: Final = 3.0
 
 
 class Deliverer(InnerReceiver):
-    """Of one subscription: it is started and stopped once. `on_end` is called when the receiver ends the
-    callback, `on_loss` when the broker ends the subscription; both with the reason."""
+    """The deliverer of one subscription, started and stopped once. `on_end` is called when the receiver
+    ends the callback, `on_loss` when the broker ends the subscription; both with the reason."""
 
     def __init__(
         self,

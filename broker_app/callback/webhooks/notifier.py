@@ -28,8 +28,8 @@ STOP_S: Final = 3.0
 
 
 class Notifier:
-    """Of one queue: it is started and stopped once. `on_end` is called with the reason when the receiver
-    ends the callback."""
+    """The notifier of one queue, started and stopped once. `on_end` is called with the reason when the
+    receiver ends the callback."""
 
     def __init__(
         self,

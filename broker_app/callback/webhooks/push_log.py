@@ -33,7 +33,8 @@ class Totals(Protocol):
 
 
 class PushLog:
-    """Of one callback, since it was created or the node started. Its pushes are added to `totals`."""
+    """The pushes of one callback, since it was created or the node started. Its pushes are
+    added to `totals`."""
 
     def __init__(self, totals: Totals) -> None:
         self._totals = totals

@@ -14,7 +14,7 @@ BOUNDS_S: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0
 
 
 class PushTotals:
-    """Of the callbacks of one node. `dead_lettered` is the number of messages that were pushed as often as
+    """The totals of one node. `dead_lettered` is the number of messages that were pushed as often as
     their queue allows."""
 
     def __init__(self) -> None:

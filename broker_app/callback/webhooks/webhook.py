@@ -78,7 +78,7 @@ class Environment(NamedTuple):
 
 
 class Webhook:
-    """Of one callback. Made within the running loop; `start` it, and `stop` it in the end."""
+    """The webhook of one callback. Made within the running loop; `start` it, and `stop` it in the end."""
 
     def __init__(self, callback: Callback, environment: Environment) -> None:
         self.callback = callback
