@@ -12,7 +12,7 @@ from typing import Any, Final, Protocol
 from urllib.parse import quote
 
 from mom_pipeline.errors import TEMPORARY, PipelineError
-from mom_pipeline.stopping import Stop
+from mom_pipeline.stop import Stop
 
 STARTING, RUNNING, IDLE, STOPPING = "starting", "running", "idle", "stopping"
 DONE, STOPPED, FAILED = "done", "stopped", "failed"

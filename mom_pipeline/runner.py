@@ -19,7 +19,7 @@ from mom_pipeline.gateway import NICENESS
 from mom_pipeline.job_folder import Job, JobFolder
 from mom_pipeline.lineage import Lineage
 from mom_pipeline.progress import DONE, FAILED, RUNNING, STOPPED, Api, Progress, Reporter
-from mom_pipeline.stopping import Stop
+from mom_pipeline.stop import Stop
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from mom_pipeline.progress import IDLE, RUNNING, STOPPING, Progress
 from mom_pipeline.source import Places
-from mom_pipeline.stopping import Stop
+from mom_pipeline.stop import Stop
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
-from broker_app.reflex import loading
+from broker_app.reflex import library_loader
 from broker_app.reflex.chain import InBrokerServiceStep, InBrokerStep, ProcessStep, Step, UnusableStep
 from broker_app.reflex.declaration import Declaration
 from broker_app.reflex.library_client import LibraryClient
@@ -63,7 +63,8 @@ class StepRegistry:
             return UnusableStep(declaration, statistics, f"{fault[0]}: {fault[1]}")
         shipped = table.find(declaration.library, declaration.function)
         if shipped is None:
-            return ProcessStep(declaration, statistics, self._client(loading.canonical(declaration.library)))
+            client = self._client(library_loader.canonical(declaration.library))
+            return ProcessStep(declaration, statistics, client)
         if shipped.make is None:
             return InBrokerServiceStep(declaration, statistics)
         return InBrokerStep(declaration, statistics, shipped.make(declaration, self._context))

@@ -24,7 +24,7 @@ from typing import Any
 from broker_app.core import header_block
 from broker_app.core.destination import parse
 from broker_app.core.message import Envelope
-from broker_app.reflex import cnf, loading
+from broker_app.reflex import cnf, library_loader
 from broker_app.reflex.api import ACCEPT, Answer, NewMessage
 from broker_app.reflex.chain import Decision, Evaluation, InBrokerStep, Outcome, Step, StepDone, UnusableStep
 from broker_app.reflex.chains import MessageChains, RegistrationChains
@@ -111,8 +111,8 @@ class Harness:
         if shipped is not None and shipped.make is not None:
             return InBrokerStep(declaration, statistics, shipped.make(declaration, self._context))
         try:
-            library = self._libraries.get(declaration.library) or loading.load(
-                loading.canonical(declaration.library), self._directory
+            library = self._libraries.get(declaration.library) or library_loader.load(
+                library_loader.canonical(declaration.library), self._directory
             )
             return _DirectStep(declaration, statistics, library.bind(declaration.kind, declaration.function))
         except (LookupError, TypeError) as error:

@@ -20,7 +20,7 @@ from functools import lru_cache
 from typing import Any
 
 from broker_app.core import header_block
-from broker_app.reflex import loading, wire
+from broker_app.reflex import library_loader, wire
 from broker_app.reflex.api import Answer, Message, Registration, Verdict, service_of
 from broker_app.reflex.functions import Bound, Library
 
@@ -41,7 +41,7 @@ def main(arguments: list[str]) -> None:
     _limit(int(memory))
     with socket.socket(fileno=int(number)) as connection:
         try:
-            library = loading.load(name, directory)
+            library = library_loader.load(name, directory)
             library.started()
         except Exception as error:
             connection.sendall(wire.frame(wire.Hello([], _text(error))))

@@ -25,7 +25,7 @@ POLICY = policy_of(users={"anna": [], "otto": []}, admins=["anna"])
 
 
 async def enable_callbacks(registration: Registration) -> RegistrationVerdict:
-    """What the shipped reflex REenableCallbacks decides."""
+    """The decision of the shipped reflex REenableCallbacks."""
     return RegistrationVerdict(True, registration.with_marks(frozenset((CALLBACKS,))))
 
 

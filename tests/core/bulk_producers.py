@@ -101,7 +101,7 @@ class Producer:
         return Part(batch, start, end)
 
     def unfinished(self) -> Part | None:
-        """What completes the last batch."""
+        """The command that completes the last batch."""
         last = self.begun[-1] if self.begun else None
         if last is None or last.complete:
             return None

@@ -73,7 +73,7 @@ class Record(NamedTuple):
 
 
 class Fact(NamedTuple):
-    """What an ACKED record shows of one message."""
+    """The facts of an ACKED record about one message."""
 
     queue_ms: int
     body_bytes: int

@@ -18,7 +18,7 @@ from broker_app.cli import reflexes as commands
 from broker_app.cli.failures import OK, REFUSED
 from broker_app.cli.resource_types import REFLEXES
 from broker_app.net.rest.openapi.document import document
-from broker_app.reflex import cnf, loading
+from broker_app.reflex import cnf, library_loader
 from broker_app.reflex.api import GROUP
 from broker_app.reflex.declaration import KINDS
 from broker_app.reflex.refusals import CODES, FUNCTION_FAILED
@@ -120,7 +120,7 @@ def test_a_package_offers_its_library(tmp_path: Path, monkeypatch: pytest.Monkey
     (tmp_path / f"{module}.py").write_text(snippets("Write a library", "python")[0])
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, module, raising=False)
-    assert loading.load(name, "").functions.keys() == {"answer", "only_small", "ended"}
+    assert library_loader.load(name, "").functions.keys() == {"answer", "only_small", "ended"}
 
 
 def shipped() -> list[str]:
@@ -132,7 +132,7 @@ def test_each_reflex_that_comes_with_mom_has_an_example() -> None:
     functions = {
         (library, function) for library, functions in IN_BROKER.items() for function in functions
     } | {("mom-schema", "check_schema")}
-    assert {(loading.canonical(library), function) for library, function in named} == functions
+    assert {(library_loader.canonical(library), function) for library, function in named} == functions
     options = {
         option.name for table in IN_BROKER.values() for one in table.values() for option in one.options
     }

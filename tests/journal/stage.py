@@ -61,7 +61,7 @@ class Reports:
 
 
 class Answer(Generic[Result]):
-    """What a journal answers, once, to the thread that asks it."""
+    """The one answer of a journal, for the thread that waits for it."""
 
     def __init__(self) -> None:
         self._asked_in = threading.get_ident()

@@ -171,7 +171,7 @@ def test_a_holder_is_told_once_that_another_broker_has_taken_over(site: Site) ->
     assert "two:8000 at stomp://two:61613 has taken over" in str(error)
     assert isinstance(one.try_commit(batch_of(1, [published(b"late")])), JournalFailed)
     one.journal.on_lease_lost(lost.append)
-    assert lost == [error, error], "who asks later is told at once"
+    assert lost == [error, error], "a listener that is added later is called at once"
     assert list(two.replay()) == []
 
 

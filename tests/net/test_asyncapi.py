@@ -33,7 +33,7 @@ def references(value: Any) -> Iterator[str]:
 
 
 def found(reference: str) -> Any:
-    """What a reference points at."""
+    """The part of the document that a reference names."""
     assert reference.startswith("#/"), reference
     value: Any = DOCUMENT
     for name in reference[2:].split("/"):

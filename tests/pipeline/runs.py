@@ -1,4 +1,4 @@
-"""What runs have around them in tests: an API that notes what it is told."""
+"""The surroundings of runs in tests: an API that keeps the requests it gets."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.support.broker_process import BrokerProcess
 
 
 class RecordingApi:
-    """An API that keeps requests, and answers as it was told."""
+    """An API that keeps requests, and gives the configured answers."""
 
     def __init__(self) -> None:
         self.requests: list[tuple[str, str, Any]] = []

@@ -56,7 +56,7 @@ def visible(root: Path, table: str = EVENT) -> Rows:
 
 
 def expected(*batches: list[dict[str, Any]]) -> Rows:
-    """What it should find."""
+    """The expected result."""
     names = ("broker", "position", "event", "message_position")
     return sorted(tuple(row[name] for name in names) for rows in batches for row in rows)  # type: ignore[misc]
 

@@ -162,7 +162,7 @@ def test_a_reason_that_is_not_known_here_is_null() -> None:
 
 
 def test_many_clients_are_few_at_a_time() -> None:
-    """What is remembered of clients is bounded, and rows before and after a clearing are right."""
+    """The table of clients is bounded, and rows before and after it is cleared are right."""
     users = [address_of(f"u{number}") for number in range(3)]
     record = records.published(
         Message(Envelope("/queue/a"), b"x", 1, 5, True), 0, "/queue/a", 0, bytes((1, 0, 0, 0))

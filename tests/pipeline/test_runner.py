@@ -15,7 +15,7 @@ from mom_pipeline.explain import explain
 from mom_pipeline.job_folder import Job, JobFolder, state_folder
 from mom_pipeline.progress import ApiRefused
 from mom_pipeline.runner import begun
-from mom_pipeline.stopping import Stop
+from mom_pipeline.stop import Stop
 from tests.pipeline.runs import RecordingApi, surroundings
 
 RUN = "/pipeline/runs/archive"

@@ -14,7 +14,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from mom_pipeline import checkpoints, streams
 from mom_pipeline.progress import Progress
 from mom_pipeline.source import Source
-from mom_pipeline.stopping import Stop
+from mom_pipeline.stop import Stop
 from tests.pipeline.stage import JournalStage
 from tests.pipeline.test_spark import work
 

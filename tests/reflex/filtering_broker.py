@@ -120,7 +120,7 @@ class FilteringBroker:
 
     @property
     def notes(self) -> list[str]:
-        """What functions of `lib` noted: name, service and body."""
+        """The calls that functions of `lib` noted: name, service and body."""
         return self.notes_file.read_text().splitlines() if self.notes_file.exists() else []
 
     async def settled(self) -> None:
