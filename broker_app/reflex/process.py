@@ -37,6 +37,8 @@ _RECEIVE_BYTES: Final = 256 * 1024
 _EXIT_S: Final = 0.02
 #: seconds that a process has to end in good order
 STOP_S: Final = 1.0
+#: the niceness of a process, beyond the broker's
+_NICENESS: Final = 10
 
 
 class Listener(Protocol):
@@ -95,7 +97,7 @@ class Process:
 
     def _spawn(self, theirs: socket.socket) -> subprocess.Popen[bytes]:
         with theirs:
-            return subprocess.Popen(
+            child = subprocess.Popen(
                 [
                     *(sys.executable, "-P", "-u", "-m", "broker_app.reflex.worker", str(theirs.fileno())),
                     *(self._library, str(self._place.memory_bytes), self._place.directory),
@@ -108,6 +110,8 @@ class Process:
                 cwd="/",
                 start_new_session=True,
             )
+        _lower_priority(child.pid)
+        return child
 
     def _started(self, starting: asyncio.Future[subprocess.Popen[bytes]]) -> None:
         error = starting.exception()
@@ -252,6 +256,19 @@ class Process:
         if ended.si_code == os.CLD_EXITED:
             return f"it exited with status {ended.si_status}"
         return f"it ended by signal {signal.Signals(ended.si_status).name}"
+
+
+def _lower_priority(pid: int) -> None:
+    """Have a process give way to the broker and its clients."""
+    niceness = min(os.getpriority(os.PRIO_PROCESS, 0) + _NICENESS, 19)
+    with contextlib.suppress(OSError):  # it has ended already
+        os.setpriority(os.PRIO_PROCESS, pid, niceness)
+        if sys.platform == "linux":
+            # Linux may share out processors by session; then niceness counts only among the processes of one.
+            with contextlib.suppress(OSError), open(f"/proc/{pid}/autogroup", "w") as group:
+                group.write(str(niceness))
+            # So that a call does not take the processor away from the broker that makes it.
+            os.sched_setscheduler(pid, os.SCHED_BATCH, os.sched_param(0))
 
 
 def _kill_group(child: subprocess.Popen[bytes]) -> None:

@@ -24,7 +24,6 @@ from broker_app.reflex import library_loader, wire
 from broker_app.reflex.api import Answer, Message, Registration, Verdict, service_of
 from broker_app.reflex.functions import Bound, Library
 
-NICENESS = 10
 MAX_FILES = 256
 #: further processes and threads of the user, where the system counts them (not for root)
 MAX_TASKS = 64
@@ -61,7 +60,6 @@ def _end_with_broker() -> None:
 
 
 def _limit(memory: int) -> None:
-    os.nice(NICENESS)
     resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_NOFILE, (MAX_FILES, MAX_FILES))

@@ -331,13 +331,23 @@ async def test_a_process_has_no_secrets_of_the_broker(
     assert "AWS_SECRET_ACCESS_KEY" not in caplog.text
 
 
-async def test_a_process_is_nice_and_bounded(filtering: FilteringBroker) -> None:
+async def test_a_process_gives_way_to_others_and_is_bounded(filtering: FilteringBroker) -> None:
     filtering.declare(reflex(ARRIVAL, "audit"))
     await until(lambda: filtering.reflexes.libraries()[0]["state"] == "running")
     pid = filtering.reflexes.libraries()[0]["pid"]
     assert os.getpriority(os.PRIO_PROCESS, pid) == os.getpriority(os.PRIO_PROCESS, 0) + 10
+    assert os.sched_getscheduler(pid) == os.SCHED_BATCH
+    assert _niceness_of_session(pid) in (None, 10)
     assert _memory_limit(pid) == [str(512 * 1024 * 1024)] * 2
     assert _open_files(pid) == ["/dev/null", "pipe", "pipe", "socket"]
+
+
+def _niceness_of_session(pid: int) -> int | None:
+    """None where the kernel does not share out processors by session."""
+    try:
+        return int(Path(f"/proc/{pid}/autogroup").read_text().split()[-1])
+    except FileNotFoundError:
+        return None
 
 
 def _memory_limit(pid: int) -> list[str]:
