@@ -39,7 +39,8 @@ def is_created() -> bool:
     file = connections[PIPELINE].settings_dict["NAME"]
     if connections[PIPELINE].vendor == "sqlite" and not Path(file).exists():
         return False  # a question would create it
-    return "pipeline_pipelinerun" in connections[PIPELINE].introspection.table_names()
+    with _LOCK:  # else the tables may just be created
+        return "pipeline_pipelinerun" in connections[PIPELINE].introspection.table_names()
 
 
 def upgrade() -> None:
