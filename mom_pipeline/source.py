@@ -7,10 +7,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+import pyarrow as pa
+
+from pyspark_mom import ranges
 from pyspark_mom.brokers import Brokers
 from pyspark_mom.offsets import Place, as_dict
 from pyspark_mom.options import HTTP, Options, parse
-from pyspark_mom.schema import COLUMNS
+from pyspark_mom.ranges import Range
+from pyspark_mom.schema import COLUMNS, arrow_schema
 from pyspark_mom.transport import open_journal
 
 if TYPE_CHECKING:
@@ -62,6 +66,13 @@ class Source:
     def read(self, spark: SparkSession, columns: Iterable[str], **more: str) -> DataFrame:
         """The events as a table with these columns alone, since others cost time."""
         return spark.read.format("mom").schema(_ddl(columns)).options(**self.options(**more)).load()
+
+    def read_here(self, spark: SparkSession, columns: Sequence[str], positions: Range) -> DataFrame:
+        """The events of some positions, read by this process: that of few takes a part of the second that
+        the processes of Spark need to begin. Raises MomError."""
+        schema = arrow_schema(columns)
+        batches = ranges.read(positions, self.parsed(), schema)
+        return spark.createDataFrame(pa.Table.from_batches(batches, schema))
 
     def extent(self, **more: str) -> tuple[Places, Places]:
         """The places where a new stream with these options begins, and where it would end now. Raises

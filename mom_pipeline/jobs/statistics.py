@@ -26,13 +26,19 @@ _SUMS = (
 
 
 def transform(
-    events: DataFrame, start: datetime | None = None, end: datetime | None = None, *, final: bool = True
+    events: DataFrame,
+    start: datetime | None = None,
+    end: datetime | None = None,
+    *,
+    final: bool = True,
+    sketched: int = SKETCHED,
 ) -> DataFrame:
     """A row of `stat_minute` for each broker, destination and minute with events in [start, end), whose
     bounds are whole minutes: ValueError otherwise, because half a minute would replace the row of the whole
     one.
 
-    `final` marks the rows as complete: the journals were read up to `end`. A stream of `watermarked` events
+    `final` marks the rows as complete: the journals were read up to `end`. Rows have a sketch from `sketched`
+    dequeued messages on. A stream of `watermarked` events
     gives each row once in append mode, a minute late and the last ones only when later events come; in update
     mode, with final=False, rows replace earlier ones of the same key."""
     # The watermark of a stream ends groups only if they have the whole window.
@@ -55,7 +61,7 @@ def transform(
     return sums.select(
         *("broker", "destination", F.col("window.start").alias("minute"), *_SUMS),
         *_percentiles(),
-        F.when(F.col("dequeued") >= SKETCHED, F.col("kll")).alias("kll"),
+        F.when(F.col("dequeued") >= sketched, F.col("kll")).alias("kll"),
         F.lit(final).alias("final"),
     )
 

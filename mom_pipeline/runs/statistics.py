@@ -2,7 +2,8 @@
 
 Minutes are computed an hour at a time, from the position at which the last run ended. What a run that was
 killed has stored is replaced by the same rows. A resident run also shows the minute that is not over in the
-console, and computes it again each time: it keeps no state that could be lost."""
+console. It keeps what it has counted of it in memory, and adds the new events each time; what is lost with it
+is computed again."""
 
 from __future__ import annotations
 
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from mom_pipeline import minute_files
 from mom_pipeline.errors import TEMPORARY, PipelineError
@@ -27,6 +29,7 @@ from mom_pipeline.source import Source
 from pyspark_mom import schema
 from pyspark_mom.errors import JournalReplaced
 from pyspark_mom.offsets import Place, as_dict, parse
+from pyspark_mom.ranges import Range
 from pyspark_mom.transport import Journal, Span, open_journal
 
 if TYPE_CHECKING:
@@ -38,6 +41,8 @@ GRACE: Final = timedelta(seconds=5)
 _MINUTE: Final = timedelta(minutes=1)
 _STEP: Final = timedelta(hours=1)
 _UNTIL: Final = "until.json"
+#: positions that this process reads; Spark reads more of them
+_FEW: Final = 100_000
 #: rows in one request
 _POSTED: Final = 1_000
 #: a resident run rests as long as it has worked, but not longer than this
@@ -102,6 +107,9 @@ class _Minutes:
         self._journal = journal
         self._out = out
         self._console = True
+        #: the rows of minutes that are not stored, and the position up to which they have the events
+        self._open: pa.Table | None = None
+        self._open_end = 0
         #: end of the journal whose events the console shows
         self._shown = -1
 
@@ -166,7 +174,12 @@ class _Minutes:
         read = max(0, after.place.pos - until.place.pos)
         self._count(after, span, read=0)
         if read:
-            rows = statistics.transform(self._events(until, after.place.pos), until.time, end).toArrow()
+            if self._open is None:
+                events = self._events(until.place.pos, after.place.pos, span)
+                rows = statistics.transform(events, until.time, end).toArrow()
+            else:
+                self._add(until, after.place.pos, span)
+                rows = self._complete(end)
             self._store(rows, until.time, end)
             progress.batch(rows.num_rows, round(1000 * (time.monotonic() - began)))
         place = as_dict({self._source.broker: after.place})
@@ -187,19 +200,45 @@ class _Minutes:
 
     def _show_open(self, until: _Until) -> None:
         """Have the console show the minutes that are not over, if there are new events."""
-        end = self._journal.span().end
-        if end == self._shown:
+        span = self._journal.span()
+        if span.end == self._shown:
             return
-        rows = statistics.transform(self._events(until, end), until.time, final=False).toArrow()
-        self._post(rows, until.time)
-        self._shown = end
+        self._add(until, span.end, span)
+        if self._open is not None:
+            self._post(self._open, until.time)
+        self._shown = span.end
 
-    def _events(self, until: _Until, end: int) -> DataFrame:
-        """The events from a place to before a position."""
+    def _add(self, until: _Until, end: int, span: Span) -> None:
+        """Add the events up to a position to the open minutes."""
+        start = until.place.pos if self._open is None else max(until.place.pos, self._open_end)
+        if end <= start:
+            return
+        rows = statistics.transform(self._events(start, end, span), until.time, final=False, sketched=1)
+        if self._open is not None:
+            both = rows.unionByName(self._spark.createDataFrame(self._open))
+            rows = statistics.merge(both, "minute").drop("sketched")
+        self._open, self._open_end = rows.toArrow(), end
+
+    def _complete(self, end: datetime) -> pa.Table:
+        """Take the rows of the minutes before `end` from the open ones: they have all their events."""
+        assert self._open is not None
+        over = pc.less(self._open["minute"], pa.scalar(end, self._open.schema.field("minute").type))
+        rows, self._open = self._open.filter(over), self._open.filter(pc.invert(over))
+        sketches = pc.if_else(pc.greater_equal(rows["dequeued"], statistics.SKETCHED), rows["kll"], None)
+        complete = {"kll": sketches, "final": pa.repeat(True, rows.num_rows)}
+        for name, column in complete.items():
+            rows = rows.set_column(rows.schema.get_field_index(name), name, column)
+        return rows
+
+    def _events(self, start: int, end: int, span: Span) -> DataFrame:
+        """The events from a position to before another."""
+        if end - start <= _FEW:
+            positions = Range(self._source.broker, start, end, span.epoch, span.tag)
+            return self._source.read_here(self._spark, statistics.COLUMNS, positions)
         return self._source.read(
             self._spark,
             statistics.COLUMNS,
-            startingOffsets=json.dumps({self._source.broker: until.place.pos}),
+            startingOffsets=json.dumps({self._source.broker: start}),
             endingOffsets=json.dumps({self._source.broker: end}),
         )
 

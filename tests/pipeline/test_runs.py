@@ -160,6 +160,39 @@ def test_a_resident_run_shows_the_minute_that_is_not_over(
     assert not files or rows_of(out, "stat_minute", "max(minute)")[0][0] < until
 
 
+def test_minutes_that_a_resident_run_has_added_up_are_those_of_one_that_reads_all_at_once(
+    spark: SparkSession, stage: JournalStage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks = 0
+
+    def show(progress: Progress) -> None:
+        nonlocal looks
+        looks += progress.state == IDLE
+        if progress.state != IDLE:
+            return
+        if looks <= 3:
+            work(stage, 7)
+        elif looks == 4:
+            monkeypatch.setattr(statistics, "GRACE", timedelta(minutes=-2))  # all minutes are over
+        else:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    stage.now_us = round(datetime.now(UTC).timestamp() * 1_000_000)
+    added_out, out = tmp_path / "added", tmp_path / "at-once"
+    around = surroundings(tmp_path, RecordingApi(), show=show)
+    statistics.run("added", source(stage), statistics.Statistics(added_out, every_s=0.1), around)
+    around = surroundings(tmp_path, RecordingApi())
+    statistics.run("at-once", source(stage), statistics.Statistics(out), around)
+    names = (
+        "destination, minute, enqueued, dequeued, delivered, bytes_in, bytes_out, queue_time_us_p50, "
+        "queue_time_us_p99, queue_time_us_max, kll, final"
+    )
+    added = rows_of(added_out, "stat_minute", names)
+    assert added == rows_of(out, "stat_minute", names)
+    assert sum(row[2] for row in added) == 21
+    assert sum(row[3] for row in added) > 0
+
+
 def test_a_reconciliation_names_the_messages_that_were_lost_and_doubled(
     spark: SparkSession, make_stage: MakeStage, tmp_path: Path
 ) -> None:
