@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from broker_app.priority import lower_priority
 from mom_pipeline import spark_home
 from mom_pipeline.errors import PipelineError
 from mom_pipeline.java import Java
@@ -119,6 +120,7 @@ def launch(
     directory = tempfile.TemporaryDirectory(prefix="mom-spark-")
     submitted = shlex.split(os.environ.get("PYSPARK_SUBMIT_ARGS", "pyspark-shell"))
     process = subprocess.Popen(
+        # By `nice`, because all threads of Java keep the priority that the first one has.
         ["nice", "-n", str(niceness), *_command(java, home, memory, options), _MAIN, *submitted],
         env={
             **os.environ,
@@ -134,8 +136,10 @@ def launch(
         stdin=subprocess.PIPE,
         stdout=2,  # what jobs print for programs goes to standard output
         # Ctrl-C is for Python, which ends what Java does in an order.
-        process_group=0,
+        start_new_session=True,
     )
+    if niceness:
+        lower_priority(process.pid, niceness)
     return Gateway(process, directory)
 
 

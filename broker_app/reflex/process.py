@@ -17,6 +17,7 @@ from typing import Final, NamedTuple, Protocol
 import msgspec
 
 import broker_app
+from broker_app.priority import lower_priority
 from broker_app.reflex import wire
 from broker_app.reflex.output_log import OutputLog
 
@@ -110,7 +111,7 @@ class Process:
                 cwd="/",
                 start_new_session=True,
             )
-        _lower_priority(child.pid)
+        lower_priority(child.pid, _NICENESS)
         return child
 
     def _started(self, starting: asyncio.Future[subprocess.Popen[bytes]]) -> None:
@@ -256,19 +257,6 @@ class Process:
         if ended.si_code == os.CLD_EXITED:
             return f"it exited with status {ended.si_status}"
         return f"it ended by signal {signal.Signals(ended.si_status).name}"
-
-
-def _lower_priority(pid: int) -> None:
-    """Have a process give way to the broker and its clients."""
-    niceness = min(os.getpriority(os.PRIO_PROCESS, 0) + _NICENESS, 19)
-    with contextlib.suppress(OSError):  # it has ended already
-        os.setpriority(os.PRIO_PROCESS, pid, niceness)
-        if sys.platform == "linux":
-            # Linux may share out processors by session; then niceness counts only among the processes of one.
-            with contextlib.suppress(OSError), open(f"/proc/{pid}/autogroup", "w") as group:
-                group.write(str(niceness))
-            # So that a call does not take the processor away from the broker that makes it.
-            os.sched_setscheduler(pid, os.SCHED_BATCH, os.sched_param(0))
 
 
 def _kill_group(child: subprocess.Popen[bytes]) -> None:

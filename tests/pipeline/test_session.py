@@ -142,11 +142,11 @@ def test_java_has_a_lower_priority_than_brokers_unless_that_is_set(
     cache: Path, tmp_path: Path, given: tuple[int, ...], lower: int
 ) -> None:
     home = install(tmp_path / "java", "17.0.15")
-    (home / "bin" / "java").write_text(f"#!/bin/sh\nnice > {tmp_path}/nice\n")
+    (home / "bin" / "java").write_text(f"#!/bin/sh\nnice > {tmp_path}/nice\nread line\n")
     found = java.Java("PATH", home, "17.0.15", "17.0.15+6")
     started = gateway.launch(found, spark_home.make(found), "1g", (), *given)
-    with pytest.raises(PipelineError, match="Java ended with code 0"):
-        started.connect()
+    assert os.getsid(started.pid) == started.pid, "its niceness counts among all processes"
+    assert (os.sched_getscheduler(started.pid) == os.SCHED_BATCH) == bool(lower)
     started.stop()
     assert int((tmp_path / "nice").read_text()) - os.nice(0) == lower
 
