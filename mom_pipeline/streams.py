@@ -13,19 +13,25 @@ from mom_pipeline.stop import Stop
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 #: seconds between two looks at a query, and when it is to stop
 _LOOK_S: Final = 0.5
 _SHORT_LOOK_S: Final = 0.05
 #: seconds that a batch has to end in when the run is to stop; then it is made again by the next run
 _BATCH_S: Final = 30.0
+#: the error of a batch whose tasks Spark could not write down, which happens when two queries begin at the
+#: same moment; nothing was done then, and the next attempt works
+_NOT_SERIALIZED: Final = "Task serialization failed"
+_ATTEMPTS: Final = 5
 
 
 class Query(NamedTuple):
-    """A query that runs, and the places where it begins and would end now: Spark reports the first of them
-    never, the others when the first batch is done."""
+    """A query that runs, its writer, and the places where it begins and would end now: Spark reports the
+    first of them never, the others when the first batch is done."""
 
     running: StreamingQuery
+    writer: DataStreamWriter
     begins: Places
     ends: Places
 
@@ -64,14 +70,15 @@ class Watch:
 
     def _look(self, show: Callable[[Progress], None]) -> bool:
         """Show what was done; return whether a query is active. Raises the error of one that failed."""
-        active = [one for one in self.watched if one.query.isActive]
+        active = any(one.query.isActive for one in self.watched)
         self._count()
         show(self._progress)
         for one in self.watched:
             error = one.query.exception()
             if error is not None:
-                raise error
-        return bool(active)
+                one.start_again(error)
+                active = True
+        return active
 
     def _count(self) -> None:
         """Count what all queries have done; they read the same positions."""
@@ -100,8 +107,9 @@ class Watched:
     """Counts each batch of a query once."""
 
     def __init__(self, query: Query, progress: Progress) -> None:
-        self.query, self._begins, ends = query
+        self.query, self._writer, self._begins, ends = query
         self._progress = progress
+        self._attempts = 1
         self.id = str(self.query.id)
         #: number of the last batch that is complete
         self.batch = -1
@@ -117,6 +125,13 @@ class Watched:
     def is_between_batches(self) -> bool:
         """Return whether it makes no batch now."""
         return not (self.query.isActive and self.query.status["isTriggerActive"])
+
+    def start_again(self, error: Exception) -> None:
+        """Start the query again if its batch was never begun. Raises the error otherwise."""
+        if _NOT_SERIALIZED not in str(error) or self._attempts == _ATTEMPTS:
+            raise error
+        self._attempts += 1
+        self.query = self._writer.start()
 
     def look(self) -> None:
         """Count the batches that are complete."""

@@ -97,7 +97,7 @@ def _start(spark: SparkSession, source: Source, wish: Archive, table: str, run: 
     writer = rows.writeStream.format("mom_archive").option("path", str(wish.out.absolute()))
     writer = writer.option("table", table).option("checkpointLocation", str(run.folder.checkpoint / table))
     writer = writer.queryName(f"{run.name} {table}").trigger(**streams.trigger(wish.every_s, once=wish.once))
-    return streams.Query(writer.start(), begins, ends)
+    return streams.Query(writer.start(), writer, begins, ends)
 
 
 def _offsets(folder: JobFolder) -> list[dict[str, Any]]:

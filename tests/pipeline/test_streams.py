@@ -5,9 +5,11 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
@@ -39,10 +41,13 @@ class Stream:
         begin = {"startingOffsets": "earliest"}
         writer = self.write(self._source.stream(self._spark, ["position"], **begin))
         writer = writer.option("checkpointLocation", str(self.checkpoint))
-        query = writer.trigger(**streams.trigger(3600, once=False)).start()
-        watch = streams.Watch([streams.Query(query, *self._source.extent(**begin))], self.progress)
-        watch.until_ended(self.stop, self.show)
-        assert not query.isActive
+        writer = writer.trigger(**streams.trigger(3600, once=False))
+        query = streams.Query(writer.start(), writer, *self._source.extent(**begin))
+        watch = streams.Watch([query], self.progress)
+        try:
+            watch.until_ended(self.stop, self.show)
+        finally:
+            assert not self._spark.streams.active
 
 
 @pytest.fixture
@@ -97,3 +102,25 @@ def test_the_positions_of_the_first_batch_are_known_before_it_is_complete(stream
     (total,) = {total for _, total in seen}
     assert total == stream.progress.read > 10
     assert seen[0] == (0, total)
+
+
+@pytest.mark.parametrize(("failures", "fails"), [(2, False), (5, True)])
+def test_a_query_whose_tasks_spark_could_not_serialize_starts_again(
+    stream: Stream, failures: int, fails: bool
+) -> None:
+    batches = 0
+
+    def batch(rows: DataFrame, number: int) -> None:
+        nonlocal batches
+        batches += 1
+        if batches <= failures:
+            raise RuntimeError("Task serialization failed: Illegal size 5 of collection, expected 7")
+        assert rows.count() > 0
+
+    stream.write = lambda rows: rows.writeStream.foreachBatch(batch)
+    stream.show = lambda progress: stream.stop.request("test") if progress.rows else None
+    with pytest.raises(StreamingQueryException) if fails else nullcontext():
+        stream.run()
+    reached = checkpoints.reached(stream.checkpoint)
+    assert (reached is None) == fails
+    assert batches == failures + (not fails)
