@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from broker_app.journal.port import FIRST_POSITION
 from mom_pipeline import minute_files
-from mom_pipeline.errors import TEMPORARY, PipelineError
+from mom_pipeline.errors import DATA_LOSS, TEMPORARY, PipelineError
 from mom_pipeline.job_folder import Job, JobFolder
 from mom_pipeline.jobs import statistics
 from mom_pipeline.progress import IDLE, RUNNING, ApiRefused, ApiUnreachable
@@ -136,9 +137,9 @@ class _Minutes:
         """The place to go on: `start`, else behind the last minute that was stored, else the first whole
         minute of the journal."""
         span = self._journal.span()
-        stored = self._run.folder.read(_UNTIL)
         if start is not None:
-            return self._at(_minute(start), span)
+            return self._at(self._checked(_minute(start), span), span)
+        stored = self._run.folder.read(_UNTIL)
         if stored is not None:
             place = parse(stored["place"])[self._source.broker]
             if (place.tag, place.epoch) > (span.tag, span.epoch) or place.tag != span.tag:
@@ -147,14 +148,34 @@ class _Minutes:
                     f"stored. Give the run another --name to begin with this journal"
                 )
             return _Until(datetime.fromisoformat(stored["until"]), place)
-        first = next(iter(self._journal.frames(span.low, min(span.low + 1, span.end))), None)
+        first = self._first_whole_minute(span)
         if first is None:
             return _Until(_minute(datetime.now(UTC)), Place(span.epoch, span.low, span.tag))
-        begin = datetime.fromtimestamp(first.frame.time_us / 1e6, UTC)
-        if span.low <= 1:
-            return _Until(_minute(begin), Place(span.epoch, span.low, span.tag))
-        # What came earlier in this minute is not stored any more.
-        return self._at(_minute(begin) + _MINUTE, span)
+        if span.low <= FIRST_POSITION:
+            return _Until(first, Place(span.epoch, span.low, span.tag))
+        return self._at(first, span)
+
+    def _first_whole_minute(self, span: Span) -> datetime | None:
+        """The first minute of which the journal has all events; None if it has no events at all."""
+        first = next(iter(self._journal.frames(span.low, min(span.low + 1, span.end))), None)
+        if first is None:
+            return None
+        begin = _minute(datetime.fromtimestamp(first.frame.time_us / 1e6, UTC))
+        # What came earlier in the minute may not be stored any more.
+        return begin if span.low <= FIRST_POSITION else begin + _MINUTE
+
+    def _checked(self, start: datetime, span: Span) -> datetime:
+        """A minute from which on all can be computed. Raises PipelineError for one that the journal does not
+        have whole: its row would take the place of a complete one."""
+        first = self._first_whole_minute(span)
+        if span.low > FIRST_POSITION and first is not None and start < first:
+            raise PipelineError(
+                f"minutes from {_words(start)} cannot be computed: the journal begins within that of "
+                f"{_words(first - _MINUTE)}, and what is stored of earlier ones would be lost",
+                f"compute them from {_words(first)} on: --from {_words(first)}",
+                DATA_LOSS,
+            )
+        return start
 
     def _steps(self, until: _Until, wanted: datetime | None) -> Iterator[datetime]:
         """The ends of the hours up to the last minute that is wanted and over, and its end."""
@@ -182,6 +203,8 @@ class _Minutes:
                 rows = self._complete(end)
             self._store(rows, until.time, end)
             progress.batch(rows.num_rows, round(1000 * (time.monotonic() - began)))
+        else:
+            self._post([], until.time, end)
         place = as_dict({self._source.broker: after.place})
         self._note(until, place)
         self._run.folder.write(_UNTIL, {"until": end.isoformat(), "place": place})
@@ -205,7 +228,7 @@ class _Minutes:
             return
         self._add(until, span.end, span)
         if self._open is not None:
-            self._post(self._open, until.time)
+            self._post(_as_json(self._open), until.time)
         self._shown = span.end
 
     def _add(self, until: _Until, end: int, span: Span) -> None:
@@ -252,15 +275,20 @@ class _Minutes:
     def _store(self, rows: pa.Table, start: datetime, end: datetime) -> None:
         if self._out is not None:
             minute_files.replace(self._out, rows, start, end)
-        self._post(rows, start)
+        self._post(_as_json(rows), start, end)
 
-    def _post(self, rows: pa.Table, start: datetime) -> None:
-        """Have the console store rows."""
-        shown = rows.drop_columns(list(_FILES_ONLY))
-        for first in range(0, rows.num_rows, _POSTED):
-            page = [_as_json(row) for row in shown.slice(first, _POSTED).to_pylist()]
+    def _post(self, rows: list[dict[str, Any]], start: datetime, computed: datetime | None = None) -> None:
+        """Have the console store rows, and that all minutes from `start` to before `computed` are complete:
+        those without a row had no messages."""
+        pages = [rows[first : first + _POSTED] for first in range(0, len(rows), _POSTED)]
+        bodies: list[dict[str, Any]] = [{"rows": page} for page in pages]
+        if computed is not None and not self._source.destinations:
+            bodies = bodies or [{"rows": []}]
+            times = {"begin": start.isoformat(), "end": computed.isoformat()}
+            bodies[-1]["computed"] = {"broker": self._source.broker, **times}
+        for body in bodies:
             try:
-                self._run.around.api.call("POST", "/pipeline/statistics", {"rows": page})
+                self._run.around.api.call("POST", "/pipeline/statistics", body)
             except (ApiRefused, ApiUnreachable) as error:
                 self._without_console(error, start)
                 return
@@ -275,7 +303,7 @@ class _Minutes:
         if self._console:
             self._console = False
             self._run.around.say(
-                f"minutes are in {self._out} alone: {error}; --from {start:%Y-%m-%dT%H:%MZ} sends them later"
+                f"minutes are in {self._out} alone: {error}; --from {_words(start)} sends them later"
             )
 
     def _at(self, end: datetime, span: Span) -> _Until:
@@ -288,9 +316,17 @@ def _minute(when: datetime) -> datetime:
     return when.astimezone(UTC).replace(second=0, microsecond=0)
 
 
-def _as_json(row: dict[str, Any]) -> dict[str, Any]:
-    minute = row["minute"]
-    return {**row, "minute": (minute if minute.tzinfo else minute.replace(tzinfo=UTC)).isoformat()}
+def _words(minute: datetime) -> str:
+    return f"{minute:%Y-%m-%dT%H:%MZ}"
+
+
+def _as_json(rows: pa.Table) -> list[dict[str, Any]]:
+    """Rows as the console stores them."""
+    found: list[dict[str, Any]] = rows.drop_columns(list(_FILES_ONLY)).to_pylist()
+    for row in found:
+        minute = row["minute"]
+        row["minute"] = (minute if minute.tzinfo else minute.replace(tzinfo=UTC)).isoformat()
+    return found
 
 
 STATE: Final = RunState(

@@ -193,6 +193,45 @@ def test_minutes_that_a_resident_run_has_added_up_are_those_of_one_that_reads_al
     assert sum(row[3] for row in added) > 0
 
 
+def test_minutes_whose_events_are_gone_are_not_computed_again(
+    spark: SparkSession, make_stage: MakeStage, tmp_path: Path
+) -> None:
+    """Their rows would take the place of complete ones."""
+    stage = make_stage(options=SMALL)
+    begin = (datetime.now(UTC) - timedelta(hours=2)).replace(minute=5, second=0, microsecond=0)
+    stage.now_us = round(begin.timestamp() * 1_000_000)
+    work(stage, 200)
+    out, around = tmp_path / "statistics", surroundings(tmp_path, RecordingApi())
+    statistics.run("statistics", source(stage), statistics.Statistics(out), around)
+    before = rows_of(out, "stat_minute", "minute, destination, enqueued")
+    without_the_beginning(stage)
+    with pytest.raises(PipelineError, match="the journal begins within that of") as failure:
+        statistics.run("statistics", source(stage), statistics.Statistics(out, start=begin), around)
+    assert failure.value.code == DATA_LOSS
+    assert rows_of(out, "stat_minute", "minute, destination, enqueued") == before
+    from_ = datetime.strptime(failure.value.fix.rpartition(" ")[2], "%Y-%m-%dT%H:%MZ").replace(tzinfo=UTC)
+    statistics.run("statistics", source(stage), statistics.Statistics(out, start=from_), around)
+    kept = [row for row in before if row[0] < from_]
+    assert kept
+    assert rows_of(out, "stat_minute", "minute, destination, enqueued")[: len(kept)] == kept
+
+
+def test_the_console_learns_which_minutes_were_computed(
+    spark: SparkSession, stage: JournalStage, tmp_path: Path
+) -> None:
+    """Those without a row had no messages."""
+    begin = (datetime.now(UTC) - timedelta(hours=2)).replace(second=0, microsecond=0)
+    stage.now_us = round(begin.timestamp() * 1_000_000)
+    work(stage, 5)
+    api = RecordingApi()
+    statistics.run("statistics", source(stage), statistics.Statistics(), surroundings(tmp_path, api))
+    times = [body["computed"] for body in api.bodies("POST", MINUTES)]
+    assert {time["broker"] for time in times} == {"A"}
+    assert times[0]["begin"] == begin.isoformat()
+    assert [time["end"] for time in times[:-1]] == [time["begin"] for time in times[1:]]
+    assert datetime.now(UTC) - datetime.fromisoformat(times[-1]["end"]) < timedelta(minutes=2)
+
+
 def test_a_reconciliation_names_the_messages_that_were_lost_and_doubled(
     spark: SparkSession, make_stage: MakeStage, tmp_path: Path
 ) -> None:
