@@ -8,11 +8,15 @@ from typing import Final
 
 from mom_pipeline.errors import DATA_LOSS, FAILED, TEMPORARY, USAGE, PipelineError
 
+_GO_ON: Final = (
+    "to go on with what is left, `mom pipeline offsets NAME --set POSITIONS` moves an archive, and "
+    "`mom pipeline run statistics --from MINUTE` begins later"
+)
 #: by the codes of the data source's errors: exit code, and how to fix it where the text does not show it
 _CODES: Final = {
     "INVALID_OPTION": (USAGE, ""),
-    "DATA_LOSS": (DATA_LOSS, ""),
-    "JOURNAL_REPLACED": (DATA_LOSS, ""),
+    "DATA_LOSS": (DATA_LOSS, _GO_ON),
+    "JOURNAL_REPLACED": (DATA_LOSS, "another --name begins with the journal as it is now"),
     "JOURNAL_UNREADABLE": (FAILED, ""),
     "BROKER_UNREACHABLE": (TEMPORARY, "run it again when the broker can be reached"),
     "ACCESS_DENIED": (FAILED, ""),

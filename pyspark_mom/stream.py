@@ -47,9 +47,7 @@ class JournalStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def initialOffset(self) -> dict[str, Any]:
         """The start of a new query. Brokers that are not reached join later."""
-        spans = self._brokers.spans()
-        if not spans:
-            raise next(iter(self._brokers.unreachable.values()))
+        spans = self._reached()
         start = self._brokers.starts(spans)
         self._cursor.report(start)
         return offsets.as_dict(start)
@@ -63,8 +61,16 @@ class JournalStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable()
 
     def prepareForTriggerAvailableNow(self) -> None:
-        """Read up to what is there now, and then end. Brokers that are not reached are left out."""
-        self._target = _ends(self._brokers.spans())
+        """Read up to what is there now, and then end. Brokers that are not reached are left out, but it is an
+        error if all are: the query would end as if it had read everything."""
+        self._target = _ends(self._reached())
+
+    def _reached(self) -> dict[str, Span]:
+        """The spans of the brokers that are reached. Raises the error of one if none is."""
+        spans = self._brokers.spans()
+        if not spans:
+            raise next(iter(self._brokers.unreachable.values()))
+        return spans
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         """The end of the next batch: `start` when there is nothing to read.
@@ -73,7 +79,7 @@ class JournalStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         before it is read.
         """
         known = offsets.parse(start)
-        spans = self._brokers.spans()
+        spans = self._brokers.spans() if self._target is None else self._reached()
         self._brokers.check(known, spans)
         ends = _ends(spans)
         self._seen.update(ends)

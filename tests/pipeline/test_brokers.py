@@ -123,6 +123,20 @@ def test_available_now_ends_where_the_journals_ended_when_the_query_began(make_s
     assert ends == [3, 5, 6]
 
 
+def test_available_now_fails_when_no_broker_is_reached(make_stage: MakeStage, tmp_path: Path) -> None:
+    """It would end as if it had read all that is there."""
+    stage = make_stage()
+    publish(stage, 5)
+    stream = stream_of({"A": stage.url})
+    start = stream.initialOffset()
+    stream.prepareForTriggerAvailableNow()
+    stage.directory.rename(tmp_path / "away")
+    with pytest.raises(BrokerUnreachable, match="A: "):
+        stream_of({"A": stage.url}).prepareForTriggerAvailableNow()
+    with pytest.raises(BrokerUnreachable, match="A: "):
+        stream.latestOffset(start, ALL)
+
+
 def test_a_broker_that_is_away_keeps_its_place_and_does_not_hold_up_the_others(
     make_stage: MakeStage, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
