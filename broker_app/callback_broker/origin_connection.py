@@ -97,15 +97,16 @@ class OriginConnection:
         return {"url": self.url, "state": state, "error": self.error or None}
 
     @property
-    def urls(self) -> frozenset[str]:
-        """All addresses of the origin."""
-        return frozenset(self._urls)
+    def urls(self) -> tuple[str, ...]:
+        """All addresses of the origin, in the order of the next attempts."""
+        return tuple(self._urls)
 
     def extend(self, urls: tuple[str, ...]) -> None:
-        """Know further addresses of the origin; they are tried first."""
+        """Know further addresses of the origin. The next attempts are with these, in their order: a client
+        has just connected to the first one."""
         new = [url for url in urls if url not in self._urls]
-        self._urls.extendleft(reversed(new))
         self._untried += len(new)
+        self._urls = deque(dict.fromkeys([*urls, *self._urls]))
 
     def has_service(self, name: str) -> bool:
         """Return whether a service is registered over this connection, or just registers."""

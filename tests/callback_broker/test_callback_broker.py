@@ -13,8 +13,12 @@ import httpx
 import pytest
 
 import mom_client
+from broker_app.callback_broker.origin_connection import OriginConnection
+from broker_app.callback_broker.pending_queue import PendingQueue
+from broker_app.callback_broker.remote_broker import RemoteBroker
 from broker_app.config import Config
 from broker_app.core.commands import Command, Publish
+from broker_app.net.origin import Origin
 from broker_app.reflex.registration import CALLBACKS, Registration, RegistrationVerdict
 from broker_app.roles import CALLBACK
 from tests.support.authority import Authority
@@ -439,6 +443,16 @@ async def test_programs_that_know_other_addresses_of_a_broker_share_its_connecti
     assert remote_connections(host.remote) == ["anna"]
     await host.send("1")
     assert len(await host.pending(1)) == 1
+
+
+async def test_addresses_that_a_program_knows_are_tried_before_those_that_were_known() -> None:
+    def make_queue(connection: OriginConnection, name: str) -> PendingQueue:
+        raise AssertionError("no service has registered")
+
+    origin = Origin(("ws://old/ws", "ws://older/ws"), "anna")
+    connection = OriginConnection(origin, RemoteBroker(), make_queue, lambda unused: None)
+    connection.extend(("ws://new/ws", "ws://older/ws"))
+    assert connection.urls == ("ws://new/ws", "ws://older/ws", "ws://old/ws")
 
 
 async def test_a_wrong_login_is_named_at_once_though_another_address_is_dead(host: Host) -> None:
