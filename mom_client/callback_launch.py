@@ -32,6 +32,8 @@ ANSWER_S = 2.0
 REPORT_S = 5.0
 _POLL_S = 0.05
 _TRUE = frozenset(("1", "true", "yes", "on"))
+#: variables that name files with which a client verifies brokers, and shows a certificate
+_TLS_FILES = ("MOM_CA_FILE", "MOM_CERT_FILE")
 #: characters of the log that an error shows
 _SHOWN = 1000
 
@@ -143,6 +145,9 @@ def _command() -> list[str]:
 
 
 def _environment() -> dict[str, str]:
-    """The environment without settings of this program's own broker, and without its secrets."""
+    """The environment without settings of this program's own broker, and without its secrets; with the files
+    that TLS needs, also when their paths are relative: the callback broker runs in another directory."""
     ours = ("MOM_", "DJANGO_")
-    return {name: value for name, value in os.environ.items() if not name.startswith(ours)}
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
+    tls = {name: str(Path(os.environ[name]).absolute()) for name in _TLS_FILES if os.environ.get(name)}
+    return {**kept, **tls}

@@ -23,7 +23,7 @@ from .keeper import ConnectionKeeper
 from .link import Link, Opener
 from .message import Message
 from .requests import Requests
-from .search import BrokerSearch, Timing
+from .search import ATTEMPT_ERRORS, BrokerSearch, Timing
 from .selection import BrokerSelection, failover_of
 from .sending import Composer, SendOptions, checked_broker, forwarding_address
 from .stomp import AckRun, Frame, Limits
@@ -134,12 +134,15 @@ def connect(
         max_unconfirmed=max_unconfirmed,
         store_and_forward=store_and_forward,
         broker=broker,
-        route=None if service is None else _route(service, opener, hello, timing, limits, max_unconfirmed),
+        route=None
+        if service is None
+        else _route(service, search.failover, opener, hello, timing, limits, max_unconfirmed),
     )
 
 
 def _route(
     service: Service,
+    remote: Failover,
     opener: Opener,
     hello: Mapping[str, str],
     timing: Timing,
@@ -148,15 +151,12 @@ def _route(
 ) -> "CallbackRoute[Client]":
     """The way of the messages of a service through the callback broker of this machine."""
 
-    def make_host(origins: list[str]) -> HostAddress:
-        return HostAddress(service, origins, hello, opener)
+    def make_client(host: HostAddress, ways: Failover) -> Client:
+        search = BrokerSearch(ways, host.open, host.hello, timing, limits)
+        search.failed = host.attempt_failed  # of the first search; later ones are events
+        return Client(search, timing, listener=host.changed, max_unconfirmed=max_unconfirmed)
 
-    def make_client(host: HostAddress, direct: str) -> Client:
-        failover = Failover([ADDRESS, direct], preferred=[ADDRESS], fixed=True, redirects=False)
-        search = BrokerSearch(failover, host.open, host.hello, timing, limits)
-        return Client(search, timing, max_unconfirmed=max_unconfirmed)
-
-    return CallbackRoute(service, make_host, make_client)
+    return CallbackRoute(service, remote, HostAddress(service, hello, opener), make_client)
 
 
 def _addresses(url: str | Sequence[str]) -> tuple[FailoverUri | None, list[str]]:
@@ -229,6 +229,7 @@ class Client:
         self._wait_connected = wait_connected
         self._keeper = keeper = ConnectionKeeper(search, timing, self._notify)
         activity = Activity()
+        self._search = search
         composer = Composer(broker if store_and_forward else None)
         self._selection: BrokerSelection | None = None
         if uri is None:
@@ -258,12 +259,17 @@ class Client:
     async def open(self) -> Self:
         """Connect and log in. Raises Refused or ConnectionLost.
 
-        With `wait_connected=False` this continues in the background, and its errors are those of sends.
+        With `wait_connected=False` this continues in the background, and its errors are those of sends. Then
+        a subscription to the queue of the service waits for the callback broker when it is entered.
         """
         if self._wait_connected:
             await self._keeper.open(self._max_unconfirmed)
             if self._route is not None:
-                await self._route.open(self.address, self.server)
+                try:
+                    await self._route.opened()
+                except asyncio.CancelledError:
+                    await self.close()
+                    raise
         else:
             self._keeper.start(self._max_unconfirmed)
         return self
@@ -275,6 +281,19 @@ class Client:
         if self._route is not None:
             await self._route.close()
         await self._keeper.close()
+
+    async def log_in_again(self) -> None:
+        """Log in with the present headers over a connection of its own, which ends at once: what is in flight
+        over the one in use goes on. If that is refused, the client goes to another address."""
+        link = self._keeper.link
+        if link is None:
+            return  # the next one has these headers
+        try:
+            other = await self._search.open(link.address)
+        except ATTEMPT_ERRORS as error:
+            self._notify(ConnectionEvent("closing", link.address, str(error) or type(error).__name__))
+            other = link
+        await other.close()
 
     @property
     def connected(self) -> bool:
@@ -307,6 +326,8 @@ class Client:
         self._subscriptions.subscribe_again()
         if self._selection is not None:
             self._selection.connected(link)
+        if self._route is not None:
+            self._route.connected(link.address, link.connection.headers)
 
     def _lost(self, error: ConnectionLost) -> None:
         self._requests.fail(error)
@@ -454,8 +475,7 @@ class Client:
         headers   more headers of SUBSCRIBE
         """
         given = {"id": str(next(self._numbers)), "destination": destination, "ack": ack}
-        route = self._route
-        local = route.client if route is not None and destination == route.service.queue else None
+        is_routed = self._route is not None and destination == self._route.service.queue
         if credit is not None:
             given["credit"] = str(credit)
         if selector is not None:
@@ -468,8 +488,17 @@ class Client:
             given["share"] = shared if isinstance(shared, str) else "true"
         if start is not None:
             given["from"] = start
-        owner = local._subscriptions if local is not None else self._subscriptions
-        return Subscription(owner, {**given, **(headers or {})})
+        routed = self._routed if is_routed else None
+        return Subscription(self._subscriptions, {**given, **(headers or {})}, routed)
+
+    async def _routed(self) -> Subscriptions:
+        """The subscriptions by way of the callback broker, if it is used. Raises ConnectionLost when there is
+        no connection."""
+        assert self._route is not None
+        if not self._keeper.epoch:
+            await self._keeper.wait_connected()
+        client = await self._route.opened()
+        return client._subscriptions if client is not None else self._subscriptions
 
     async def forget(self, durable: str) -> None:
         """Delete a durable subscription and all that it keeps. Raises Refused while others consume it."""

@@ -76,6 +76,8 @@ class Failover(Iterator[tuple[str, float]]):
         self._sweep: list[str] = []
         self._tried: set[str] = set()  # in this sweep
         self._first: list[str] = []  # where a broker has sent us
+        #: the usable addresses of the broker's list, those of other protocols too
+        self.listed: list[str] = []
         self.sweeps = 0  #: sweeps that were begun since the last connection
         self.extensible = False  #: true when a sweep has come to its end and was not extended yet
 
@@ -151,9 +153,11 @@ class Failover(Iterator[tuple[str, float]]):
         """
         if self._fixed:
             return False
-        usable = self._of_same_protocols(self._usable(addresses))
+        listed = self._usable(addresses)
+        usable = self._of_same_protocols(listed)
         if not usable:
             return False
+        self.listed = listed
         changed = set(usable) != set(self._learned)
         self._learned = usable
         if self._failed in usable:
@@ -177,9 +181,9 @@ class Failover(Iterator[tuple[str, float]]):
         """True if a broker may send the client to `address`."""
         return not self._fixed and bool(self._usable([address]))
 
-    def configure(self, address: str) -> None:
-        """Forget the configured addresses for this one."""
-        self._configured = [address]
+    def configure(self, *addresses: str) -> None:
+        """Forget the configured addresses for these."""
+        self._configured = list(addresses)
 
     def extend(self, addresses: Iterable[str], *, afresh: bool = False) -> None:
         """Append addresses to this sweep, which has failed; `afresh` lets the delay begin again."""

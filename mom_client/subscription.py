@@ -3,6 +3,7 @@
 import asyncio
 import collections
 import contextlib
+from collections.abc import Awaitable, Callable
 from typing import Literal, Self
 
 from .errors import ClientError, ConnectionLost, Overrun, Refused, Timeout
@@ -23,13 +24,20 @@ class Subscription:
     """Made by `Client.subscribe`. Enter it to subscribe, leave it to unsubscribe, iterate it in between.
 
     It outlives connections: after a reconnect it is made again by itself, and messages that were
-    delivered and not settled are delivered again.
+    delivered and not settled are delivered again. `choose` finds the owner when it is entered, if that is
+    not known before.
     """
 
-    def __init__(self, owner: "Subscriptions", headers: dict[str, str]) -> None:
+    def __init__(
+        self,
+        owner: "Subscriptions",
+        headers: dict[str, str],
+        choose: "Callable[[], Awaitable[Subscriptions]] | None" = None,
+    ) -> None:
         self.id = headers["id"]
         self.headers = headers  #: of the SUBSCRIBE frame
         self._owner = owner
+        self._choose = choose
         self._messages: collections.deque[Message] = collections.deque()
         self._waiting_bytes = 0
         self._last: Message | None = None
@@ -47,6 +55,8 @@ class Subscription:
         return len(self._messages)
 
     async def __aenter__(self) -> Self:
+        if self._choose is not None:
+            self._owner = await self._choose()
         await self._owner.start(self)
         return self
 

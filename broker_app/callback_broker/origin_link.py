@@ -47,8 +47,9 @@ class OriginLink:
     @classmethod
     async def open(cls, url: str, origin: Origin, on_event: Callable[[dict[str, Any]], None]) -> Self:
         """Connect and log in. Raises OriginLost, or Refused when the login is not accepted."""
-        tls = tls_context() if url.startswith("wss:") else None
         try:
+            # The file that MOM_CA_FILE names may be missing: an error of this origin.
+            tls = tls_context() if url.startswith("wss:") else None
             async with asyncio.timeout(CONNECT_S):
                 socket = await connect(
                     url,

@@ -12,7 +12,7 @@ from broker_app.management.welcome import Welcome, write_private
 from broker_app.models import Token
 from broker_app.roles import CALLBACK
 from broker_app.web import actions
-from mom_client.callback_broker import file_path
+from mom_client.callback_broker import file_path, read_file
 
 _TOKEN = "programs-of-this-machine"
 
@@ -44,5 +44,8 @@ class HostPrograms:
         write_private(self._path, json.dumps(facts))
 
     def stopped(self) -> None:
-        """The broker has stopped: remove its file."""
-        self._path.unlink(missing_ok=True)
+        """The broker has stopped: remove its file. That of another callback broker, which has replaced it,
+        stays: programs find that one by it."""
+        written = read_file()
+        if written is not None and written.token == self._secret:
+            self._path.unlink(missing_ok=True)

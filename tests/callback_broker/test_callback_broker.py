@@ -13,15 +13,20 @@ import httpx
 import pytest
 
 import mom_client
+from broker_app.callback_broker.origin_connection import OriginConnection
+from broker_app.callback_broker.pending_queue import PendingQueue
+from broker_app.callback_broker.remote_broker import RemoteBroker
 from broker_app.config import Config
 from broker_app.core.commands import Command, Publish
+from broker_app.net.origin import Origin
 from broker_app.reflex.registration import CALLBACKS, Registration, RegistrationVerdict
 from broker_app.roles import CALLBACK
+from tests.support.authority import Authority
 from tests.support.awaiting import until
 from tests.support.small_node import SmallNode, policy_of, small_node
 from tests.support.web import serving
 
-POLICY = policy_of(users={"anna": [], "otto": []}, admins=["anna"])
+POLICY = policy_of(users={"anna": [], "bert": [], "otto": []}, admins=["anna", "bert"])
 
 
 async def enable_callbacks(registration: Registration) -> RegistrationVerdict:
@@ -354,3 +359,125 @@ class Alert:
         if isinstance(command, Publish):
             self._seen += [envelope.address for envelope, _, _ in command.entries]
         return False
+
+
+async def pending_of(local: SmallNode) -> list[int]:
+    """The number of pending messages of each service, as `mom service ls` shows it."""
+    async with local.rest("anna") as rest:
+        return [one["pending"] for one in (await rest.get("/services")).json()["items"]]
+
+
+def remote_connections(node: SmallNode) -> list[str]:
+    return sorted(session.user for session in node.node.json.sessions)
+
+
+async def test_two_logins_of_a_service_list_each_message_once(host: Host) -> None:
+    assert (await host.register()).status_code == 201
+    assert (await host.register(token="mom_bert")).status_code == 201
+    assert remote_connections(host.remote) == ["anna", "bert"]
+    await host.send("1", "2", "3")
+    await host.pending(3)
+    await until(lambda: host.local.depth("stock") == 3)
+    assert await pending_of(host.local) == [3, 3]
+    async with host.local.rest("anna") as rest:
+        origins = (await rest.get("/origins")).json()["items"]
+        assert sum(one["pending"] for one in origins) == 3
+        for service in (await rest.get("/services")).json()["items"]:
+            found = (await rest.get(f"/services/{service['id']}/pending")).json()["items"]
+            assert len(found) == 3
+    assert [(await host.receive(ack="auto"))[0]["body"] for _ in range(3)] == ["1", "2", "3"]
+    assert await host.receive() == []
+
+
+async def test_the_messages_of_a_login_that_ends_come_by_another_login_of_the_service(host: Host) -> None:
+    first = (await host.register()).json()
+    await host.register(token="mom_bert")
+    await host.send("1", "2")
+    await host.pending(2)
+    async with host.local.rest("anna") as rest:
+        assert (await rest.delete(f"/services/{first['id']}")).status_code == 204
+    await host.pending(2)
+    assert remote_connections(host.remote) == ["bert"]
+    assert [(await host.receive(ack="auto", wait_s=5))[0]["body"] for _ in range(2)] == ["1", "2"]
+    await until(lambda: host.local.depth("stock") == 0)
+
+
+async def test_the_messages_of_a_login_that_is_withdrawn_come_by_another_login_of_the_service(
+    host: Host,
+) -> None:
+    await host.register()
+    await host.register(token="mom_bert")
+    without_anna = policy_of(users={"bert": []}, admins=["bert"])
+    await host.remote.change(users=without_anna.users, tokens=without_anna.tokens)
+    await until(lambda: remote_connections(host.remote) == ["bert"])
+    async with host.remote.stomp("bert") as mom:
+        await mom.send("/queue/stock", "1")
+    (item,) = await host.receive(ack="auto", wait_s=10)
+    assert item["body"] == "1"
+
+
+async def test_a_service_of_another_broker_under_the_same_name_is_refused(host: Host, tmp_path: Path) -> None:
+    async with small_node(tmp_path / "other", POLICY) as other:
+        other.node.services.admit = enable_callbacks
+        async with serving(other.node, Config(data=tmp_path)) as port:
+            await host.register()
+            url = f"ws://127.0.0.1:{port}/ws"
+            refused = await host.register(urls=[url])
+            assert (refused.status_code, refused.json()["type"]) == (409, "/docs/problems/conflict")
+            detail = refused.json()["detail"]
+            assert f"service stock has the origin {host.url} here" in detail
+            assert f"receive from {url} directly" in detail
+            assert not len(other.node.services)
+            assert (await host.register("sold", urls=[url])).status_code == 201
+            async with host.local.rest("anna") as rest:
+                for service in (await rest.get("/services")).json()["items"]:
+                    await rest.delete(f"/services/{service['id']}")
+            assert (await host.register(urls=[url])).status_code == 201
+
+
+async def test_programs_that_know_other_addresses_of_a_broker_share_its_connection(host: Host) -> None:
+    dead = "ws://127.0.0.1:9/ws"
+    await host.register(urls=[dead, host.url])
+    assert (await host.register(urls=[dead])).status_code == 201
+    assert (await host.register()).status_code == 201
+    assert remote_connections(host.remote) == ["anna"]
+    await host.send("1")
+    assert len(await host.pending(1)) == 1
+
+
+async def test_addresses_that_a_program_knows_are_tried_before_those_that_were_known() -> None:
+    def make_queue(connection: OriginConnection, name: str) -> PendingQueue:
+        raise AssertionError("no service has registered")
+
+    origin = Origin(("ws://old/ws", "ws://older/ws"), "anna")
+    connection = OriginConnection(origin, RemoteBroker(), make_queue, lambda unused: None)
+    connection.extend(("ws://new/ws", "ws://older/ws"))
+    assert connection.urls == ("ws://new/ws", "ws://older/ws", "ws://old/ws")
+
+
+async def test_a_wrong_login_is_named_at_once_though_another_address_is_dead(host: Host) -> None:
+    async with asyncio.timeout(5):
+        refused = await host.register(urls=[host.url, "ws://127.0.0.1:9/ws"], token="mom_nobody")
+    assert (refused.status_code, refused.json()["type"]) == (401, "/docs/problems/not-authenticated")
+
+
+async def test_a_file_of_authorities_that_cannot_be_read_is_an_error_of_the_origin_until_it_can(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    authority = Authority(tmp_path)
+    ca_file = tmp_path / "authorities.pem"
+    monkeypatch.setenv("MOM_CA_FILE", str(ca_file))
+    config = Config(data=tmp_path, **authority.server())
+    async with contextlib.AsyncExitStack() as stack:
+        remote = await stack.enter_async_context(small_node(tmp_path / "remote", POLICY))
+        remote.node.services.admit = enable_callbacks
+        local = await stack.enter_async_context(
+            small_node(tmp_path / "local", POLICY, name="REcallback", role=CALLBACK, max_attempts=10**9)
+        )
+        port = await stack.enter_async_context(serving(remote.node, config))
+        host = Host(remote, local, f"wss://127.0.0.1:{port}/ws")
+        refused = await host.register()
+        assert (refused.status_code, refused.json()["type"]) == (503, "/docs/problems/origin-unreachable")
+        assert f"{ca_file} cannot be used for TLS" in refused.json()["detail"]
+        ca_file.write_bytes(authority.ca_file.read_bytes())
+        assert (await host.register()).status_code == 201

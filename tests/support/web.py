@@ -9,13 +9,15 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from broker_app.config import Config
+from broker_app.net.tls.certificates import Certificates
 from broker_app.node import Node
 from broker_app.serve import serve
 
 
 @contextlib.asynccontextmanager
 async def serving(node: Node, config: Config, *, port: int = 0) -> AsyncIterator[int]:
-    """Serve HTTP for the length of a `with` block; gives the port."""
+    """Serve HTTP, or HTTPS if the settings name a certificate, for the length of a `with` block; gives the
+    port."""
     listener = socket.create_server(("127.0.0.1", port))
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
@@ -25,7 +27,8 @@ async def serving(node: Node, config: Config, *, port: int = 0) -> AsyncIterator
             await node.rest(scope, receive, send)
 
     stop = asyncio.Event()
-    running = asyncio.create_task(serve(app, config, listener, stop))
+    certificates = Certificates(config) if config.tls_cert is not None else None
+    running = asyncio.create_task(serve(app, config, listener, stop, None, certificates))
     try:
         yield listener.getsockname()[1]
     finally:
