@@ -28,8 +28,8 @@ _SHOWN: Final = 200
 
 
 class Verdict(NamedTuple):
-    """The outcome of a push. `delay_s` is the time to the next attempt that the receiver asks for, 0 if it
-    does not; `pause_s` the time for which its host is to be left alone; `effect` is for the breaker."""
+    """The outcome of a push. `delay_s` is the shortest time to the next attempt that the receiver asks for, 0
+    if it does not; `pause_s` the time for which its host is to be left alone; `effect` is for the breaker."""
 
     outcome: str
     status: int = 0
@@ -46,11 +46,12 @@ def of_answer(answer: Answer) -> Verdict:
         return Verdict(ACCEPTED, status, "", effect=ALIVE)
     if status == _GONE:
         return Verdict(ENDED, status, detail, effect=ALIVE)
-    if status in (_TOO_MANY, _UNAVAILABLE) and (delay_s := _retry_after_s(answer)):
+    delay_s = _retry_after_s(answer)
+    if status in (_TOO_MANY, _UNAVAILABLE) and delay_s:
         return Verdict(DELAYED, status, detail, delay_s, delay_s)
     if status >= 500:
-        return Verdict(FAILED, status, detail, effect=BROKEN)
-    return Verdict(REFUSED, status, detail, _retry_after_s(answer), effect=ALIVE)
+        return Verdict(FAILED, status, detail, delay_s, effect=BROKEN)
+    return Verdict(REFUSED, status, detail, delay_s, effect=ALIVE)
 
 
 def of_silence(error: Unanswered) -> Verdict:
