@@ -30,6 +30,8 @@ _ORIGINS = (
     "url", "login", "state", "error", "services", "queues", "pending", "held", "fetched", "gone", "polls",
 )  # fmt: skip
 _PUSHES = ("at", "id", "attempt", "outcome", "status", "seconds", "detail")
+#: causes of a pause, in words
+_PAUSES = {"retry-after": "the receiver asked for it", "no-worker": "no worker takes requests"}
 #: seconds that a test may take: as long as a receiver may have, and a little more
 _TEST_S = 130.0
 
@@ -178,11 +180,19 @@ def _shown(given: Invocation, row: Mapping[str, Any]) -> dict[str, Any]:
     """A row in the form of the output: as it is for programs, with sums and words for a table."""
     if is_machine_format(given):
         return dict(row)
-    breaker, counts = row["breaker"], row["pushes"]
-    until = f" until {breaker['until']}" if breaker["until"] else ""
+    counts = row["pushes"]
     return {
         **row,
-        "breaker": breaker["state"] + until,
+        "breaker": _breaker(row["breaker"]),
         "accepted": counts["accepted"],
         "failed": sum(counts.values()) - counts["accepted"],
     }
+
+
+def _breaker(breaker: Mapping[str, Any]) -> str:
+    """The state of a breaker; and until when nothing is pushed, which may have another cause."""
+    if not breaker["until"]:
+        return str(breaker["state"])
+    if not breaker["pause"]:
+        return f"{breaker['state']} until {breaker['until']}"
+    return f"{breaker['state']}; paused until {breaker['until']} ({_PAUSES[breaker['pause']]})"

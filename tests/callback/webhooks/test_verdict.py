@@ -8,7 +8,7 @@ from email.utils import formatdate
 import pytest
 
 from broker_app.callback.webhooks import verdict
-from broker_app.callback.webhooks.host import ALIVE, BROKEN
+from broker_app.callback.webhooks.host import ALIVE, BROKEN, RETRY_AFTER
 from broker_app.callback.webhooks.http_exchange import Answer
 
 
@@ -35,7 +35,8 @@ def test_retry_after_delays_the_message_whatever_the_status(status: int, outcome
 @pytest.mark.parametrize("status", [429, 503])
 def test_of_two_statuses_it_is_a_pause_of_the_host_too(status: int) -> None:
     asked = of(status, "4")
-    assert (asked.outcome, asked.delay_s, asked.pause_s, asked.effect) == (verdict.DELAYED, 4.0, 4.0, "")
+    assert (asked.outcome, asked.delay_s, asked.pause_s) == (verdict.DELAYED, 4.0, 4.0)
+    assert asked.effect == RETRY_AFTER
 
 
 @pytest.mark.parametrize("status", [400, 500, 503])
