@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -9,7 +10,7 @@ import typer
 
 from broker_app.callback.webhooks.callback import PAUSED, RUNNING
 from broker_app.cli import invocation, resources
-from broker_app.cli.failures import FAILED, Failure
+from broker_app.cli.failures import FAILED, USAGE, Failure
 from broker_app.cli.options import Reason, reason_header
 from broker_app.cli.resource_types import CALLBACKS
 from broker_app.cli.versions import is_machine_format
@@ -163,6 +164,25 @@ def rotate(ctx: typer.Context, name: resources.Name, reason: Reason = None) -> N
     made, _ = given.rest().exchange("POST", _path(name, "rotate"), None, reason_header(reason))
     shown = {"name": name, "secret": made["secret"], "former_secret_until": made["former_secret_until"]}
     given.output.done(f"callback {name} has a new secret, which is shown only once", shown)
+
+
+@app.command()
+def worker() -> None:
+    """Send the requests of webhooks for a broker, until Ctrl-C.
+
+    A broker with MOM_CHANNEL_LAYER leaves them to workers, on any machine that reaches the receivers. They
+    need the same MOM_CHANNEL_LAYER, and the package mom-broker[workers]. MOM_WEBHOOK_ALLOW is that of the
+    worker.
+    """
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "mom_site.settings")
+    import django
+    from django.core.management import CommandError, call_command
+
+    django.setup()
+    try:
+        call_command("runworker")
+    except CommandError as error:
+        raise Failure(USAGE, str(error), fix="see `mom callback worker --help`") from error
 
 
 resources.add_writing(app, CALLBACKS)

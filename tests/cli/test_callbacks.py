@@ -96,3 +96,8 @@ def test_a_pause_is_not_shown_as_the_work_of_the_breaker(
 
 def test_each_cause_of_a_pause_has_words() -> None:
     assert callbacks._PAUSES.keys() == set(PAUSES)
+
+
+def test_without_a_layer_a_worker_names_the_setting(command_line: CommandLine) -> None:
+    failed = command_line("callback", "worker")
+    assert (failed.code, "set MOM_CHANNEL_LAYER to that of the broker" in failed.err) == (USAGE, True)
