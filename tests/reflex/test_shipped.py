@@ -173,7 +173,7 @@ def test_each_shipped_function_names_the_kinds_that_it_is_for(kind: str) -> None
         for name, one in names.items()
     }
     allowed["mom-schema", "check_schema"] = (ARRIVAL, DELIVERY)
-    needed = {
+    needed: dict[str, dict[str, Any]] = {
         "limit_rate": {"rate": 1},
         "copy_to_broker": {"broker": "b2"},
         "delete_copy": {"broker": "b2"},
