@@ -35,7 +35,7 @@ class WebSocketConsumer(AsyncConsumer):  # type: ignore[misc]
 
 
 class WebhookWorker(AsyncConsumer):  # type: ignore[misc]
-    """Sends the requests of webhooks in a worker (`manage.py runworker mom.webhooks`), all at the same time:
+    """Sends the requests of webhooks in a worker (`mom callback worker`), all at the same time:
     the broker limits their number."""
 
     def __init__(self) -> None:

@@ -20,6 +20,7 @@ from broker_app.journal.memory import MemoryJournal, MemoryStorage
 from broker_app.net import profiles
 from broker_app.net.service_registry import ServiceRegistry
 from broker_app.reflex.registration import Registration
+from broker_app.services import seed_messages
 from broker_app.services.seed_messages import SeedMessages
 from tests.support.listener import Listener
 
@@ -227,3 +228,31 @@ async def test_no_copies_are_made_after_the_engine_has_ended() -> None:
     await stage.register("stock")
     async with asyncio.timeout(10):
         await made
+
+
+@pytest.mark.parametrize("criteria", ["type = 'bank'", "type = 'shop'"])
+async def test_a_look_at_many_services_gives_way_to_other_tasks(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, criteria: str
+) -> None:
+    """Whether they match and have their copies, or do not match."""
+    monkeypatch.setattr(seed_messages, "_SLICE_S", 0.0)
+    count = 50
+    for number in range(count):
+        await stage.register(f"s{number}", type="shop")
+    await stage.send(criteria)
+    await stage.register("witness")
+    await stage.send("name = 'witness'")
+    await stage.until(lambda: stage.bodies("witness") == [b"hello"])
+    turns = 0
+
+    async def take_turns() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    other = asyncio.create_task(take_turns())
+    seed = next(iter(stage.seeds.all()))
+    assert await stage.seeds._wanting(seed, list(stage.registry.all())) == []
+    other.cancel()
+    assert turns >= count

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -9,7 +10,7 @@ import typer
 
 from broker_app.callback.webhooks.callback import PAUSED, RUNNING
 from broker_app.cli import invocation, resources
-from broker_app.cli.failures import FAILED, Failure
+from broker_app.cli.failures import FAILED, USAGE, Failure
 from broker_app.cli.options import Reason, reason_header
 from broker_app.cli.resource_types import CALLBACKS
 from broker_app.cli.versions import is_machine_format
@@ -30,6 +31,8 @@ _ORIGINS = (
     "url", "login", "state", "error", "services", "queues", "pending", "held", "fetched", "gone", "polls",
 )  # fmt: skip
 _PUSHES = ("at", "id", "attempt", "outcome", "status", "seconds", "detail")
+#: causes of a pause, in words
+_PAUSES = {"retry-after": "the receiver asked for it", "no-worker": "no worker takes requests"}
 #: seconds that a test may take: as long as a receiver may have, and a little more
 _TEST_S = 130.0
 
@@ -163,6 +166,25 @@ def rotate(ctx: typer.Context, name: resources.Name, reason: Reason = None) -> N
     given.output.done(f"callback {name} has a new secret, which is shown only once", shown)
 
 
+@app.command()
+def worker() -> None:
+    """Send the requests of webhooks for a broker, until Ctrl-C.
+
+    A broker with MOM_CHANNEL_LAYER leaves them to workers, on any machine that reaches the receivers. They
+    need the same MOM_CHANNEL_LAYER, and the package mom-broker[workers]. MOM_WEBHOOK_ALLOW is that of the
+    worker.
+    """
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "mom_site.settings")
+    import django
+    from django.core.management import CommandError, call_command
+
+    django.setup()
+    try:
+        call_command("runworker")
+    except CommandError as error:
+        raise Failure(USAGE, str(error), fix="see `mom callback worker --help`") from error
+
+
 resources.add_writing(app, CALLBACKS)
 
 
@@ -178,11 +200,19 @@ def _shown(given: Invocation, row: Mapping[str, Any]) -> dict[str, Any]:
     """A row in the form of the output: as it is for programs, with sums and words for a table."""
     if is_machine_format(given):
         return dict(row)
-    breaker, counts = row["breaker"], row["pushes"]
-    until = f" until {breaker['until']}" if breaker["until"] else ""
+    counts = row["pushes"]
     return {
         **row,
-        "breaker": breaker["state"] + until,
+        "breaker": _breaker(row["breaker"]),
         "accepted": counts["accepted"],
         "failed": sum(counts.values()) - counts["accepted"],
     }
+
+
+def _breaker(breaker: Mapping[str, Any]) -> str:
+    """The state of a breaker; and until when nothing is pushed, which may have another cause."""
+    if not breaker["until"]:
+        return str(breaker["state"])
+    if not breaker["pause"]:
+        return f"{breaker['state']} until {breaker['until']}"
+    return f"{breaker['state']}; paused until {breaker['until']} ({_PAUSES[breaker['pause']]})"

@@ -22,17 +22,25 @@ _FIRST_S, _MOST_S = 0.2, 10.0
 
 def show(given: Invocation, queue: str, count: int | None, command: list[str]) -> None:
     """Show notifications until Ctrl-C, or `count` of them. With a command, run it for each one instead, with
-    the notification as JSON as its standard input and in place of {}. Raises Failure when one fails."""
+    the notification as JSON as its standard input and in place of {}. Raises Failure in the end when one has
+    failed."""
     failed = 0
     for number, found in enumerate(_followed(given.rest(), queue, given.output.warn), 1):
         if command:
-            failed += bool(_run(command, json.dumps(found)))
+            code = _run(command, json.dumps(found))
+            if code:
+                failed += 1
+                given.output.warn(
+                    f"--exec: {command[0]} ended with {code} for the notification {found['seq']}"
+                )
         else:
             given.output.row(_COLUMNS, {**found, "new": len(found["seqs"])})
         if number == count:
             break
     if failed:
-        raise Failure(FAILED, f"the command failed for {failed} of {count} notifications")
+        raise Failure(
+            FAILED, f"the command failed for {failed} of {count} notifications", fix="see the messages above"
+        )
 
 
 def _followed(rest: Rest, queue: str, warn: Callable[[str], None]) -> Iterator[dict[str, Any]]:

@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 import typer
 
-from broker_app.cli import invocation
+from broker_app.cli import invocation, seeds
 from broker_app.cli.options import Yes
 from broker_app.cli.prompts import confirm
 
@@ -21,6 +21,8 @@ app = typer.Typer(
     origin, where its messages wait.
     """,
 )
+
+app.add_typer(seeds.app, name="seed")
 
 _COLUMNS = (
     "id", "name", "user", "machine", "type", "active", "callbacks", "transport", "since", "pending", "origin",

@@ -9,7 +9,9 @@
         assert not result.accepted
         assert result.reason == "at most 1,000 bytes"
 
-Functions run in the process of the test, and time limits are not kept.
+Functions run in the process of the test, and time limits are not kept. The hook `mom_started` of a library is
+called when a harness is made that needs it, `mom_stopping` by `close`, or at the end of
+`with Harness(…) as chain`.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, Final, Self
 
 from broker_app.core import header_block
 from broker_app.core.destination import parse
@@ -44,6 +46,9 @@ from broker_app.reflex.statistics import DeclarationStatistics
 from broker_app.reflex.subject import MessageSubject, RegistrationSubject, Subject
 from broker_app.telemetry.event_log import EventLog
 from mom_client.stomp.encode import encode_headers
+
+#: the failure of a local service of MOM
+_NEEDS_BROKER: Final = "{} works on the queues of a broker, so it can be tested with a broker only"
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +83,8 @@ class Harness:
     """Runs chains. Declarations are lines of a file, or objects; libraries are modules by name, or are loaded
     from `directory` and from entry points.
 
-    `events` is the event log that reflexes write to; `main_active` the address of another active broker."""
+    `events` is the event log that reflexes write to; `main_active` the address of another active broker.
+    Raises what the hook `mom_started` of a library raises."""
 
     def __init__(
         self,
@@ -95,7 +101,9 @@ class Harness:
         self.events = EventLog(time.time)
         self._context = Context("test", data, self.events, lambda: main_active, clock)
         self._directory = directory
-        self._libraries = {name: Library(name, module) for name, module in (libraries or {}).items()}
+        self._given = {name: Library(name, module) for name, module in (libraries or {}).items()}
+        #: those that were started
+        self._libraries: dict[str, Library] = {}
         steps = [self._step(one) for one in self.declarations if one.enabled]
         self._chains = {kind: MessageChains(kind, steps) for kind in (ARRIVAL, DELIVERY, SERVICE)}
         self._registrations = {
@@ -108,15 +116,40 @@ class Harness:
         if fault is not None:
             return UnusableStep(declaration, statistics, f"{fault[0]}: {fault[1]}")
         shipped = table.find(declaration.library, declaration.function)
-        if shipped is not None and shipped.make is not None:
+        if shipped is not None:
+            if shipped.make is None:
+                return UnusableStep(declaration, statistics, _NEEDS_BROKER.format(declaration.function))
             return InBrokerStep(declaration, statistics, shipped.make(declaration, self._context))
+        library = self._library(library_loader.canonical(declaration.library))
+        if isinstance(library, str):
+            return UnusableStep(declaration, statistics, library)
         try:
-            library = self._libraries.get(declaration.library) or library_loader.load(
-                library_loader.canonical(declaration.library), self._directory
-            )
             return _DirectStep(declaration, statistics, library.bind(declaration.kind, declaration.function))
         except (LookupError, TypeError) as error:
             return UnusableStep(declaration, statistics, str(error))
+
+    def _library(self, name: str) -> Library | str:
+        """A library, which is started when it is needed first; the error if there is none of this name."""
+        if name not in self._libraries:
+            try:
+                library = self._given.get(name) or library_loader.load(name, self._directory)
+            except LookupError as error:
+                return str(error)
+            library.started()
+            self._libraries[name] = library
+        return self._libraries[name]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Call the hook `mom_stopping` of the libraries, as their processes do in the end."""
+        libraries, self._libraries = self._libraries, {}
+        for library in libraries.values():
+            library.stopping()
 
     # ------------------------------------------------------------------ what happens
 
@@ -190,7 +223,7 @@ def _result(outcome: Outcome, subject: Subject, asked: list[Asked], answer: Answ
 
 
 class _DirectStep(Step):
-    """A function that is called in this process; `answer` is that of a local service."""
+    """A function that is called in this process; `answer` is what it answered last, as a local service."""
 
     def __init__(self, declaration: Declaration, statistics: DeclarationStatistics, function: Bound) -> None:
         super().__init__(declaration, statistics)
@@ -198,6 +231,7 @@ class _DirectStep(Step):
         self.answer: Answer | None = None
 
     def ask(self, subject: Subject, done: StepDone, *, trial: bool) -> Decision:
+        self.answer = None
         given = subject.message() if isinstance(subject, MessageSubject) else subject.registration
         try:
             returned = self._function(given, self.declaration.options)

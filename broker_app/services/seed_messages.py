@@ -39,7 +39,7 @@ _PRODUCER: Final = "$seeds"
 _RUN: Final = 50
 #: seconds between looks for seeds that have ended, and attempts to make copies that were refused
 CHECK_S: Final = 5.0
-#: seconds of one step over seeds; then other tasks run
+#: seconds of one step over seeds and services; then other tasks run
 _SLICE_S: Final = 0.004
 _SEED, _SERVICE = "seed", "service"
 
@@ -79,6 +79,23 @@ class Seed:
         """True if no further copy is made."""
         return len(self.served) >= self.terms.max_copies
 
+    def is_settled_for(self, service: str) -> bool:
+        """Return whether a service has got a copy, or a reflex has refused it one."""
+        return service in self.served or service in self.refused
+
+
+class _Pace:
+    """Interrupts a long walk over seeds and services, so that other tasks run."""
+
+    def __init__(self) -> None:
+        self._until = 0.0
+
+    async def give_way(self) -> None:
+        """Let other tasks run, if the last turn has used up its time."""
+        if time.monotonic() >= self._until:
+            await asyncio.sleep(0)
+            self._until = time.monotonic() + _SLICE_S
+
 
 class SeedMessages:
     """Makes the copies. `start` once the engine has recovered."""
@@ -95,6 +112,7 @@ class SeedMessages:
         self._seeds: dict[int, Seed] = {}
         self._changed: dict[str, Service] = {}
         self._woken = asyncio.Event()
+        self._pace = _Pace()
         #: the notes that were published since it was read; only this service publishes any
         taps = engine.broker.store.taps
         self._noted = PendingWatch(taps, profiles.COPIES.address, self._ids, 2 * _RUN, _nothing)
@@ -239,21 +257,12 @@ class SeedMessages:
         active = [service for service in changed if service.active]
         if not active:
             return
-        until = time.monotonic() + _SLICE_S
         for seed in list(self._seeds.values()):
             await self._copy(seed, active)
-            if time.monotonic() > until:
-                await asyncio.sleep(0)
-                until = time.monotonic() + _SLICE_S
 
     async def _copy(self, seed: Seed, services: list[Service]) -> None:
         """Make a copy for each of the services that matches and has none."""
-        wanted = dict.fromkeys(
-            service.registration.name
-            for service in services
-            if service.registration.name not in seed.served | seed.refused and self._matches(seed, service)
-        )
-        names = list(wanted)[: seed.terms.max_copies - len(seed.served)]
+        names = await self._wanting(seed, services)
         for start in range(0, len(names), _RUN):
             message = await self._message(seed.position)
             if message is None:
@@ -263,6 +272,19 @@ class SeedMessages:
                 seed.served.add(name)
         if seed.has_all_copies:
             await self._end(seed)
+
+    async def _wanting(self, seed: Seed, services: list[Service]) -> list[str]:
+        """The names of services that match and have no copy, no more than may have one."""
+        most = seed.terms.max_copies - len(seed.served)
+        wanted: dict[str, None] = {}
+        for service in services:
+            await self._pace.give_way()
+            if len(wanted) >= most:
+                break
+            name = service.registration.name
+            if not seed.is_settled_for(name) and service.active and self._matches(seed, service):
+                wanted[name] = None
+        return list(wanted)
 
     def _matches(self, seed: Seed, service: Service) -> bool:
         registration = service.registration

@@ -42,8 +42,9 @@ class Callbacks(Protocol):
 def shown_callback(report: Mapping[str, Any]) -> Facts:
     """A callback with its times as texts."""
     breaker, last = report["breaker"], report["last"]
+    others = {name: breaker[name] for name in ("host", "state", "pause")}
     times = {
-        "breaker": {"host": breaker["host"], "state": breaker["state"], "until": _time(breaker["until_ms"])},
+        "breaker": {**others, "until": _time(breaker["until_ms"])},
         "accepted_at": _time(report["accepted_ms"]),
         "last": None if last is None else shown_push(last),
     }

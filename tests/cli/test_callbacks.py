@@ -2,8 +2,11 @@
 
 from pathlib import Path
 
+import pytest
 import standardwebhooks
 
+from broker_app.callback.webhooks.host import PAUSES
+from broker_app.cli import callbacks
 from broker_app.cli.failures import FAILED, NOT_FOUND, OK, USAGE
 from tests.cli.conftest import CommandLine
 from tests.support.broker_process import StartBroker
@@ -74,3 +77,27 @@ def test_secrets_are_read_from_files(
     assert dict(made.rows)["has_authorization"] == "yes"
     assert mom("callback", "set", "hook", 'headers={"X-Team": "shop"}', "queue=", "topic=b.>").code == OK
     assert mom("callback", "create", "bad", "queue=a", "url=nowhere").code == USAGE
+
+
+@pytest.mark.parametrize(
+    ("state", "pause", "until", "shown"),
+    [
+        ("closed", "", None, "closed"),
+        ("open", "", "15:27", "open until 15:27"),
+        ("closed", "retry-after", "15:27", "closed; paused until 15:27 (the receiver asked for it)"),
+        ("half-open", "no-worker", "15:27", "half-open; paused until 15:27 (no worker takes requests)"),
+    ],
+)
+def test_a_pause_is_not_shown_as_the_work_of_the_breaker(
+    state: str, pause: str, until: str | None, shown: str
+) -> None:
+    assert callbacks._breaker({"host": "h:443", "state": state, "pause": pause, "until": until}) == shown
+
+
+def test_each_cause_of_a_pause_has_words() -> None:
+    assert callbacks._PAUSES.keys() == set(PAUSES)
+
+
+def test_without_a_layer_a_worker_names_the_setting(command_line: CommandLine) -> None:
+    failed = command_line("callback", "worker")
+    assert (failed.code, "set MOM_CHANNEL_LAYER to that of the broker" in failed.err) == (USAGE, True)

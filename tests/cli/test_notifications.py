@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from broker_app.cli.failures import OK, UNREACHABLE, USAGE
+from broker_app.cli.failures import FAILED, OK, UNREACHABLE, USAGE
 from tests.cli.conftest import CommandLine
 from tests.support.broker_process import BrokerProcess
 
@@ -24,6 +24,18 @@ def test_a_command_gets_each_notification(mom: CommandLine, tmp_path: Path) -> N
     command = f"{sys.executable} {tmp_path / 'show.py'} {{}}"
     shown = mom("sub", "notify.exec", "--notify", "-n", "1", "--exec", command)
     assert (shown.code, shown.out) == (OK, "1 notify.exec\n")
+
+
+def test_each_failure_of_a_command_is_reported_at_once(mom: CommandLine) -> None:
+    mom("pub", "notify.false", "a")
+    with mom.popen("sub", "notify.false", "--notify", "--exec", "false") as listening:
+        assert listening.stderr is not None
+        warning = listening.stderr.readline()
+        listening.terminate()
+    assert "--exec: false ended with 1 for the notification" in warning
+    mom("pub", "notify.false", "b")
+    failed = mom("sub", "notify.false", "--notify", "-n", "1", "--exec", "false")
+    assert (failed.code, "failed for 1 of 1 notifications" in failed.err) == (FAILED, True)
 
 
 @pytest.mark.parametrize(

@@ -39,6 +39,10 @@ def test_what_is_wrong_is_said_by_field(mom: Mom) -> None:
     wrong = mom("reflex", "create", "x", "library=mom", "function=limit")
     assert wrong.code != 0
     assert "library mom has no function limit; it has audit" in wrong.err
+    schema = ("library=mom-schema", "function=check_schema", 'options={"schema": {}}')
+    wrong = mom("reflex", "create", "x", "kind=registration", *schema)
+    assert wrong.code != 0
+    assert "check_schema is for arrival and delivery only" in wrong.err
     assert (
         "a reflex has no field serivce; did you mean service?" in mom("reflex", "set", "x", "serivce=a").err
     )

@@ -1,8 +1,9 @@
 """`mom service` and `mom callback subscribers`, against a real broker."""
 
-from broker_app.cli.failures import FAILED, NOT_FOUND, OK
+from broker_app.cli.failures import FAILED, NOT_FOUND, OK, USAGE
 from tests.cli.conftest import CommandLine
 from tests.support.broker_process import BrokerProcess
+from tests.support.polling import poll
 
 
 def test_a_service_is_listed_shown_activated_and_deregistered(
@@ -19,6 +20,21 @@ def test_a_service_is_listed_shown_activated_and_deregistered(
     assert "no origin" in mom("service", "pending", id).err
     assert mom("service", "rm", id, "--yes").code == OK
     assert mom("service", "show", id).code == NOT_FOUND
+
+
+def test_seeds_are_listed_and_removed(mom: CommandLine, broker: BrokerProcess) -> None:
+    service = {"name": "cli.shop", "type": "shop"}
+    assert broker.request("POST", "/api/v1/services", json_body=service).status == 201
+    path = "/api/v1/profiles/messages?profile=type%20%3D%20%27shop%27&max_copies=3"
+    assert broker.request("POST", path, b"open at nine").status == 201
+    poll(lambda: mom("service", "seed", "ls", "-o", "json").json()[0]["copies"] == 1, 20)
+    (seed,) = mom("service", "seed", "ls", "--sort", "-copies", "-o", "json").json()
+    assert (seed["profile"], seed["max_copies"], seed["services"]) == ("type = 'shop'", 3, ["cli.shop"])
+    assert mom("service", "seed", "ls").rows[1][-1] == "cli.shop"
+    assert mom("service", "seed", "rm", seed["id"]).code == USAGE, "it asks at a terminal only"
+    assert mom("service", "seed", "rm", seed["id"], "--yes").code == OK
+    assert mom("service", "seed", "ls", "-o", "json").json() == []
+    assert mom("service", "seed", "rm", seed["id"], "--yes").code == NOT_FOUND
 
 
 def test_only_a_callback_broker_has_origins(mom: CommandLine) -> None:

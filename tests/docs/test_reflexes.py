@@ -85,7 +85,6 @@ def test_the_file_is_read_and_its_functions_exist(orders: ModuleType) -> None:
     found = cnf.parse(text, "filters.cnf")
     assert [one.kind for one in found] == ["service", "arrival", "delivery", "registration", "deregistration"]
     chain = Harness(text, libraries={"orders": orders})
-    orders.mom_started("orders")
     answered = chain.serve("desk", b"hello", {"type": "question"})
     assert (answered.answer, answered.answer_headers) == (b"at your service", {"in-reply-to": "hello"})
     arrived = chain.arrive("orders.paid", b"1", {"tenant": "acme"})

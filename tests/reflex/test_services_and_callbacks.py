@@ -135,6 +135,35 @@ async def test_a_callback_broker_with_reflexes_of_its_own_hands_out_the_original
                 assert remote.depth("stock") == 0
 
 
+async def test_at_a_callback_broker_only_deliveries_have_the_type_of_the_original(
+    start: Callable[..., Any], tmp_path: Path
+) -> None:
+    remote = await start(ENABLES)
+    local = await start(
+        *(
+            Declaration(f"{kind}-{number}", kind, "mom", "audit", "stock", event)
+            for kind in (ARRIVAL, DELIVERY)
+            for number, event in enumerate(("*", "sold"))
+        ),
+        name="REcallback",
+        role=CALLBACK,
+        max_attempts=10**9,
+    )
+    async with serving(remote.node, Config(data=tmp_path)) as port, local.rest("anna") as rest:
+        origin = {"urls": [f"ws://127.0.0.1:{port}/ws"], "token": "mom_anna"}
+        assert (await rest.post("/services", json={"name": "stock", "origin": origin})).status_code == 201
+        async with (
+            local.stomp("anna") as client,
+            remote.stomp("anna") as there,
+            client.subscribe("/queue/stock", ack="auto") as messages,
+        ):
+            await there.send("/queue/stock", "1", headers={"type": "sold"})
+            assert (await messages.get(5)).text == "1"
+        rows = (await rest.get("/reflex-status")).json()["items"]
+        calls = {row["name"]: row["calls"] for row in rows}
+        assert calls == {"arrival-0": 1, "arrival-1": 0, "delivery-0": 1, "delivery-1": 1}
+
+
 async def test_a_webhook_gets_only_what_reflexes_let_out(processes: None, tmp_path: Path) -> None:
     (tmp_path / "lib.py").write_text(LIBRARY)
     even = Declaration("even-out", DELIVERY, "lib", "even", "a")

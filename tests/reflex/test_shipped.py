@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from broker_app.reflex.declaration import ARRIVAL, DELIVERY, Declaration
+from broker_app.reflex.declaration import ARRIVAL, DELIVERY, KINDS, Declaration
 from broker_app.reflex.registration import Registration
-from broker_app.reflex.shipped import audit
+from broker_app.reflex.shipped import audit, table
 from broker_app.reflex.testing import Harness
 from tests.support.clock import Clock
 
@@ -163,3 +163,23 @@ def test_wrong_options_make_a_reflex_unusable(
 ) -> None:
     result = Harness(declared(function, library, **options)).arrive("stock")
     assert failure in result.asked[0].failure
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_shipped_function_names_the_kinds_that_it_is_for(kind: str) -> None:
+    allowed = {
+        (library, name): one.kinds
+        for library, names in table.IN_BROKER.items()
+        for name, one in names.items()
+    }
+    allowed["mom-schema", "check_schema"] = (ARRIVAL, DELIVERY)
+    needed: dict[str, dict[str, Any]] = {
+        "limit_rate": {"rate": 1},
+        "copy_to_broker": {"broker": "b2"},
+        "delete_copy": {"broker": "b2"},
+        "check_schema": {"schema": {}},
+    }
+    for (library, function), kinds in allowed.items():
+        fault = table.fault(kind, library, function, needed.get(function, {}))
+        refused = ("kind", f"{function} is for {' and '.join(kinds)} only")
+        assert fault == (None if kind in kinds else refused)

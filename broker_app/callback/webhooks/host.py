@@ -19,8 +19,9 @@ RESERVED: Final = 2
 #: seconds of a pause that a receiver asks for, at most
 LONGEST_PAUSE_S: Final = 3600.0
 
-#: the effects of an answer on its host
-ALIVE, BROKEN = "alive", "broken"
+#: the effects of a push on its host; the last two, causes of a pause, leave its breaker as it is
+ALIVE, BROKEN, RETRY_AFTER, NO_WORKER = "alive", "broken", "retry-after", "no-worker"
+PAUSES: Final = (RETRY_AFTER, NO_WORKER)
 
 
 class Caller(Protocol):
@@ -60,6 +61,8 @@ class Host:
         self.breaker = breaker
         #: until when nothing is pushed, seconds since 1970; 0.0 while it may be pushed to
         self.closed_until = 0.0
+        #: one of PAUSES while it is the cause for that; empty if it is the breaker
+        self.pause = ""
         self.callers: dict[Caller, None] = {}
         self._room = room
         self._notify = notify
@@ -99,11 +102,11 @@ class Host:
         return True
 
     def end(self, effect: str = "", detail: str = "", pause_s: float = 0.0) -> None:
-        """End a push: its answer shows that the host is alive, or broken, or neither; it asks for a pause."""
+        """End a push: its answer shows that the host is alive, or broken, or the cause of a pause."""
         self._in_flight -= 1
         self._room.left += 1
         if pause_s:
-            self._close_for(min(pause_s, LONGEST_PAUSE_S))
+            self._close_for(min(pause_s, LONGEST_PAUSE_S), effect)
         if effect == ALIVE and self.breaker.succeeded():
             self._notify("closed", "it answers again")
             if not pause_s:
@@ -142,11 +145,11 @@ class Host:
         within = self._in_flight < MAX_OF_HOST
         return within and (self._room.left > 0 or self._in_flight < RESERVED)
 
-    def _close_for(self, seconds: float) -> None:
+    def _close_for(self, seconds: float, pause: str = "") -> None:
         until = time.time() + seconds
         if until <= self.closed_until:
             return
-        was_available, self.closed_until = self.is_available, until
+        was_available, self.closed_until, self.pause = self.is_available, until, pause
         if self._timer is not None:
             self._timer.cancel()
         self._timer = asyncio.get_running_loop().call_later(seconds, self._reopen)
@@ -157,7 +160,7 @@ class Host:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        self.closed_until = 0.0
+        self.closed_until, self.pause = 0.0, ""
         self.breaker.try_again()
         self._changed()
         self.serve_waiting()

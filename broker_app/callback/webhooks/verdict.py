@@ -8,7 +8,7 @@ from email.utils import parsedate_to_datetime
 from typing import Final, NamedTuple
 
 from broker_app.callback.webhooks import http_exchange as exchange
-from broker_app.callback.webhooks.host import ALIVE, BROKEN
+from broker_app.callback.webhooks.host import ALIVE, BROKEN, NO_WORKER, RETRY_AFTER
 from broker_app.callback.webhooks.http_exchange import Answer, Unanswered
 
 #: outcomes of pushes, by which they are counted
@@ -28,8 +28,8 @@ _SHOWN: Final = 200
 
 
 class Verdict(NamedTuple):
-    """The outcome of a push. `delay_s` is the time to the next attempt that the receiver asks for, 0 if it
-    does not; `pause_s` the time for which its host is to be left alone; `effect` is for the breaker."""
+    """The outcome of a push. `delay_s` is the shortest time to the next attempt that the receiver asks for, 0
+    if it does not; `pause_s` the time for which its host is to be left alone; `effect` is for the host."""
 
     outcome: str
     status: int = 0
@@ -46,11 +46,12 @@ def of_answer(answer: Answer) -> Verdict:
         return Verdict(ACCEPTED, status, "", effect=ALIVE)
     if status == _GONE:
         return Verdict(ENDED, status, detail, effect=ALIVE)
-    if status in (_TOO_MANY, _UNAVAILABLE) and (delay_s := _retry_after_s(answer)):
-        return Verdict(DELAYED, status, detail, delay_s, delay_s)
+    delay_s = _retry_after_s(answer)
+    if status in (_TOO_MANY, _UNAVAILABLE) and delay_s:
+        return Verdict(DELAYED, status, detail, delay_s, delay_s, RETRY_AFTER)
     if status >= 500:
-        return Verdict(FAILED, status, detail, effect=BROKEN)
-    return Verdict(REFUSED, status, detail, _retry_after_s(answer), effect=ALIVE)
+        return Verdict(FAILED, status, detail, delay_s, effect=BROKEN)
+    return Verdict(REFUSED, status, detail, delay_s, effect=ALIVE)
 
 
 def of_silence(error: Unanswered) -> Verdict:
@@ -60,7 +61,7 @@ def of_silence(error: Unanswered) -> Verdict:
     if error.code == exchange.ADDRESS:
         return Verdict(FORBIDDEN, 0, error.detail, effect=BROKEN)
     if error.code == exchange.NO_WORKER:
-        return Verdict(UNSENT, 0, error.detail, pause_s=_WORKER_PAUSE_S)
+        return Verdict(UNSENT, 0, error.detail, pause_s=_WORKER_PAUSE_S, effect=NO_WORKER)
     if error.code == exchange.WORKER:
         return Verdict(FAILED, 0, error.detail)
     return Verdict(UNREACHABLE, 0, error.detail, effect=BROKEN)

@@ -93,9 +93,7 @@ class WorkerPoster:
                 await self._layer.send(CHANNEL, task_of(request, number, reply_to))
                 await sent.taken.wait()
         except TimeoutError:
-            detail = (
-                f"no worker took the request within {TAKE_S:g} s; does `manage.py runworker {CHANNEL}` run?"
-            )
+            detail = f"no worker took the request within {TAKE_S:g} s; does `mom callback worker` run?"
             raise Unanswered(exchange.NO_WORKER, detail) from None
         except LayerFailed as error:
             raise Unanswered(exchange.NO_WORKER, f"the channel layer failed: {error}") from None

@@ -93,7 +93,7 @@ def part(server: str) -> Part:
         },
         "webhook.answer": message(
             "answer",
-            "2xx settles a message; 410 ends the callback; 429 and 503 may delay; all else is pushed again",
+            "2xx settles a message; 410 ends the callback; all else is pushed again, after its Retry-After",
             {},
             object_of({"retry-after": TEXT}, required=(), free=True),
         ),

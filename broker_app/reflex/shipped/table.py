@@ -14,6 +14,8 @@ from broker_app.reflex.shipped.context import Context
 from broker_app.reflex.shipped.options import Option
 
 SCHEMA: Final = "mom-schema"
+#: of its function, which needs the body of a message
+_SCHEMA_KINDS: Final = (ARRIVAL, DELIVERY)
 DELETE_COPIES: Final = "delete_copies"
 
 
@@ -94,24 +96,30 @@ def find(library: str, function: str) -> Shipped | None:
 def fault(kind: str, library: str, function: str, given: Mapping[str, Any]) -> tuple[str, str] | None:
     """The member of a declaration of a shipped reflex that is wrong, and its error; None if there is none."""
     if canonical(library) == SCHEMA:
-        return _schema_fault(function, given)
+        return _schema_fault(kind, function, given)
     try:
         shipped = find(library, function)
     except LookupError as error:
         return "function", str(error)
     if shipped is None:
         return None
-    if kind not in shipped.kinds:
-        return "kind", f"{function} is for {' and '.join(shipped.kinds)} only"
-    found = options.faults(shipped.options, given)
+    found = _kind_fault(kind, function, shipped.kinds)
+    return found or _options_fault(options.faults(shipped.options, given))
+
+
+def _kind_fault(kind: str, function: str, kinds: tuple[str, ...]) -> tuple[str, str] | None:
+    return None if kind in kinds else ("kind", f"{function} is for {' and '.join(kinds)} only")
+
+
+def _options_fault(found: list[str]) -> tuple[str, str] | None:
     return ("options", "; ".join(found)) if found else None
 
 
-def _schema_fault(function: str, given: Mapping[str, Any]) -> tuple[str, str] | None:
+def _schema_fault(kind: str, function: str, given: Mapping[str, Any]) -> tuple[str, str] | None:
     # Here, for it takes a tenth of a second to import, which only checks of this reflex need.
     from broker_app.reflex.shipped import schema
 
     if function != schema.check_schema.__name__:
         return "function", f"library {SCHEMA} has no function {function}; it has check_schema"
-    found = options.faults(schema.OPTIONS, given) or schema.schema_faults(given)
-    return ("options", "; ".join(found)) if found else None
+    found = _kind_fault(kind, function, _SCHEMA_KINDS)
+    return found or _options_fault(options.faults(schema.OPTIONS, given) or schema.schema_faults(given))

@@ -74,6 +74,7 @@ def shown_callback(row: Mapping[str, Any]) -> Facts:
         "breaker": {
             "host": breaker["host"],
             "state": _BREAKERS[breaker["state"]],
+            "pause": breaker["pause"],
             "until": datetime.fromisoformat(breaker["until"]) if breaker["until"] else None,
         },
         "accepted": row["pushes"]["accepted"],

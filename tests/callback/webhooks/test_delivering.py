@@ -99,11 +99,28 @@ async def test_retry_after_delays_the_message_and_all_pushes_to_its_host(tmp_pat
         await there.count(1)
         began = asyncio.get_running_loop().time()
         await until(lambda: own.report("other")["breaker"]["until_ms"], own.report)
+        breaker = own.report("other")["breaker"]
+        assert (breaker["state"], breaker["pause"]) == ("closed", "retry-after")
         del there.special[b"1"]
         await own.publish(b"2", to="/queue/b")
         await there.count(3)
         assert asyncio.get_running_loop().time() - began > 0.8
-        assert own.report()["breaker"]["state"] == "closed"
+        breaker = own.report()["breaker"]
+        assert (breaker["state"], breaker["pause"], breaker["until_ms"]) == ("closed", "", None)
+
+
+async def test_retry_after_of_a_failure_delays_its_message_only(tmp_path: Path) -> None:
+    async with hooks(tmp_path) as own, receiver() as there:
+        there.special[b"1"] = answer(500, retry_after="1")
+        await own.have(callback(there.url, max_in_flight=2))
+        await own.publish(b"1")
+        await there.count(1)
+        began = asyncio.get_running_loop().time()
+        del there.special[b"1"]
+        await own.publish(b"2")
+        await there.count(3)
+        assert [one.body for one in there.received] == [b"1", b"2", b"1"]
+        assert asyncio.get_running_loop().time() - began > 0.8
 
 
 async def test_410_ends_the_callback_and_leaves_its_messages_in_the_queue(tmp_path: Path) -> None:

@@ -124,6 +124,7 @@ async def test_a_host_that_fails_is_left_alone_and_costs_no_attempts(
             "host": f"127.0.0.1:{there.port}",
             "state": "closed",
             "until_ms": None,
+            "pause": "",
         }
         # Messages that waited behind the breaker had no attempts.
         attempts = [int(push.headers["mom-attempt"]) for push in there.received]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -10,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.core.management import CommandError, call_command
 
-from tests.support.broker_process import ROOT, BrokerProcess
+from tests.support.broker_process import BrokerProcess
 from tests.support.hook_server import HookServer, hook_server
 from tests.support.polling import poll
 from tests.support.redis import Redis, redis_server
@@ -49,8 +51,8 @@ class Crew:
     def start_worker(self) -> subprocess.Popen[bytes]:
         with (self._folder / "worker.log").open("ab") as log:
             worker = subprocess.Popen(
-                [sys.executable, "manage.py", "runworker", "mom.webhooks"],
-                cwd=ROOT,
+                [sys.executable, "-m", "broker_app.cli", "callback", "worker"],
+                cwd=self._folder,
                 env={**self.broker.environment, "MOM_DATA": str(self._folder / "worker-has-no-data")},
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -122,3 +124,16 @@ def test_killed_workers_and_a_killed_layer_lose_nothing(crew: Crew) -> None:
         ids.setdefault(hook.body, set()).add(hook.headers["webhook-id"])
     assert {len(known) for known in ids.values()} == {1}, "a repeat has the id of the first push"
     assert "no tasks can be received" in crew.log, "the worker has survived the restart of the layer"
+
+
+def test_a_worker_ends_with_ctrl_c(crew: Crew) -> None:
+    worker = crew.start_worker()
+    poll(lambda: crew.status()["state"] == "running", 60)
+    worker.send_signal(signal.SIGINT)
+    assert worker.wait(20) == 0
+    assert "Traceback" not in crew.log
+
+
+def test_a_channel_that_does_not_exist_is_refused() -> None:
+    with pytest.raises(CommandError, match=r"there is no channel mom\.webhoks, only mom\.webhooks"):
+        call_command("runworker", "mom.webhoks")

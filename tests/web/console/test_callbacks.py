@@ -34,11 +34,16 @@ def a_push(**facts: Any) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def a_breaker(state: str, pause: str = "") -> dict[str, Any]:
+    until = "2026-01-31T12:07:00.000Z"
+    return {"host": "hooks.example.org:443", "state": state, "pause": pause, "until": until}
+
+
 def a_callback(**facts: Any) -> dict[str, Any]:
     return {
         "name": "hook", "owner": "admin", "source": "/queue/orders", "url": URL, "mode": "deliver",
         "desired": "running", "state": "running", "reason": "",
-        "breaker": {"host": "hooks.example.org:443", "state": "open", "until": "2026-01-31T12:07:00.000Z"},
+        "breaker": a_breaker("open"),
         "pending": 1204, "in_flight": 3, "pushes": dict.fromkeys(OUTCOMES, 0) | {"accepted": 7, "failed": 4},
         "push_seconds": 1.0, "coalesced": 0, "p50_s": 0.012, "p95_s": 0.25,
         "accepted_at": "2026-01-31T12:00:00.000Z", "last": a_push(), "log": [a_push()], **facts,
@@ -99,6 +104,22 @@ def test_the_list_shows_configuration_and_status(inside: Client, node: Answering
     for text in (URL, "/queue/orders", "the URL does not agree", "it answered 404", "open", "until 12:07:00"):
         assert text in page, text
     assert 'class="num">1204<' in page and 'class="num">7<' in page
+
+
+@pytest.mark.usefixtures("hook")
+@pytest.mark.parametrize(
+    ("pause", "text"),
+    [
+        ("retry-after", "paused until 12:07:00 UTC, as the receiver asked"),
+        ("no-worker", "paused until 12:07:00 UTC: no worker takes requests"),
+    ],
+)
+def test_a_pause_is_not_shown_as_the_work_of_the_breaker(
+    inside: Client, node: AnsweringNode, pause: str, text: str
+) -> None:
+    node.known["hook"] = a_callback(breaker=a_breaker("closed", pause))
+    for place in ("", "one?name=hook"):
+        assert text in page_of(inside, f"/console/callbacks/{place}")
 
 
 @pytest.mark.usefixtures("hook")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from broker_app.callback.webhooks.breaker import STATES as BREAKER_STATES
 from broker_app.callback.webhooks.callback import DESIRED_STATES, MODES
+from broker_app.callback.webhooks.host import PAUSES
 from broker_app.callback.webhooks.verdict import OUTCOMES
 from broker_app.callback.webhooks.webhook import STATES
 from broker_app.net.rest.openapi.operations import empty_reply, in_path, json_reply, operation, parameter
@@ -58,6 +59,11 @@ SCHEMAS: Json = {
                     "host": {**TEXT, "description": "host and port; callbacks to one host share a breaker"},
                     "state": {"enum": list(BREAKER_STATES)},
                     "until": {**OPTIONAL_TIME, "description": "until when nothing is pushed there"},
+                    "pause": {
+                        "enum": ["", *PAUSES],
+                        "description": "why nothing is pushed until then, unless it is the breaker: the "
+                        "receiver asked for it (Retry-After), or no worker takes requests",
+                    },
                 }
             ),
             "pending": {**COUNT, "description": "messages that wait, those in flight too"},

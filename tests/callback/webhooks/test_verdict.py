@@ -1,0 +1,50 @@
+"""Verdicts on answers."""
+
+from __future__ import annotations
+
+import time
+from email.utils import formatdate
+
+import pytest
+
+from broker_app.callback.webhooks import verdict
+from broker_app.callback.webhooks.host import ALIVE, BROKEN, RETRY_AFTER
+from broker_app.callback.webhooks.http_exchange import Answer
+
+
+def of(status: int, retry_after: str = "") -> verdict.Verdict:
+    return verdict.of_answer(Answer(status, {"retry-after": retry_after} if retry_after else {}, b""))
+
+
+@pytest.mark.parametrize(
+    ("status", "outcome", "effect"),
+    [
+        (302, verdict.REFUSED, ALIVE),
+        (404, verdict.REFUSED, ALIVE),
+        (500, verdict.FAILED, BROKEN),
+        (502, verdict.FAILED, BROKEN),
+    ],
+)
+def test_retry_after_delays_the_message_whatever_the_status(status: int, outcome: str, effect: str) -> None:
+    asked = of(status, "4")
+    assert (asked.outcome, asked.delay_s, asked.pause_s, asked.effect) == (outcome, 4.0, 0.0, effect)
+    plain = of(status)
+    assert (plain.outcome, plain.delay_s, plain.effect) == (outcome, 0.0, effect)
+
+
+@pytest.mark.parametrize("status", [429, 503])
+def test_of_two_statuses_it_is_a_pause_of_the_host_too(status: int) -> None:
+    asked = of(status, "4")
+    assert (asked.outcome, asked.delay_s, asked.pause_s) == (verdict.DELAYED, 4.0, 4.0)
+    assert asked.effect == RETRY_AFTER
+
+
+@pytest.mark.parametrize("status", [400, 500, 503])
+def test_a_receiver_cannot_ask_for_more_than_a_day(status: int) -> None:
+    assert of(status, "9" * 30).delay_s == verdict.LONGEST_DELAY_S
+    assert of(status, formatdate(time.time() + 1e6, usegmt=True)).delay_s == verdict.LONGEST_DELAY_S
+
+
+@pytest.mark.parametrize("text", ["-1", "soon", "1.5", formatdate(0, usegmt=True), "\u0664"])
+def test_a_time_that_is_none_or_is_over_asks_for_nothing(text: str) -> None:
+    assert of(500, text).delay_s == 0.0
