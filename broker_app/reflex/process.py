@@ -34,8 +34,9 @@ _INHERITED: Final = (
     "LD_LIBRARY_PATH",
 )
 _RECEIVE_BYTES: Final = 256 * 1024
-#: seconds from the end of a connection to the end of its process
-_EXIT_S: Final = 0.02
+#: seconds from the end of a connection to the end of its process, and between two looks at it
+_EXIT_S: Final = 0.2
+_LOOK_S: Final = 0.02
 #: seconds that a process has to end in good order
 STOP_S: Final = 1.0
 #: the niceness of a process, beyond the broker's
@@ -209,10 +210,14 @@ class Process:
         """The process has closed its connection, and probably ended: its status is known in a moment."""
         if self._connection is not None and self._exit_timer is None:
             self._loop.remove_reader(self._connection.fileno())
-            self._exit_timer = self._loop.call_later(_EXIT_S, self._exited)
+            self._look_for_exit(self._loop.time() + _EXIT_S)
 
-    def _exited(self) -> None:
-        self._end(self._exit_text())
+    def _look_for_exit(self, deadline: float) -> None:
+        text = self._exit_text()
+        if text is not None or self._loop.time() >= deadline:
+            self._end(text or "it closed its connection")
+        else:
+            self._exit_timer = self._loop.call_later(_LOOK_S, self._look_for_exit, deadline)
 
     def poll(self) -> None:
         """Receive what has arrived, before the loop does."""
@@ -247,13 +252,14 @@ class Process:
             _kill_group(self._child)
         self._end(why)
 
-    def _exit_text(self) -> str:
+    def _exit_text(self) -> str | None:
+        """Return how the process has ended, None if it has not."""
         if self._child is None:
             return "it ended"
         # Without reaping it: its group is still to be killed by its id.
         ended = os.waitid(os.P_PID, self._child.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
         if ended is None:
-            return "it closed its connection"
+            return None
         if ended.si_code == os.CLD_EXITED:
             return f"it exited with status {ended.si_status}"
         return f"it ended by signal {signal.Signals(ended.si_status).name}"
