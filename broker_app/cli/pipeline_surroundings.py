@@ -12,7 +12,7 @@ import typer
 
 from broker_app.cli import invocation
 from broker_app.cli.contexts import Target
-from broker_app.cli.failures import CONFLICT, UNREACHABLE, USAGE, Failure
+from broker_app.cli.failures import CONFLICT, NOT_FOUND, UNREACHABLE, USAGE, Failure
 from broker_app.cli.progress import Progress as Bar
 
 if TYPE_CHECKING:
@@ -88,7 +88,8 @@ class _Api:
         except Failure as failure:
             if failure.code == UNREACHABLE:
                 raise ApiUnreachable(failure.what) from failure
-            raise ApiRefused(failure.what, conflict=failure.code == CONFLICT) from failure
+            conflict, missing = failure.code == CONFLICT, failure.code == NOT_FOUND
+            raise ApiRefused(failure.what, conflict=conflict, missing=missing) from failure
 
 
 def source(ctx: typer.Context, given: dict[str, Any], around: Surroundings) -> Source:
