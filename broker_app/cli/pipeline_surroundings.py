@@ -13,6 +13,7 @@ import typer
 from broker_app.cli import invocation
 from broker_app.cli.contexts import Target
 from broker_app.cli.failures import CONFLICT, NOT_FOUND, UNREACHABLE, USAGE, Failure
+from broker_app.cli.pipeline_command import command_of
 from broker_app.cli.progress import Progress as Bar
 
 if TYPE_CHECKING:
@@ -63,6 +64,7 @@ def surroundings(
             memory=given.get("memory") or "1g",
             niceness=given.get("nice", gateway.NICENESS),
             verbose=bool(given.get("verbose")),
+            command=command_of(ctx),
         )
 
 
