@@ -133,6 +133,8 @@ def _broker_name(source: Source, around: Surroundings, *, named: bool) -> str:
         if isinstance(refusal, Failure) and refusal.fix:
             fix = refusal.fix
         raise Failure(USAGE, f"the name of the broker is not known: {error}", fix=fix) from error
-    if named and f"{source.tag():x}" != span["journal"]:
-        raise Failure(USAGE, f"{source.url} is not the journal of {span['broker']}", fix=fix)
-    return str(span["broker"])
+    name = str(span["broker"])
+    # A store has the journals of several brokers, each under its name.
+    if named and f"{replace(source, broker=name).tag():x}" != span["journal"]:
+        raise Failure(USAGE, f"{source.url} is not the journal of {name}", fix=fix)
+    return name

@@ -10,12 +10,13 @@ import duckdb
 import pytest
 from typer.main import get_command
 
-from broker_app.cli import pipeline_command, pipeline_run
-from broker_app.cli.failures import NOT_FOUND, OK, USAGE
+from broker_app.cli import pipeline_command, pipeline_run, pipeline_surroundings
+from broker_app.cli.failures import NOT_FOUND, OK, USAGE, Failure
 from broker_app.cli.invocation import Invocation
 from broker_app.cli.output import Output
 from mom_pipeline.errors import TEMPORARY
 from tests.cli.conftest import CommandLine
+from tests.pipeline.runs import BrokerApi, surroundings
 from tests.support.broker_process import BrokerProcess, StartBroker
 from tests.support.java import require_java
 from tests.support.polling import poll
@@ -160,3 +161,20 @@ def test_a_command_has_each_option_that_was_given(words: tuple[str, ...], comman
         assert found.endswith("--url https://home:8000/mom") and "--receiver https://w " in found
     else:
         assert found == ""
+
+
+def test_a_shared_store_is_read_under_the_name_of_the_broker(
+    start_broker: StartBroker, tmp_path: Path
+) -> None:
+    store = tmp_path / "shared"
+    broker = start_broker("--name", "B2", "--journal", f"file:{store}", "--lease-s", "1")
+    run: Any = get_command(pipeline_run.app)
+    ctx = run.commands["statistics"].make_context("statistics", [])
+    ctx.obj = Invocation(None, broker.url, None, Output("json"))
+    around = surroundings(tmp_path, BrokerApi(broker))
+    given = {"source": f"file://{store}"}
+    found = pipeline_surroundings.source(ctx, given, around)
+    assert (found.url, found.broker) == (given["source"], "B2")
+    other = start_broker()
+    with pytest.raises(Failure, match="is not the journal of B2"):
+        pipeline_surroundings.source(ctx, {"source": f"file://{other.data}/journal"}, around)
