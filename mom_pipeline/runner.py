@@ -69,7 +69,7 @@ class Run:
         # PySpark takes SIGINT for itself when it starts.
         with self.stop.on_signals(), ExitStack() as stack:
             if interrupted:
-                stack.enter_context(self.stop.interrupting(lambda: spark.sparkContext.cancelAllJobs()))
+                stack.enter_context(self.stop.interrupting(lambda: session.interrupt(spark)))
             yield spark
 
 
