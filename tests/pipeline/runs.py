@@ -19,7 +19,7 @@ class RecordingApi:
         self.stop_requested = False
         self.reachable = True
         #: the problem of a request by method and path
-        self.problems: dict[tuple[str, str], ApiRefused] = {}
+        self.problems: dict[tuple[str, str], Exception] = {}
         self.journal = "none"
         #: what happens before a request by method and path is answered
         self.before: dict[tuple[str, str], Callable[[], None]] = {}

@@ -15,9 +15,10 @@ import pytest
 from mom_pipeline.errors import DATA_LOSS, FAILED, TEMPORARY, USAGE, PipelineError
 from mom_pipeline.explain import explain
 from mom_pipeline.job_folder import Job, JobFolder, state_folder
-from mom_pipeline.progress import ApiRefused
+from mom_pipeline.progress import ApiRefused, ApiUnreachable
 from mom_pipeline.runner import begun
 from mom_pipeline.stop import Stop
+from mom_pipeline.stored_run import StoredRun
 from tests.pipeline.runs import RecordingApi, surroundings
 from tests.support.polling import poll
 
@@ -229,6 +230,33 @@ def test_a_failure_is_reported_with_its_sentence(tmp_path: Path) -> None:
     last = api.bodies("POST", f"{RUN}/report")[-1]
     assert last["state"] == "failed"
     assert "the disk is full" in last["error"]
+
+
+@pytest.mark.parametrize(
+    ("problem", "dropped", "said"),
+    [
+        (None, ["archive"], ""),
+        (ApiRefused("there is no cursor 'archive'", missing=True), [], ""),
+        (ApiRefused("the right journal:read is missing"), [], "the right journal:read is missing"),
+        (ApiUnreachable("cannot reach the broker"), [], "cannot reach the broker"),
+    ],
+)
+def test_a_run_is_reset_whether_or_not_its_cursor_is_dropped(
+    tmp_path: Path, problem: Exception | None, dropped: list[str], said: str
+) -> None:
+    api, heard = RecordingApi(), list[str]()
+    path = "/pipeline/cursors/archive"
+    if problem is not None:
+        api.problems["DELETE", path] = problem
+    with begun(job(), surroundings(tmp_path, api)):
+        pass
+    assert StoredRun(tmp_path / "state", "archive").reset(api, heard.append) == dropped
+    assert len(api.bodies("DELETE", path)) == 1
+    assert heard == (
+        [f"the broker keeps journal for the cursor archive, until DELETE {path}: {said}"] if said else []
+    )
+    with pytest.raises(PipelineError, match="there is no run 'archive'"):
+        StoredRun(tmp_path / "state", "archive")
 
 
 _TRACE = """[PYTHON_DATA_SOURCE_ERROR] Failed when running the instance: Traceback (most recent call last):
