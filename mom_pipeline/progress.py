@@ -22,6 +22,8 @@ REPORT_S: Final = 2.0
 #: batches that wait for a report at most
 _MAX_BATCHES: Final = 100
 _LONGEST_ERROR: Final = 2000
+#: kinds of sentences about the console, each of which is shown once until it is over
+_UNREACHABLE, _REFUSED, _NOT_KEPT = "unreachable", "refused", "not kept"
 
 
 class ApiUnreachable(Exception):
@@ -29,11 +31,13 @@ class ApiUnreachable(Exception):
 
 
 class ApiRefused(Exception):
-    """The API answers with a problem; `conflict` when another run has the name."""
+    """The API answers with a problem; `conflict` when another run has the name, `missing` when it does not
+    know what it was asked for."""
 
-    def __init__(self, text: str, *, conflict: bool = False) -> None:
+    def __init__(self, text: str, *, conflict: bool = False, missing: bool = False) -> None:
         super().__init__(text)
         self.conflict = conflict
+        self.missing = missing
 
 
 class Api(Protocol):
@@ -126,17 +130,21 @@ class Reporter:
         self._progress = progress
         self._stop = stop
         self._say = say
-        self._reached = True
+        #: kinds of sentences that were shown, by the run or by the thread that reports
+        self._shown = set[str]()
+        self._showing = threading.Lock()
         self._start: dict[str, Any] = {}
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._report_until_ended, name="reports", daemon=True)
         #: position that was reported last
         self._cursor = -1
 
-    def begin(self, job: str, parameters: Mapping[str, Any]) -> None:
-        """Register the run. Raises PipelineError while another one has its name."""
+    def begin(self, job: str, parameters: Mapping[str, Any], command: str = "") -> None:
+        """Register the run, which `command` starts again. Raises PipelineError while another one has its
+        name."""
         self._start = {
             "job": job, "run_id": self._run_id, "host": socket.gethostname(), "parameters": dict(parameters),
+            "command": command,
         }  # fmt: skip
         try:
             self._call("PUT", self._path, self._start)
@@ -144,7 +152,7 @@ class Reporter:
             if error.conflict:
                 fix = "wait for it, stop it, or give this run another --name"
                 raise PipelineError(str(error), fix, TEMPORARY) from error
-            self._show_once(f"the console does not show this run: {error}")
+            self._show_once(_REFUSED, f"the console does not show this run: {error}")
         self._thread.start()
 
     def end_killed(self, run_id: str) -> None:
@@ -152,6 +160,13 @@ class Reporter:
         body = {"run_id": run_id, "state": FAILED, "error": "its process was killed"}
         with contextlib.suppress(ApiRefused):  # the console does not know it any more
             self._call("POST", f"{self._path}/report", body)
+
+    def store(self, resource: str, content: Mapping[str, Any]) -> None:
+        """Have the console store a result of the run. One that does not is no failure of the run."""
+        try:
+            self._ask("PUT", resource, content)
+        except ApiRefused as error:
+            self._show_once(_REFUSED, f"the console does not show the result of this run: {error}")
 
     def end(self, state: str, error: str = "") -> None:
         """Report how the run ended, and stop reporting."""
@@ -167,51 +182,73 @@ class Reporter:
             self._report()
 
     def _report(self) -> None:
+        places = self._progress.places
+        if places and (self._ended.is_set() or _furthest(places) != self._cursor):
+            self._report_cursor(places)
         try:
-            self._report_cursor()
             for body in self._progress.reports():
-                reply = self._call("POST", f"{self._path}/report", {**body, "run_id": self._run_id})
+                reply = self._ask("POST", "report", body)
                 if reply and reply.get("stop_requested"):
                     self._stop.request("it was requested by `mom pipeline stop` or in the console")
         except ApiRefused as error:
             if error.conflict:
                 self._stop.request(str(error))
             else:
-                self._show_once(f"the console does not show this run: {error}")
-                with contextlib.suppress(ApiRefused):
-                    self._call("PUT", self._path, self._start)  # a run that was removed there
+                self._show_once(_REFUSED, f"the console does not show this run: {error}")
 
-    def _report_cursor(self) -> None:
+    def _report_cursor(self, places: Mapping[str, Mapping[str, int]]) -> None:
         """Have the broker keep its journal from the position on that this run has reached, if that is the
         broker whose API this is; learn how old it is."""
-        places = self._progress.places
-        if not places or (not self._ended.is_set() and _furthest(places) == self._cursor):
-            return
-        span = self._call("GET", "/journal/span")
-        for place in places.values():
-            if span and span["journal"] == f"{place['tag']:x}":
-                path = f"/pipeline/cursors/{quote(self._name, safe='')}"
-                if self._progress.reports_cursor:
-                    cursor = self._call("GET", path)
-                else:
-                    cursor = self._call("PUT", path, {"position": place["pos"]})
-                self._progress.set(lag_s=cursor["lag_s"] if cursor else None)
+        try:
+            span = self._call("GET", "/journal/span")
+            for place in places.values():
+                if span and span["journal"] == f"{place['tag']:x}":
+                    path = f"/pipeline/cursors/{quote(self._name, safe='')}"
+                    if self._progress.reports_cursor:
+                        cursor = self._call("GET", path)
+                    else:
+                        cursor = self._call("PUT", path, {"position": place["pos"]})
+                    self._progress.set(lag_s=cursor["lag_s"] if cursor else None)
+        except ApiRefused as error:
+            if not error.missing:  # the source has not reported it yet
+                self._show_once(_NOT_KEPT, f"the broker does not keep its journal for this run: {error}")
         self._cursor = _furthest(places)
 
+    def _ask(self, method: str, resource: str, content: Mapping[str, Any]) -> Any:
+        """The reply to a request about this run, which is registered again where it is not known any more,
+        such as one that was removed in the console. Raises ApiRefused."""
+        path, body = f"{self._path}/{resource}", {**content, "run_id": self._run_id}
+        try:
+            reply = self._call(method, path, body)
+        except ApiRefused as error:
+            if not error.missing:
+                raise
+            self._call("PUT", self._path, self._start)
+            reply = self._call(method, path, body)
+        if reply is not None:
+            self._shown.discard(_REFUSED)
+        return reply
+
     def _call(self, method: str, path: str, body: Any = None) -> Any:
-        """The reply; None when the API does not answer."""
+        """The reply; None when the API does not answer. Raises ApiRefused."""
         try:
             reply = self._api.call(method, path, body)
         except ApiUnreachable as error:
-            self._show_once(f"{error}; the run goes on without the console")
+            self._show_once(_UNREACHABLE, f"{error}; the run goes on without the console")
             return None
-        self._reached = True
+        except ApiRefused:
+            self._shown.discard(_UNREACHABLE)
+            raise
+        self._shown.discard(_UNREACHABLE)
         return reply
 
-    def _show_once(self, sentence: str) -> None:
-        if self._reached:
+    def _show_once(self, kind: str, sentence: str) -> None:
+        """Show a sentence, unless one of its kind was shown and is not over."""
+        with self._showing:
+            is_new = kind not in self._shown
+            self._shown.add(kind)
+        if is_new:
             self._say(sentence)
-        self._reached = False
 
 
 def _furthest(places: Mapping[str, Mapping[str, int]]) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -44,6 +44,8 @@ class Surroundings:
     niceness: int = NICENESS
     #: raise errors as they are
     verbose: bool = False
+    #: starts the run again; empty if that is not known
+    command: str = ""
 
 
 @dataclass
@@ -54,8 +56,9 @@ class Run:
     folder: JobFolder
     around: Surroundings
     lineage: Lineage
-    progress: Progress = field(default_factory=Progress)
-    stop: Stop = field(default_factory=Stop)
+    reporter: Reporter
+    progress: Progress
+    stop: Stop
 
     @contextmanager
     def spark(self, *, interrupted: bool = True) -> Iterator[SparkSession]:
@@ -66,7 +69,7 @@ class Run:
         # PySpark takes SIGINT for itself when it starts.
         with self.stop.on_signals(), ExitStack() as stack:
             if interrupted:
-                stack.enter_context(self.stop.interrupting(lambda: spark.sparkContext.cancelAllJobs()))
+                stack.enter_context(self.stop.interrupting(lambda: session.interrupt(spark)))
             yield spark
 
 
@@ -81,10 +84,11 @@ def open_session(name: str, around: Surroundings) -> SparkSession:
 def begun(job: Job, around: Surroundings) -> Iterator[Run]:
     """A run, from its begin to the report of its end. Raises PipelineError."""
     folder, run_id = JobFolder(around.state, job), str(uuid.uuid4())
-    run = Run(job.name, folder, around, Lineage(folder, run_id))
-    reporter = Reporter(around.api, job.name, run_id, run.progress, run.stop, around.say)
-    with folder.locked(), _noted(folder, reporter, run_id), run.stop.on_signals():
-        reporter.begin(job.job, job.parameters)
+    progress, stop = Progress(), Stop()
+    reporter = Reporter(around.api, job.name, run_id, progress, stop, around.say)
+    run = Run(job.name, folder, around, Lineage(folder, run_id), reporter, progress, stop)
+    with folder.locked(), _noted(folder, reporter, run_id), stop.on_signals():
+        reporter.begin(job.job, job.parameters, around.command)
         try:
             run.lineage.write(lineage.START)
             yield run

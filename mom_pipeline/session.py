@@ -98,6 +98,18 @@ def attach(started: gateway.Gateway, name: str, master: str, conf: Mapping[str, 
     return SparkSession.builder.config(map=dict(conf)).getOrCreate()
 
 
+def interrupt(spark: SparkSession) -> None:
+    """End the jobs of a session that run now."""
+    from pyspark.errors import PySparkAttributeError
+
+    try:
+        context = spark.sparkContext
+    except PySparkAttributeError:  # a session of Spark Connect has none, since others may use it, too
+        spark.interruptAll()
+    else:
+        context.cancelAllJobs()
+
+
 def _end(context: SparkContext, connection: JavaGateway, started: gateway.Gateway) -> None:
     """Stop Spark and the connection before Java: they print tracebacks when Java ends first."""
     context.stop()

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import shutil
 import uuid
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
+from urllib.parse import quote
 
+from mom_pipeline.archive_tables import EVENT
 from mom_pipeline.errors import USAGE, PipelineError
 from mom_pipeline.job_folder import JobFolder, stored_job
-from mom_pipeline.progress import Api
+from mom_pipeline.progress import Api, ApiRefused, ApiUnreachable
 from mom_pipeline.run_state import RunState
 from mom_pipeline.runs import JOBS
 from pyspark_mom import options
+
+#: jobs that report how far they have read the journal
+_WITH_CURSORS: Final = ("archive", "statistics")
 
 
 class StoredRun:
@@ -61,12 +67,37 @@ class StoredRun:
         """A sentence that describes the next run after a reset."""
         return self._state.again.format(**self.job.parameters)
 
-    def reset(self, api: Api) -> None:
-        """Have the next run begin again. Raises PipelineError while it runs, or when the broker does not
-        answer that has to forget something."""
+    @property
+    def cursors(self) -> list[str]:
+        """The names that its cursors have: its own, and for each further table one that begins with it."""
+        if self.job.job not in _WITH_CURSORS:
+            return []
+        further = [table for table in self.job.parameters.get("tables", ()) if table != EVENT]
+        return [self.job.name, *(f"{self.job.name}.{table}" for table in further)]
+
+    def reset(self, api: Api, say: Callable[[str], None]) -> list[str]:
+        """Have the next run begin again; return the cursors that the broker has dropped. Raises PipelineError
+        while it runs, or when the broker does not answer that has to forget something."""
         with self._folder.locked():
             self._state.forget(self._folder, api)
+            dropped = self._drop_cursors(api, say)
             # Under another name first: what is left of it after a kill is no run.
             removed = self.path.with_name(f".removed-{uuid.uuid4().hex}")
             self.path.rename(removed)
         shutil.rmtree(removed)
+        return dropped
+
+    def _drop_cursors(self, api: Api, say: Callable[[str], None]) -> list[str]:
+        """Have the broker let go of the journal that it keeps for this run, if it can be reached; return the
+        names of the cursors that it had."""
+        dropped = []
+        for name in self.cursors:
+            path = f"/pipeline/cursors/{quote(name, safe='')}"
+            try:
+                api.call("DELETE", path)
+            except (ApiRefused, ApiUnreachable) as error:
+                if not getattr(error, "missing", False):
+                    say(f"the broker keeps journal for the cursor {name}, until DELETE {path}: {error}")
+            else:
+                dropped.append(name)
+        return dropped

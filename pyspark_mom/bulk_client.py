@@ -90,8 +90,11 @@ class BulkClient:
         MomError."""
         body = {"producer": producer, "batch": batch, "stages": [stage._asdict() for stage in stages]}
         reply = self._ask("POST", "bulk/commit", json.dumps(body).encode(), _JSON)
-        if reply.status in (_NOT_FOUND, _CONFLICT):
-            raise StagesLost(f"batch {batch} of {producer} was not published: {reply.detail}")
+        what = f"batch {batch} of {producer} was not published: {reply.detail}"
+        if reply.status == _NOT_FOUND or (reply.status == _CONFLICT and reply.json.get("restage")):
+            raise StagesLost(what)
+        if reply.status == _CONFLICT:
+            raise RowsRefused(what)
         if not reply.succeeded:
             raise _refused(reply)
         return not reply.json.get("duplicate", False)

@@ -274,7 +274,8 @@ async def _read(read: Callable[[], _Content]) -> _Content:
     try:
         return await asyncio.to_thread(read)
     except PartDamaged as damaged:
-        raise Refused("conflict", f"staged rows cannot be read: {damaged}. Stage the rows again") from damaged
+        detail = f"staged rows cannot be read: {damaged}. Stage the rows again"
+        raise Refused("conflict", detail, restage=True) from damaged
 
 
 def _needs(heads: Iterable[PartHead], rerouted: Mapping[str, str]) -> dict[str, c.Need]:

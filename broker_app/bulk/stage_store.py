@@ -183,6 +183,7 @@ class StageStore:
                     "conflict",
                     f"stage {one.id} has {len(known.parts)} parts and {rows} rows here; the commit names "
                     f"{one.parts} and {one.rows}. Stage the rows again",
+                    restage=True,
                 )
             parts += [PartName(one.id, number, known.parts[number][0]) for number in range(one.parts)]
             size += sum(of_part[1] for of_part in known.parts.values())

@@ -10,7 +10,7 @@ from typing import Annotated, Any, NamedTuple
 
 import typer
 
-from broker_app.cli import invocation, pipeline_run
+from broker_app.cli import invocation, pipeline_command, pipeline_run
 from broker_app.cli.failures import USAGE, Failure
 from broker_app.cli.invocation import Invocation
 
@@ -32,10 +32,6 @@ _DEFAULT = {
     "reconcile": _Times("17 * * * *", "*:17", "every hour"),
     "compact": _Times("23 4 * * *", "*-*-* 04:23", "every night"),
 }
-#: types of parameters that are paths
-_PATHS = ("path", "file", "directory")
-#: parameters that name a variable or a file
-_CREDENTIALS = ("credential", "receiver_credential")
 #: variables that select a broker
 _ONLY_HERE = {"MOM_URL", "MOM_TOKEN", "MOM_TOKEN_FILE", "MOM_CONTEXT"}
 
@@ -90,14 +86,8 @@ def _checked(words: list[str]) -> tuple[str, dict[str, Any], set[str]]:
         raise Failure(USAGE, f"there is no job {words[0]!r}", fix=f"use one of {known}")
     command = run.commands[words[0]]
     params = command.make_context(f"mom pipeline run {words[0]}", words[1:]).params
-    found = {name for name, place in _credentials(params).items() if "/" in place}
-    files = [one for one in command.params if one.type.name in _PATHS or one.name in found]
+    files = pipeline_command.files(command, params)
     return words[0], params, {option for one in files for option in one.opts}
-
-
-def _credentials(params: dict[str, Any]) -> dict[str, str]:
-    """The parameters with a credential: the name of a variable, or of a file if there is a slash in it."""
-    return {name: params[name] for name in _CREDENTIALS if params.get(name)}
 
 
 def _broker(given: Invocation) -> list[str]:
@@ -106,17 +96,12 @@ def _broker(given: Invocation) -> list[str]:
     if "@" in (given.url or ""):
         fix = "use mom context add, or --token-file"
         raise Failure(USAGE, "the address has a password, which would be visible in the lines", fix=fix)
-    options = {"--context": given.context, "--url": given.url}
-    files = {
-        "--ca-file": given.ca_file, "--token-file": given.token_file, "--cert-file": given.cert_file,
-    }  # fmt: skip
-    options |= {name: str(Path(file).absolute()) for name, file in files.items() if file}
-    return [word for name, value in options.items() if value for word in (name, value)]
+    return pipeline_command.broker_options(given)
 
 
 def _report_variables(given: Invocation, params: dict[str, Any]) -> None:
     """Report variables on which a run depends, and which only this shell has."""
-    names = [place for place in _credentials(params).values() if "/" not in place]
+    names = [place for place in pipeline_command.credentials(params).values() if "/" not in place]
     if given.context is None and given.url is None:
         names += sorted(os.environ.keys() & _ONLY_HERE)
     if names:

@@ -63,7 +63,8 @@ def offsets(
 def reset(ctx: typer.Context, name: _Name, yes: Yes = False, state: State = None) -> None:
     """Have the next run of a name begin again, with any parameters.
 
-    Removes its folder with the checkpoint, while it does not run. What it has written stays.
+    Removes its folder with the checkpoint, while it does not run, and its cursors at the broker, which then
+    lets go of the journal that it kept for them. What it has written stays.
     """
     from mom_pipeline import job_folder
     from mom_pipeline.stored_run import StoredRun
@@ -74,5 +75,8 @@ def reset(ctx: typer.Context, name: _Name, yes: Yes = False, state: State = None
         given.output.say(f"{run.path} is removed; {run.again}")
         if not yes:
             confirm(name, f"reset {name}", production=given.target().production)
-        run.reset(api_of(given.target()))
-    given.output.done(f"{name} begins again", {"name": name, "removed": str(run.path)})
+        cursors = run.reset(api_of(given.target()), given.output.say)
+    dropped = f"; cursors that the broker has dropped: {', '.join(cursors)}" if cursors else ""
+    given.output.done(
+        f"{name} begins again{dropped}", {"name": name, "removed": str(run.path), "cursors": cursors}
+    )

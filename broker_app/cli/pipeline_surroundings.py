@@ -12,7 +12,8 @@ import typer
 
 from broker_app.cli import invocation
 from broker_app.cli.contexts import Target
-from broker_app.cli.failures import CONFLICT, UNREACHABLE, USAGE, Failure
+from broker_app.cli.failures import CONFLICT, NOT_FOUND, UNREACHABLE, USAGE, Failure
+from broker_app.cli.pipeline_command import command_of
 from broker_app.cli.progress import Progress as Bar
 
 if TYPE_CHECKING:
@@ -63,6 +64,7 @@ def surroundings(
             memory=given.get("memory") or "1g",
             niceness=given.get("nice", gateway.NICENESS),
             verbose=bool(given.get("verbose")),
+            command=command_of(ctx),
         )
 
 
@@ -88,7 +90,8 @@ class _Api:
         except Failure as failure:
             if failure.code == UNREACHABLE:
                 raise ApiUnreachable(failure.what) from failure
-            raise ApiRefused(failure.what, conflict=failure.code == CONFLICT) from failure
+            conflict, missing = failure.code == CONFLICT, failure.code == NOT_FOUND
+            raise ApiRefused(failure.what, conflict=conflict, missing=missing) from failure
 
 
 def source(ctx: typer.Context, given: dict[str, Any], around: Surroundings) -> Source:
@@ -130,6 +133,8 @@ def _broker_name(source: Source, around: Surroundings, *, named: bool) -> str:
         if isinstance(refusal, Failure) and refusal.fix:
             fix = refusal.fix
         raise Failure(USAGE, f"the name of the broker is not known: {error}", fix=fix) from error
-    if named and f"{source.tag():x}" != span["journal"]:
-        raise Failure(USAGE, f"{source.url} is not the journal of {span['broker']}", fix=fix)
-    return str(span["broker"])
+    name = str(span["broker"])
+    # A store has the journals of several brokers, each under its name.
+    if named and f"{replace(source, broker=name).tag():x}" != span["journal"]:
+        raise Failure(USAGE, f"{source.url} is not the journal of {name}", fix=fix)
+    return name

@@ -28,6 +28,8 @@ _MAX_OF_SUBSCRIPTION = len(_OF_SUBSCRIPTION) + MAX_NAME + 1 + 3 * MAX_NAME
 SYNC_QUEUE = storeandforward.SYNC_QUEUE
 _FORWARDED = f"/{QUEUE}/{storeandforward.PREFIX}"
 _PREFIXES = {f"/{kind}/": kind for kind in (QUEUE, TOPIC, TEMP_QUEUE, TEMP_TOPIC)}
+#: characters of the longest address
+MAX_ADDRESS = max(map(len, _PREFIXES)) + _MAX_OF_SUBSCRIPTION + len(DEAD_SUFFIX)
 
 
 class Destination(NamedTuple):

@@ -6,6 +6,8 @@ from typing import ClassVar
 
 from django.db import models
 
+from broker_app.core.destination import MAX_ADDRESS
+
 STARTING, RUNNING, IDLE, STOPPING = "starting", "running", "idle", "stopping"
 DONE, STOPPED, FAILED = "done", "stopped", "failed"
 #: states of a run that reports; the others are final
@@ -77,7 +79,7 @@ class StatMinute(models.Model):
     """One minute of one destination; times in the queue in µs."""
 
     broker = models.CharField(max_length=64)
-    destination = models.CharField(max_length=300)
+    destination = models.CharField(max_length=MAX_ADDRESS)
     minute = models.DateTimeField()
     enqueued = models.BigIntegerField(default=0)
     dequeued = models.BigIntegerField(default=0)

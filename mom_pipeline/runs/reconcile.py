@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from mom_pipeline.errors import DATA_LOSS, PipelineError
 from mom_pipeline.job_folder import Job
@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 VERSION: Final = 1
 #: the file of a run without one of its own, in its folder
 REPORT: Final = "differences.ndjson"
+#: what the console takes of a result: rows, bytes of JSON, and characters of the path of a file
+MOST_ROWS: Final = 1_000
+_MOST_BYTES: Final = 900_000
+_LONGEST_PATH: Final = 1_000
 
 
 @dataclass(frozen=True)
@@ -75,10 +79,12 @@ def run(name: str, sender: Source, receiver: Source, wish: Reconcile, around: Su
         try:
             states = {row["state"]: row["messages"] for row in reconcile.summary(messages).collect()}
             report = wish.report.absolute() if wish.report else found.folder.path / REPORT
-            _write(messages, report)
+            shown = _write(messages, report)
         finally:
             messages.unpersist()
         found.progress.batch(sum(states.values()), 0)
+        file = str(report) if len(str(report)) <= _LONGEST_PATH else ""
+        found.reporter.store("reconciliation", {"states": states, "file": file, "rows": shown})
         for source, positions in ((sender, extent.sent), (receiver, extent.received)):
             first, end = ({source.broker: {"pos": position}} for position in positions)
             found.lineage.read(source.url, first, end)
@@ -148,14 +154,33 @@ def _us(when: datetime) -> int:
     return round(when.timestamp() * 1_000_000)
 
 
-def _write(messages: DataFrame, file: Path) -> None:
-    """Write the rows that are not ok, each as a line of JSON."""
+def _write(messages: DataFrame, file: Path) -> list[dict[str, Any]]:
+    """Write the rows that are not ok, each as a line of JSON; return those that the console shows: errors of
+    forwarding before others."""
+    errors, others = list[str](), list[str]()
     file.parent.mkdir(parents=True, exist_ok=True)
     draft = file.with_name(f".{file.name}.draft")
     with draft.open("w", encoding="utf-8") as lines:
         for row in reconcile.report(messages).orderBy("origin_position").toLocalIterator():
-            lines.write(json.dumps(row.asDict(), default=_text) + "\n")
+            line = json.dumps(row.asDict(), default=_text)
+            lines.write(line + "\n")
+            kept = errors if row["state"] in reconcile.DIFFERENCES else others
+            if len(kept) < MOST_ROWS:
+                kept.append(line)
     draft.replace(file)
+    return excerpt([*errors, *others])
+
+
+def excerpt(lines: Sequence[str]) -> list[dict[str, Any]]:
+    """The first rows, as many as the console takes in one request."""
+    rows: list[dict[str, Any]] = []
+    size = 0
+    for line in lines[:MOST_ROWS]:
+        size += len(line) + len(", ")
+        if size > _MOST_BYTES:
+            break
+        rows.append(json.loads(line))
+    return rows
 
 
 def _text(value: object) -> str:

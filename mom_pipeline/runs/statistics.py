@@ -44,8 +44,8 @@ _STEP: Final = timedelta(hours=1)
 _UNTIL: Final = "until.json"
 #: positions that this process reads; Spark reads more of them
 _FEW: Final = 100_000
-#: rows in one request
-_POSTED: Final = 1_000
+#: rows in one request: with the longest destinations they are below the 1 MiB that it may have
+_POSTED: Final = 500
 #: a resident run rests as long as it has worked, but not longer than this
 _LONGEST_REST_S: Final = 10.0
 #: columns that the console does not store

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pytest
+from typer.main import get_command
 
-from broker_app.cli.failures import NOT_FOUND, OK, USAGE
+from broker_app.cli import pipeline_command, pipeline_run, pipeline_surroundings
+from broker_app.cli.failures import NOT_FOUND, OK, USAGE, Failure
+from broker_app.cli.invocation import Invocation
+from broker_app.cli.output import Output
 from mom_pipeline.errors import TEMPORARY
 from tests.cli.conftest import CommandLine
+from tests.pipeline.runs import BrokerApi, surroundings
 from tests.support.broker_process import BrokerProcess, StartBroker
 from tests.support.java import require_java
 from tests.support.polling import poll
@@ -108,3 +115,66 @@ def test_lag_shows_cursors_without_a_run(broker: BrokerProcess, mom: CommandLine
     assert broker.request("PUT", "/api/v1/pipeline/cursors/mine", json_body={"position": 1}).status == 200
     (row,) = mom("pipeline", "lag", "-o", "json").json()
     assert (row["name"], row["position"], row["state"]) == ("mine", 1, None)
+
+
+def test_the_console_knows_the_command_of_a_run_without_its_password(
+    broker: BrokerProcess, command_line: CommandLine
+) -> None:
+    password = broker.password.replace(" ", "%20")
+    url = f"http://{broker.user}:{password}@{broker.host}:{broker.port}"
+    (home := Path(command_line.environment["HOME"]) / "my archive").mkdir()
+    words = ("--out", home.name, "--before", "2026-11-25T03:00Z", "--name", "mine", "-q")
+    done = command_line("pipeline", "run", "compact", *words, "--url", url)
+    assert done.code == OK, done.err
+    run = broker.request("GET", "/api/v1/pipeline/runs/mine").json()
+    assert shlex.split(run["command"]) == [
+        "mom", "pipeline", "run", "compact", "--out", str(home), "--before", "2026-11-25T03:00Z",
+        "--name", "mine", "--url", f"http://{broker.host}:{broker.port}",
+    ]  # fmt: skip
+    again = shlex.split(run["command"])[1:]
+    assert command_line(*again, environment={"MOM_URL": url}, cwd="/").code != USAGE
+
+
+@pytest.mark.parametrize(
+    ("words", "command"),
+    [
+        (
+            ("--bridge", "a", "--bridge", "b", "--sender", "file:///s"),
+            "--bridge a --bridge b --sender file:///s",
+        ),
+        (
+            ("--bridge", "a", "--receiver-credential", "WEST", "--verbose"),
+            "--receiver-credential WEST --verbose",
+        ),
+        (("--bridge", "a", "--sender-credential", "/run/token"), "--sender-credential /run/token"),
+        (("--bridge", "a", "--out", "x" * 4000), ""),
+    ],
+)
+def test_a_command_has_each_option_that_was_given(words: tuple[str, ...], command: str) -> None:
+    run: Any = get_command(pipeline_run.app)
+    given = run.commands["reconcile"].make_context("reconcile", ["--receiver", "https://u:p@w", *words])
+    given.obj = Invocation(None, "https://admin:p@ss@home:8000/mom", None, Output("json"))
+    found = pipeline_command.command_of(given)
+    assert "p@" not in found
+    if command:
+        assert found.startswith("mom pipeline run reconcile ") and command in found
+        assert found.endswith("--url https://home:8000/mom") and "--receiver https://w " in found
+    else:
+        assert found == ""
+
+
+def test_a_shared_store_is_read_under_the_name_of_the_broker(
+    start_broker: StartBroker, tmp_path: Path
+) -> None:
+    store = tmp_path / "shared"
+    broker = start_broker("--name", "B2", "--journal", f"file:{store}", "--lease-s", "1")
+    run: Any = get_command(pipeline_run.app)
+    ctx = run.commands["statistics"].make_context("statistics", [])
+    ctx.obj = Invocation(None, broker.url, None, Output("json"))
+    around = surroundings(tmp_path, BrokerApi(broker))
+    given = {"source": f"file://{store}"}
+    found = pipeline_surroundings.source(ctx, given, around)
+    assert (found.url, found.broker) == (given["source"], "B2")
+    other = start_broker()
+    with pytest.raises(Failure, match="is not the journal of B2"):
+        pipeline_surroundings.source(ctx, {"source": f"file://{other.data}/journal"}, around)

@@ -19,11 +19,14 @@ class RecordingApi:
         self.stop_requested = False
         self.reachable = True
         #: the problem of a request by method and path
-        self.problems: dict[tuple[str, str], ApiRefused] = {}
+        self.problems: dict[tuple[str, str], Exception] = {}
         self.journal = "none"
+        #: what happens before a request by method and path is answered
+        self.before: dict[tuple[str, str], Callable[[], None]] = {}
 
     def call(self, method: str, path: str, body: Any = None) -> Any:
         self.requests.append((method, path, body))
+        self.before.get((method, path), lambda: None)()
         if not self.reachable:
             raise ApiUnreachable("cannot reach the broker: refused")
         if (method, path) in self.problems:
@@ -52,7 +55,8 @@ class BrokerApi:
     def call(self, method: str, path: str, body: Any = None) -> Any:
         reply = self._broker.request(method, f"/api/v1{path}", json_body=body)
         if reply.status >= 400:
-            raise ApiRefused(reply.json()["detail"], conflict=reply.status == 409)
+            missing = reply.status == 404
+            raise ApiRefused(reply.json()["detail"], conflict=reply.status == 409, missing=missing)
         return reply.json() if reply.body else None
 
 

@@ -11,6 +11,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from mom_pipeline.errors import FAILED
+from mom_pipeline.explain import explain
 from pyspark_mom.bulk_client import BulkClient, Stage
 from pyspark_mom.errors import AccessDenied, BrokerUnreachable, RowsRefused, StagesLost
 from pyspark_mom.sink_options import DEAD_LETTER, SinkOptions
@@ -213,13 +215,26 @@ def test_what_would_be_refused_again_is_an_error_at_once(
     assert clock.slept == []
 
 
-@pytest.mark.parametrize("status", [404, 409])
+@pytest.mark.parametrize(("status", "facts"), [(404, {}), (409, {"restage": True})])
 def test_stages_that_are_lost_have_their_batch_written_again(
-    server: Server, client: MakeClient, clock: Clock, status: int
+    server: Server, client: MakeClient, clock: Clock, status: int, facts: dict[str, Any]
 ) -> None:
-    server.answers = [(status, {"detail": "there is no stage x. Stage the rows again"}, {})]
+    server.answers = [(status, {"detail": "there is no stage x. Stage the rows again", **facts}, {})]
     with pytest.raises(StagesLost, match=r"batch 7 of query was not published: .* Stage the rows again"):
         client().commit("query", 7, [Stage(ID, 1, 1)])
+
+
+def test_a_producer_of_another_user_is_refused_for_good(
+    server: Server, client: MakeClient, clock: Clock
+) -> None:
+    server.answers = [(409, {"detail": "the producer query belongs to the user bob; take another name"}, {})]
+    with pytest.raises(
+        RowsRefused, match="of query was not published: 409 the producer query belongs"
+    ) as raised:
+        client().commit("query", 7, [Stage(ID, 1, 1)])
+    failure = explain(raised.value)
+    assert (failure.code, failure.fix) == (FAILED, "")
+    assert failure.what.endswith("belongs to the user bob; take another name")
 
 
 def test_an_abort_is_tried_once_and_never_an_error(

@@ -209,6 +209,21 @@ def test_a_run_that_is_reset_begins_again_with_any_parameters(archive: Archive, 
     assert archive.positions == {row["position"] for row in archive.stage.expected}
 
 
+def test_the_cursors_of_a_run_that_is_reset_are_dropped(
+    shell: Shell, stage: JournalStage, tmp_path: Path
+) -> None:
+    """And not those of other runs."""
+    source = ("--source", stage.url, "--broker", "A", "--out", str(tmp_path / "out"), "--name", "kept")
+    shell("run", "archive", "--messages", *source)
+    path = "/api/v1/pipeline/cursors"
+    for name in ("kept", "kept.message", "kept.home"):
+        assert shell.broker.request("PUT", f"{path}/{name}", json_body={"position": 1}).status == 200
+    done = json.loads(shell("reset", "kept", "--yes"))
+    assert done["cursors"] == ["kept", "kept.message"]
+    left = {cursor["name"] for cursor in shell.broker.request("GET", path).json()["items"]}
+    assert (left & {"kept", "kept.message", "kept.home"}) == {"kept.home"}
+
+
 def test_a_replay_that_is_reset_sends_its_messages_again(
     shell: Shell, archived: Path, messages: list[dict[str, Any]]
 ) -> None:

@@ -6,6 +6,8 @@ import json
 import os
 import signal
 from contextlib import suppress
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -13,10 +15,12 @@ import pytest
 from mom_pipeline.errors import DATA_LOSS, FAILED, TEMPORARY, USAGE, PipelineError
 from mom_pipeline.explain import explain
 from mom_pipeline.job_folder import Job, JobFolder, state_folder
-from mom_pipeline.progress import ApiRefused
+from mom_pipeline.progress import ApiRefused, ApiUnreachable
 from mom_pipeline.runner import begun
 from mom_pipeline.stop import Stop
+from mom_pipeline.stored_run import StoredRun
 from tests.pipeline.runs import RecordingApi, surroundings
+from tests.support.polling import poll
 
 RUN = "/pipeline/runs/archive"
 
@@ -132,6 +136,68 @@ def test_a_run_without_the_api_goes_on_and_shows_that_once(tmp_path: Path) -> No
     assert said == ["cannot reach the broker: refused; the run goes on without the console"]
 
 
+def _is_stored(api: RecordingApi, cursor: str, position: int) -> bool:
+    return {"position": position} in api.bodies("PUT", cursor)
+
+
+def test_a_console_that_refuses_a_run_is_shown_once_although_the_broker_keeps_its_cursor(
+    tmp_path: Path,
+) -> None:
+    """As with a token that may read the journal and nothing else."""
+    api, said = RecordingApi(), list[str]()
+    api.journal, cursor = "2a", "/pipeline/cursors/archive"
+    for method, path in (("PUT", RUN), ("POST", f"{RUN}/report"), ("PUT", f"{RUN}/reconciliation")):
+        api.problems[method, path] = ApiRefused("the right administer is missing")
+    with begun(job(), surroundings(tmp_path, api, said)) as run:
+        for position in (12, 13):
+            run.progress.reach({"A": {"epoch": 1, "pos": position, "tag": 42}})
+            poll(partial(_is_stored, api, cursor, position), 30)
+        run.reporter.store("reconciliation", {"states": {}})
+    assert len(api.bodies("POST", f"{RUN}/report")) >= 2
+    assert said == ["the console does not show this run: the right administer is missing"]
+
+
+def test_a_run_that_may_not_read_the_journal_is_shown_in_the_console(tmp_path: Path) -> None:
+    api, said = RecordingApi(), list[str]()
+    api.problems["GET", "/journal/span"] = ApiRefused("the right journal:read is missing")
+    with begun(job(), surroundings(tmp_path, api, said)) as run:
+        run.progress.reach({"A": {"epoch": 1, "pos": 12, "tag": 42}})
+    assert said == ["the broker does not keep its journal for this run: the right journal:read is missing"]
+    assert api.states[-1] == "done"
+
+
+def test_a_result_is_stored_for_a_run_that_the_console_has_forgotten(tmp_path: Path) -> None:
+    api, said = RecordingApi(), list[str]()
+    path = f"{RUN}/reconciliation"
+    with begun(job(), surroundings(tmp_path, api, said)) as run:
+        api.problems["PUT", path] = ApiRefused("there is no run", missing=True)
+        api.before["PUT", RUN] = api.problems.clear
+        run.reporter.store("reconciliation", {"states": {"ok": 1}})
+    start = api.bodies("PUT", RUN)[-1]
+    assert api.bodies("PUT", path)[-1] == {"states": {"ok": 1}, "run_id": start["run_id"]}
+    assert (len(api.bodies("PUT", RUN)), said) == (2, [])
+
+
+@pytest.mark.parametrize("reachable", [True, False])
+def test_a_result_that_the_console_does_not_store_is_no_failure(tmp_path: Path, reachable: bool) -> None:
+    api, said = RecordingApi(), list[str]()
+    api.problems["PUT", f"{RUN}/reconciliation"] = ApiRefused("/file: is too long")
+    with begun(job(), surroundings(tmp_path, api, said)) as run:
+        api.reachable = reachable
+        run.reporter.store("reconciliation", {"states": {"ok": 1}})
+    refused = "the console does not show the result of this run: /file: is too long"
+    away = "cannot reach the broker: refused; the run goes on without the console"
+    assert said == [refused if reachable else away]
+
+
+def test_the_console_learns_the_command_that_starts_a_run(tmp_path: Path) -> None:
+    api = RecordingApi()
+    command = "mom pipeline run archive --out '/srv/my archive'"
+    with begun(job(), replace(surroundings(tmp_path, api), command=command)):
+        pass
+    assert api.bodies("PUT", RUN)[0]["command"] == command
+
+
 def test_a_run_ends_when_the_console_asks_for_it(tmp_path: Path) -> None:
     api = RecordingApi()
     api.stop_requested = True
@@ -164,6 +230,33 @@ def test_a_failure_is_reported_with_its_sentence(tmp_path: Path) -> None:
     last = api.bodies("POST", f"{RUN}/report")[-1]
     assert last["state"] == "failed"
     assert "the disk is full" in last["error"]
+
+
+@pytest.mark.parametrize(
+    ("problem", "dropped", "said"),
+    [
+        (None, ["archive"], ""),
+        (ApiRefused("there is no cursor 'archive'", missing=True), [], ""),
+        (ApiRefused("the right journal:read is missing"), [], "the right journal:read is missing"),
+        (ApiUnreachable("cannot reach the broker"), [], "cannot reach the broker"),
+    ],
+)
+def test_a_run_is_reset_whether_or_not_its_cursor_is_dropped(
+    tmp_path: Path, problem: Exception | None, dropped: list[str], said: str
+) -> None:
+    api, heard = RecordingApi(), list[str]()
+    path = "/pipeline/cursors/archive"
+    if problem is not None:
+        api.problems["DELETE", path] = problem
+    with begun(job(), surroundings(tmp_path, api)):
+        pass
+    assert StoredRun(tmp_path / "state", "archive").reset(api, heard.append) == dropped
+    assert len(api.bodies("DELETE", path)) == 1
+    assert heard == (
+        [f"the broker keeps journal for the cursor archive, until DELETE {path}: {said}"] if said else []
+    )
+    with pytest.raises(PipelineError, match="there is no run 'archive'"):
+        StoredRun(tmp_path / "state", "archive")
 
 
 _TRACE = """[PYTHON_DATA_SOURCE_ERROR] Failed when running the instance: Traceback (most recent call last):

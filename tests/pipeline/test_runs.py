@@ -15,17 +15,19 @@ from pyspark.sql import SparkSession
 
 from broker_app.core import commands as c
 from broker_app.core.message import Envelope
+from broker_app.pipeline import reconciliations
 from mom_pipeline.errors import DATA_LOSS, PipelineError
 from mom_pipeline.jobs import compact as job
 from mom_pipeline.progress import IDLE, Progress
 from mom_pipeline.runs import archive, compact, reconcile, statistics
 from mom_pipeline.source import Source
 from tests.pipeline.conftest import MakeStage
-from tests.pipeline.runs import RecordingApi, surroundings
+from tests.pipeline.runs import BrokerApi, RecordingApi, surroundings
 from tests.pipeline.stage import JournalStage
 from tests.pipeline.test_ranges import without_the_beginning
 from tests.pipeline.test_segment_files import SMALL
 from tests.pipeline.test_spark import work
+from tests.support.broker_process import BrokerProcess
 
 pytestmark = pytest.mark.xdist_group("spark")
 
@@ -34,6 +36,10 @@ MINUTES = "/pipeline/statistics"
 
 def source(stage: JournalStage) -> Source:
     return Source(stage.url, "A")
+
+
+def now_us() -> int:
+    return round(datetime.now(UTC).timestamp() * 1_000_000)
 
 
 def rows_of(root: Path, table: str, what: str) -> list[Any]:
@@ -142,11 +148,12 @@ def test_a_resident_run_shows_the_minute_that_is_not_over(
         if progress.state == IDLE:
             looks += 1
             if looks == 1:
+                stage.now_us = now_us()  # the minute of the first ones may be over
                 work(stage, 5)
             else:
                 os.kill(os.getpid(), signal.SIGTERM)
 
-    stage.now_us = round((datetime.now(UTC) - timedelta(seconds=20)).timestamp() * 1_000_000)
+    stage.now_us = now_us()
     work(stage, 10)
     wish = statistics.Statistics(out, every_s=0.1)
     done = statistics.run("statistics", source(stage), wish, surroundings(tmp_path, api, show=show))
@@ -171,13 +178,13 @@ def test_minutes_that_a_resident_run_has_added_up_are_those_of_one_that_reads_al
         if progress.state != IDLE:
             return
         if looks <= 3:
+            stage.now_us = now_us()
             work(stage, 7)
         elif looks == 4:
             monkeypatch.setattr(statistics, "GRACE", timedelta(minutes=-2))  # all minutes are over
         else:
             os.kill(os.getpid(), signal.SIGTERM)
 
-    stage.now_us = round(datetime.now(UTC).timestamp() * 1_000_000)
     added_out, out = tmp_path / "added", tmp_path / "at-once"
     around = surroundings(tmp_path, RecordingApi(), show=show)
     statistics.run("added", source(stage), statistics.Statistics(added_out, every_s=0.1), around)
@@ -232,9 +239,9 @@ def test_the_console_learns_which_minutes_were_computed(
     assert datetime.now(UTC) - datetime.fromisoformat(times[-1]["end"]) < timedelta(minutes=2)
 
 
-def test_a_reconciliation_names_the_messages_that_were_lost_and_doubled(
-    spark: SparkSession, make_stage: MakeStage, tmp_path: Path
-) -> None:
+@pytest.fixture
+def forwarded(make_stage: MakeStage) -> tuple[JournalStage, JournalStage]:
+    """Two brokers: of five messages the third was lost, the second doubled, and the last one waits."""
     home, west = make_stage("home"), make_stage("west")
     for one in (home, west):
         one.now_us = round((datetime.now(UTC) - timedelta(minutes=9)).timestamp() * 1_000_000)
@@ -244,14 +251,21 @@ def test_a_reconciliation_names_the_messages_that_were_lost_and_doubled(
         client.publish(queue, b"%d" % number)
     client.subscribe(queue)
     client.settle(*client.tags[:4])
-    sent = [row for row in home.expected if row["event"] == "ENQUEUE"]
-    positions = [row["position"] for row in sent]
+    positions = [row["position"] for row in home.expected if row["event"] == "ENQUEUE"]
     bridge = west.client()
     for flow, chosen in enumerate(([positions[0], positions[1], positions[3]], [positions[1]])):
         sender = f"home~{flow}"
         bridge.do(c.BeginFlow(bridge.peer, f"f{flow}", sender, f"{queue}{flow}", "/queue/orders"))
         entries = [(Envelope("/queue/orders"), b"x", None) for _ in chosen]
         west.decide(c.Forward(bridge.peer, f"f{flow}", entries, chosen))
+    return home, west
+
+
+def test_a_reconciliation_names_the_messages_that_were_lost_and_doubled(
+    spark: SparkSession, forwarded: tuple[JournalStage, JournalStage], tmp_path: Path
+) -> None:
+    home, west = forwarded
+    sent = [row for row in home.expected if row["event"] == "ENQUEUE"]
     report = tmp_path / "report.ndjson"
     wish = reconcile.Reconcile(["west"], report)
     sources = Source(home.url, "home"), Source(west.url, "west")
@@ -263,6 +277,36 @@ def test_a_reconciliation_names_the_messages_that_were_lost_and_doubled(
         (state, sent[number]["position"], sent[number]["message_id"])
         for state, number in (("doubled", 1), ("lost", 2), ("in-flight", 4))
     ]
+
+
+@pytest.mark.process
+def test_the_console_has_the_result_of_a_reconciliation(
+    spark: SparkSession,
+    forwarded: tuple[JournalStage, JournalStage],
+    broker: BrokerProcess,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sources = Source(forwarded[0].url, "home"), Source(forwarded[1].url, "west")
+    around, wish = surroundings(tmp_path, BrokerApi(broker)), reconcile.Reconcile(["west"])
+    path = "/api/v1/pipeline/runs/reconcile/reconciliation"
+    result = reconcile.run("reconcile", *sources, wish, around)
+    shown = broker.request("GET", path).json()
+    assert (shown["states"], shown["file"]) == (result.states, str(result.report))
+    assert shown["rows"] == [json.loads(line) for line in result.report.read_text().splitlines()]
+    monkeypatch.setattr(reconcile, "MOST_ROWS", 2)
+    reconcile.run("reconcile", *sources, wish, around)
+    found = [row["state"] for row in broker.request("GET", path).json()["rows"]]
+    assert found == ["doubled", "lost"], "rather than what is in flight"
+
+
+def test_a_result_has_no_more_rows_than_the_console_takes() -> None:
+    assert reconcile.MOST_ROWS == reconciliations.MOST_ROWS
+    few, many = json.dumps({"message_id": "m"}), json.dumps({"message_id": "m" * 2_000})
+    assert len(reconcile.excerpt([few] * 1_001)) == 1_000
+    large = reconcile.excerpt([many] * 1_000)
+    assert 400 < len(large) < 500
+    assert len(json.dumps(large)) < 1_000_000
 
 
 def test_a_receiver_whose_journal_begins_too_late_is_not_compared(

@@ -4,14 +4,16 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import psutil
 import pytest
+from pyspark.errors import PySparkAttributeError
 from pyspark.sql import SparkSession
 
-from mom_pipeline import class_data, gateway, java, spark_home, warm_up
+from mom_pipeline import class_data, gateway, java, session, spark_home, warm_up
 from mom_pipeline.errors import PipelineError
 from mom_pipeline.session import make_session
 from tests.pipeline.test_java import install
@@ -196,3 +198,38 @@ def test_under_spark_submit_the_session_is_the_one_of_spark_submit(cache: Path, 
 def test_a_memory_that_is_no_size_is_refused(memory: str) -> None:
     with pytest.raises(PipelineError, match="is no size; write a number and a unit, such as 512m or 2g"):
         make_session("tests", "local[1]", memory)
+
+
+def test_the_jobs_of_a_session_of_spark_connect_are_interrupted() -> None:
+    """It has no SparkContext."""
+    calls: list[str] = []
+
+    class Connected:
+        @property
+        def sparkContext(self) -> Any:
+            raise PySparkAttributeError("Attribute `sparkContext` is not supported in Spark Connect")
+
+        def interruptAll(self) -> None:
+            calls.append("interrupted")
+
+    session.interrupt(cast(SparkSession, Connected()))
+    assert calls == ["interrupted"]
+
+
+def test_the_jobs_of_a_session_are_interrupted(spark: SparkSession) -> None:
+    """Those that run; the next ones are made."""
+    failures: list[str] = []
+
+    def work() -> None:
+        try:
+            spark.range(10**15).selectExpr("sum(hash(id))").collect()
+        except Exception as error:
+            failures.append(str(error))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    poll(lambda: spark.sparkContext.statusTracker().getActiveJobsIds() != [], 60)
+    session.interrupt(spark)
+    thread.join(60)
+    assert failures and not thread.is_alive()
+    assert spark.range(3).count() == 3

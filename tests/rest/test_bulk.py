@@ -131,7 +131,8 @@ async def test_a_stage_that_is_not_complete_is_not_committed(
     rest: Rest, wrong: dict[str, Any], status: int
 ) -> None:
     one = await staged(rest, numbered(0, 2))
-    assert (await commit(rest.alice, 0, one | wrong)).status_code == status
+    refused = await commit(rest.alice, 0, one | wrong)
+    assert (refused.status_code, refused.json().get("restage", False)) == (status, status == 409)
     assert rest.depth("a") == 0
     assert (await commit(rest.alice, 0, one)).json()["published"] == 2, "nothing was changed by it"
 
@@ -329,7 +330,8 @@ async def test_stages_and_producers_belong_to_their_user(rest: Rest) -> None:
     assert (await commit(rest.alice, 0, one)).json()["published"] == 1
     other = named(1)
     await stage(rest.bob, other["id"], numbered(0, 1))
-    assert (await commit(rest.bob, 1, other)).status_code == 409
+    refused = await commit(rest.bob, 1, other)
+    assert (refused.status_code, "restage" in refused.json()) == (409, False)
     assert rest.depth("a") == 1
 
 
@@ -441,7 +443,8 @@ async def test_files_that_are_torn_or_too_old_do_not_survive(make_rest: MakeRest
     later = await restarted(make_rest, rest)
     await later.until_later(lambda: len(files(later)) == 2)
     for lost, status in ((torn, 404), (old, 404), (damaged, 409)):
-        assert (await commit(later.alice, 0, lost)).status_code == status
+        refused = await commit(later.alice, 0, lost)
+        assert (refused.status_code, refused.json().get("restage", False)) == (status, status == 409)
     assert (await commit(later.alice, 0, kept)).json()["published"] == 100
 
 

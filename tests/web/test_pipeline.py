@@ -9,6 +9,7 @@ import pytest
 from django.db import OperationalError
 from django.test import Client
 
+from broker_app.core.destination import MAX_ADDRESS, MAX_NAME, dead_letters_of, parse
 from broker_app.pipeline import runs, statistics
 from broker_app.pipeline.history import of_destination
 from broker_app.pipeline.models import ComputedTime, PipelineRun
@@ -62,6 +63,20 @@ def test_a_name_is_run_once_at_a_time(inside: Client) -> None:
     assert put(inside, run_id="r2").status_code == 200
     late = report(inside, state="running")
     assert (late.status_code, "this one must end" in late.json()["detail"]) == (409, True)
+
+
+def test_a_minute_of_the_longest_destination_is_stored(inside: Client) -> None:
+    """The dead letter queue of a durable subscription, whose name is escaped."""
+    topic, name = "/topic/" + "t" * MAX_NAME, "/topic-subscription/" + "/" * MAX_NAME
+    destination = dead_letters_of(name, topic)
+    assert parse(destination).address == destination
+    row = {"broker": "B1", "destination": destination, "minute": "2026-11-25T12:00:00Z", "enqueued": 1}
+    assert inside.post(STATISTICS, {"rows": [row]}, content_type="application/json").status_code == 204
+    times = {"from": "2026-11-25T12:00:00Z", "to": "2026-11-25T12:01:00Z"}
+    (shown,) = inside.get(STATISTICS, {"destination": destination, **times}).json()["items"]
+    assert (shown["destination"], shown["enqueued"]) == (destination, 1)
+    longer = {**row, "destination": "/queue/" + "x" * MAX_ADDRESS}
+    assert inside.post(STATISTICS, {"rows": [longer]}, content_type="application/json").status_code == 400
 
 
 def test_the_last_hundred_batches_are_kept(inside: Client) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from django.test import Client
 
+from broker_app.core.destination import MAX_ADDRESS
 from broker_app.pipeline import reconciliations
 
 pytestmark = pytest.mark.django_db(databases=["default", "pipeline"])
@@ -59,6 +60,14 @@ def test_a_result_is_stored_shown_and_replaced(compared: Client) -> None:
     assert shown["rows"] == [LOST, {"state": "in-flight", "message_id": "m-<42>"}]
     put(compared, RESULT, **result(states={"ok": 2000}, rows=[]))
     assert compared.get(RESULT).json()["rows"] == []
+
+
+def test_a_message_of_the_longest_destination_is_stored(compared: Client) -> None:
+    longest = "/queue/".ljust(MAX_ADDRESS, "x")
+    row = {**LOST, "destination": longest}
+    assert put(compared, RESULT, **result(rows=[row])).json()["rows"] == [row]
+    longer = {**row, "destination": longest + "x"}
+    assert put(compared, RESULT, **result(rows=[longer])).status_code == 400
 
 
 def test_only_the_run_that_has_the_name_stores_a_result(compared: Client) -> None:

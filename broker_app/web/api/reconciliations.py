@@ -11,6 +11,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
+from broker_app.core.destination import MAX_ADDRESS
 from broker_app.net.rest.openapi.schemas import COUNT, TEXT, TIME, array_of, object_of
 from broker_app.pipeline import reconciliations
 from broker_app.web.api import request_params
@@ -54,7 +55,7 @@ class Message(serializers.Serializer[Any]):
     origin_broker = _text()
     origin_position = _number()
     message_id = _text()
-    destination = _text()
+    destination = _text(MAX_ADDRESS)
     enqueued_ts = _time()
     ended_ts = _time()
     ended_as = _text()
