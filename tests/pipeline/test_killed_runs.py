@@ -72,7 +72,7 @@ class Runs:
         """Kill Python, Java, a worker or all; Python ends when one of the others is away, or is killed."""
         driver = psutil.Process(process.pid)
         others = driver.children(recursive=True)
-        java = [one for one in others if one.name() == "java"]
+        java = [one for one in others if _name(one) == "java"]
         for one in self._chance.choice([[driver], java, others[-1:], [driver, *others]]):
             with suppress(psutil.NoSuchProcess):
                 one.kill()
@@ -80,6 +80,14 @@ class Runs:
             process.wait(5)
         except subprocess.TimeoutExpired:
             process.kill()
+
+
+def _name(process: psutil.Process) -> str:
+    """Empty if the process has just ended."""
+    try:
+        return process.name()
+    except psutil.NoSuchProcess:
+        return ""
 
 
 @pytest.fixture
