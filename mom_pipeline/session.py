@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 _CONF = {
     "spark.sql.python.filterPushdown.enabled": "true",
     "spark.sql.session.timeZone": "UTC",
+    # Tables of Arrow are computed with compiled code, like others, and not by the optimizer, row by row.
+    "spark.sql.execution.arrow.localRelationThreshold": "0",
     # Without it, stopping a stream waits for its batch however long that takes.
     "spark.sql.streaming.stopTimeout": "30s",
 }

@@ -68,11 +68,11 @@ class Source:
         return spark.read.format("mom").schema(_ddl(columns)).options(**self.options(**more)).load()
 
     def read_here(self, spark: SparkSession, columns: Sequence[str], positions: Range) -> DataFrame:
-        """The events of some positions, read by this process: that of few takes a part of the second that
-        the processes of Spark need to begin. Raises MomError."""
+        """The events of some positions in one partition, read by this process: that of few takes a part of
+        the time that the processes of Spark need to begin. Raises MomError."""
         schema = arrow_schema(columns)
         batches = ranges.read(positions, self.parsed(), schema)
-        return spark.createDataFrame(pa.Table.from_batches(batches, schema))
+        return spark.createDataFrame(pa.Table.from_batches(batches, schema)).coalesce(1)
 
     def extent(self, **more: str) -> tuple[Places, Places]:
         """The places where a new stream with these options begins, and where it would end now. Raises

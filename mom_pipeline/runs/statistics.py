@@ -46,6 +46,7 @@ _UNTIL: Final = "until.json"
 _FEW: Final = 100_000
 #: rows in one request: with the longest destinations they are below the 1 MiB that it may have
 _POSTED: Final = 500
+_EVENTS: Final = schema.arrow_schema(statistics.COLUMNS)
 #: a resident run rests as long as it has worked, but not longer than this
 _LONGEST_REST_S: Final = 10.0
 #: columns that the console does not store
@@ -224,6 +225,8 @@ class _Minutes:
     def _show_open(self, until: _Until) -> None:
         """Have the console show the minutes that are not over, if there are new events."""
         span = self._journal.span()
+        if self._open is None:
+            self._open = self._warmed_up(until)
         if span.end == self._shown:
             return
         self._add(until, span.end, span)
@@ -231,16 +234,31 @@ class _Minutes:
             self._post(_as_json(self._open), until.time)
         self._shown = span.end
 
+    def _warmed_up(self, until: _Until) -> pa.Table:
+        """No rows, after Spark has added up one event twice. It compiles what it does the first time, which
+        takes seconds: before the first events wait."""
+        event = {**dict.fromkeys(_EVENTS.names, 0), "broker": "", "destination": "", "event": "ACK"}
+        events = pa.Table.from_pylist([{**event, "event_ts": until.time}], _EVENTS)
+        for _ in range(2):
+            self._merge(self._spark.createDataFrame(events).coalesce(1), until)
+        assert self._open is not None
+        return self._open.slice(0, 0)
+
     def _add(self, until: _Until, end: int, span: Span) -> None:
         """Add the events up to a position to the open minutes."""
-        start = until.place.pos if self._open is None else max(until.place.pos, self._open_end)
-        if end <= start:
-            return
-        rows = statistics.transform(self._events(start, end, span), until.time, final=False, sketched=1)
+        start = max(until.place.pos, self._open_end)
+        if end > start:
+            self._merge(self._events(start, end, span), until)
+            self._open_end = end
+
+    def _merge(self, events: DataFrame, until: _Until) -> None:
+        """Add events to the open minutes."""
+        rows = statistics.transform(events, until.time, final=False, sketched=1)
         if self._open is not None:
             both = rows.unionByName(self._spark.createDataFrame(self._open))
-            rows = statistics.merge(both, "minute").drop("sketched")
-        self._open, self._open_end = rows.toArrow(), end
+            # In one partition, groups need no shuffle, which takes longer than to add them up.
+            rows = statistics.merge(both.coalesce(1), "minute").drop("sketched")
+        self._open = rows.toArrow()
 
     def _complete(self, end: datetime) -> pa.Table:
         """Take the rows of the minutes before `end` from the open ones: they have all their events."""
