@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from broker_app.priority import lower_priority
+from broker_app.priority import lower_session_priority
 from mom_pipeline import spark_home
 from mom_pipeline.errors import PipelineError
 from mom_pipeline.java import Java
@@ -139,7 +139,7 @@ def launch(
         start_new_session=True,
     )
     if niceness:
-        lower_priority(process.pid, niceness)
+        lower_session_priority(process.pid, niceness)
     return Gateway(process, directory)
 
 

@@ -85,7 +85,7 @@ class Runs:
 def _name(process: psutil.Process) -> str:
     """Empty if the process has just ended."""
     try:
-        return process.name()
+        return str(process.name())
     except psutil.NoSuchProcess:
         return ""
 
