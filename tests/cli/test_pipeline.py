@@ -33,6 +33,7 @@ def finding(result: Result, check: str) -> Finding:
     return next(Finding(**row) for row in result.json() if row["check"] == check)
 
 
+@pytest.mark.timeout(400)  # it starts Spark three times
 def test_warm_makes_an_archive_that_java_uses(
     command_line: CommandLine,
     tmp_path: Path,
@@ -47,9 +48,9 @@ def test_warm_makes_an_archive_that_java_uses(
     command(["warm"], standalone_mode=False, obj=Invocation(None, None, None, Output("json")))
     made = json.loads(capsys.readouterr().out)
     assert made["made"] is True
-    assert command_line("pipeline", "warm", "-o", "json").json()["made"] is False
+    assert command_line("pipeline", "warm", "-o", "json", timeout_s=180).json()["made"] is False
 
-    looked = command_line("pipeline", "doctor", "-o", "json")
+    looked = command_line("pipeline", "doctor", "-o", "json", timeout_s=180)
     assert looked.code == OK, looked.err
     assert set(states(looked).values()) == {"ok"}
     assert finding(looked, "Spark").result.startswith("first rows after ")
