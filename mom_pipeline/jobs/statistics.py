@@ -38,9 +38,10 @@ def transform(
     one.
 
     `final` marks the rows as complete: the journals were read up to `end`. Rows have a sketch from `sketched`
-    dequeued messages on. A stream of `watermarked` events
-    gives each row once in append mode, a minute late and the last ones only when later events come; in update
-    mode, with final=False, rows replace earlier ones of the same key."""
+    dequeued messages on.
+
+    A stream of `watermarked` events gives each row once in append mode, a minute late and the last ones only
+    when later events come; in update mode, with final=False, rows replace earlier ones of the same key."""
     # The watermark of a stream ends groups only if they have the whole window.
     window = F.window("event_ts", "1 minute")
     groups = _between(events, start, end).groupBy("broker", "destination", window.alias("window"))

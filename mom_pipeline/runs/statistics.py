@@ -16,13 +16,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from broker_app.journal.port import FIRST_POSITION
 from mom_pipeline import minute_files
 from mom_pipeline.errors import DATA_LOSS, TEMPORARY, PipelineError
 from mom_pipeline.job_folder import Job, JobFolder
 from mom_pipeline.jobs import statistics
+from mom_pipeline.open_minutes import OpenMinutes
 from mom_pipeline.progress import IDLE, RUNNING, ApiRefused, ApiUnreachable
 from mom_pipeline.run_state import RunState
 from mom_pipeline.runner import Run, Surroundings, begun
@@ -46,7 +46,6 @@ _UNTIL: Final = "until.json"
 _FEW: Final = 100_000
 #: rows in one request: with the longest destinations they are below the 1 MiB that it may have
 _POSTED: Final = 500
-_EVENTS: Final = schema.arrow_schema(statistics.COLUMNS)
 #: a resident run rests as long as it has worked, but not longer than this
 _LONGEST_REST_S: Final = 10.0
 #: columns that the console does not store
@@ -109,9 +108,8 @@ class _Minutes:
         self._journal = journal
         self._out = out
         self._console = True
-        #: the rows of minutes that are not stored, and the position up to which they have the events
-        self._open: pa.Table | None = None
-        self._open_end = 0
+        #: of a resident run
+        self._open: OpenMinutes | None = None
         #: end of the journal whose events the console shows
         self._shown = -1
 
@@ -200,8 +198,8 @@ class _Minutes:
                 events = self._events(until.place.pos, after.place.pos, span)
                 rows = statistics.transform(events, until.time, end).toArrow()
             else:
-                self._add(until, after.place.pos, span)
-                rows = self._complete(end)
+                self._add(self._open, until, after.place.pos, span)
+                rows = self._open.complete(end)
             self._store(rows, until.time, end)
             progress.batch(rows.num_rows, round(1000 * (time.monotonic() - began)))
         else:
@@ -226,50 +224,18 @@ class _Minutes:
         """Have the console show the minutes that are not over, if there are new events."""
         span = self._journal.span()
         if self._open is None:
-            self._open = self._warmed_up(until)
-        if span.end == self._shown:
-            return
-        self._add(until, span.end, span)
-        if self._open is not None:
-            self._post(_as_json(self._open), until.time)
-        self._shown = span.end
+            self._open = OpenMinutes(self._spark, until.time)
+        if span.end != self._shown:
+            self._add(self._open, until, span.end, span)
+            self._post(_as_json(self._open.rows), until.time)
+            self._shown = span.end
 
-    def _warmed_up(self, until: _Until) -> pa.Table:
-        """No rows, after Spark has added up one event twice. It compiles what it does the first time, which
-        takes seconds: before the first events wait."""
-        event = {**dict.fromkeys(_EVENTS.names, 0), "broker": "", "destination": "", "event": "ACK"}
-        events = pa.Table.from_pylist([{**event, "event_ts": until.time}], _EVENTS)
-        for _ in range(2):
-            self._merge(self._spark.createDataFrame(events).coalesce(1), until)
-        assert self._open is not None
-        return self._open.slice(0, 0)
-
-    def _add(self, until: _Until, end: int, span: Span) -> None:
+    def _add(self, minutes: OpenMinutes, until: _Until, end: int, span: Span) -> None:
         """Add the events up to a position to the open minutes."""
-        start = max(until.place.pos, self._open_end)
+        start = max(until.place.pos, minutes.end)
         if end > start:
-            self._merge(self._events(start, end, span), until)
-            self._open_end = end
-
-    def _merge(self, events: DataFrame, until: _Until) -> None:
-        """Add events to the open minutes."""
-        rows = statistics.transform(events, until.time, final=False, sketched=1)
-        if self._open is not None:
-            both = rows.unionByName(self._spark.createDataFrame(self._open))
-            # In one partition, groups need no shuffle, which takes longer than to add them up.
-            rows = statistics.merge(both.coalesce(1), "minute").drop("sketched")
-        self._open = rows.toArrow()
-
-    def _complete(self, end: datetime) -> pa.Table:
-        """Take the rows of the minutes before `end` from the open ones: they have all their events."""
-        assert self._open is not None
-        over = pc.less(self._open["minute"], pa.scalar(end, self._open.schema.field("minute").type))
-        rows, self._open = self._open.filter(over), self._open.filter(pc.invert(over))
-        sketches = pc.if_else(pc.greater_equal(rows["dequeued"], statistics.SKETCHED), rows["kll"], None)
-        complete = {"kll": sketches, "final": pa.repeat(True, rows.num_rows)}
-        for name, column in complete.items():
-            rows = rows.set_column(rows.schema.get_field_index(name), name, column)
-        return rows
+            minutes.add(self._events(start, end, span), until.time)
+            minutes.end = end
 
     def _events(self, start: int, end: int, span: Span) -> DataFrame:
         """The events from a position to before another."""
