@@ -29,6 +29,11 @@ _OF_MESSAGES = (
 _BULKY = ("headers", "body")
 
 
+def cursor(run: str, table: str) -> str:
+    """The name of the cursor that a run has for a table."""
+    return run if table == EVENT else f"{run}.{table}"
+
+
 def columns(table: str) -> list[schema.Column]:
     """The columns of the files of a table."""
     if table == MESSAGE:

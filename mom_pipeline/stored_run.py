@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
 
-from mom_pipeline.archive_tables import EVENT
+from mom_pipeline.archive_tables import EVENT, cursor
 from mom_pipeline.errors import USAGE, PipelineError
 from mom_pipeline.job_folder import JobFolder, stored_job
 from mom_pipeline.progress import Api, ApiRefused, ApiUnreachable
@@ -69,11 +69,10 @@ class StoredRun:
 
     @property
     def cursors(self) -> list[str]:
-        """The names that its cursors have: its own, and for each further table one that begins with it."""
+        """The names of its cursors: its own, and one for each further table."""
         if self.job.job not in _WITH_CURSORS:
             return []
-        further = [table for table in self.job.parameters.get("tables", ()) if table != EVENT]
-        return [self.job.name, *(f"{self.job.name}.{table}" for table in further)]
+        return [cursor(self.job.name, table) for table in self.job.parameters.get("tables", (EVENT,))]
 
     def reset(self, api: Api, say: Callable[[str], None]) -> list[str]:
         """Have the next run begin again; return the cursors that the broker has dropped. Raises PipelineError
@@ -96,7 +95,7 @@ class StoredRun:
             try:
                 api.call("DELETE", path)
             except (ApiRefused, ApiUnreachable) as error:
-                if not getattr(error, "missing", False):
+                if not (isinstance(error, ApiRefused) and error.missing):
                     say(f"the broker keeps journal for the cursor {name}, until DELETE {path}: {error}")
             else:
                 dropped.append(name)

@@ -92,7 +92,7 @@ def _start(spark: SparkSession, source: Source, wish: Archive, table: str, run: 
     else:
         start |= {"maxRowsPerTrigger": str(MAX_ROWS)}
     if source.reports_cursor:
-        start["cursor"] = run.name if table == archive_tables.EVENT else f"{run.name}.{table}"
+        start["cursor"] = archive_tables.cursor(run.name, table)
     rows = archive.transform(source.stream(spark, archive_tables.names(table), **start), table)
     writer = rows.writeStream.format("mom_archive").option("path", str(wish.out.absolute()))
     writer = writer.option("table", table).option("checkpointLocation", str(run.folder.checkpoint / table))
