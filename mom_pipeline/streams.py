@@ -109,6 +109,7 @@ class Watched:
     def __init__(self, query: Query, progress: Progress) -> None:
         self.query, self._writer, self._begins, ends = query
         self._progress = progress
+        #: attempts to begin the next batch
         self._attempts = 1
         self.id = str(self.query.id)
         #: number of the last batch that is complete
@@ -145,6 +146,7 @@ class Watched:
             self.lag = _between(end, latest)
             if "addBatch" in found["durationMs"]:
                 self.batch = found["batchId"]
+                self._attempts = 1
                 self.started = self.started or start
                 self.places = end
                 self.batches = [*self.batches[:1], found["batchId"]]
