@@ -234,7 +234,7 @@ async def test_no_copies_are_made_after_the_engine_has_ended() -> None:
 async def test_a_look_at_many_services_gives_way_to_other_tasks(
     stage: Stage, monkeypatch: pytest.MonkeyPatch, criteria: str
 ) -> None:
-    """Whether they match and have their copies, or do not match."""
+    """Some services match and have their copies; others do not match."""
     monkeypatch.setattr(seed_messages, "_SLICE_S", 0.0)
     count = 50
     for number in range(count):
