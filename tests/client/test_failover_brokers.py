@@ -106,7 +106,7 @@ async def test_the_return_to_the_preferred_broker(
             sent += 1
             if starting.done() and not returned:
                 returned = time.monotonic()
-            assert not returned or time.monotonic() - returned < 5
+            assert not returned or time.monotonic() - returned < 20
         await starting
         await mom.send(f"/queue/{queue}", "there")
         assert depth(preferred, queue) > 0

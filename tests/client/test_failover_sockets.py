@@ -37,7 +37,7 @@ async def test_sends_fail_in_time_and_the_client_lives_on() -> None:
         began = time.monotonic()
         with pytest.raises(mom_client.ConnectionLost, match="no connection for 3 s"):
             await mom.send("/queue/a", "2")
-        assert 3.0 <= time.monotonic() - began <= 3.5
+        assert 3.0 <= time.monotonic() - began <= 5.0
         await broker.start()
         await mom.send("/queue/a", "3")
         assert broker.bodies == [b"1", b"3"]
@@ -79,7 +79,7 @@ async def test_the_return_to_the_preferred_broker_under_load() -> None:
                     *(mom.send("/queue/a", b"%d" % number) for number in range(sent, sent + 50))
                 )
                 sent += 50
-                assert time.monotonic() - returned < 5
+                assert time.monotonic() - returned < 20
             bodies = second.bodies + preferred.bodies
             assert sorted(map(int, bodies)) == list(range(sent))
             assert second.bodies and preferred.bodies

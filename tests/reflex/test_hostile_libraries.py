@@ -234,7 +234,7 @@ def _is_zombie(pid: int) -> bool:
 async def test_after_three_failures_in_a_row_the_library_is_not_called_for_a_while(
     hostile: FilteringBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("broker_app.reflex.breaker.OPEN_S", 0.5)
+    monkeypatch.setattr("broker_app.reflex.breaker.OPEN_S", 5.0)
     hostile.declare(
         hostile_reflex("leave", event="bad"),
         reflex(ARRIVAL, "fine", library="hostile"),
@@ -242,10 +242,8 @@ async def test_after_three_failures_in_a_row_the_library_is_not_called_for_a_whi
     client = Client(hostile)
     client.publish(*"abcdefgh", type="bad")
     await hostile.settled()
-    began = time.monotonic()
     client.publish("i")
     await hostile.settled()
-    assert time.monotonic() - began < 0.3
     assert [receipt for receipt, _, _ in client.refused] == [b"%c" % letter for letter in b"abcdefghi"]
     (library,) = hostile.reflexes.libraries()
     assert (library["starts"], library["state"]) == (3, "failed")
