@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 from broker_app.internal_errors import internal_errors
 from broker_app.reflex import wire
 from broker_app.reflex.breaker import OPEN_S, Breaker
-from broker_app.reflex.process import Place, Process
+from broker_app.reflex.process import NICENESS, NICENESS_AFTER_FAILURES, Place, Process
 from broker_app.reflex.subject import Subject
 
 log = logging.getLogger(__name__)
@@ -184,7 +184,8 @@ class LibraryClient:
             return
         self.starts += 1
         self._head_since = self._loop.time()
-        self._process = process = Process(self.name, self._place, self)
+        niceness = NICENESS_AFTER_FAILURES if self.breaker.failures else NICENESS
+        self._process = process = Process(self.name, self._place, self, niceness)
         process.start()
         self._arm(START_S)
 

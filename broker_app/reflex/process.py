@@ -39,8 +39,10 @@ _EXIT_S: Final = 0.2
 _LOOK_S: Final = 0.02
 #: seconds that a process has to end in good order
 STOP_S: Final = 1.0
-#: the niceness of a process, beyond the broker's
-_NICENESS: Final = 10
+#: the niceness of a process, beyond the broker's; and of one whose library has just failed, for it may loop
+#: again. Not more: Python would take longer to start on a busy machine than a library may take to load
+NICENESS: Final = 10
+NICENESS_AFTER_FAILURES: Final = 15
 
 
 class Listener(Protocol):
@@ -64,8 +66,9 @@ class Place(NamedTuple):
 class Process:
     """One process. `start` it; it ends by itself, by `kill` or by `stop`."""
 
-    def __init__(self, library: str, place: Place, listener: Listener) -> None:
+    def __init__(self, library: str, place: Place, listener: Listener, niceness: int = NICENESS) -> None:
         self._library = library
+        self._niceness = niceness
         self._place = place
         self._listener = listener
         self._loop = asyncio.get_running_loop()
@@ -112,7 +115,7 @@ class Process:
                 cwd="/",
                 start_new_session=True,
             )
-        lower_priority(child.pid, _NICENESS)
+        lower_priority(child.pid, self._niceness)
         return child
 
     def _started(self, starting: asyncio.Future[subprocess.Popen[bytes]]) -> None:

@@ -340,6 +340,29 @@ async def test_a_process_gives_way_to_others_and_is_bounded(filtering: Filtering
     assert _open_files(pid) == ["/dev/null", "pipe", "pipe", "socket"]
 
 
+async def test_a_process_gives_way_even_more_after_failures_until_an_operator_restarts_it(
+    hostile: FilteringBroker,
+) -> None:
+    hostile.declare(hostile_reflex("leave", event="bad"))
+    client = Client(hostile)
+    for kind in ("bad", "good"):
+        client.publish("1", type=kind)
+        await hostile.settled()
+        await until(lambda: hostile.reflexes.libraries()[0]["state"] == "running")
+        await until(lambda: _more_niceness(hostile) == 15)
+    hostile.reflexes.restart("hostile")
+    await until(lambda: _more_niceness(hostile) == 10)
+
+
+def _more_niceness(broker: FilteringBroker) -> int | None:
+    """The niceness of the process of the library, beyond the broker's; None without one."""
+    pid = broker.reflexes.libraries()[0]["pid"]
+    try:
+        return os.getpriority(os.PRIO_PROCESS, pid) - os.getpriority(os.PRIO_PROCESS, 0) if pid else None
+    except ProcessLookupError:
+        return None
+
+
 def _niceness_of_session(pid: int) -> int | None:
     """None where the kernel does not share out processors by session."""
     try:
