@@ -26,8 +26,12 @@ if TYPE_CHECKING:
 
 #: file with the id of the run that holds its folder
 _RUNNING = "run.json"
-#: progress of a query that is looked at twice a second
-_CONF = {"spark.sql.streaming.numRecentProgressUpdates": "20"}
+_CONF = {
+    # Else each expression asks Java several times for the line of Python that an error would name.
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
+    # Progress is looked at twice a second.
+    "spark.sql.streaming.numRecentProgressUpdates": "20",
+}
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 COLUMNS = ("broker", "destination", "event", "event_ts", "body_size", "delivery_count", "queue_time_us")
@@ -19,10 +19,44 @@ DELIVERED = (*DEQUEUED, "NACK")
 SKETCHED = 100
 
 _RANKS = (0.5, 0.95, 0.99)
-_SUMS = (
-    "enqueued", "dequeued", "delivered", "redelivered", "expired", "dead_lettered", "discarded", "bytes_in",
-    "bytes_out",
-)  # fmt: skip
+
+
+def _events(names: tuple[str, ...]) -> str:
+    return f"event IN ({', '.join(map(repr, names))})"
+
+
+def _bytes(names: tuple[str, ...]) -> str:
+    return f"coalesce(sum(CASE WHEN {_events(names)} THEN bigint(body_size) END), 0)"
+
+
+def _ended_deliveries(attempt: int) -> str:
+    """The number of events that end a delivery of a message that was delivered `attempt` times or more.
+    Acknowledgements of old journals do not know how often; each ends one delivery."""
+    attempts = f"coalesce(delivery_count, CASE WHEN {_events(DEQUEUED)} THEN 1 ELSE 0 END)"
+    return f"count_if({_events(DELIVERED)} AND {attempts} >= {attempt})"
+
+
+# In SQL, since a resident run makes them anew each time: each function of PySpark asks Java several times.
+_SUMS = {
+    "enqueued": f"count_if({_events(ENTERED)})",
+    "dequeued": f"count_if({_events(DEQUEUED)})",
+    "delivered": _ended_deliveries(1),
+    "redelivered": _ended_deliveries(2),
+    "expired": f"count_if({_events(('EXPIRE',))})",
+    "dead_lettered": f"count_if({_events(('DEADLETTER',))})",
+    "discarded": f"count_if({_events(('DISCARD',))})",
+    "bytes_in": _bytes(ENTERED),
+    "bytes_out": _bytes(DEQUEUED),
+}
+_QUEUE_TIME = f"CASE WHEN {_events(DEQUEUED)} THEN queue_time_us END"
+# Null where no time in the queue is known, since an empty sketch has no percentiles.
+_QUANTILES = (
+    f"CASE WHEN queue_time_us_max IS NOT NULL AND kll_sketch_get_n_bigint(kll) > 0 "
+    f"THEN kll_sketch_get_quantile_bigint(kll, array({', '.join(f'{rank}D' for rank in _RANKS)})) END"
+)
+_PERCENTILES = tuple(
+    f"({_QUANTILES})[{place}] AS queue_time_us_p{round(100 * rank)}" for place, rank in enumerate(_RANKS)
+)
 
 
 def transform(
@@ -45,25 +79,15 @@ def transform(
     # The watermark of a stream ends groups only if they have the whole window.
     window = F.window("event_ts", "1 minute")
     groups = _between(events, start, end).groupBy("broker", "destination", window.alias("window"))
-    queue_time = F.when(_is(DEQUEUED), F.col("queue_time_us"))
     sums = groups.agg(
-        F.count_if(_is(ENTERED)).alias("enqueued"),
-        F.count_if(_is(DEQUEUED)).alias("dequeued"),
-        F.count_if(_ended_delivery(1)).alias("delivered"),
-        F.count_if(_ended_delivery(2)).alias("redelivered"),
-        F.count_if(_is(("EXPIRE",))).alias("expired"),
-        F.count_if(_is(("DEADLETTER",))).alias("dead_lettered"),
-        F.count_if(_is(("DISCARD",))).alias("discarded"),
-        _bytes(ENTERED).alias("bytes_in"),
-        _bytes(DEQUEUED).alias("bytes_out"),
-        F.max(queue_time).alias("queue_time_us_max"),
-        F.kll_sketch_agg_bigint(queue_time).alias("kll"),
+        *(F.expr(f"{how} AS {name}") for name, how in _SUMS.items()),
+        F.expr(f"max({_QUEUE_TIME}) AS queue_time_us_max"),
+        F.expr(f"kll_sketch_agg_bigint({_QUEUE_TIME}) AS kll"),
     )
-    return sums.select(
-        *("broker", "destination", F.col("window.start").alias("minute"), *_SUMS),
-        *_percentiles(),
-        F.when(F.col("dequeued") >= sketched, F.col("kll")).alias("kll"),
-        F.lit(final).alias("final"),
+    return sums.selectExpr(
+        *("broker", "destination", "window.start AS minute", *_SUMS, *_PERCENTILES, "queue_time_us_max"),
+        f"CASE WHEN dequeued >= {sketched} THEN kll END AS kll",
+        f"{str(final).lower()} AS final",
     )
 
 
@@ -79,20 +103,17 @@ def merge(minutes: DataFrame, unit: str) -> DataFrame:
     sketch are not in them: `sketched` counts the dequeued messages that are. Without any sketch they are
     null."""
     groups = minutes.groupBy("broker", "destination", F.date_trunc(unit, "minute").alias("minute"))
-    sketched = F.when(F.col("kll").isNotNull(), F.col("dequeued"))
     sums = groups.agg(
-        *(F.sum(name).alias(name) for name in _SUMS),
-        F.max("queue_time_us_max").alias("queue_time_us_max"),
-        F.coalesce(F.sum(sketched), F.lit(0)).alias("sketched"),
-        F.kll_merge_agg_bigint("kll").alias("kll"),
-        F.bool_and("final").alias("final"),
+        *(F.expr(f"sum({name}) AS {name}") for name in _SUMS),
+        F.expr("max(queue_time_us_max) AS queue_time_us_max"),
+        F.expr("coalesce(sum(CASE WHEN kll IS NOT NULL THEN dequeued END), 0) AS sketched"),
+        F.expr("kll_merge_agg_bigint(kll) AS kll"),
+        F.expr("bool_and(final) AS final"),
     )
-    return sums.select(
-        *("broker", "destination", "minute", *_SUMS),
-        *_percentiles(),
-        F.when(F.col("sketched") > 0, F.col("kll")).alias("kll"),
-        "final",
-        "sketched",
+    return sums.selectExpr(
+        *("broker", "destination", "minute", *_SUMS, *_PERCENTILES, "queue_time_us_max"),
+        "CASE WHEN sketched > 0 THEN kll END AS kll",
+        *("final", "sketched"),
     )
 
 
@@ -106,27 +127,3 @@ def _between(events: DataFrame, start: datetime | None, end: datetime | None) ->
             )
         events = events.filter(F.col("event_ts") < bound if before else F.col("event_ts") >= bound)
     return events
-
-
-def _is(events: tuple[str, ...]) -> Column:
-    return F.col("event").isin(*events)
-
-
-def _ended_delivery(attempt: int) -> Column:
-    """True where an event ends a delivery of a message that was delivered `attempt` times or more.
-    Acknowledgements of old journals do not know how often; each ends one delivery."""
-    return _is(DELIVERED) & (F.coalesce("delivery_count", F.when(_is(DEQUEUED), 1).otherwise(0)) >= attempt)
-
-
-def _bytes(events: tuple[str, ...]) -> Column:
-    return F.coalesce(F.sum(F.when(_is(events), F.col("body_size").cast("bigint"))), F.lit(0))
-
-
-def _percentiles() -> list[Column]:
-    """p50, p95, p99 and max; null where no time in the queue is known, since an empty sketch has no
-    percentiles."""
-    ranks = F.array(*(F.lit(rank) for rank in _RANKS))
-    known = F.col("queue_time_us_max").isNotNull() & (F.kll_sketch_get_n_bigint("kll") > 0)
-    values = F.when(known, F.kll_sketch_get_quantile_bigint("kll", ranks))
-    names = [f"queue_time_us_p{round(100 * rank)}" for rank in _RANKS]
-    return [*(values[place].alias(name) for place, name in enumerate(names)), F.col("queue_time_us_max")]
