@@ -29,7 +29,7 @@ _GIB = 1024**3
 _FRESH_EVENTS, _FRESH_S = 5_000, 60.0
 #: seconds after which the last events are in the console
 _LATE_S = 15.0
-_ROUNDS, _ROUND_S = 3, 8.0
+_ROUNDS, _ROUND_S = 5, 12.0
 #: seconds between two looks
 _LOOK_S = 0.1
 

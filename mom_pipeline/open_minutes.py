@@ -15,13 +15,15 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _EVENTS: Final = arrow_schema(statistics.COLUMNS)
+#: how often Spark adds up how many events before it is fast
+_WARM_UP_ROUNDS, _WARM_UP_EVENTS = 6, 10_000
 
 
 class OpenMinutes:
     """Rows of `stat_minute` to which events are added. All have a sketch, without which they could not be.
 
-    Made without rows, after Spark has added up one event twice: it compiles what it does the first time,
-    which takes seconds, before the first events wait.
+    Made without rows, after Spark has added up some events often enough to have compiled what it does, which
+    takes seconds, before the first events wait.
     """
 
     def __init__(self, spark: SparkSession, since: datetime) -> None:
@@ -29,9 +31,11 @@ class OpenMinutes:
         #: the position up to which the rows have the events
         self.end = 0
         event = {**dict.fromkeys(_EVENTS.names, 0), "broker": "", "destination": "", "event": "ACK"}
-        events = spark.createDataFrame(pa.Table.from_pylist([{**event, "event_ts": since}], _EVENTS))
-        self.rows = _counted(events.coalesce(1), since).toArrow()
-        self.add(events.coalesce(1), since)
+        table = pa.Table.from_pylist([{**event, "event_ts": since}] * _WARM_UP_EVENTS, _EVENTS)
+        events = spark.createDataFrame(table).coalesce(1)
+        self.rows = _counted(events, since).toArrow()
+        for _ in range(_WARM_UP_ROUNDS):
+            self.add(events, since)
         self.rows = self.rows.slice(0, 0)
 
     def add(self, events: DataFrame, since: datetime) -> None:

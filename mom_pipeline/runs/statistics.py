@@ -123,7 +123,10 @@ class _Minutes:
                 if self._run.stop.requested:
                     return
             if wish.every_s is not None and wish.end is None:
-                self._show_open(until)
+                if self._open is None:
+                    self._open = OpenMinutes(self._spark, until.time)
+                    began = time.monotonic()  # it rests from what comes again
+                self._show_open(self._open, until)
             self._run.progress.set(state=IDLE)
             self._run.around.show(self._run.progress)
             if wish.every_s is None:
@@ -220,14 +223,12 @@ class _Minutes:
         progress.set(lag=lag)
         self._run.around.show(progress)
 
-    def _show_open(self, until: _Until) -> None:
+    def _show_open(self, minutes: OpenMinutes, until: _Until) -> None:
         """Have the console show the minutes that are not over, if there are new events."""
         span = self._journal.span()
-        if self._open is None:
-            self._open = OpenMinutes(self._spark, until.time)
         if span.end != self._shown:
-            self._add(self._open, until, span.end, span)
-            self._post(_as_json(self._open.rows), until.time)
+            self._add(minutes, until, span.end, span)
+            self._post(_as_json(minutes.rows), until.time)
             self._shown = span.end
 
     def _add(self, minutes: OpenMinutes, until: _Until, end: int, span: Span) -> None:
