@@ -24,7 +24,7 @@ Behavior = Callable[[asyncio.StreamWriter], Awaitable[None]]
 
 async def hang(_: asyncio.StreamWriter) -> None:
     """Never answer."""
-    await asyncio.Event().wait()
+    await asyncio.sleep(86_400)  # without a timer, nothing would keep the task
 
 
 async def drip(writer: asyncio.StreamWriter) -> None:

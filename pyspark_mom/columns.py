@@ -118,10 +118,8 @@ class Blocks:
     def __init__(self) -> None:
         self._known: dict[bytes, dict[str, str]] = {}
 
-    def headers(self, block: bytes | None) -> dict[str, str] | None:
-        """The headers of a block; None without one."""
-        if block is None:
-            return None
+    def headers(self, block: bytes) -> dict[str, str]:
+        """The headers of a block."""
         found = self._known.get(block)
         if found is None:
             if len(self._known) >= _MAX_BLOCKS:
@@ -299,30 +297,31 @@ class BatchColumns:
 
     def _header(self, name: str) -> pa.Array:
         header = _HEADERS[name]
-        found = [headers.get(header) if headers else None for headers in self._headers]
+        found = [headers.get(header) for headers in self._headers]
         if name == "trace_id":
             found = [_trace_id(text) if text else None for text in found]
-        return pa.array(found, pa.string())
+        return pa.array(found, pa.string()).take(self._blocks_of_rows)
 
     def _header_map(self) -> pa.Array:
-        offsets = array("i", [0])
-        names: list[str] = []
-        values: list[str] = []
-        for headers in self._headers:
-            if headers:
-                names += headers
-                values += headers.values()
-            offsets.append(len(names))
-        known = pa.array([headers is None for headers in self._headers], pa.bool_())
-        return pa.MapArray.from_arrays(
-            _integers(offsets, pa.int32()), pa.array(names, pa.string()), pa.array(values, pa.string()),
-            type=_MAP, mask=known,
-        )  # fmt: skip
+        maps = pa.array([list(headers.items()) for headers in self._headers], _MAP)
+        return maps.take(self._blocks_of_rows)
 
     @cached_property
-    def _headers(self) -> list[dict[str, str] | None]:
-        headers = self._blocks.headers
-        return [headers(block) for block in self._rows.blocks]
+    def _blocks_of_rows(self) -> pa.Array:
+        """The number of the block of each row in `_headers`; null without a block."""
+        numbers = self._numbers_of_blocks
+        return pa.array([numbers.get(block) for block in self._rows.blocks], pa.int32())
+
+    @cached_property
+    def _numbers_of_blocks(self) -> dict[bytes | None, int]:
+        different = dict.fromkeys(self._rows.blocks)
+        different.pop(None, None)
+        return {block: number for number, block in enumerate(different)}
+
+    @cached_property
+    def _headers(self) -> list[dict[str, str]]:
+        """The headers of each different block."""
+        return [self._blocks.headers(block) for block in self._numbers_of_blocks if block is not None]
 
 
 #: what makes each column that is not made of a header
