@@ -31,7 +31,7 @@ _FRESH_EVENTS, _FRESH_S = 5_000, 60.0
 #: seconds after which the last events are in the console
 _LATE_S = 15.0
 #: pairs of runs with and without the pipeline, and the seconds of each
-_PAIRS, _ROUND_S = 15, 4.0
+_PAIRS, _ROUND_S = 5, 20.0
 #: seconds between two looks
 _LOOK_S = 0.1
 

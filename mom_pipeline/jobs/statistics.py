@@ -36,7 +36,7 @@ def _ended_deliveries(attempt: int) -> str:
     return f"count_if({_events(DELIVERED)} AND {attempts} >= {attempt})"
 
 
-# In SQL, since a resident run makes them anew each time: each function of PySpark asks Java several times.
+# In SQL, since a resident run makes them again each time: each function of PySpark asks Java several times.
 _SUMS = {
     "enqueued": f"count_if({_events(ENTERED)})",
     "dequeued": f"count_if({_events(DEQUEUED)})",

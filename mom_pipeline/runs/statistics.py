@@ -46,8 +46,10 @@ _UNTIL: Final = "until.json"
 _FEW: Final = 100_000
 #: rows in one request: with the longest destinations they are below the 1 MiB that it may have
 _POSTED: Final = 500
-#: a resident run rests as long as it has worked, but not longer than this
-_LONGEST_REST_S: Final = 10.0
+#: a resident run rests as long as it has worked; thrice as long after many events, because their broker is
+#: busy and needs the cores
+_BUSY_REST: Final = 3
+_LONGEST_REST_S: Final = 60.0
 #: columns that the console does not store
 _FILES_ONLY: Final = ("kll", "final")
 
@@ -112,6 +114,8 @@ class _Minutes:
         self._open: OpenMinutes | None = None
         #: end of the journal whose events the console shows
         self._shown = -1
+        #: positions that were added last
+        self._added = 0
 
     def run(self, wish: Statistics) -> None:
         """Compute what is over now, once or at an interval."""
@@ -132,8 +136,12 @@ class _Minutes:
             if wish.every_s is None:
                 return
             worked = time.monotonic() - began
-            if self._run.stop.wait(max(wish.every_s - worked, min(worked, _LONGEST_REST_S))):
+            if self._run.stop.wait(max(wish.every_s - worked, self._rest_s(worked))):
                 return
+
+    def _rest_s(self, worked_s: float) -> float:
+        """The seconds from one round of a resident run to the next."""
+        return min(worked_s * (_BUSY_REST if self._added > _FEW else 1), _LONGEST_REST_S)
 
     def _begin(self, start: datetime | None) -> _Until:
         """The place to go on: `start`, else behind the last minute that was stored, else the first whole
@@ -237,6 +245,7 @@ class _Minutes:
         if end > start:
             minutes.add(self._events(start, end, span), until.time)
             minutes.end = end
+            self._added = end - start
 
     def _events(self, start: int, end: int, span: Span) -> DataFrame:
         """The events from a position to before another."""
