@@ -118,6 +118,8 @@ def freshness(bench: Bench) -> Found:
     p50, p95 = (delays[round(rank * (len(delays) - 1))] for rank in (0.5, 0.95))
     yield "freshness", Seen(p95, f"p50 {p50:.1f} s, largest {delays[-1]:.1f} s; trigger 2 s")
     # Pairs of runs next to each other, because a machine is seldom equally fast for a minute.
+    # What comes while the pipeline is paused is read in the run with it: the share is lower than that of
+    # steady work.
     rates: dict[bool, list[float]] = {True: [], False: []}
     for number in range(_PAIRS):
         for paused in (number % 2 == 0, number % 2 == 1):

@@ -303,8 +303,17 @@ class BatchColumns:
         return pa.array(found, pa.string()).take(self._blocks_of_rows)
 
     def _header_map(self) -> pa.Array:
-        maps = pa.array([list(headers.items()) for headers in self._headers], _MAP)
-        return maps.take(self._blocks_of_rows)
+        names: list[str] = []
+        values: list[str] = []
+        offsets = array("i", [0])
+        for headers in self._headers:
+            names += headers
+            values += headers.values()
+            offsets.append(len(names))
+        texts = (pa.array(part, pa.string()) for part in (names, values))
+        return pa.MapArray.from_arrays(_integers(offsets, pa.int32()), *texts, type=_MAP).take(
+            self._blocks_of_rows
+        )
 
     @cached_property
     def _blocks_of_rows(self) -> pa.Array:
