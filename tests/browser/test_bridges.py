@@ -102,7 +102,7 @@ def test_a_new_bridge_is_tested_before_anything_is_saved(
     expect(preview).not_to_contain_text(west.password)
     assert broker.request("GET", "/api/v1/bridges/north").status == 404, "nothing is saved yet"
     page.get_by_role("button", name="Save", exact=True).click()
-    expect(page.get_by_role("heading", name="Bridge north")).to_be_visible()
+    expect(page.get_by_role("heading", name="Bridge north", exact=True)).to_be_visible()
 
     page.get_by_label("permission to send to the queue").fill("orders")
     page.get_by_role("button", name="Test", exact=True).click()
