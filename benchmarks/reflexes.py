@@ -1,17 +1,19 @@
 """The cost of reflexes: W1 on a queue that no reflex is asked about, beside reflexes of other queues.
 
-`python -m benchmarks.reflexes` starts one broker and runs W1 in pairs, each case next to the one that it is
-compared with, because a machine is seldom equally fast for a minute. In the first three cases another client
-publishes messages to a second queue all the time:
+`python -m benchmarks.reflexes` starts one broker, keeps W1 running on it, and changes the rest every few
+seconds. The rate of each phase is compared with that of the phases before and behind it, because a machine is
+seldom equally fast for a minute. In the first four cases a second client publishes to a queue with a reflex,
+and between them to a queue without one:
 
-- without: there is no reflex, anywhere;
-- honest: each message of the second queue goes through a function that computes for a while;
-- hostile: the function never returns, so its process is killed again and again;
-- alone: there is neither a reflex nor a second client;
-- declared: as before, but reflexes of arrivals and deliveries are declared for other queues;
+- honest: the function computes for a while;
+- slow: it waits for a while;
+- dead: it ends its process, each time it is called;
+- hostile: it never returns, so its process is killed again and again.
+
+In the others there is no second client, and between them there are no reflexes either:
+
+- declared: reflexes of arrivals and deliveries are declared for other queues;
 - filtered: W1 itself goes through a function that accepts at once.
-
-Honest and hostile are compared with `without`, declared and filtered with `alone`.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ import json
 import statistics
 import subprocess
 import sys
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Sequence
@@ -31,22 +34,33 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from benchmarks import machine, workloads
+from benchmarks.background_load import BackgroundLoad
 from benchmarks.bench import add_output_options, finish, progress, run_or_explain, workplace
 from benchmarks.child import ServerFailed
 from benchmarks.generator import Generator
-from benchmarks.measurement import Length, Measurement, measure
+from benchmarks.measurement import Length, options
 from benchmarks.servers import HOST, Mom
-from benchmarks.workloads import Workload
 
 WORKLOAD = "w1-256-100"
-BUSY = "/queue/busy"
 #: messages a second of the second client
 RATE = 200
-#: the least ratio that is promised, beside other reflexes and with declared ones
+#: the least ratio that is promised, beside bad reflexes and with declared ones
 LEAST, LEAST_DECLARED = 0.95, 0.99
+#: seconds of a phase before it is measured
+SETTLE_S = 1.5
 LIBRARY = """
+import os
+import time
+
 def honest(message):
     return sum(number * number for number in range(5_000)) >= 0
+
+def slow(message):
+    time.sleep(0.2)
+    return 1
+
+def dead(message):
+    os._exit(1)
 
 def hostile(message):
     while True:
@@ -56,42 +70,47 @@ def quick(message):
     return 1
 """
 
-
-@dataclass(frozen=True, slots=True)
-class Case:
-    """One case: its reflexes by name, whether there is a second client, and the least promised ratio."""
-
-    name: str
-    reflexes: dict[str, dict[str, object]]
-    busy: bool = True
-    least: float = 0.0
+Reflexes = dict[str, dict[str, object]]
 
 
-def _of(function: str, service: str, kind: str = "arrival") -> dict[str, object]:
+def _of(function: str, service: str, kind: str = "arrival", library: str = "bench") -> dict[str, object]:
     return {
-        "kind": kind, "service": service, "library": "bench", "function": function, "on_failure": "accept",
+        "kind": kind, "service": service, "library": library, "function": function, "on_failure": "accept",
     }  # fmt: skip
 
 
-WITHOUT = Case("without", {})
-ALONE = Case("alone", {}, busy=False)
-#: each case, and the one that it is compared with
-PAIRS = (
-    (Case("honest", {"r": _of("honest", "busy")}, least=LEAST), WITHOUT),
-    (Case("hostile", {"r": _of("hostile", "busy")}, least=LEAST), WITHOUT),
-    (
-        Case(
-            "declared",
-            {
-                f"r{number}": _of("quick", f"other.{number}.>", kind)
-                for number, kind in enumerate(("arrival", "delivery"))
-            },
-            busy=False,
-            least=LEAST_DECLARED,
-        ),
-        ALONE,
-    ),
-    (Case("filtered", {"r": _of("quick", "w1*")}, busy=False), ALONE),
+@dataclass(frozen=True, slots=True)
+class State:
+    """The reflexes by name, and the queue of the second client, empty for none."""
+
+    reflexes: Reflexes
+    queue: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A state, the one that it is compared with, and the least promised ratio."""
+
+    name: str
+    state: State
+    other: State
+    least: float = 0.0
+
+
+#: functions that a second client has called, each of a library of its own, whose process it may end
+CALLED = ("honest", "slow", "dead", "hostile")
+_REFLEXES: Reflexes = {name: _of(name, name, library=f"bench_{name}") for name in CALLED}
+_DECLARED: Reflexes = {
+    "arrivals": _of("quick", "other.1.>"),
+    "deliveries": _of("quick", "other.2.>", "delivery"),
+}
+PLAIN = State(_REFLEXES, "plain")
+ALONE = State({})
+CASES = (
+    Case("honest", State(_REFLEXES, "honest"), PLAIN),
+    *(Case(name, State(_REFLEXES, name), PLAIN, LEAST) for name in CALLED[1:]),
+    Case("declared", State(_DECLARED), ALONE, LEAST_DECLARED),
+    Case("filtered", State({"r": _of("quick", "w1*")}), ALONE),
 )
 
 
@@ -101,8 +120,10 @@ class Filtering(Mom):
     def __init__(self, directory: Path) -> None:
         super().__init__(directory)
         self.directory.mkdir(parents=True)
-        (self.directory / "bench.py").write_text(LIBRARY)
+        for library in ("bench", *(f"bench_{name}" for name in CALLED)):
+            (self.directory / f"{library}.py").write_text(LIBRARY)
         self.options = ("--reflex-path", str(self.directory))
+        self._reflexes: Reflexes = {}
 
     def request(self, method: str, path: str, body: object = None, **headers: str) -> dict[str, object]:
         """A request of the administrator. Raises `ServerFailed`."""
@@ -120,93 +141,108 @@ class Filtering(Mom):
             with error:
                 raise ServerFailed(f"{method} {path}: {error.read().decode()}") from error
 
-    def declare(self, reflexes: dict[str, dict[str, object]]) -> None:
+    def declare(self, reflexes: Reflexes) -> None:
         """Have exactly these reflexes."""
+        if reflexes == self._reflexes:
+            return
         found = self.request("GET", "/reflexes")["items"]
         assert isinstance(found, list)
         for row in found:
             self.request("DELETE", f"/reflexes/{row['name']}", **{"if-match": f'"{row["version"]}"'})
         for name, spec in reflexes.items():
             self.request("PUT", f"/reflexes/{name}", spec, **{"if-none-match": "*"})
+        self._reflexes = reflexes
+
+    def published(self, queue: str) -> int:
+        """The number of messages that a queue has got."""
+        rows = self.request("GET", f"/queues?q={queue}")["items"]
+        assert isinstance(rows, list)
+        return sum(row["published"] for row in rows if row["name"] == queue)
 
 
 @contextmanager
-def second_client(generator: Generator, server: Mom, seconds: float) -> Iterator[None]:
-    """Publishes `RATE` messages a second to the second queue."""
-    options = [
-        "--mode",
-        "produce",
-        "-p",
-        "1",
-        "--dest",
-        BUSY,
-        "--persistent",
-        "1",
-        "--size",
-        "100",
-        "--receipts",
-    ]
-    options += ["--window", "256", "--rate", str(RATE), "--duration", str(seconds)]
-    command = [str(generator.program), *server.stomp("tcp"), *options]
+def second_client(generator: Generator, server: Mom, queue: str) -> Iterator[None]:
+    """Publishes `RATE` messages a second to a queue."""
+    words = ("--mode", "produce", "-p", "1", "--dest", f"/queue/{queue}", "--persistent", "1")
+    more = ("--size", "100", "--receipts", "--window", "256", "--rate", str(RATE), "--duration", "600")
+    command = [str(generator.program), *server.stomp("tcp"), *words, *more]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as client:
-        yield
-        client.terminate()
+        try:
+            yield
+        finally:
+            client.kill()
 
 
-def run(
-    case: Case, workload: Workload, server: Filtering, generator: Generator, length: Length, round_number: int
-) -> Measurement:
-    """One run of W1 in one case."""
-    server.declare(case.reflexes)
-    if not case.busy:
-        return measure(workload, server, generator, length, round_number)
-    with second_client(generator, server, length.warmup + length.seconds + 30):
-        return measure(workload, server, generator, length, round_number)
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """What all phases share; each is measured for so many seconds."""
+
+    server: Filtering
+    generator: Generator
+    seconds: float
+
+    def rates(self, case: Case, rounds: int, number: int) -> list[tuple[float, float]]:
+        """The rate of each round, and the mean of the phases without around it."""
+        (workload,) = workloads.chosen([WORKLOAD])
+        phases = 2 * rounds + 1
+        # Declarations take a part of a second.
+        length = Length((SETTLE_S + self.seconds + 1) * phases)
+        load = BackgroundLoad(self.generator, options(workload, self.server, length, number))
+        queue = workload.destination.format(round=number).removeprefix("/queue/")
+        with load:
+            measured = [
+                self._rate(case.state if phase % 2 else case.other, load, queue) for phase in range(phases)
+            ]
+        before, during, behind = measured[:-2:2], measured[1::2], measured[2::2]
+        return [(rate, (one + two) / 2) for rate, one, two in zip(during, before, behind, strict=True)]
+
+    def _rate(self, state: State, load: BackgroundLoad, queue: str) -> float:
+        self.server.declare(state.reflexes)
+        if not state.queue:
+            return self._measured(load, queue)
+        with second_client(self.generator, self.server, state.queue):
+            return self._measured(load, queue)
+
+    def _measured(self, load: BackgroundLoad, queue: str) -> float:
+        time.sleep(SETTLE_S)
+        return load.rate(lambda: self.server.published(queue), self.seconds)
 
 
 def table(rates: dict[str, list[tuple[float, float]]]) -> tuple[list[str], bool]:
-    """The rows of the table, and whether all promises are kept. `rates` are of each case, and of the one that
-    it is compared with."""
-    rows = ["| case | messages/s | compared with | ratio (min-max of pairs) | promised |"]
+    """The rows of the table, and whether all promises are kept. `rates` are of each case, and of what it is
+    compared with."""
+    rows = ["| case | messages/s | without | ratio (quartiles) | promised |"]
     rows.append("|---|---|---|---|---|")
     kept = True
-    for case, other in PAIRS:
-        ratios = [own / reference for own, reference in rates[case.name]]
-        ratio = statistics.median(ratios)
+    for case in CASES:
+        ratios = [own / other for own, other in rates[case.name]]
+        low, ratio, high = statistics.quantiles(ratios, n=4)
         promised = f"≥ {case.least:g}" if case.least else ""
         kept = kept and ratio >= case.least
-        own, reference = (statistics.median(run) for run in zip(*rates[case.name], strict=True))
-        shown = f"{ratio:.3f} ({min(ratios):.2f}-{max(ratios):.2f})"
-        rows.append(f"| {case.name} | {own:,.0f} | {other.name}: {reference:,.0f} | {shown} | {promised} |")
+        own, other = (statistics.median(rate) for rate in zip(*rates[case.name], strict=True))
+        shown = f"{ratio:.3f} ({low:.2f}-{high:.2f})"
+        rows.append(f"| {case.name} | {own:,.0f} | {other:,.0f} | {shown} | {promised} |")
     return rows, kept
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="benchmarks.reflexes", description=__doc__)
-    parser.add_argument("--runs", type=int, default=5, help="pairs of each case (5)")
-    parser.add_argument("--duration", type=float, default=10.0, help="measured seconds of a run (10)")
+    parser.add_argument("--runs", type=int, default=10, help="phases of each case, 2 or more (10)")
+    parser.add_argument("--duration", type=float, default=3.0, help="measured seconds of a phase (3)")
     add_output_options(parser)
     arguments = parser.parse_args(argv)
     (workload,) = workloads.chosen([WORKLOAD])
-    length = Length(arguments.duration)
-    rates: dict[str, list[tuple[float, float]]] = {case.name: [] for case, _ in PAIRS}
-    done: list[Measurement] = []
+    rates: dict[str, list[tuple[float, float]]] = {}
     with workplace(arguments.work) as directory:
-        generator = Generator.build(directory)
         server = Filtering(directory / "mom")
+        bench = Bench(server, Generator.build(directory), arguments.duration)
         progress(f"{server.version()} ready after {server.start():.1f} s")
         try:
             place = machine.describe(directory)
-            for number in range(arguments.runs + 1):  # the first ones warm up
-                for pair in PAIRS:
-                    figures = {}
-                    for case in pair if number % 2 else reversed(pair):
-                        one = run(case, workload, server, generator, length, len(done))
-                        done.append(one)
-                        figures[case.name] = one.figures["rate"]
-                        progress(f"{number}/{arguments.runs} {case.name}: {one.figures} {one.faults}")
-                    if number:
-                        rates[pair[0].name].append((figures[pair[0].name], figures[pair[1].name]))
+            for number, case in enumerate(CASES):
+                rates[case.name] = bench.rates(case, arguments.runs, number)
+                shown = " ".join(f"{own:,.0f}/{other:,.0f}" for own, other in rates[case.name])
+                progress(f"{case.name}: {shown}")
         finally:
             server.stop()
     rows, kept = table(rates)
@@ -214,7 +250,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         f"## Reflexes, {datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
         "",
         f"- Machine: {place.line()}",
-        f"- {workload.title}; {arguments.runs} pairs of each case, each run {length.seconds:g} s.",
+        f"- {workload.title} all the time; {arguments.runs} phases of {arguments.duration:g} s of each case,",
+        "  each compared with those before and behind it, which are without.",
         f"- A second client publishes {RATE} messages/s to another queue, except where W1 is alone;",
         "  `benchmarks/reflexes.py` describes all cases.",
         "",
@@ -222,9 +259,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         "",
         f"All kept: {'yes' if kept else '**no**'}.",
     ]
-    plain: dict[str, object] = {"machine": asdict(place), "measurements": [one.plain() for one in done]}
+    plain: dict[str, object] = {"machine": asdict(place), "rates": rates}
     finish("\n".join(lines), arguments.json, plain, arguments.append)
-    return int(not kept or any(one.faults for one in done))
+    return int(not kept)
 
 
 if __name__ == "__main__":
