@@ -14,6 +14,7 @@ EVENT_NAMES: Final = (
     "ENQUEUE",
     "RECEIVE",
     "DELIVER",
+    "FORWARD",
     "NACK",
     "ACK",
     "FORWARD_ACK",
@@ -23,11 +24,14 @@ EVENT_NAMES: Final = (
     "PURGE",
     "MOVE",
 )
-ENQUEUE, RECEIVE, DELIVER, NACK, ACK, FORWARD_ACK, EXPIRE, DEADLETTER, DISCARD, PURGE, MOVE = range(11)
+ENQUEUE, RECEIVE, DELIVER, FORWARD, NACK, ACK = range(6)
+FORWARD_ACK, EXPIRE, DEADLETTER, DISCARD, PURGE, MOVE = range(6, 12)
 
 #: events of records with bodies
 WITH_BODY: Final = (EVENT_NAMES[ENQUEUE], EVENT_NAMES[RECEIVE])
 
+#: events of a store-and-forward queue, whose messages go to another broker, by those of other queues
+OF_FORWARDED: Final = {DELIVER: FORWARD, ACK: FORWARD_ACK}
 #: the event of an ACKED record by its cause; removals that the broker makes for itself are none
 EVENT_OF_CAUSE: Final = {
     records.ACKNOWLEDGED: ACK,

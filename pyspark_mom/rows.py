@@ -271,10 +271,11 @@ class Decoder:
         index: int,
         table: _Table,
     ) -> None:
-        event = events.EVENT_OF_CAUSE.get(cause)
-        if event == events.ACK and self.rows.addresses[index].peer is not None:
-            event = events.FORWARD_ACK
-        if event is None or event not in self._wanted.events:
+        caused = events.EVENT_OF_CAUSE.get(cause)
+        if caused is None:
+            return
+        event = self._in_queue(caused, index)
+        if event not in self._wanted.events:
             return
         messages = records.positions(content, at, end)
         facts = records.facts(content, at, end)
@@ -298,9 +299,10 @@ class Decoder:
         index: int,
         table: _Table,
     ) -> None:
-        if events.DELIVER not in self._wanted.events:
+        event = self._in_queue(events.DELIVER, index)
+        if event not in self._wanted.events:
             return
-        self._run(1, position, events.DELIVER, index, priority=priority, known=DELIVERIES)
+        self._run(1, position, event, index, priority=priority, known=DELIVERIES)
         self._messages(records.positions(content, at, end), (1,))
         self._add_clients(content, at, end, 1, table)
 
@@ -315,13 +317,19 @@ class Decoder:
         index: int,
         table: _Table,
     ) -> None:
-        event = events.NACK if flags & records.GIVEN_BACK else events.DELIVER
+        event = self._in_queue(events.NACK if flags & records.GIVEN_BACK else events.DELIVER, index)
         if event not in self._wanted.events:
             return
         numbers = records.positions(content, at, end)
         self._run(len(numbers) // 2, position, event, index, reason=reason, known=DELIVERIES)
         self._messages(numbers[::2], [min(attempts, _MAX_INT) for attempts in numbers[1::2]])
         self._add_clients(content, at, end, len(numbers) // 2, table)
+
+    def _in_queue(self, event: int, index: int) -> int:
+        """The event of messages of the queue with this index of its address."""
+        if self.rows.addresses[index].peer is None:
+            return event
+        return events.OF_FORWARDED.get(event, event)
 
     def _run(
         self,

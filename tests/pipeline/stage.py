@@ -177,13 +177,13 @@ def rows_of(batch: Stored, time_us: int, epoch: int, tag: int) -> Iterator[dict[
         elif record.kind == records.DELIVERED:
             (position,) = record.numbers
             yield common | {
-                "event": "DELIVER",
+                "event": "FORWARD" if common["peer_broker"] else "DELIVER",
                 "message_position": position,
                 "priority": record.priority,
                 "delivery_count": 1,
             }
         elif record.kind == records.RETURNED:
-            event = "NACK" if record.flags else "DELIVER"
+            event = "NACK" if record.flags else "FORWARD" if common["peer_broker"] else "DELIVER"
             pairs = zip(record.numbers[::2], record.numbers[1::2], strict=True)
             for (position, attempts), client in zip(pairs, record.clients, strict=True):
                 row = common | {"event": event, "message_position": position, "delivery_count": attempts}

@@ -31,7 +31,7 @@ def clients_of(node: NodeProcess, queue: str = "*") -> list[Client]:
     options = parse({"url": f"file://{node.data / 'journal'}", "destinations": f"/queue/{queue}"})
     rows = read_rows(options, "event", "user", "client_id")
     found = [(row["event"], row["user"], row["client_id"]) for row in rows]
-    return [one for one in found if one != ("DELIVER", None, None)]
+    return [one for one in found if one not in (("DELIVER", None, None), ("FORWARD", None, None))]
 
 
 def talk(node: NodeProcess, frames: str, answers: int) -> None:

@@ -17,7 +17,7 @@ from tests.pipeline import traffic
 ORACLE = """
 WITH home AS (SELECT * FROM read_parquet($1) WHERE peer_broker IS NOT NULL AND broker = 'home'),
      sent AS (SELECT message_position AS p, max(peer_broker) AS peer,
-                     max(event) FILTER (event NOT IN ('ENQUEUE', 'DELIVER')) AS ended,
+                     max(event) FILTER (event NOT IN ('ENQUEUE', 'FORWARD')) AS ended,
                      max(event_ts) FILTER (event = 'FORWARD_ACK') AS confirmed FROM home GROUP BY 1),
      arrived AS (SELECT origin_position AS p, count(*) AS n FROM read_parquet($2)
                  WHERE event = 'RECEIVE' GROUP BY 1)
