@@ -79,6 +79,11 @@ class Broker(Mom):
         with urllib.request.urlopen(request, timeout=30) as reply:
             return json.load(reply)
 
+    def published(self, queue: str) -> int:
+        """The number of messages that a queue has got."""
+        rows = self.get(f"/queues?q={queue}")["items"]
+        return sum(row["published"] for row in rows if row["name"] == queue)
+
     def produce(self, generator: Generator, messages: int, size: int) -> None:
         """Have it take messages of so many bytes into one queue, where they stay."""
         self._run(

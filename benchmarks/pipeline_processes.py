@@ -9,15 +9,14 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
 
-from benchmarks.bench import progress
+from benchmarks.background_load import BackgroundLoad
 from benchmarks.child import Child
-from benchmarks.generator import faults
 from benchmarks.pipeline_bench import MEMORY, Bench, Found
 from benchmarks.pipeline_data import Broker
 from benchmarks.pipeline_promises import Seen
@@ -30,8 +29,10 @@ _GIB = 1024**3
 _FRESH_EVENTS, _FRESH_S = 5_000, 60.0
 #: seconds after which the last events are in the console
 _LATE_S = 15.0
-#: pairs of runs with and without the pipeline, and the seconds of each
-_PAIRS, _ROUND_S = 5, 20.0
+#: seconds in which the broker has all that it can do, and those before
+_FULL_S, _SETTLE_S = 240.0, 5.0
+#: the part of a processor that the pipeline has in a second in which it rests
+_RESTS = 0.03
 #: seconds between two looks
 _LOOK_S = 0.1
 
@@ -117,35 +118,40 @@ def freshness(bench: Bench) -> Found:
     delays.sort()
     p50, p95 = (delays[round(rank * (len(delays) - 1))] for rank in (0.5, 0.95))
     yield "freshness", Seen(p95, f"p50 {p50:.1f} s, largest {delays[-1]:.1f} s; trigger 2 s")
-    # Pairs of runs next to each other, because a machine is seldom equally fast for a minute.
-    # What comes while the pipeline is paused is read in the run with it: the share is lower than that of
-    # steady work.
-    rates: dict[bool, list[float]] = {True: [], False: []}
-    for number in range(_PAIRS):
-        for paused in (number % 2 == 0, number % 2 == 1):
-            with _paused(child) if paused else nullcontext():
-                rates[paused].append(_rate(bench, broker, f"full{number}{paused}"))
+    yield "broker-share", _share(bench, broker, child)
     child.stop()
-    alone, meanwhile = (statistics.median(rates[paused]) for paused in (True, False))
-    shares = [one / other for one, other in zip(rates[False], rates[True], strict=True)]
-    pairs = f"{len(shares)} pairs, {min(shares):.2f} to {max(shares):.2f}"
-    shown = f"{meanwhile:,.0f} of {alone:,.0f} messages/s; {pairs}"
-    yield "broker-share", Seen(statistics.median(shares), shown)
 
 
-@contextmanager
-def _paused(child: Child) -> Iterator[None]:
-    """Have a process and all that it has started stand still."""
-    root = psutil.Process(child.pid)
-    tree = [root, *root.children(recursive=True)]
-    for process in tree:
-        process.suspend()
-    try:
-        yield
-    finally:
-        for process in tree:
-            with suppress(psutil.NoSuchProcess):
-                process.resume()
+def _share(bench: Bench, broker: Broker, child: Child) -> Seen:
+    """The rate of a broker that has all that it can do, beside its rate in those seconds in which the
+    resident run rests, which come every few seconds: a machine is seldom equally fast for a minute."""
+    pipeline = psutil.Process(child.pid)
+    options = _pair(broker, "full", _FULL_S + 2 * _SETTLE_S)
+    rates: list[float] = []
+    resting: list[float] = []
+    with BackgroundLoad(bench.generator, options) as load:
+        time.sleep(_SETTLE_S)
+        end = time.monotonic() + _FULL_S
+        while time.monotonic() < end:
+            before = _processor_s(pipeline)
+            rates.append(load.rate(lambda: broker.published("full"), 1.0))
+            if _processor_s(pipeline) - before < _RESTS:
+                resting.append(rates[-1])
+    if not resting:
+        return Seen(0.0, fault="the run never rested, so there is nothing to compare with")
+    alone, meanwhile = statistics.mean(resting), statistics.mean(rates)
+    shown = f"{meanwhile:,.0f} of {alone:,.0f} messages/s; the run rested in {len(resting)} of {len(rates)} s"
+    return Seen(meanwhile / alone, shown)
+
+
+def _processor_s(root: psutil.Process) -> float:
+    """The processor time that a process and those that it has started have had."""
+    found = 0.0
+    for process in [root, *root.children(recursive=True)]:
+        with suppress(psutil.NoSuchProcess):
+            times = process.cpu_times()
+            found += times.user + times.system
+    return found
 
 
 def _is_idle(broker: Broker) -> bool:
@@ -157,13 +163,6 @@ def _pair(broker: Broker, queue: str, seconds: float, *more: str) -> list[str]:
     options = ["--mode", "pair", "-p", "1", "-c", "1", "--dest", f"/queue/{queue}", "--size", "100"]
     options += ["--persistent", "1", "--receipts", "--window", "256", "--ack", "client-individual"]
     return [*broker.stomp("tcp"), *options, "--warmup", "2", "--duration", str(seconds), *more]
-
-
-def _rate(bench: Bench, broker: Broker, queue: str) -> float:
-    raw = bench.generator.run(_pair(broker, queue, _ROUND_S), 120)
-    if found := faults(raw):
-        progress(f"faults: {'; '.join(found)}")
-    return float(raw["recv_rate"])
 
 
 def _delays(bench: Bench, broker: Broker) -> list[float]:
@@ -180,15 +179,12 @@ def _delays(bench: Bench, broker: Broker) -> list[float]:
             now = time.monotonic()
             into.append((now, count()))
 
-    def enqueued() -> int:
-        return sum(row["published"] for row in broker.get(f"/queues?q={queue}")["items"])
-
     def counted() -> int:
         rows = broker.get(f"/pipeline/statistics?destination=/queue/{queue}")["items"]
         return sum(row["enqueued"] for row in rows)
 
     threads = [
-        threading.Thread(target=watch, args=(sent, enqueued)),
+        threading.Thread(target=watch, args=(sent, lambda: broker.published(queue))),
         threading.Thread(target=watch, args=(shown, counted)),
     ]
     for thread in threads:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import shlex
 import site
 import struct
@@ -56,6 +57,20 @@ MODULE_OPTIONS = (
 )
 #: a Java from this release on warns that it has no such package
 _REMOVED = {"--add-opens=java.base/sun.security.action=ALL-UNNAMED": 24}
+#: The compiler that takes longest begins after ten times as many calls as else. It takes a third of the
+#: processor time of a start, and what runs long is as fast with it later.
+_COMPILER_OPTIONS = (
+    "-XX:Tier4InvocationThreshold=50000",
+    "-XX:Tier4MinInvocationThreshold=6000",
+    "-XX:Tier4CompileThreshold=150000",
+    "-XX:Tier4BackEdgeThreshold=400000",
+)
+#: It does nothing next to the work, for which brokers would wait: a start takes 7 % less with it, and an
+#: archive 4 %. Java refuses two collectors.
+_COLLECTOR = "-XX:+UseParallelGC"
+_ANY_COLLECTOR = re.compile(r"-XX:\+Use\w+GC\b")
+#: variables whose options Java adds
+_JAVA_VARIABLES = ("JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS")
 _MAIN = "org.apache.spark.deploy.SparkSubmit"
 #: what `nice` adds: brokers on this machine come first
 NICENESS = 10
@@ -189,10 +204,19 @@ def _command(java: Java, home: Path, memory: str, options: Sequence[str]) -> lis
         f"-Xmx{memory}",
         *(option for option in MODULE_OPTIONS if java.feature < _REMOVED.get(option, math.inf)),
         *([f"-Dlog4j2.configurationFile={logging}"] if logging.is_file() and not _configuration() else ()),
+        *_COMPILER_OPTIONS,
+        *([] if _has_collector(options) else [_COLLECTOR]),
         *options,
         "-cp",
         class_path(home),
     ]
+
+
+def _has_collector(options: Sequence[str]) -> bool:
+    """Return whether a garbage collector is chosen by these options, or by those of the environment."""
+    return any(
+        map(_ANY_COLLECTOR.search, (*options, *(os.environ.get(name, "") for name in _JAVA_VARIABLES)))
+    )
 
 
 def _configuration() -> list[str]:

@@ -2,12 +2,17 @@
 
 Spark's own file sink needs readers that know its log. Here tasks write Parquet files that no reader sees yet,
 and the driver renames them to their places; `archive_files` has the steps, and the state after a kill behind
-each."""
+each.
+
+Folders are broker, date and hour (UTC, whatever the time zone of the session), not the destination: there are
+thousands of those, and most are small. Rows are in order of position; `destination` is a column with a
+dictionary, so a filter on it reads little else."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pyarrow as pa
@@ -23,6 +28,8 @@ from mom_pipeline.parts import PartWriter
 #: most files that a task writes at a time, and most bytes that it keeps for them
 MAX_OPEN = 32
 MAX_BUFFERED = 64 * 1024 * 1024
+_US_PER_HOUR = 3_600_000_000
+_EPOCH = datetime(1970, 1, 1)
 
 
 class ArchiveSink(DataSource):
@@ -42,10 +49,10 @@ class ArchiveSink(DataSource):
         root, table = Path(self.options.get("path", "")), self.options.get("table", archive_tables.EVENT)
         if not root.is_absolute():
             raise ArchiveError(f"the option path is {str(root)!r}; it must be an absolute path")
-        missing = {*archive_tables.names(table), "date", "hour"} - set(schema.names)
+        missing = set(archive_tables.names(table)) - set(schema.names)
         if missing:
             raise ArchiveError(
-                f"the rows have no columns {', '.join(sorted(missing))}; jobs.archive.transform makes them"
+                f"the rows have no columns {', '.join(sorted(missing))}; jobs.archive.transform chooses them"
             )
         return _Writer(root, table)
 
@@ -86,7 +93,7 @@ class _Writer(DataSourceStreamArrowWriter):
 
 
 def stage_rows(batches: Iterator[pa.RecordBatch], root: Path, staging: str, table: str) -> list[Part]:
-    """Write rows with `date` and `hour` into files below the folder `staging`: one for each hour of a broker,
+    """Write rows into files below the folder `staging`: one for each hour of a broker,
     or more when it is large. They are on the disk when this returns."""
     schema = archive_tables.arrow_schema(table)
     writers: dict[str, PartWriter] = {}
@@ -111,11 +118,13 @@ def stage_rows(batches: Iterator[pa.RecordBatch], root: Path, staging: str, tabl
 
 def _by_hour(batch: pa.RecordBatch) -> Iterator[tuple[str, str, int, pa.RecordBatch]]:
     """(broker, date, hour, its rows) of each hour of each broker."""
-    if not batch.num_rows:
-        return
-    texts = (batch.column(name).cast(pa.string()) for name in ("broker", "date", "hour"))
-    keys = pc.binary_join_element_wise(*texts, "/").dictionary_encode()
-    for number, key in enumerate(keys.dictionary.to_pylist()):
-        rows = batch if len(keys.dictionary) == 1 else batch.filter(pc.equal(keys.indices, number))
-        broker, date, hour = key.split("/")
-        yield broker, date, int(hour), rows
+    hours = pc.divide(batch["event_ts"].cast(pa.int64()), _US_PER_HOUR)
+    keys = pa.table({"broker": batch["broker"], "hour": hours})
+    groups = keys.group_by(["broker", "hour"], use_threads=False).aggregate([]).to_pylist()
+    for group in groups:
+        rows = batch
+        if len(groups) > 1:
+            is_in = pc.and_(pc.equal(batch["broker"], group["broker"]), pc.equal(hours, group["hour"]))
+            rows = batch.filter(is_in)
+        begin = _EPOCH + timedelta(hours=group["hour"])
+        yield group["broker"], begin.date().isoformat(), begin.hour, rows

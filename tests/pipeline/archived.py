@@ -20,6 +20,6 @@ def write(
     size = -(-len(rows) // tasks)
     parts: list[Part] = []
     for start in range(0, len(rows), size):
-        batches = traffic.hourly(rows[start : start + size], table)
+        batches = traffic.batches(rows[start : start + size], table)
         parts += stage_rows(iter(batches), root, staging, table)
     return archive_files.commit(root, query, batch, parts)

@@ -17,7 +17,7 @@ from tests.support.broker_process import BrokerProcess
 from tests.support.java import require_java
 
 #: starts sooner, and is fast enough for a few rows
-_QUICK = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+_QUICK = ("-XX:TieredStopAtLevel=1",)
 
 #: makes a broker whose journal is in a directory of its own
 MakeStage = Callable[..., JournalStage]

@@ -155,19 +155,17 @@ def test_the_reader_keeps_the_types_of_the_journal(
 
 
 def test_hours_are_those_of_utc_whatever_the_time_zone_of_the_session(
-    spark: SparkSession, source: Path
+    spark: SparkSession, source: Path, archived: Path, tmp_path: Path
 ) -> None:
     spark.conf.set("spark.sql.session.timeZone", "Asia/Kolkata")
     try:
-        rows = (
-            archive.transform(spark.read.schema(EVENTS).parquet(str(source)))
-            .select("date", "hour")
-            .distinct()
-            .collect()
-        )
+        stream(spark, source, tmp_path)
     finally:
         spark.conf.set("spark.sql.session.timeZone", "UTC")
-    assert {(f"{row.date}", row.hour) for row in rows} == {("2026-11-21", 2), ("2026-11-21", 3)}
+    assert stored(tmp_path) == stored(archived)
+    hours = {path.parent.relative_to(tmp_path) for path in (tmp_path / "event").rglob("*.parquet")}
+    assert hours == {path.parent.relative_to(archived) for path in (archived / "event").rglob("*.parquet")}
+    assert {path.name for path in hours} == {"hour=02", "hour=03"}
 
 
 @pytest.mark.process

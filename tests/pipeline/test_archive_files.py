@@ -191,7 +191,7 @@ def test_queries_of_different_destinations_share_an_archive(tmp_path: Path) -> N
 def test_a_second_run_of_a_query_stops_the_first(tmp_path: Path) -> None:
     rows = rows_of(1)
     staging = archive_files.staging_folder("q", 0)
-    parts = stage_rows(iter(traffic.hourly(rows, EVENT)), tmp_path, staging, EVENT)
+    parts = stage_rows(iter(traffic.batches(rows, EVENT)), tmp_path, staging, EVENT)
     assert write(tmp_path, "q", 0, rows)
     assert not archive_files.commit(tmp_path, "q", 0, parts)
     with pytest.raises(ArchiveError, match="another run of the query q began"):

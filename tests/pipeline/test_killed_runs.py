@@ -42,7 +42,7 @@ class Runs:
 
     def __init__(self, mom: CommandLine, *command: str) -> None:
         require_java()
-        mom.environment["JDK_JAVA_OPTIONS"] = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+        mom.environment["JDK_JAVA_OPTIONS"] = "-XX:TieredStopAtLevel=1"
         self._mom = mom
         self._command = ("pipeline", "run", *command, "--master", "local[1]", "--nice", "0", "-o", "json")
         self._chance = random.Random(KILLS)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 import re
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -167,13 +166,8 @@ def write(path: Path, *journals: Journal) -> Path:
     return path
 
 
-def hourly(rows: list[dict[str, Any]], table: str, size: int = 500) -> list[pa.RecordBatch]:
-    """Events as the columns of a table of the archive with `date` and `hour`, in batches of `size`."""
+def batches(rows: list[dict[str, Any]], table: str, size: int = 500) -> list[pa.RecordBatch]:
+    """Events as the columns of a table of the archive, in batches of `size`."""
     found = pa.Table.from_pylist(rows, schema=schema.arrow_schema(column.name for column in schema.COLUMNS))
-    times = [datetime.fromtimestamp(row["event_ts"] // 1_000_000, UTC) for row in rows]
-    found = found.append_column("date", pa.array([time.date() for time in times], pa.date32()))
-    found = found.append_column("hour", pa.array([time.hour for time in times], pa.int32()))
-    batches: list[pa.RecordBatch] = found.select([*archive_tables.names(table), "date", "hour"]).to_batches(
-        size
-    )
-    return batches
+    chosen: list[pa.RecordBatch] = found.select(archive_tables.names(table)).to_batches(size)
+    return chosen
