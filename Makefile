@@ -35,7 +35,6 @@ QUICK_STORMS ?= 200
 KILLS ?= 500
 FOREIGN ?= 100000
 TAKEOVERS ?= 100
-ARCHIVE_KILLS ?= 100
 SINK_KILLS ?= 100
 RUN_KILLS ?= 100
 MOMBENCH ?= ../shared/bench
@@ -81,11 +80,11 @@ fuzz: $(TESTING) test-tools ## random input for the STOMP parser and the REST en
 	FUZZ_SECONDS=$(FUZZ_SECONDS) FUZZ_EXAMPLES=$(FUZZ_SECONDS) $(BIN)/pytest -m fuzz --timeout 0 $(ARGS)
 
 # TAKEOVERS with each store: Postgres, Redis, files.
-soak: $(TESTING) $(CONSOLE) test-tools ## many more STORMS of commands, KILLS and TAKEOVERS of brokers, ARCHIVE_KILLS, SINK_KILLS and RUN_KILLS of Spark, messages to FOREIGN ones; SOAK_SECONDS of fuzz
+soak: $(TESTING) $(CONSOLE) test-tools ## many more STORMS of commands, KILLS and TAKEOVERS of brokers, SINK_KILLS and RUN_KILLS of Spark, messages to FOREIGN ones; SOAK_SECONDS of fuzz
 	STORM_SEED=$${STORM_SEED:-random} STORMS=$(STORMS) KILLS=$(KILLS) FOREIGN=$(FOREIGN) TAKEOVERS=$(TAKEOVERS) FUZZ_SECONDS=$(SOAK_SECONDS) \
-	  ARCHIVE_KILLS=$(ARCHIVE_KILLS) SINK_KILLS=$(SINK_KILLS) RUN_KILLS=$(RUN_KILLS) BULK_KILLS=$(KILLS) \
+	  SINK_KILLS=$(SINK_KILLS) RUN_KILLS=$(RUN_KILLS) BULK_KILLS=$(KILLS) \
 	  $(BIN)/pytest --timeout 0 -rP \
-	  tests/core/test_storms.py tests/crash tests/forwarding tests/mirror tests/fuzz tests/pipeline/test_archive.py \
+	  tests/core/test_storms.py tests/crash tests/forwarding tests/mirror tests/fuzz \
 	  tests/pipeline/test_killed_runs.py tests/pipeline/test_sink.py $(ARGS)
 
 bench: $(TESTING) $(CONSOLE) bench-tools ## measure against RabbitMQ and ActiveMQ, into benchmarks/RESULTS.md

@@ -2,13 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import random
-import signal
-import subprocess
-import sys
-import time
-from collections import Counter
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -25,11 +18,8 @@ from mom_pipeline.jobs import archive
 from mom_pipeline.parquet_archive import ArchiveSink
 from pyspark_mom import schema
 from tests.pipeline import traffic
-from tests.support.java import require_java
 
 EVENTS = ", ".join(f"{column.name} {column.ddl}" for column in schema.COLUMNS)
-#: each kill starts Spark again, which takes seconds
-KILLS = int(os.environ.get("ARCHIVE_KILLS", "1"))
 KEYS = "broker, position, event, message_position"
 
 
@@ -166,38 +156,3 @@ def test_hours_are_those_of_utc_whatever_the_time_zone_of_the_session(
     hours = {path.parent.relative_to(tmp_path) for path in (tmp_path / "event").rglob("*.parquet")}
     assert hours == {path.parent.relative_to(archived) for path in (archived / "event").rglob("*.parquet")}
     assert {path.name for path in hours} == {"hour=02", "hour=03"}
-
-
-@pytest.mark.process
-@pytest.mark.slow
-@pytest.mark.timeout(300 * (KILLS + 1))
-def test_a_stream_whose_processes_are_killed_archives_each_event_once(tmp_path: Path) -> None:
-    require_java()
-    journal, root = traffic.traffic("a", seed=8, messages=200), tmp_path / "archive"
-    (tmp_path / "source").mkdir()
-    batches = 2 * (KILLS + 1)
-    size = -(-len(journal.rows) // batches)
-    for number in range(batches):
-        part = traffic.Journal("a", journal.rows[number * size : (number + 1) * size])
-        traffic.write(tmp_path / "source" / f"{number:06}.parquet", part)
-    program = [sys.executable, "-m", "tests.pipeline.archiving", str(tmp_path / "source"), str(root)]
-    chance = random.Random(8)
-    for kill in range(KILLS):
-        with subprocess.Popen(program, start_new_session=True) as process:
-            wanted = committed(root) + 1
-            while committed(root) < wanted and process.poll() is None:
-                time.sleep(0.01)
-            time.sleep(chance.random() * 0.8)
-            assert process.poll() is None, f"it ended before kill {kill}"
-            os.killpg(process.pid, signal.SIGKILL)
-        seen = stored(root)
-        assert len(seen) < len(journal.rows)
-        assert not Counter(seen) - Counter(keys(journal.rows))
-    subprocess.run(program, check=True, timeout=300)
-    assert stored(root) == keys(journal.rows)
-    assert not [path for path in (root / "_staging").rglob("*") if path.is_file()]
-
-
-def committed(root: Path) -> int:
-    """The number of committed batches."""
-    return len(list((root / "_manifest").glob("*/*.json")))
