@@ -49,7 +49,7 @@ QUEUE = "/queue/orders"
 @pytest.fixture(scope="module")
 def journals() -> list[traffic.Journal]:
     """Two brokers; the name of one looks like a number."""
-    return [traffic.traffic("007", seed=5, messages=300), traffic.traffic("b", seed=6, messages=100)]
+    return [traffic.traffic("007", seed=5, messages=150), traffic.traffic("b", seed=6, messages=50)]
 
 
 @pytest.fixture(scope="module")
@@ -218,15 +218,15 @@ def test_a_run_that_is_stopped_goes_on_behind_its_last_batch(
     case: Case, messages: list[dict[str, Any]]
 ) -> None:
     def stop(progress: Progress) -> None:
-        if progress.rows >= 200:
+        if progress.rows >= 100:
             os.kill(os.getpid(), signal.SIGTERM)
 
     case.show = stop
     assert case.run().stop.requested
     case.show = lambda _: None
-    assert 200 <= len(case.published) < len(messages)
+    assert 100 <= len(case.published) < len(messages)
     run = case.run()
-    assert run.progress.rows == len(messages) - 200
+    assert run.progress.rows == len(messages) - 100
     assert case.published == sent_bodies(messages)
 
 
