@@ -106,12 +106,17 @@ class HttpConnection:
             return Reply(reply.status, self._read(reply), _seconds(reply.getheader("retry-after")))
 
     def _read(self, reply: HTTPResponse) -> bytes:
-        """The body; as much as has come when it ends early."""
-        is_large = bool(self._large) and reply.getheader("content-type") == self._large
-        try:
-            return reply.read() if is_large else reply.read(_MAX_REPLY)
-        except IncompleteRead as error:
-            return error.partial
+        """The body; as much as has come of a `large` one that ends early. Raises IncompleteRead for others,
+        as when the broker is killed while it answers."""
+        if self._large and reply.getheader("content-type") == self._large:
+            try:
+                return reply.read()
+            except IncompleteRead as error:
+                return error.partial
+        body = reply.read(_MAX_REPLY)
+        if reply.length and len(body) < _MAX_REPLY:
+            raise IncompleteRead(body, reply.length)
+        return body
 
     def _connect(self) -> HTTPConnection:
         address = urlsplit(self._url)

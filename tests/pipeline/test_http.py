@@ -366,6 +366,9 @@ def test_a_position_behind_the_end_means_another_journal() -> None:
         (span_of(journal="xyz"), JournalUnreadable, "answered {'broker'"),
         (Answer(403, b'{"detail": "no"}'), AccessDenied, "403 no; name with credential a token"),
         (BUSY, BrokerUnreachable, "is not ready: 503 four"),
+        # as when the broker is killed while it answers
+        (span_of()._replace(cut=9), BrokerUnreachable, "9 more expected"),
+        (Answer(200, b"{}", cut=2), BrokerUnreachable, "2 more expected"),
     ],
 )
 def test_a_strange_answer_is_an_error_in_words(answer: Answer, error: type[MomError], text: str) -> None:
