@@ -15,7 +15,7 @@ from urllib.parse import quote, urlencode
 
 from broker_app.cli.contexts import Target
 from broker_app.cli.destinations import queue_name
-from broker_app.cli.failures import FAILED, Failure, of_problem, unreachable
+from broker_app.cli.failures import FAILED, UNREACHABLE, Failure, of_problem, unreachable
 
 _PREFIX = "/api/v1"
 _CHUNK = 64 * 1024
@@ -78,10 +78,17 @@ class Rest:
     def download(
         self, path: str, into: BinaryIO, accept: str = "*/*", *, query: dict[str, Any] | None = None
     ) -> None:
-        """Write the body of a reply to a file."""
+        """Write the body of a reply to a file. Raises Failure also when it ends early."""
         with self._open("GET", path, None, "", query or {}, 0.0, {"accept": accept}) as reply:
             while chunk := reply.read(_CHUNK):
                 into.write(chunk)
+            if reply.length:  # a reply that is read a part at a time ends early without an error
+                raise Failure(
+                    UNREACHABLE,
+                    f"the reply ended {reply.length:,} bytes early, so the output is incomplete",
+                    where=self._target.url,
+                    fix="run the command again; `mom doctor` shows whether the broker answers",
+                )
 
     def events(self, path: str, silent_s: float, **query: Any) -> Iterator[bytes]:
         """Yield the data of server-sent events, empty for a comment, until the stream ends. Raises Failure
