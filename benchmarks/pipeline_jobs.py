@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -63,19 +62,9 @@ def _source(bench: Bench, broker: Broker, of: Source, columns: Sequence[str], co
 # ------------------------------------------------------------------------------ archive
 
 
-@dataclass(frozen=True)
-class _Alone(archive.Archive):
-    """One table. A run that archives messages archives their events at the same time."""
-
-    table: str = EVENT
-
-    def tables(self) -> tuple[str, ...]:
-        return (self.table,)
-
-
 def _archived(bench: Bench, broker: Broker, table: str, out: Path) -> tuple[int, float]:
     """Archive one table of a broker as a stream with its sink: (rows, seconds of the query)."""
-    wish = _Alone(out, table=table)
+    wish = archive.Archive(out, (table,))
     began = time.monotonic()
     run = archive.run(f"{table}-{out.name}", bench.source(broker), wish, bench.surroundings(out.name))
     return run.progress.rows, time.monotonic() - began
@@ -201,6 +190,6 @@ def replaying(bench: Bench) -> Found:
     began = time.monotonic()
     run = replay.run("bench", wish, planned, sink_options.parse(credential), around)
     taken = time.monotonic() - began
-    depth = broker.get("/queues/again")["depth"]
+    depth = broker.ask("GET", "queues/again")["depth"]
     fault = "" if depth == run.progress.rows == bench.size(_REPLAYED) else f"{depth:,} are in the queue"
     yield "replay", Seen(run.progress.rows / taken, f"{run.progress.rows:,} messages", fault)

@@ -64,10 +64,11 @@ def archive(
     The next run goes on where this one ended, also after a kill. `--messages` is needed to replay them.
     """
     with pipeline_failures(), surroundings(ctx, given) as around:
+        from mom_pipeline.archive_tables import EVENT, TABLES
         from mom_pipeline.runs import archive as job
 
         every_s = interval(every, available_now=available_now, once=once)
-        wish = job.Archive(out, messages, moment(start), every_s, once)
+        wish = job.Archive(out, TABLES if messages else (EVENT,), moment(start), every_s, once)
         done(ctx, job.run(given.get("name", "archive"), source(ctx, given, around), wish, around))
 
 

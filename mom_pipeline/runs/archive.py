@@ -32,24 +32,20 @@ _MAX_BYTES: Final = 256 * 1024 * 1024
 
 @dataclass(frozen=True)
 class Archive:
-    """The parameters: the archive's folder, and whether it has messages with their bodies. `every_s` is the
-    interval of a resident run; without it, the run ends with what is there now."""
+    """The parameters: the archive's folder, and the tables that are written. `every_s` is the interval of a
+    resident run; without it, the run ends with what is there now."""
 
     out: Path
-    messages: bool = False
+    tables: tuple[str, ...] = (archive_tables.EVENT,)
     start: datetime | None = None
     every_s: int | None = None
     once: bool = False
-
-    def tables(self) -> tuple[str, ...]:
-        """The tables that are written."""
-        return archive_tables.TABLES if self.messages else (archive_tables.EVENT,)
 
 
 def run(name: str, source: Source, wish: Archive, around: Surroundings) -> Run:
     """Archive, and return the run, which has ended. Raises PipelineError."""
     source.parsed()
-    parameters = {**source.parameters(), "out": str(wish.out.absolute()), "tables": list(wish.tables())}
+    parameters = {**source.parameters(), "out": str(wish.out.absolute()), "tables": list(wish.tables)}
     job = Job(name, "archive", VERSION, schema.VERSION, {**parameters, "from": _from(wish)})
     with begun(job, around) as found, found.spark(interrupted=False) as spark:
         from mom_pipeline.parquet_archive import ArchiveSink
@@ -58,7 +54,7 @@ def run(name: str, source: Source, wish: Archive, around: Surroundings) -> Run:
         found.progress.reports_cursor = source.reports_cursor
         queries: list[streams.Query] = []
         try:
-            for table in wish.tables():
+            for table in wish.tables:
                 queries.append(_start(spark, source, wish, table, found))  # noqa: PERF401 -- one may fail
         except BaseException:
             for query in queries:
@@ -68,7 +64,7 @@ def run(name: str, source: Source, wish: Archive, around: Surroundings) -> Run:
         try:
             watch.until_ended(found.stop, around.show)
         finally:
-            for table, watched in zip(wish.tables(), watch.watched, strict=True):
+            for table, watched in zip(wish.tables, watch.watched, strict=True):
                 _note(found, source, wish.out.absolute() / table, watched)
     return found
 

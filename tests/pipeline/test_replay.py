@@ -316,7 +316,7 @@ def test_what_a_broker_had_is_sent_as_it_was(
     assert reply.status == 201, reply.body
     around = surroundings(tmp_path, BrokerApi(broker))
     archive.run(
-        "archived", Source(f"file://{broker.data}", "A"), archive.Archive(tmp_path / "a", True), around
+        "archived", Source(f"file://{broker.data}", "A"), archive.Archive(tmp_path / "a", (MESSAGE,)), around
     )
     case = Case(broker, tmp_path / "a", tmp_path, destinations=["original"])
     case.run()

@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 from broker_app.core import commands as c
 from broker_app.core.message import Envelope
 from broker_app.pipeline import reconciliations
+from mom_pipeline import archive_tables
 from mom_pipeline.errors import DATA_LOSS, PipelineError
 from mom_pipeline.jobs import compact as job
 from mom_pipeline.progress import IDLE, Progress
@@ -53,7 +54,7 @@ def events(stage: JournalStage) -> list[Any]:
 
 def test_an_archive_goes_on_where_it_ended(spark: SparkSession, stage: JournalStage, tmp_path: Path) -> None:
     api, out = RecordingApi(), tmp_path / "archive"
-    wish, around = archive.Archive(out, messages=True), surroundings(tmp_path, api)
+    wish, around = archive.Archive(out, archive_tables.TABLES), surroundings(tmp_path, api)
     for _ in range(2):
         work(stage, 10)
         done = archive.run("archive", source(stage), wish, around)
