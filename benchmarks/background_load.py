@@ -26,7 +26,7 @@ class BackgroundLoad:
         return self
 
     def rate(self, count: Callable[[], int], seconds: float) -> float:
-        """How much `count` grows in a second, from now on for so many seconds. Raises GeneratorFailed if the
+        """The growth of `count` in a second, from now on for so many seconds. Raises GeneratorFailed if the
         load has ended."""
         began, before = time.monotonic(), count()
         time.sleep(seconds)

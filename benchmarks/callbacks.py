@@ -9,19 +9,15 @@ second to one receiver that accepts at once.
 from __future__ import annotations
 
 import argparse
-import base64
-import json
 import statistics
 import subprocess
 import sys
 import time
-import urllib.request
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from benchmarks import machine, workloads
 from benchmarks.before_after import ratios, table
@@ -50,17 +46,9 @@ class Hooked(Mom):
     def _child(self, command: list[str], environment: dict[str, str]) -> Child:
         return super()._child(command, {**environment, "MOM_WEBHOOK_ALLOW": HOST})
 
-    def ask(self, method: str, path: str, body: object = None) -> Any:
-        """A request to the API. Raises OSError."""
-        credentials = base64.b64encode(f"admin:{self.password}".encode()).decode()
-        headers = {"authorization": f"Basic {credentials}", "content-type": "application/json"}
-        if method == "PATCH":
-            headers["if-match"] = "*"
-        data = None if body is None else json.dumps(body).encode()
-        address = f"http://{HOST}:{self.ports[0]}/api/v1/{path}"
-        with urllib.request.urlopen(urllib.request.Request(address, data, headers, method=method)) as reply:
-            content = reply.read()
-        return json.loads(content) if content else None
+    def desire(self, callback: str, desired: str) -> None:
+        """Have a callback paused or running."""
+        self.ask("PATCH", f"callbacks/{callback}", {"desired": desired}, **{"if-match": "*"})
 
     def publish(self, queue: str, count: int, size: int = 1) -> None:
         """Publish texts."""
@@ -116,7 +104,7 @@ def make_callbacks(broker: Hooked, ports: Sequence[int]) -> list[str]:
 def desire(broker: Hooked, names: Sequence[str], desired: str) -> None:
     """Pause or resume callbacks. Resumed ones are asked again at once: no breaker helps."""
     for name in names:
-        broker.ask("PATCH", f"callbacks/{name}", {"desired": desired})
+        broker.desire(name, desired)
     if desired == "running":
         for name in names:
             broker.ask("POST", f"callbacks/{name}/push")
@@ -153,11 +141,11 @@ def rate_to_one(broker: Hooked, receiving: Receivers, count: int, size: int) -> 
     broker.ask("PUT", f"callbacks/{name}", {**said, "desired": "paused"})
     broker.publish(name, count, size)
     before, began = receiving.accepted, time.monotonic()
-    broker.ask("PATCH", f"callbacks/{name}", {"desired": "running"})
+    broker.desire(name, "running")
     while receiving.accepted < before + count:
         time.sleep(0.02)
     taken = time.monotonic() - began
-    broker.ask("PATCH", f"callbacks/{name}", {"desired": "paused"})
+    broker.desire(name, "paused")
     return count / taken
 
 

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import sys
-import urllib.request
-from base64 import b64encode
 from pathlib import Path
-from typing import Any
 
 from benchmarks.bench import progress
 from benchmarks.child import Child, ServerFailed
@@ -39,11 +35,6 @@ class Broker(Mom):
         return super()._child(command, {**environment, **more})
 
     @property
-    def url(self) -> str:
-        """The address of web and REST."""
-        return f"http://{HOST}:{self.ports[0]}"
-
-    @property
     def journal_url(self) -> str:
         """The address of its journal, read without the broker."""
         return self._journal or f"file://{self.data}"
@@ -69,20 +60,6 @@ class Broker(Mom):
         )  # fmt: skip
         self._children.append(child)
         return child
-
-    def get(self, path: str) -> Any:
-        """The JSON of a resource below /api/v1."""
-        login = b64encode(f"admin:{self.password}".encode()).decode()
-        request = urllib.request.Request(
-            f"{self.url}/api/v1{path}", headers={"authorization": f"Basic {login}"}
-        )
-        with urllib.request.urlopen(request, timeout=30) as reply:
-            return json.load(reply)
-
-    def published(self, queue: str) -> int:
-        """The number of messages that a queue has got."""
-        rows = self.get(f"/queues?q={queue}")["items"]
-        return sum(row["published"] for row in rows if row["name"] == queue)
 
     def produce(self, generator: Generator, messages: int, size: int) -> None:
         """Have it take messages of so many bytes into one queue, where they stay."""

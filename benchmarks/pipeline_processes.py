@@ -155,7 +155,7 @@ def _processor_s(root: psutil.Process) -> float:
 
 
 def _is_idle(broker: Broker) -> bool:
-    runs = broker.get("/pipeline/runs")["items"]
+    runs = broker.ask("GET", "pipeline/runs")["items"]
     return any(run["name"] == "statistics" and run["state"] == "idle" for run in runs)
 
 
@@ -180,7 +180,7 @@ def _delays(bench: Bench, broker: Broker) -> list[float]:
             into.append((now, count()))
 
     def counted() -> int:
-        rows = broker.get(f"/pipeline/statistics?destination=/queue/{queue}")["items"]
+        rows = broker.ask("GET", f"pipeline/statistics?destination=/queue/{queue}")["items"]
         return sum(row["enqueued"] for row in rows)
 
     threads = [

@@ -19,14 +19,10 @@ In the others there is no second client, and between them there are no reflexes 
 from __future__ import annotations
 
 import argparse
-import base64
-import json
 import statistics
 import subprocess
 import sys
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -36,10 +32,9 @@ from pathlib import Path
 from benchmarks import machine, workloads
 from benchmarks.background_load import BackgroundLoad
 from benchmarks.bench import add_output_options, finish, progress, run_or_explain, workplace
-from benchmarks.child import ServerFailed
 from benchmarks.generator import Generator
 from benchmarks.measurement import Length, options
-from benchmarks.servers import HOST, Mom
+from benchmarks.servers import Mom
 
 WORKLOAD = "w1-256-100"
 #: messages a second of the second client
@@ -125,39 +120,15 @@ class Filtering(Mom):
         self.options = ("--reflex-path", str(self.directory))
         self._reflexes: Reflexes = {}
 
-    def request(self, method: str, path: str, body: object = None, **headers: str) -> dict[str, object]:
-        """A request of the administrator. Raises `ServerFailed`."""
-        credentials = base64.b64encode(f"admin:{self.password}".encode()).decode()
-        request = urllib.request.Request(
-            f"http://{HOST}:{self.ports[0]}/api/v1{path}",
-            data=None if body is None else json.dumps(body).encode(),
-            method=method,
-            headers={"authorization": f"Basic {credentials}", "content-type": "application/json", **headers},
-        )
-        try:
-            with urllib.request.urlopen(request, timeout=30) as reply:
-                return dict(json.loads(reply.read() or b"{}"))
-        except urllib.error.HTTPError as error:
-            with error:
-                raise ServerFailed(f"{method} {path}: {error.read().decode()}") from error
-
     def declare(self, reflexes: Reflexes) -> None:
         """Have exactly these reflexes."""
         if reflexes == self._reflexes:
             return
-        found = self.request("GET", "/reflexes")["items"]
-        assert isinstance(found, list)
-        for row in found:
-            self.request("DELETE", f"/reflexes/{row['name']}", **{"if-match": f'"{row["version"]}"'})
+        for row in self.ask("GET", "reflexes")["items"]:
+            self.ask("DELETE", f"reflexes/{row['name']}", **{"if-match": f'"{row["version"]}"'})
         for name, spec in reflexes.items():
-            self.request("PUT", f"/reflexes/{name}", spec, **{"if-none-match": "*"})
+            self.ask("PUT", f"reflexes/{name}", spec, **{"if-none-match": "*"})
         self._reflexes = reflexes
-
-    def published(self, queue: str) -> int:
-        """The number of messages that a queue has got."""
-        rows = self.request("GET", f"/queues?q={queue}")["items"]
-        assert isinstance(rows, list)
-        return sum(row["published"] for row in rows if row["name"] == queue)
 
 
 @contextmanager
@@ -175,7 +146,7 @@ def second_client(generator: Generator, server: Mom, queue: str) -> Iterator[Non
 
 @dataclass(frozen=True, slots=True)
 class Bench:
-    """What all phases share; each is measured for so many seconds."""
+    """Measures cases in phases of so many seconds, all on one broker."""
 
     server: Filtering
     generator: Generator

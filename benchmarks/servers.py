@@ -19,7 +19,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Container
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from benchmarks.child import Child, ServerFailed
 
@@ -29,6 +29,7 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 HOST = "127.0.0.1"
 PREFETCH = 256
 START_TIMEOUT = 120.0
+_REPLY_TIMEOUT_S = 30.0
 _OPENWIRE_PORT = 61616
 
 
@@ -162,17 +163,39 @@ class Mom(Server):
     def stomp_port(self) -> int:
         return self.ports[1]
 
+    @property
+    def url(self) -> str:
+        """The address of web and REST."""
+        return f"http://{HOST}:{self.ports[0]}"
+
+    @property
+    def authorization(self) -> dict[str, str]:
+        """The header with the login of the administrator."""
+        pair = base64.b64encode(f"admin:{self.password}".encode()).decode()
+        return {"authorization": f"Basic {pair}"}
+
+    def ask(self, method: str, path: str, body: object = None, **headers: str) -> Any:
+        """The decoded reply to a request for a path below /api/v1/. Raises `ServerFailed` for a refusal, and
+        OSError without a reply."""
+        data = None if body is None else json.dumps(body).encode()
+        headers = {**self.authorization, "content-type": "application/json", **headers}
+        request = urllib.request.Request(f"{self.url}/api/v1/{path}", data, headers, method=method)
+        try:
+            with urllib.request.urlopen(request, timeout=_REPLY_TIMEOUT_S) as reply:
+                return json.loads(reply.read() or b"null")
+        except urllib.error.HTTPError as error:
+            with error:
+                raise ServerFailed(f"{self.name}: {method} {path}: {error.read().decode()}") from error
+
+    def published(self, queue: str) -> int:
+        """The number of messages that a queue has got."""
+        rows = self.ask("GET", f"queues?q={queue}")["items"]
+        return sum(row["published"] for row in rows if row["name"] == queue)
+
     def bridge_to(self, other: Mom, name: str) -> None:
         """Forward by a bridge of that name to another broker. Raises `ServerFailed`."""
-        said = {"hostname": HOST, "port": other.ports[1], "user": "admin", "password": other.password}
-        status = _http_status(
-            f"http://{HOST}:{self.ports[0]}/api/v1/bridges/{name}",
-            f"admin:{self.password}",
-            method="PUT",
-            body=json.dumps(said).encode(),
-        )
-        if status != 201:
-            raise ServerFailed(f"{self.name} did not make the bridge {name}: HTTP {status}")
+        settings = {"hostname": HOST, "port": other.ports[1], "user": "admin", "password": other.password}
+        self.ask("PUT", f"bridges/{name}", settings)
 
     def _launch(self) -> Child:
         web, stomp = self.ports
@@ -181,7 +204,7 @@ class Mom(Server):
         return self._child([*command, *self.options], {"MOM_ADMIN_PASSWORD": self.password})
 
     def _ready(self) -> bool:
-        return _http_status(f"http://{HOST}:{self.ports[0]}/api/v1/health/ready") == 200
+        return _http_status(f"{self.url}/api/v1/health/ready") == 200
 
     def _stomp_options(self, protocol: Protocol) -> list[str]:
         web, stomp = self.ports

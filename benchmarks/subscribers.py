@@ -19,13 +19,12 @@ import secrets
 import statistics
 import sys
 import time
-import urllib.request
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import aiohttp
 import psutil
@@ -59,26 +58,8 @@ class Remote(Mom):
     options: tuple[str, ...] = ("--reflex-file", "CBdefault.cnf", "--max-subscriptions", "20000")
 
     @property
-    def url(self) -> str:
-        """Its web address."""
-        return f"http://{HOST}:{self.ports[0]}"
-
-    @property
     def websocket(self) -> str:
         return f"ws://{HOST}:{self.ports[0]}/ws"
-
-    @property
-    def authorization(self) -> dict[str, str]:
-        pair = base64.b64encode(f"admin:{self.password}".encode()).decode()
-        return {"authorization": f"Basic {pair}"}
-
-    def ask(self, method: str, path: str, body: object = None) -> Any:
-        """A request to the API. Raises OSError."""
-        data = None if body is None else json.dumps(body).encode()
-        headers = {**self.authorization, "content-type": "application/json"}
-        request = urllib.request.Request(f"{self.url}/api/v1/{path}", data, headers, method=method)
-        with urllib.request.urlopen(request) as reply:
-            return json.loads(reply.read() or b"null")
 
     @property
     def rss(self) -> int:
