@@ -93,8 +93,8 @@ class _Writer(DataSourceStreamArrowWriter):
 
 
 def stage_rows(batches: Iterator[pa.RecordBatch], root: Path, staging: str, table: str) -> list[Part]:
-    """Write rows into files below the folder `staging`: one for each hour of a broker,
-    or more when it is large. They are on the disk when this returns."""
+    """Write rows into files below the folder `staging`: one for each hour of a broker, or more when it is
+    large. They are on the disk when this returns."""
     schema = archive_tables.arrow_schema(table)
     writers: dict[str, PartWriter] = {}
     parts: list[Part] = []
