@@ -14,6 +14,8 @@ NPM := PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/npm --prefix frontend
 # Containers often tell Python to keep no compiled modules, and then each broker and each `mom` that a test starts
 # compiles its own again. For Python an empty variable is none.
 export PYTHONDONTWRITEBYTECODE :=
+# Types that were checked once are remembered for other checkouts as well: mypy compares the contents of files.
+export MYPY_CACHE_DIR ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/mom-broker/mypy
 
 define PYTHON_MISSING
 MOM needs Python 3.11, which is not here.
@@ -27,7 +29,9 @@ export PYTHON_MISSING
 ARGS ?=
 # Tests run in so many processes; many wait, so one more than two cores.
 TEST_PROCESSES ?= 3
-PYTEST := $(BIN)/pytest -n $(TEST_PROCESSES) --dist loadgroup --no-loadscope-reorder --durations 10
+PYTEST := $(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist loadgroup --no-loadscope-reorder
+# Where a run keeps its figures, for `make test-times`.
+OUTPUT ?= .ci/output
 FUZZ_SECONDS ?= 600
 SOAK_SECONDS ?= 7200
 STORMS ?= 1000000
@@ -41,7 +45,7 @@ MOMBENCH ?= ../shared/bench
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test quick check check-types check-rest build messages bench bench-peers fuzz soak lock clean \
+.PHONY: help run test test-ready test-all test-times quick check check-types check-rest build messages bench bench-peers fuzz soak lock clean \
   test-tools bench-tools
 
 help: ## list the targets
@@ -50,9 +54,22 @@ help: ## list the targets
 run: $(INSTALLED) $(CONSOLE) $(LANGUAGES) ## start a broker with its console, data in ./data
 	@$(BIN)/mom up $(ARGS)
 
-# With ARGS only what they name is run.
-test: $(TESTING) $(CONSOLE) $(LANGUAGES) test-tools $(if $(ARGS),,check) ## run the checks, and all tests except the long ones
-	$(PYTEST) $(ARGS)
+# The checks run beside the tests, on what these leave of the processors. With ARGS only what they name is run.
+test: ## run the checks, and all tests except the long ones
+	@$(MAKE) --no-print-directory --jobs 3 test-ready
+ifeq ($(strip $(ARGS)),)
+	@$(MAKE) --no-print-directory --keep-going --jobs 3 CHECK="nice -n 5" check-types check-rest test-all
+else
+	$(PYTEST) --durations 10 $(ARGS)
+endif
+
+test-ready: $(TESTING) $(CONSOLE) $(LANGUAGES) test-tools
+
+test-all:
+	$(PYTEST) -p tests.support.retries -p tests.support.run_times --times $(OUTPUT) --junitxml $(OUTPUT)/junit.xml --durations 10
+
+test-times: $(TESTING) ## print the time of the last `make test` by directory; SINCE=COMMIT also its growth
+	@$(BIN)/python -m tests.support.run_times $(OUTPUT) $(if $(SINCE),--since $(SINCE))
 
 quick: $(TESTING) $(CONSOLE) $(LANGUAGES) ## run the tests without processes and browsers, in less than a minute
 	STORMS=$(QUICK_STORMS) $(PYTEST) -m "not process and not slow and not fuzz" $(ARGS)
@@ -60,16 +77,20 @@ quick: $(TESTING) $(CONSOLE) $(LANGUAGES) ## run the tests without processes and
 check: $(TESTING) $(CONSOLE) $(LANGUAGES) ## lint, types, import rules, migrations, names in ARCHITECTURE.md
 	$(MAKE) --no-print-directory --jobs 2 check-types check-rest
 
+# Of each check only the failure is shown.
+CHECK ?=
+SHOW_FAILURE = { out=$$($(CHECK) $(1) 2>&1) || { echo "$$out"; echo "failed: $(1)"; exit 1; }; }
+
 check-types:
-	$(BIN)/mypy
+	@$(call SHOW_FAILURE,$(BIN)/mypy)
 
 check-rest:
-	$(BIN)/ruff check .
-	$(BIN)/lint-imports
-	$(BIN)/python manage.py check --fail-level WARNING --settings tests.settings
-	$(BIN)/python manage.py makemigrations --check --dry-run --settings tests.settings
-	$(NPM) run check
-	$(BIN)/pytest -q tests/docs/test_map.py
+	@$(call SHOW_FAILURE,$(BIN)/ruff check .)
+	@$(call SHOW_FAILURE,$(BIN)/lint-imports)
+	@$(call SHOW_FAILURE,$(BIN)/python manage.py check --fail-level WARNING --settings tests.settings)
+	@$(call SHOW_FAILURE,$(BIN)/python manage.py makemigrations --check --dry-run --settings tests.settings)
+	@$(call SHOW_FAILURE,env $(NPM) run check)
+	@$(call SHOW_FAILURE,$(BIN)/pytest -q tests/docs/test_map.py)
 
 build: $(CONSOLE) $(LANGUAGES) ## build the console's frontend and translations
 
@@ -82,10 +103,10 @@ fuzz: $(TESTING) test-tools ## random input for the STOMP parser and the REST en
 # TAKEOVERS with each store: Postgres, Redis, files.
 soak: $(TESTING) $(CONSOLE) test-tools ## many more STORMS of commands, KILLS and TAKEOVERS of brokers, SINK_KILLS and RUN_KILLS of Spark, messages to FOREIGN ones; SOAK_SECONDS of fuzz
 	STORM_SEED=$${STORM_SEED:-random} STORMS=$(STORMS) KILLS=$(KILLS) FOREIGN=$(FOREIGN) TAKEOVERS=$(TAKEOVERS) FUZZ_SECONDS=$(SOAK_SECONDS) \
-	  SINK_KILLS=$(SINK_KILLS) RUN_KILLS=$(RUN_KILLS) BULK_KILLS=$(KILLS) \
+	  SINK_KILLS=$(SINK_KILLS) RUN_KILLS=$(RUN_KILLS) BULK_KILLS=$(KILLS) EVERY_LOOK=1 \
 	  $(BIN)/pytest --timeout 0 -rP \
-	  tests/core/test_storms.py tests/crash tests/forwarding tests/mirror tests/fuzz \
-	  tests/pipeline/test_killed_runs.py tests/pipeline/test_sink.py $(ARGS)
+	  tests/core/test_storms.py tests/core/test_floods.py tests/crash tests/forwarding tests/mirror tests/fuzz \
+	  tests/browser/test_every_page.py tests/pipeline/test_killed_runs.py tests/pipeline/test_sink.py $(ARGS)
 
 bench: $(TESTING) $(CONSOLE) bench-tools ## measure against RabbitMQ and ActiveMQ, into benchmarks/RESULTS.md
 	MOMBENCH=$(MOMBENCH) $(BIN)/python -m benchmarks.run --append $(ARGS)

@@ -12,12 +12,13 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.support import retries
 from tests.support.broker_process import BrokerProcess, StartBroker
 from tests.support.chromium import chromium
 
 __all__ = ["broker", "chromium", "start_broker"]
 
-#: seed of the storms, in the environment, which every process of a run inherits; `random` draws one
+#: seed of all chance, in the environment, which every process of a run inherits; `random` draws one
 SEED = "STORM_SEED"
 # How long an example takes depends more on a busy machine than on a strategy.
 settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -83,7 +84,7 @@ def _seed_of_commit() -> str:
 
 
 def pytest_report_header() -> str:
-    return f"storms: again with {SEED}={os.environ[SEED]}"
+    return f"chance: again with {SEED}={os.environ[SEED]}"
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -115,8 +116,8 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 def _distribute(items: list[pytest.Item]) -> None:
     """Lets tests that share what is expensive to make run in one process; all others go where there is room.
 
-    Files that start processes come first, those with a browser before all: they take longest, and the short
-    tests at the end let all processes of a run end together.
+    Tests with Spark come first: one process runs all of them. Then follow files with a browser, and those
+    that start processes; the short tests at the end let all processes of a run end together.
     """
     browser, process = set(), set()
     for item in items:
@@ -126,7 +127,13 @@ def _distribute(items: list[pytest.Item]) -> None:
             browser.add(item.path)
         if item.get_closest_marker("process"):
             process.add(item.path)
-    items.sort(key=lambda item: (item.path not in browser, item.path not in process))
+    items.sort(key=lambda item: (_group(item) != "spark", item.path not in browser, item.path not in process))
+
+
+def _group(item: pytest.Item) -> str:
+    """The group of tests that run in one process; empty where a test may run in any."""
+    mark = item.get_closest_marker("xdist_group")
+    return str(mark.args[0]) if mark is not None else ""
 
 
 def _shares(item: pytest.Item) -> bool:
@@ -136,6 +143,12 @@ def _shares(item: pytest.Item) -> bool:
         found[-1].scope in ("module", "class") and found[-1].baseid.startswith("tests")
         for found in definitions
     )
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Has the chance of each test follow from the seed of the run and the test's address."""
+    random.seed(f"{os.environ[SEED]} {retries.name(item.nodeid)}")
 
 
 @pytest.hookimpl(wrapper=True)

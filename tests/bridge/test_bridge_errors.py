@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-import socket
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from broker_app.rules.rule import Rule
 from mom_client import Refused
 from tests.bridge.pair import QUICK, USERS, Pair, pair, receive, remote_of, until
 from tests.support.authority import Authority
+from tests.support.ports import reserve_port
 from tests.support.proxy import proxy
 from tests.support.small_broker import PASSWORD, small_broker
 from tests.support.small_node import policy_of, small_node
@@ -101,8 +101,7 @@ async def test_the_failed_step_of_a_connection_is_named(
 
 
 async def test_retrying_can_be_hurried(tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as reserved:
-        port = reserved.getsockname()[1]
+    port = reserve_port()
     async with pair(tmp_path, port=port, retry_s=3600.0) as both, both.home.stomp("john") as john:
         await both.send(john, "orders", b"1")
         await until(lambda: both.report()["attempts"] == 1)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import socket
 import ssl
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -18,6 +17,7 @@ from broker_app.bridge import connection_test
 from broker_app.bridge.connection_test import try_connection
 from broker_app.remote import Remote
 from tests.support.authority import Authority
+from tests.support.ports import reserve_port
 
 _MOM = "mom-bridge:1\nserver:mom/9\n"
 
@@ -169,8 +169,7 @@ async def test_a_wrong_password_fails_at_the_login() -> None:
 
 
 async def test_a_refused_connection_is_reported() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
+    port = reserve_port()
     found = await tried(Remote("oslo", "127.0.0.1", port))
     assert failed(found)["name"] == "tcp"
     assert list(outcome(found).values()) == [True, False, None, None, None]

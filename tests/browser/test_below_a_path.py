@@ -7,7 +7,6 @@ import json
 import re
 import shutil
 import socket
-import subprocess
 from collections.abc import Iterator
 from urllib.parse import urlsplit
 
@@ -17,8 +16,10 @@ from playwright.sync_api import Browser, expect
 
 from tests.browser.conftest import OpenPage, sign_in, wait_live
 from tests.support.broker_process import BrokerProcess
+from tests.support.children import Child
 from tests.support.missing import missing
 from tests.support.polling import poll
+from tests.support.ports import reserve_port
 
 pytestmark = pytest.mark.process
 
@@ -66,12 +67,11 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxied]:
     folder = tmp_path_factory.mktemp("below")
     process = Proxied(folder / "data", environment={"MOM_BASE_PATH": BASE})
     process.start()
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = reserve_port()
     text = CONFIGURATION.format(port=port, location=f"{BASE}/", broker=process.port)
     (folder / "nginx.conf").write_text(text)
     log = (folder / "nginx.log").open("wb")
-    nginx = subprocess.Popen([program, "-p", str(folder), "-c", "nginx.conf"], stdout=log, stderr=log)
+    nginx = Child([program, "-p", str(folder), "-c", "nginx.conf"], stdout=log, stderr=log)
     try:
         process.way = port
         poll(lambda: listens(port), deadline_s=10)

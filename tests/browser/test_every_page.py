@@ -1,5 +1,8 @@
 """Every page and every tab, filled with data: no axe violation in any theme or width, nothing that the
-browser complains of, no scrolling sideways. Pictures of all are in pytest's temporary folder, under `pages`.
+browser complains of, no scrolling sideways.
+
+Contrast takes axe longest, so each page shows one theme, which differs from commit to commit. With
+EVERY_LOOK=1, as in `make soak`, each shows both, also on a phone; with PICTURES=FOLDER pictures are made.
 
 Which pages there are, the console's own addresses say; what each needs to have something to show stands in
 QUERIES, and what is no page in NO_PAGES. A new page comes by itself.
@@ -7,10 +10,12 @@ QUERIES, and what is no page in NO_PAGES. A new page comes by itself.
 
 from __future__ import annotations
 
+import os
+import random
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import quote
 
 import pytest
@@ -33,6 +38,8 @@ from tests.browser.looks import (
 )
 from tests.support.broker_process import BrokerProcess
 from tests.support.polling import poll
+
+Theme = Literal["light", "dark"]
 
 LONG = "orders.with-a-rather-long-name.that.goes.on-and-on.until.it-is-cut"
 TOPIC = "prices.of.everything"
@@ -82,7 +89,11 @@ QUERIES: dict[str, list[str]] = {
     "view-save": ["?address=/console/audit/"],
     "welcome": ["", "?step=2", "?step=3"],
 }
-WALKS = 4
+WALKS = 3
+EVERY_LOOK = bool(os.environ.get("EVERY_LOOK"))
+#: where pictures go; relative to the checkout
+PICTURES = os.environ.get("PICTURES")
+THEMES: tuple[Theme, Theme] = ("light", "dark")
 #: files to download
 NO_PAGES = {"audit-export", "definitions-file", "reconciliation-report"}
 
@@ -185,37 +196,42 @@ def window(
         yield page, complaints
 
 
-@pytest.fixture(scope="module")
-def pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("pages", numbered=False)
-
-
 @pytest.mark.parametrize("place", in_walks(places()))
 def test_it_is_accessible_and_fits(
-    window: tuple[Page, list[str]], resources: dict[str, str], pictures: Path, place: str
+    window: tuple[Page, list[str]], resources: dict[str, str], place: str
 ) -> None:
     page, complaints = window
     complaints.clear()
+    theme, other = random.sample(THEMES, 2)
     page.set_viewport_size(DESKTOP)
-    page.emulate_media(color_scheme="light")
+    page.emulate_media(color_scheme=theme)
     missing = place == "/console/no-such-page"
     reply = page.goto(place.format(**resources))
     assert reply is not None and reply.status == (404 if missing else 200)
     settle(page)
 
-    picture = pictures / (re.sub(r"\W+", "-", place).strip("-")[:120])
     looks(page)
-    page.screenshot(path=picture.with_suffix(".light.jpeg"), type="jpeg", quality=60)
-    page.emulate_media(color_scheme="dark")
-    looks(page, *COLOURS)
+    take_picture(page, place, theme)
+    if EVERY_LOOK:
+        page.emulate_media(color_scheme=other)
+        looks(page, *COLOURS)
+        take_picture(page, place, other)
     mark_visible(page)
     page.set_viewport_size(PHONE)
     looks(page, *WIDTHS)
-    assert_new_colours(page)
-    page.screenshot(path=picture.with_suffix(".phone.dark.jpeg"), type="jpeg", quality=60)
-    page.emulate_media(color_scheme="light")
-    assert_new_colours(page)
+    take_picture(page, place, f"phone.{other if EVERY_LOOK else theme}")
+    if EVERY_LOOK:
+        assert_new_colours(page)
+        page.emulate_media(color_scheme=theme)
+        assert_new_colours(page)
     assert complaints == [] or (missing and len(complaints) == 1 and "404" in complaints[0])
+
+
+def take_picture(page: Page, place: str, look: str) -> None:
+    """Make a picture of what the page shows, if pictures are asked for."""
+    if PICTURES is not None:
+        name = re.sub(r"\W+", "-", place).strip("-")[:120]
+        page.screenshot(path=Path(PICTURES, f"{name}.{look}.jpeg"), type="jpeg", quality=60)
 
 
 def settle(page: Page) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import socket
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from broker_app.reflex.registration import Registration, RegistrationVerdict
 from tests.callback_broker.machine import callback_broker, programs_have_state
 from tests.callback_broker.test_callback_broker import POLICY, enable_callbacks
 from tests.support.awaiting import until
+from tests.support.ports import reserve_port
 from tests.support.small_node import SmallNode, small_node
 from tests.support.web import serving
 
@@ -44,8 +44,7 @@ class Machine:
 @pytest.fixture
 async def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Machine]:
     programs_have_state(tmp_path / "state", monkeypatch)
-    with socket.create_server(("127.0.0.1", 0)) as reserved:
-        port = reserved.getsockname()[1]
+    port = reserve_port()
     async with small_node(tmp_path / "remote", POLICY, web_port=port) as remote:
         remote.node.services.admit = enable_callbacks
         async with serving(remote.node, Config(data=tmp_path), port=port):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import signal
-import socket
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,6 +14,7 @@ import pytest
 
 from broker_app.cli.failures import FAILED, OK, USAGE
 from tests.cli.conftest import CommandLine
+from tests.support.ports import reserve_port
 
 
 @contextmanager
@@ -44,15 +44,10 @@ def stomp_port(welcome: str) -> int:
     return int(found[1])
 
 
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return int(listener.getsockname()[1])
-
-
 def test_options_of_openmom_are_settings(command_line: CommandLine, tmp_path: Path) -> None:
     file = tmp_path / "zero.config"
     file.write_text('/config/mom = {"max_connections": 7, "stomp_port": 1, "name": "other"}\n')
-    port = free_port()
+    port = reserve_port()
     options = ("-s", "B1", "-r", "1", "-c", str(file), "-p", "ncacn_ip_tcp", "--data", str(tmp_path / "data"))
     with running(command_line, *options, "-e", f"localhost:{port}") as welcome:
         assert "broker B1" in welcome
@@ -70,7 +65,7 @@ def test_options_of_openmom_are_settings(command_line: CommandLine, tmp_path: Pa
 def test_without_an_endpoint_a_free_port_is_taken_unless_a_setting_has_one(
     command_line: CommandLine, tmp_path: Path
 ) -> None:
-    port = free_port()
+    port = reserve_port()
     with running(command_line, "-s", "B1", "--data", str(tmp_path / "a")) as welcome:
         assert stomp_port(welcome) not in (0, 61613)
     with running(command_line, "--data", str(tmp_path / "b"), MOM_STOMP_PORT=str(port)) as welcome:

@@ -104,7 +104,6 @@ async def live(node: NodeProcess, follower: Follower, life: int, count: int) -> 
 
 
 async def test_every_message_is_read_once_while_the_broker_writes_and_is_killed(tmp_path: Path) -> None:
-    random.seed(3)
     with nodes_in(tmp_path) as nodes:
         node = nodes.node("followed", segment_bytes=MIB, journal_retention_bytes=1024 * MIB)
         confirmed: set[bytes] = set()
@@ -127,7 +126,6 @@ async def test_every_message_is_read_once_while_the_broker_writes_and_is_killed(
 
 
 async def test_a_reader_that_reports_its_cursor_goes_on_behind_it_after_a_kill(tmp_path: Path) -> None:
-    random.seed(4)
     with nodes_in(tmp_path) as nodes:
         node = nodes.node("reported", segment_bytes=MIB)
         node.start()

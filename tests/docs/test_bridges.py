@@ -5,7 +5,6 @@ import os
 import re
 import shlex
 import socket
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +13,9 @@ import pytest
 
 from tests.docs.test_readme import run
 from tests.support.broker_process import ROOT
+from tests.support.children import Child
 from tests.support.polling import poll
+from tests.support.ports import reserve_ports
 
 pytestmark = pytest.mark.process
 
@@ -23,14 +24,6 @@ SNIPPETS = re.findall(r"^```(sh|python)\n(.*?)^```$", TEXT, re.MULTILINE | re.DO
 BIN = Path(sys.executable).parent
 #: the ports that the example names; here they are others, which are free
 PORTS = ("8001", "8002", "61623", "61624")
-
-
-def free_ports(count: int) -> list[int]:
-    with contextlib.ExitStack() as held:
-        sockets = [held.enter_context(socket.socket()) for _ in range(count)]
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in sockets]
 
 
 def listens(port: int) -> bool:
@@ -45,7 +38,7 @@ def running(command: str, environment: dict[str, str], folder: Path, ports: list
     log = folder / f"{words[-1]}.log"
     with (
         log.open("wb") as into,
-        subprocess.Popen(words, cwd=folder, env=environment, stdout=into, stderr=into) as process,
+        Child(words, cwd=folder, env=environment, stdout=into, stderr=into) as process,
     ):
         try:
             poll(lambda: process.poll() is not None or all(map(listens, ports)), 60)
@@ -61,7 +54,7 @@ def test_the_example_of_two_brokers_runs(tmp_path: Path) -> None:
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("MOM_", "XDG_"))}
     environment.pop("DJANGO_SETTINGS_MODULE", None)
     environment |= {"HOME": str(tmp_path), "PATH": f"{BIN}:{environment['PATH']}", "PYTHONPATH": str(ROOT)}
-    ports = dict(zip(PORTS, free_ports(len(PORTS)), strict=True))
+    ports = dict(zip(PORTS, reserve_ports(len(PORTS)), strict=True))
     said = ""
     with contextlib.ExitStack() as brokers:
         for language, snippet in SNIPPETS:

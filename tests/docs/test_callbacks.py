@@ -15,21 +15,18 @@ from broker_app.cli.failures import OK
 from broker_app.web.resource_types.callbacks import DEFAULTS
 from tests.cli.conftest import CommandLine
 from tests.support.broker_process import ROOT, StartBroker
+from tests.support.children import Child
 from tests.support.polling import poll
+from tests.support.ports import reserve_port
 
 TEXT = (ROOT / "docs" / "callbacks.md").read_text(encoding="utf-8")
 SNIPPETS = re.findall(r"^```(sh|python)\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
 
 
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return int(listener.getsockname()[1])
-
-
 @pytest.mark.process
 def test_the_example_runs(start_broker: StartBroker, tmp_path: Path) -> None:
     (tmp_path / "home").mkdir()
-    port, mom = str(free_port()), CommandLine(tmp_path / "home")
+    port, mom = str(reserve_port()), CommandLine(tmp_path / "home")
     (_, up), (_, create), (_, receiver), (_, commands), *_ = SNIPPETS
     assert up.split()[:2] == ["mom", "up"]
     mom.about(start_broker(*up.split()[2:]))
@@ -39,7 +36,7 @@ def test_the_example_runs(start_broker: StartBroker, tmp_path: Path) -> None:
     program.write_text(receiver.replace("9000", port))
     with (
         log.open("wb") as into,
-        subprocess.Popen(
+        Child(
             [sys.executable, program, dict(made.rows)["secret"]], stdout=into, stderr=subprocess.DEVNULL
         ) as process,
     ):
@@ -70,7 +67,7 @@ def test_the_example_of_a_callback_broker_runs(start_broker: StartBroker, tmp_pa
         "PASSCODE": remote.password,
     }
     list_services, list_origins, stop = (shlex.split(line)[1:] for line in commands.splitlines())
-    with subprocess.Popen(
+    with Child(
         [sys.executable, tmp_path / "stock.py"], env=environment, stdout=subprocess.PIPE, text=True
     ) as process:
         try:

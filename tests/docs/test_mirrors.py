@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.test_bridges import BIN, free_ports, running
+from tests.docs.test_bridges import BIN, running
 from tests.docs.test_readme import run
 from tests.support.broker_process import ROOT
+from tests.support.ports import reserve_ports
 
 pytestmark = pytest.mark.process
 
@@ -27,7 +28,7 @@ def test_the_example_of_two_brokers_runs(tmp_path: Path) -> None:
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("MOM_", "XDG_"))}
     environment.pop("DJANGO_SETTINGS_MODULE", None)
     environment |= {"HOME": str(tmp_path), "PATH": f"{BIN}:{environment['PATH']}", "PYTHONPATH": str(ROOT)}
-    ports = dict(zip(PORTS, map(str, free_ports(len(PORTS))), strict=True))
+    ports = dict(zip(PORTS, map(str, reserve_ports(len(PORTS))), strict=True))
     kept = tmp_path / "environment"
     output = ""
     with contextlib.ExitStack() as brokers:

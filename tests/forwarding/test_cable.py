@@ -65,7 +65,6 @@ def test_nothing_leaves_the_cable_for_another_network(line: Cable) -> None:
 async def test_each_message_arrives_once_and_in_order_whenever_the_cable_is_out(
     line: Cable, home: NodeProcess, away: NodeProcess
 ) -> None:
-    random.seed(3)
     accounts = [Account(f"/bridge/away/orders-{one}", padding=100) for one in range(FLOWS)]
     async with working(*(one.send_for_ever(home, pause_s=0.01) for one in accounts)):
         for _ in range(PULLS):

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import socket
 from collections.abc import Awaitable, Iterable, Iterator
 
 import pytest
@@ -18,6 +17,7 @@ from benchmarks.servers import ActiveMQ, RabbitMQ, Server
 from tests.support.account import Account, broker_may_end, client
 from tests.support.missing import missing
 from tests.support.node_process import NodeProcess, nodes_in, quick
+from tests.support.ports import reserve_ports
 
 pytestmark = pytest.mark.process
 
@@ -43,14 +43,6 @@ class Foreign:
         self.server.start()
 
 
-def free_ports(count: int) -> tuple[int, ...]:
-    listeners = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = tuple(listener.getsockname()[1] for listener in listeners)
-    for listener in listeners:
-        listener.close()
-    return ports
-
-
 @pytest.fixture(scope="module", params=[RabbitMQ, ActiveMQ], ids=lambda kind: kind.name)
 def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """Skip the test if it is not installed; in CI, fail."""
@@ -58,7 +50,7 @@ def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     if not kind.installed():
         missing(f"{kind.name} is not installed; `make bench-peers` does that")
     made = kind(tmp_path_factory.mktemp(kind.name.lower()))
-    made.ports = free_ports(len(kind.ports))
+    made.ports = tuple(reserve_ports(len(kind.ports)))
     made.start()
     yield made
     made.stop()

@@ -124,19 +124,16 @@ async def survive(line: Line, *troubles: BridgeError) -> None:
 async def test_each_message_arrives_once_and_in_order_over_a_network_that(
     line: Line, trouble: BridgeError
 ) -> None:
-    random.seed(trouble.__name__)
     await survive(line, *[trouble] * 4)
 
 
 async def test_each_message_arrives_once_and_in_order_over_a_network_that_falls_silent(line: Line) -> None:
-    random.seed(1)
     await survive(line, falls_silent, falls_silent)
 
 
 async def test_each_message_arrives_once_and_in_order_over_a_network_with_all_faults(
     line: Line,
 ) -> None:
-    random.seed(2)
     troubles = [random.choice(TROUBLES) for _ in range(20)]
     await survive(line, *troubles)
 

@@ -17,7 +17,7 @@ from tests.support.broker_process import BrokerProcess
 logging.getLogger("httpx").setLevel(logging.WARNING)  # it has a line for each request
 
 #: how long a fuzz runs, and from where its chance begins
-SECONDS = float(os.environ.get("FUZZ_SECONDS", "60"))
+SECONDS = float(os.environ.get("FUZZ_SECONDS", "20"))
 SEED = int(os.environ["STORM_SEED"])
 #: the longest that what the loop's thread computes may hold up the event loop. On a busy machine it also
 #: waits for other threads, which wait for a processor: that is bounded more widely

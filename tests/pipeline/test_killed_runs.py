@@ -45,7 +45,7 @@ class Runs:
         mom.environment["JDK_JAVA_OPTIONS"] = "-XX:TieredStopAtLevel=1"
         self._mom = mom
         self._command = ("pipeline", "run", *command, "--master", "local[1]", "--nice", "0", "-o", "json")
-        self._chance = random.Random(KILLS)
+        self._chance = random.Random(random.random())
         #: the seconds from the start to the first result
         self._usual_s = 0.0
 

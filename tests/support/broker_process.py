@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tests.support.forked import Forked
+from tests.support.ports import reserve_ports
 
 ROOT = Path(__file__).resolve().parents[2]
 READY_S = 120.0
@@ -46,7 +47,7 @@ class Reply(NamedTuple):
 class BrokerProcess:
     """`manage.py broker` on loopback, with its data in `data`.
 
-    The first start takes free ports; later ones take the same again, so that clients may reconnect.
+    Its ports are reserved at the first start, so that each later one has the same and clients may reconnect.
     `options` are further arguments of the command, `environment` further variables.
     """
 
@@ -109,6 +110,8 @@ class BrokerProcess:
     def start(self, ready_s: float = READY_S, *, standby: bool = False) -> None:
         """Starts the broker and waits until it serves, or is on `standby`. Raises BrokerFailed."""
         assert not self.running, "the broker runs already"
+        if not self.port:
+            self.port, self.stomp_port = reserve_ports(2)
         ports = ["--host", self.host, "--port", str(self.port), "--stomp-port", str(self.stomp_port)]
         ports += ["--stomp-tls-port", str(self.stomp_tls_port)]
         self._log_start = self.log_file.stat().st_size if self.log_file.exists() else 0

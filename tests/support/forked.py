@@ -26,6 +26,8 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
+from tests.support.children import end_with_parent
+
 ROOT = Path(__file__).resolve().parents[2]
 _COMMANDS = [path.stem for path in sorted((ROOT / "broker_app" / "cli").glob("[a-z]*.py"))]
 # Of Django only what does not look at its settings.
@@ -127,6 +129,7 @@ def _serve(conversation: socket.socket) -> dict[str, Any]:
             for file in files:
                 os.close(file)
         else:
+            end_with_parent()
             for number, file in enumerate(files):
                 os.dup2(file, number)
             os.closerange(3, 1024)

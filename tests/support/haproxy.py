@@ -5,15 +5,16 @@ from __future__ import annotations
 import re
 import shutil
 import socket
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
 from tests.support.broker_process import ROOT, BrokerProcess
+from tests.support.children import Child
 from tests.support.missing import missing
 from tests.support.polling import poll
+from tests.support.ports import reserve_ports
 
 _PAGE = (ROOT / "docs" / "mirrors.md").read_text(encoding="utf-8")
 _HOST = "127.0.0.1"
@@ -32,11 +33,11 @@ def haproxy(folder: Path, brokers: tuple[BrokerProcess, BrokerProcess]) -> Itera
     program = shutil.which("haproxy") or shutil.which("haproxy", path="/usr/sbin")
     if program is None:
         missing("a proxy before mirrors needs Debian's package haproxy")
-    ways = Ways(*_free_ports(2))
+    ways = Ways(*reserve_ports(2))
     file = folder / "haproxy.cfg"
     file.write_text(_configuration(ways, brokers))
     with (folder / "haproxy.log").open("wb") as log:
-        process = subprocess.Popen([program, "-db", "-f", str(file)], stdout=log, stderr=log)
+        process = Child([program, "-db", "-f", str(file)], stdout=log, stderr=log)
     try:
         poll(lambda: process.poll() is not None or all(map(_listens, ways)), 10)
         assert process.poll() is None, (folder / "haproxy.log").read_text()
@@ -59,15 +60,6 @@ def _configuration(ways: Ways, brokers: tuple[BrokerProcess, BrokerProcess]) -> 
         assert text.count(shown) == 1, f"docs/mirrors.md has no {shown}"
         text = text.replace(shown, used)
     return text
-
-
-def _free_ports(count: int) -> list[int]:
-    listeners = [socket.create_server((_HOST, 0)) for _ in range(count)]
-    try:
-        return [one.getsockname()[1] for one in listeners]
-    finally:
-        for one in listeners:
-            one.close()
 
 
 def _listens(port: int) -> bool:

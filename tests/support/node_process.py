@@ -25,13 +25,15 @@ from broker_app.config import MIB
 from broker_app.net.policy.policy import Policy, UserFacts
 from broker_app.remote import Remote
 from tests.support.broker_process import ROOT, BrokerFailed
+from tests.support.children import Child
 from tests.support.node_fork import Order
+from tests.support.ports import reserve_ports
 
 READY_S = 120.0
 
 
 class NodeProcess:
-    """`nodes.node("home", …)` makes one. It takes free ports at its first start, and the same ever after."""
+    """`nodes.node("home", …)` makes one. It has the same ports at each start."""
 
     user, password = "admin", "secret"
 
@@ -42,7 +44,7 @@ class NodeProcess:
         self.data = nodes.folder / name
         self.log_file = nodes.folder / f"{name}.log"
         self.host: str = settings.get("host", "127.0.0.1")
-        self.port = self.stomp_port = 0
+        self.port, self.stomp_port = reserve_ports(2)
         #: its bridges, as of the next start
         self.bridges = dict(bridges)
         #: its callbacks, as of the next start
@@ -133,7 +135,7 @@ class Nodes:
     def __init__(self, folder: Path, prefix: Sequence[str] = ()) -> None:
         self.folder = folder
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("MOM_")}
-        self._program = subprocess.Popen(
+        self._program = Child(
             [*prefix, sys.executable, "-m", "tests.support.node_fork"],
             cwd=ROOT,
             env=inherited,

