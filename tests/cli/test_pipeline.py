@@ -33,6 +33,8 @@ def finding(result: Result, check: str) -> Finding:
     return next(Finding(**row) for row in result.json() if row["check"] == check)
 
 
+@pytest.mark.soak
+@pytest.mark.slow
 @pytest.mark.timeout(400)  # it starts Spark three times
 def test_warm_makes_an_archive_that_java_uses(
     command_line: CommandLine,

@@ -34,7 +34,7 @@ from tests.support.polling import poll
 #: each kill starts Spark again, which takes seconds
 KILLS = int(os.environ.get("RUN_KILLS", "1"))
 
-pytestmark = [pytest.mark.process, pytest.mark.slow, pytest.mark.timeout(300 * (KILLS + 2))]
+pytestmark = [pytest.mark.soak, pytest.mark.process, pytest.mark.slow, pytest.mark.timeout(300 * (KILLS + 2))]
 
 
 class Runs:

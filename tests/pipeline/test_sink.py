@@ -237,9 +237,9 @@ def test_a_stream_waits_for_a_broker_that_is_away(
 # ---------------------------------------------------------------------- killed
 
 
+@pytest.mark.soak
 @pytest.mark.slow
 @pytest.mark.timeout(300 * (KILLS + 2))
-@pytest.mark.xdist_group("sink-kills")
 def test_every_row_is_published_once_by_a_stream_whose_processes_are_killed(
     broker: BrokerProcess, options: dict[str, str], tmp_path: Path
 ) -> None:
