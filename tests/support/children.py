@@ -4,8 +4,10 @@ no time for fixtures."""
 from __future__ import annotations
 
 import ctypes
+import os
 import signal
 import subprocess
+from collections.abc import Sequence
 from typing import Any
 
 _PR_SET_PDEATHSIG = 1
@@ -21,5 +23,5 @@ def end_with_parent() -> None:
 class Child(subprocess.Popen[Any]):
     """A process that does not outlive its parent; everything else is as in `subprocess`."""
 
-    def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, preexec_fn=end_with_parent, **options)
+    def __init__(self, command: Sequence[str | os.PathLike[str]], **options: Any) -> None:
+        super().__init__(command, preexec_fn=end_with_parent, **options)

@@ -1,9 +1,9 @@
 """Python programs of this house as processes that start at once, for tests that start hundreds of them.
 
 `Forked` is `subprocess.Popen` for Python with `manage.py …` or `-m broker_app.cli …`. Its process is forked
-from one that has loaded what such programs import and has done nothing else: no settings, no threads, no
-files. That one is this module as a program; each process of tests has its own, from the first need on. Tests
-of starting itself use `subprocess`.
+from one that has loaded what such programs import and the site of Django, and has forgotten its settings:
+each program has those of its own environment. That one is this module as a program; each process of tests has
+its own, from the first need on. Tests of starting itself use `subprocess`.
 """
 
 from __future__ import annotations
@@ -23,27 +23,31 @@ import sys
 import traceback
 from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from threading import Lock
 from typing import Any
 
+import django
+from django.conf import settings
+from django.core.management import call_command
+from django.db import connections
+from django.urls import get_resolver
+from django.utils.functional import empty
+
+from mom_site.database import file_of
 from tests.support.children import end_with_parent
 
 ROOT = Path(__file__).resolve().parents[2]
 _COMMANDS = [path.stem for path in sorted((ROOT / "broker_app" / "cli").glob("[a-z]*.py"))]
-# Of Django only what does not look at its settings.
 LOADED = (
-    """
-    broker_app.node broker_app.serve broker_app.offline broker_app.web.lazy_imports
-    argon2 channels.generic.websocket channels.routing channels.security.websocket csp.middleware
-    cryptography.x509 django.contrib.admin.options django.contrib.admin.sites django.contrib.auth.hashers
-    django.contrib.messages.middleware django.contrib.sessions.middleware django.contrib.staticfiles.finders
-    django.core.handlers.asgi django.core.management django.core.management.commands.migrate
-    django.db.backends.sqlite3.base django.middleware.csrf django.template.loader django.views.generic
-    django.views.i18n inflection jsonschema rest_framework.serializers servestatic.middleware uritemplate
-    uvloop yaml
-""".split()
-    + [f"broker_app.cli.{name}" for name in _COMMANDS]
-)
+    "argon2 broker_app.node broker_app.offline broker_app.serve channels.generic.websocket channels.routing "
+    "channels.security.websocket django.db.backends.sqlite3.base inflection jsonschema servestatic.middleware"
+    " uritemplate uvloop yaml"
+).split() + [f"broker_app.cli.{name}" for name in _COMMANDS]
+#: settings with which the site has other applications and addresses; such a program is started, not forked
+_OTHER_SITE = ("MOM_OIDC", "MOM_BASE_PATH", "--oidc", "--base-path")
+#: the database of a broker without anything in it
+_database = b""
 _LARGEST = 1024 * 1024
 
 
@@ -137,18 +141,48 @@ def _serve(conversation: socket.socket) -> dict[str, Any]:
         conversation.send(b"%d" % answer)
 
 
+def _load_site() -> None:
+    """Load models and addresses, and make an empty database, which is most of a broker's start, with settings
+    that are forgotten."""
+    global _database
+    with TemporaryDirectory() as data:
+        os.environ |= {"DJANGO_SETTINGS_MODULE": "mom_site.settings", "MOM_DATA": data}
+        django.setup()
+        importlib.import_module("broker_app.management.commands.broker")
+        get_resolver().check()
+        call_command("migrate", verbosity=0, interactive=False)
+        connections.close_all()
+        _database = file_of(Path(data)).read_bytes()
+    connections.__dict__.clear()
+    connections.__init__()  # type: ignore[misc]
+    settings._wrapped = empty  # type: ignore[assignment]  # as it was before its first use
+    del sys.modules["mom_site.settings"]
+
+
 def _become(arguments: list[str], cwd: str, environment: dict[str, str]) -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     random.seed()
     os.environ.clear()
     os.environ.update(environment)
     os.chdir(cwd)
+    if any(word.startswith(_OTHER_SITE) for word in (*environment, *arguments)):
+        os.execv(sys.executable, [sys.executable, *arguments])
+    if arguments[:2] == ["manage.py", "broker"] and "MOM_DATABASE" not in environment:
+        _give_database(Path(environment["MOM_DATA"]))
     if arguments[0] == "-m":
         sys.argv = arguments[1:]
         runpy.run_module(arguments[1], run_name="__main__", alter_sys=True)
     else:
         sys.argv = arguments
         runpy.run_path(arguments[0], run_name="__main__")
+
+
+def _give_database(data: Path) -> None:
+    """Save a broker with a new data directory the migrations."""
+    if not data.exists():
+        data.mkdir(mode=0o700, parents=True)
+        file_of(data).touch(mode=0o600)
+        file_of(data).write_bytes(_database)
 
 
 def _ended(failure: BaseException | None) -> int:
@@ -168,6 +202,7 @@ if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     for name in LOADED:
         importlib.import_module(name)
+    _load_site()
     gc.freeze()  # or each process would look at all of it when it ends
     order = _serve(socket.socket(fileno=int(sys.argv[1])))
     failure: BaseException | None = None
