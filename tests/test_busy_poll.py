@@ -6,10 +6,11 @@ import asyncio
 import time
 
 from broker_app.engine.busy_poll import MOMENT_S, RARELY, TRUST, BusyPoll
+from tests.support.patience import patient
 
 
 async def fall_asleep(poll: BusyPoll) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(patient(10)):
         while poll.awake:
             await asyncio.sleep(0)
 

@@ -22,6 +22,7 @@ from broker_app.internal_errors import internal_errors
 from broker_app.journal.memory import MemoryJournal, MemoryStorage
 from broker_app.journal.port import Done
 from tests.support.listener import Listener
+from tests.support.patience import patient
 
 QUEUE = Envelope("/queue/a")
 TRANSIENT = Envelope("/queue/a", persistent=False)
@@ -102,7 +103,7 @@ async def test_plain_acknowledgements_alone_are_committed_soon() -> None:
     engine.submit(c.Subscribe(client.peer, "1", "/queue/a", c.INDIVIDUAL))
     await engine.wait_idle()
     engine.submit(c.Settle(client.peer, client.tags))
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(patient(5)):
         while journal.storage.contents:
             await asyncio.sleep(0.001)
 
@@ -227,7 +228,7 @@ async def test_callers_of_a_failed_engine_do_not_wait() -> None:
     await turns()
     journal.failure = OSError(28, "No space left on device")
     journal.release()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(patient(10)):
         await asyncio.gather(waiting, stopping)
     assert client.receipts == [b"r"]
 
@@ -245,7 +246,7 @@ async def test_an_engine_that_is_stopped_during_a_snapshot_waits_for_its_end() -
     journal.finish()
     await turns()
     journal.finish()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(patient(10)):
         await stopping
     assert client.receipts == [b"r"]
     assert str(engine.ended) == "the engine was stopped"

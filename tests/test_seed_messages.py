@@ -23,6 +23,7 @@ from broker_app.reflex.registration import Registration
 from broker_app.services import seed_messages
 from broker_app.services.seed_messages import SeedMessages
 from tests.support.listener import Listener
+from tests.support.patience import patient
 
 
 class Stage:
@@ -58,7 +59,7 @@ class Stage:
         return 0 if queue is None else queue.depth
 
     async def until(self, condition: Callable[[], bool]) -> None:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(patient(10)):
             while not condition():
                 await asyncio.sleep(0.001)
 
@@ -226,7 +227,7 @@ async def test_no_copies_are_made_after_the_engine_has_ended() -> None:
     assert stage.engine.ended is not None
     stage.seeds.engine_ended(stage.engine.ended)
     await stage.register("stock")
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(patient(10)):
         await made
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from broker_app.internal_errors import internal_errors
 from broker_app.task_supervisor import FIRST_PAUSE_S, TaskSupervisor, count_unhandled
+from tests.support.patience import patient
 
 
 @pytest.fixture
@@ -34,7 +35,7 @@ async def test_a_task_that_fails_is_counted_and_begins_again_after_a_growing_pau
 
     before = internal_errors.of("a background task")
     supervisor.start("of a test", failing_twice)
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(patient(30)):
         await well.wait()
     first, second, third = starts
     assert second - first >= FIRST_PAUSE_S
@@ -61,7 +62,7 @@ async def test_one_that_fails_leaves_the_others_alone_and_all_end_at_once(
 
     supervisor.start("failing", failing)
     supervisor.start("well", well)
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(patient(30)):
         for _ in range(100):
             await ticks.get()
     await supervisor.stop()

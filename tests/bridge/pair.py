@@ -12,6 +12,7 @@ from broker_app.net.policy.policy import Policy
 from broker_app.remote import Remote
 from mom_client import Client
 from mom_client.storeandforward import Forwarded
+from tests.support.patience import patient
 from tests.support.small_node import SmallNode, policy_of, small_node
 
 #: settings of bridges in tests, which are in a hurry
@@ -69,7 +70,7 @@ async def until(condition: Callable[[], Any], deadline_s: float = 10.0) -> None:
 async def receive(client: Client, queue: str, count: int) -> list[bytes]:
     """The bodies of the next messages of a queue."""
     bodies: list[bytes] = []
-    async with asyncio.timeout(20), client.subscribe(f"/queue/{queue}") as messages:
+    async with asyncio.timeout(patient(20)), client.subscribe(f"/queue/{queue}") as messages:
         async for message in messages:
             bodies.append(message.body)
             await message.ack()

@@ -12,6 +12,7 @@ import pytest
 
 from broker_app.rules.rule import Rule
 from tests.bridge.pair import Pair, pair, receive, until
+from tests.support.patience import patient
 from tests.support.small_node import policy_of
 
 SYNC = "storeAndForwardSyncQueue"
@@ -136,6 +137,6 @@ async def test_changes_of_bridges_are_published(tmp_path: Path) -> None:
             first = json.loads((await told.get(timeout_s=10)).text)
             assert first["data"]["items"][0]["state"] == "suspended"
             await both.change(desired="paused")
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(patient(10)):
                 while json.loads((await told.get(timeout_s=10)).text)["data"].get("desired") != "paused":
                     pass

@@ -15,10 +15,11 @@ from playwright.sync_api import (
 )
 
 from tests.support.broker_process import ROOT, BrokerProcess
+from tests.support.patience import patient
 
 DIST = ROOT / "static" / "console" / "dist"
-#: long, for a busy machine; nothing waits longer than it must
-WAIT_MS = 30_000
+#: nothing waits longer than it must
+WAIT_MS = patient(30_000)
 
 OpenPage = Callable[..., Page]
 

@@ -23,6 +23,7 @@ from broker_app.reflex.registration import CALLBACKS, Registration, Registration
 from broker_app.roles import CALLBACK
 from tests.support.authority import Authority
 from tests.support.awaiting import until
+from tests.support.patience import patient
 from tests.support.small_node import SmallNode, policy_of, small_node
 from tests.support.web import serving
 
@@ -67,7 +68,7 @@ class Host:
                 items = (await rest.get(f"/services/{service['id']}/pending")).json()["items"]
                 return items if len(items) == count else None
 
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(patient(10)):
                 while (found := await listed()) is None:
                     await asyncio.sleep(0.01)
             return found
@@ -456,7 +457,7 @@ async def test_addresses_that_a_program_knows_are_tried_before_those_that_were_k
 
 
 async def test_a_wrong_login_is_named_at_once_though_another_address_is_dead(host: Host) -> None:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(patient(5)):
         refused = await host.register(urls=[host.url, "ws://127.0.0.1:9/ws"], token="mom_nobody")
     assert (refused.status_code, refused.json()["type"]) == (401, "/docs/problems/not-authenticated")
 

@@ -9,6 +9,7 @@ import mom_client
 from mom_client.stomp import AckRun, Frame, Malformed, Parser, encode
 from mom_client.stomp import frame as wire
 from mom_client.transport import PipeTransport, Transport
+from tests.support.patience import patient
 
 ADDRESS = "stomp://one:1"
 
@@ -153,7 +154,7 @@ class FakeBroker:
         """The broker's end of the connection that `client` makes after it lost one."""
         session = await self.accept()
         await session.welcome()
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(patient(60)):
             while not client.connected:
                 await asyncio.sleep(0.01)
         return session

@@ -12,6 +12,7 @@ import pytest
 import mom_client
 import mom_client.blocking
 from tests.support.broker_process import BrokerProcess, StartBroker
+from tests.support.patience import patient
 
 REAL_TIME = True
 
@@ -162,7 +163,7 @@ async def test_a_client_of_a_broker_that_was_killed_closes(
     mom = await connect(way(broker))
     async with mom.subscribe(queue):
         broker.kill()
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(patient(20)):
             await mom.close()
     assert not mom.connected
 

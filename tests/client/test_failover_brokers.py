@@ -10,6 +10,7 @@ import pytest
 import mom_client
 from tests.client.test_against_broker import tcp, websocket
 from tests.support.broker_process import BrokerProcess, StartBroker
+from tests.support.patience import patient
 
 REAL_TIME = True
 
@@ -74,7 +75,7 @@ async def test_a_spare_connection_to_another_broker(
         mom.subscribe(f"/queue/{queue}") as messages,
     ):
         assert mom.address == way(first)
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(patient(20)):
             while mom.spares != [way(second)]:
                 await asyncio.sleep(0.01)
         killed = time.monotonic()
@@ -118,7 +119,7 @@ async def test_dedup_ids_harm_nothing(broker: BrokerProcess) -> None:
     """Sends to temporary queues, delayed ones, replies, transactions and forwarded messages."""
     queue = f"/queue/{uuid.uuid4()}"
     async with connect(broker, options="") as mom, mom.subscribe(queue) as messages:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(patient(20)):
 
             async def serve() -> None:
                 request = await messages.get()
@@ -146,7 +147,7 @@ async def test_a_message_that_is_too_large_is_refused_and_the_client_goes_on(
     broker = start_broker("--max-body-bytes", "100000")
     async with connect(broker, options="maxReconnectDelay=100", way=way) as mom:
         for _ in range(2):
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(patient(20)):
                 with pytest.raises(mom_client.Refused, match="too-large"):
                     await mom.send("/queue/a", bytes(size))
                 await mom.send("/queue/a", b"small enough")

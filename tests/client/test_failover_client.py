@@ -11,6 +11,7 @@ import pytest
 import mom_client
 from mom_client.stomp import frame as wire
 from tests.client.stage import FakeBroker, FakeSession
+from tests.support.patience import patient
 
 ONE, TWO, THREE = "stomp://one:1", "stomp://two:2", "stomp://three:3"
 
@@ -197,7 +198,7 @@ async def test_an_opening_that_is_given_up_leaves_nothing_behind(stage: FakeBrok
     stage.down = {ONE}
     client = stage.connect(uri(ONE))
     with pytest.raises(TimeoutError):
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(patient(60)):
             await client.open()
     before = len(stage.attempts)
     await asyncio.sleep(3600)

@@ -15,12 +15,13 @@ import mom_client.blocking
 from mom_client import updates
 from mom_client.updates import UpdateSource
 from tests.client.loopback import LoopbackBroker, serving
+from tests.support.patience import patient
 
 REAL_TIME = True
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(patient(20)):
         while not condition():
             await asyncio.sleep(0.005)
 

@@ -17,6 +17,7 @@ from websockets.asyncio.server import serve as serve_websocket
 from websockets.typing import Subprotocol
 
 from mom_client.transport import PipeTransport, Transport, open_transport
+from tests.support.patience import patient
 
 REAL_TIME = True
 
@@ -124,7 +125,7 @@ async def opener(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterato
 
 async def exactly(transport: Transport, size: int) -> bytes:
     data = b""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(patient(10)):
         while len(data) < size:
             piece = await transport.receive()
             assert piece
@@ -152,7 +153,7 @@ async def test_drain_waits_for_room(opener: Opener) -> None:
     reading = asyncio.ensure_future(exactly(transport, 8 << 20))
     for _ in range(8):
         transport.write(bytes(1 << 20))
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(patient(10)):
             await transport.drain()
     assert await reading == bytes(8 << 20)
     await transport.close()
@@ -161,7 +162,7 @@ async def test_drain_waits_for_room(opener: Opener) -> None:
 async def test_the_end(opener: Opener) -> None:
     transport = await opener()
     transport.write(GOODBYE)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(patient(10)):
         assert await transport.receive() == b""
     await transport.close()
     await transport.close()
@@ -229,7 +230,7 @@ async def slow_server(kind: str, awake: asyncio.Event) -> AsyncIterator[str]:
         port = next(iter(server.sockets)).getsockname()[1]
         yield f"{kind}://127.0.0.1:{port}/ws"
         if kind == "stomp":
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(patient(10)):
                 await done.wait()
 
 
@@ -244,7 +245,7 @@ async def test_it_is_known_how_much_did_not_get_there_yet(kind: str) -> None:
             await asyncio.sleep(0)
         assert size / 2 < transport.waiting_bytes <= size * 1.01
         awake.set()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(patient(10)):
             while transport.waiting_bytes:
                 await asyncio.sleep(0.01)
         await transport.close()

@@ -18,6 +18,7 @@ import pytest
 from mom_client.stomp.frame import ACK, ERROR, MESSAGE, RECEIPT, SEND, SUBSCRIBE
 from tests.crash.test_kill import Connection
 from tests.support.broker_process import ROOT, BrokerProcess
+from tests.support.patience import patient
 from tests.support.polling import poll
 from tests.support.small_disk import small_disk
 
@@ -70,7 +71,7 @@ async def produce_until_refused(broker: BrokerProcess, number: int, promised: se
 
 
 async def fill(broker: BrokerProcess, promised: set[int]) -> None:
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(patient(60)):
         await asyncio.gather(*(produce_until_refused(broker, 1 + n, promised) for n in range(PRODUCERS)))
 
 
@@ -83,7 +84,7 @@ async def consume(broker: BrokerProcess, count: int | None) -> set[int]:
     outstanding = 0
     with suppress(TimeoutError):
         while count is None or len(taken) < count or outstanding:
-            async with asyncio.timeout(3):
+            async with asyncio.timeout(patient(3)):
                 frame = await connection.frame()
             if frame.command == RECEIPT:
                 outstanding -= 1

@@ -21,6 +21,7 @@ from tests.forwarding.home import (
     source,
 )
 from tests.support.broker_process import BrokerProcess, StartBroker
+from tests.support.patience import patient
 from tests.support.polling import poll
 
 
@@ -53,7 +54,7 @@ async def received(target: BrokerProcess, queue: str, count: int) -> list[str]:
     """The bodies of all that is in a queue, of which there are to be `count`."""
     bodies: list[str] = []
     async with (
-        asyncio.timeout(30),
+        asyncio.timeout(patient(30)),
         client(target, "admin") as there,
         there.subscribe(f"/queue/{queue}") as messages,
     ):

@@ -10,6 +10,7 @@ from pathlib import Path
 from mom_client.storeandforward import Forwarded
 from tests.forwarding.home import sockets
 from tests.support.node_process import NodeProcess, Nodes
+from tests.support.patience import patient
 
 BRIDGES, QUEUES = 40, 5
 #: of a core, more than a broker without bridges takes at the same time
@@ -23,7 +24,7 @@ def cpu_s(node: NodeProcess) -> float:
 
 
 async def until_connected(node: NodeProcess, port: int, count: int) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(patient(20)):
         while len(sockets(node, port)) != count:
             await asyncio.sleep(0.05)
 

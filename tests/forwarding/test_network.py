@@ -10,6 +10,7 @@ import pytest
 
 from tests.support.account import Account, check_counters, working
 from tests.support.node_process import NodeProcess, Nodes
+from tests.support.patience import patient
 from tests.support.proxy import Proxy, proxy
 
 FLOWS = 2
@@ -144,7 +145,7 @@ async def test_a_remote_that_answers_no_more_is_found_out_by_both_ends(line: Lin
         await asyncio.sleep(0.5)
         connections = line.network.accepted
         line.network.out.drops = line.network.back.drops = True
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(patient(10)):
             while line.network.accepted == connections:
                 await asyncio.sleep(0.05)
         line.network.cut()

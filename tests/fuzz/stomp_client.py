@@ -10,6 +10,7 @@ from random import Random
 from mom_client.stomp.frame import MESSAGE, Frame
 from mom_client.stomp.parser import Parser
 from tests.support.broker_process import BrokerProcess
+from tests.support.patience import patient
 
 #: names below which different users have different rights
 OPEN, PRIVATE, FORBIDDEN = "open", "dora", "secret"
@@ -56,7 +57,7 @@ class StompFuzz:
         """Connect, talk and leave, for ever."""
         while True:
             with contextlib.suppress(OSError, TimeoutError):
-                async with asyncio.timeout(20):
+                async with asyncio.timeout(patient(20)):
                     await self._connection()
             await asyncio.sleep(0.02)
 

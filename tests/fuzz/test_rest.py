@@ -22,6 +22,7 @@ import pytest
 
 from tests.fuzz.broker_watch import SEED, Watch
 from tests.support.broker_process import BrokerProcess, StartBroker
+from tests.support.patience import patient
 
 pytestmark = [pytest.mark.fuzz, pytest.mark.process, pytest.mark.slow, pytest.mark.timeout(0)]
 
@@ -259,7 +260,7 @@ class Attack:
         reader, writer = await asyncio.open_connection(self.broker.host, self.broker.port)
         try:
             writer.write(request)
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(patient(30)):
                 answer = await reader.read(65536)
             async with asyncio.timeout(READ_S):
                 while len(answer) < MAX_READ and (part := await reader.read(65536)):

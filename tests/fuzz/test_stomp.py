@@ -21,6 +21,7 @@ from broker_app.core.policy import LIMIT_BEHAVIORS
 from tests.fuzz.broker_watch import SECONDS, SEED, Watch, admin
 from tests.fuzz.stomp_client import OPEN, PRIVATE, QUEUES, TOPICS, StompFuzz
 from tests.support.broker_process import BrokerProcess, StartBroker
+from tests.support.patience import patient
 
 pytestmark = [pytest.mark.fuzz, pytest.mark.process, pytest.mark.slow, pytest.mark.timeout(SECONDS + 300)]
 
@@ -86,7 +87,7 @@ async def test_no_frames_and_no_actions_of_operators_stop_the_broker(start_broke
     await asyncio.wait(running, timeout=SECONDS, return_when=asyncio.FIRST_COMPLETED)
     ledger.stop.set()
     with contextlib.suppress(TimeoutError):  # then something is missing, which is reported below
-        async with asyncio.timeout(120):
+        async with asyncio.timeout(patient(120)):
             while not ((sending.done() and ledger.confirmed <= ledger.received) or watch.broken):
                 await asyncio.sleep(0.1)
     ended = [task.exception() for task in running if task.done() and not task.cancelled()]

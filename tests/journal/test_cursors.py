@@ -18,6 +18,7 @@ from broker_app.journal.files import Files
 from broker_app.journal.port import Journal, Span
 from broker_app.journal.shared import SharedJournal
 from broker_app.journal.store import Holder, StoreFull
+from tests.support.patience import patient
 
 from .stage import Life, QuickSystem, batch_of, published, quick_journal, set_now, whole_log
 
@@ -156,7 +157,7 @@ async def test_cursors_that_are_set_while_others_are_written_are_written_togethe
     assert len(known.states(0)) == 10
     assert not any(future.done() for future in stored)
     pages.gate.set()
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(patient(20)):
         assert set(await asyncio.gather(*stored)) == {None}
     assert len(pages.written) == 2
     assert {name: cursor.position for name, cursor in pages.written[-1].items()} == {
@@ -269,7 +270,7 @@ async def test_a_full_store_lets_go_what_is_kept_for_cursors(tmp_path: Path) -> 
     reported = loop.create_future()
     journal.set_cursor("archive", 1, reported.set_result)
     assert await reported is None
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(patient(30)):
         for position in range(1, 300):
             stored = loop.create_future()
             batch = batch_of(position, [published(bytes(300))], keep=[position], free=[position])

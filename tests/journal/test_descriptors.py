@@ -21,6 +21,7 @@ from broker_app.journal.errors import Busy
 from broker_app.journal.files import Files
 from broker_app.journal.segments import SegmentJournal
 from tests.support.listener import Listener
+from tests.support.patience import patient
 
 from .stage import Life, QuickSystem, published, quick_journal
 
@@ -164,7 +165,7 @@ async def backlog(directory: Path) -> None:
 
 
 async def taken_by(engine: Engine, client: Listener, count: int) -> None:
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(patient(60)):
         while len(client.bodies) < count:
             assert engine.ended is None
             await asyncio.sleep(0.01)

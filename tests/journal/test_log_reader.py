@@ -18,6 +18,7 @@ from broker_app.journal.port import LogRun
 from broker_app.journal.segments import SegmentJournal
 from broker_app.journal.shared import SharedJournal
 from broker_app.journal.store import Holder
+from tests.support.patience import patient
 
 from .stage import Life, QuickSystem, batch_of, batches_of, log_now, published, quick_journal, whole_log
 
@@ -57,7 +58,7 @@ class Answer:
             self._future.set_exception(error)
 
     async def run(self) -> LogRun:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(patient(20)):
             return await self._future
 
 
@@ -162,7 +163,7 @@ async def test_a_segment_that_was_used_again_while_it_was_read_is_reported_as_go
     answer = Answer(journal, 1)
     await asyncio.to_thread(system.reading.wait, 20)
     recycled = journal.statistics()["segments_recycled"]
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(patient(20)):
         while journal.statistics()["segments_recycled"] < recycled + 8:
             position = await fill(journal, position, 20)
             await snapshot(journal, position)

@@ -18,6 +18,7 @@ from broker_app.journal.postgres import PostgresStore
 from broker_app.journal.redis import RedisStore
 from broker_app.journal.shared import SharedJournal, stored_batch
 from broker_app.journal.store import Fenced, Holder, Store
+from tests.support.patience import patient
 from tests.support.polling import poll
 from tests.support.postgres import Postgres, postgres_pair, postgres_server
 from tests.support.proxy import Proxy, proxy
@@ -133,7 +134,7 @@ async def site_at(kind: str, server: Postgres | Redis, lease_s: float = 60.0) ->
 
 
 async def until(condition: Callable[[], object]) -> None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(patient(30)):
         while not await asyncio.to_thread(condition):
             await asyncio.sleep(0.01)
 
@@ -184,7 +185,7 @@ async def test_commits_through_a_bad_network_are_stored_once_and_in_order(site: 
 
     network = asyncio.create_task(spoil())
     try:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(patient(60)):
             for number in range(300):
                 await site.committer.commit(b"%d" % number * random.randrange(1, 2000))
     finally:

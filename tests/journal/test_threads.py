@@ -10,6 +10,7 @@ from typing import Any
 from broker_app.journal.errors import JournalFailed
 from broker_app.journal.files import Files
 from broker_app.journal.segments import SegmentJournal
+from tests.support.patience import patient
 
 from .stage import Life, QuickSystem, batch_of, published, quick_journal, read_now
 
@@ -126,7 +127,7 @@ async def test_a_long_life_with_threads_loses_nothing_and_needs_little_space(tmp
         if number % 50 == 49 and asked == len(snapshots):
             asked += 1
             journal.snapshot(position, [b"state"], snapshots.append)
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(patient(20)):
         while asked != len(snapshots):
             await asyncio.sleep(0.001)
     assert journal.background_error is None
@@ -151,7 +152,7 @@ async def test_the_next_segment_is_ready_before_it_is_needed(tmp_path: Path) -> 
     life = Life(journal)
     life.restore()
     life.publish(bytes(1500))
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(patient(20)):
         for number in range(1, 5):
             while number % 2 and not journal.statistics()["next_segment_ready"]:
                 await asyncio.sleep(0.001)

@@ -19,6 +19,7 @@ import mom_client
 from tests.support.broker_process import BrokerProcess
 from tests.support.haproxy import Ways, haproxy
 from tests.support.mirrors import Mirrors, login_answer, serves
+from tests.support.patience import patient
 from tests.support.polling import poll
 
 pytestmark = pytest.mark.process
@@ -73,7 +74,7 @@ def pair(mirrors: Mirrors, tmp_path: Path) -> Iterator[Pair]:
 
 async def post(rest: httpx.AsyncClient, queue: str, body: str) -> None:
     """Publish a message, again and again until it is stored; `body` is its dedup-id."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(patient(20)):
         while True:
             with suppress(httpx.TransportError):
                 reply = await rest.post(

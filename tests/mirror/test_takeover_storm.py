@@ -24,6 +24,7 @@ import mom_client
 from tests.support.account import working
 from tests.support.broker_process import BrokerProcess
 from tests.support.mirrors import Mirrors, Probe, mirrors_in, serves, status
+from tests.support.patience import patient
 from tests.support.proxy import Proxy, proxy
 from tests.support.stores import STORES, Stores
 
@@ -121,7 +122,7 @@ class Arena:
 
     async def holder(self) -> int:
         """The number of the holder, once the other one is on standby."""
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(patient(60)):
             while (number := await asyncio.to_thread(self._stand_by)) is None:
                 await asyncio.sleep(0.02)
         return number

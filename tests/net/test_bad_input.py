@@ -13,6 +13,7 @@ import pytest
 from broker_app.net.auth.login import Identity
 from broker_app.net.stomp.session import StompSession
 from broker_app.net.stomp.tcp import TcpConnection
+from tests.support.patience import patient
 from tests.support.small_broker import RawClient, SmallBroker, small_broker
 
 CONNECT = b"CONNECT\naccept-version:1.2\nhost:/\nlogin:anna\npasscode:secret\n\n\0"
@@ -302,7 +303,7 @@ async def test_nothing_is_read_while_a_login_is_checked(broker: SmallBroker) -> 
     broker.registry.logins.authenticate = authenticate  # type: ignore[method-assign]
     client = await broker.stranger()
     client.send(CONNECT)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(patient(10)):
         while not any(is_paused(session) for session in broker.registry.sessions):
             await asyncio.sleep(0)
     client.send(b"SEND\ndestination:/queue/a\nreceipt:1\n\nx\0")

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.patience import patient
 from tests.support.small_broker import RawClient, SmallBroker, small_broker
 
 
@@ -176,7 +177,7 @@ async def test_a_client_without_heart_beats_is_offered_some_and_owes_none(broker
 
 async def test_fast_heart_beats_come_fast(broker: SmallBroker) -> None:
     client = await broker.client(**{"heart-beat": "0,250"})
-    async with asyncio.timeout(9):  # at the broker's own pace only the first would have come
+    async with asyncio.timeout(patient(9)):  # at the broker's own pace only the first would have come
         assert await client.reader.readexactly(4) == b"\n\n\n\n"
 
 
@@ -199,7 +200,7 @@ async def test_all_fast_heart_beats_share_one_timer_that_runs_while_there_are_an
         return sum(not timer.cancelled() and timer.when() > loop.time() for timer in timers)
 
     clients = [await broker.client(**{"heart-beat": f"0,{beat}"}) for beat in (3000, 1000, *[250] * 8)]
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(patient(30)):
         for client in clients:
             assert await client.reader.readexactly(2) == b"\n\n"
             assert waiting() <= 1

@@ -16,6 +16,7 @@ from broker_app.net.policy.policy import Policy
 from broker_app.net.stomp import local, websocket
 from broker_app.net.stomp.rate_limit import RateLimit
 from tests.net.test_websocket import opened
+from tests.support.patience import patient
 from tests.support.small_broker import RawClient, SmallBroker, small_broker
 
 KIB, MIB = 1024, 1024 * 1024
@@ -32,7 +33,7 @@ def sending(number: int, *, size: int = 0, receipt: bool = True) -> bytes:
 
 
 async def until(condition: object) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(patient(20)):
         while not condition():  # type: ignore[operator]
             await asyncio.sleep(0.005)
 

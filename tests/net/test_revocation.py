@@ -15,6 +15,7 @@ from broker_app.net.auth.login import Identity
 from broker_app.net.stomp import local, sends
 from broker_app.rules.rule import DENY, Rule
 from mom_client import ConnectionLost, Refused
+from tests.support.patience import patient
 from tests.support.small_node import SmallNode, policy_of, small_node
 
 USERS = {"john": (), "mary": (), "root": ()}
@@ -30,7 +31,7 @@ async def node(tmp_path: Path) -> AsyncIterator[SmallNode]:
 
 
 async def frame(pipe: local.LocalPipe) -> str:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(patient(10)):
         return (await pipe.receive()).decode()
 
 
@@ -189,7 +190,7 @@ async def test_with_the_setting_close_a_client_that_loses_a_used_right_is_discon
 
 
 async def waiting(node: SmallNode, count: int) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(patient(10)):
         while len(node.node.rest._waiting._waits) < count:
             await asyncio.sleep(0)
 
@@ -213,14 +214,14 @@ async def test_an_event_stream_ends_with_the_problem_as_its_last_event(node: Sma
         streaming = asyncio.ensure_future(rest.get("/queues/a/events"))
         await waiting(node, 1)
         await rest.post("/queues/a/messages", content=b"1")
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(patient(10)):
             while not node.node.broker.destinations.queues["/queue/a"].unsettled:
                 await asyncio.sleep(0)
         await node.rule(NOBODY_RECEIVES, ALL)
         events = (await streaming).text
     assert "event: message" in events
     assert events.rstrip().rpartition("\n\n")[2].startswith("event: problem\ndata: {")
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(patient(10)):
         while not node.depth("a"):
             await asyncio.sleep(0)
 
@@ -291,7 +292,7 @@ async def test_the_brokers_limits_change_while_messages_come(node: SmallNode) ->
         await mom.send("/queue/a", "3")
         await settings(node, max_messages=2, full_wait=30)
         waits = asyncio.ensure_future(mom.send("/queue/a", "4"))
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(patient(10)):
             while not node.node.broker.admission.blocked.bytes:
                 await asyncio.sleep(0)
         await settings(node)
@@ -306,7 +307,7 @@ async def test_the_rate_limit_changes_while_a_client_sends(node: SmallNode) -> N
     await pipe.send(b"SEND\ndestination:/queue/a\n\n\0" * 15)
     assert session.is_throttled
     await settings(node)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(patient(10)):
         while session.is_throttled:
             await asyncio.sleep(0.01)
     await pipe.send(b"SEND\ndestination:/queue/a\nreceipt:1\n\n\0" * 1000)

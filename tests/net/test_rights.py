@@ -21,6 +21,7 @@ from broker_app.net.stomp import local
 from broker_app.rules.event import BROWSE, MANAGE, READ, RECEIVE, SEND
 from broker_app.rules.rule import DENY, Rule
 from mom_client import Refused
+from tests.support.patience import patient
 from tests.support.small_node import SmallNode, policy_of, small_node
 
 FORWARDED = "storeAndForward:broker2/queue/queue1"
@@ -125,7 +126,7 @@ async def test_a_client_without_soft_errors_gets_an_error_and_is_disconnected(no
     reader, writer = await asyncio.open_connection("127.0.0.1", node.node.stomp_port)
     writer.write(b"CONNECT\naccept-version:1.2\nhost:/\nlogin:mary\npasscode:mary\n\n\0")
     writer.write(b"SEND\ndestination:/queue/a\nreceipt:7\n\n1\0")
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(patient(10)):
         head, _, error = (await reader.read()).partition(b"\0")
     assert head.startswith(b"CONNECTED")
     assert b"ERROR\nreceipt-id:7\n" in error

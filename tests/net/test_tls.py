@@ -12,6 +12,7 @@ import pytest
 from broker_app.config import Config, ConfigError
 from broker_app.net.tls.certificates import Certificates
 from tests.support.authority import Authority
+from tests.support.patience import patient
 from tests.support.small_broker import RawClient, SmallBroker, small_broker
 
 
@@ -26,7 +27,7 @@ def serial(client: RawClient) -> int:
 
 
 async def until(condition: Callable[[], object]) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(patient(10)):
         while not condition():
             await asyncio.sleep(0.01)
 

@@ -13,6 +13,7 @@ import pytest
 from broker_app.internal_errors import internal_errors
 from broker_app.net import web_socket
 from broker_app.net.auth.login import Identity
+from tests.support.patience import patient
 from tests.support.small_broker import SmallBroker, small_broker
 from tests.support.small_node import policy_of, small_node
 
@@ -54,7 +55,7 @@ class Conversation:
         self.incoming.put_nowait({"type": "websocket.receive", kind: data})
 
     async def event(self) -> dict[str, Any]:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(patient(10)):
             return await self.outgoing.get()
 
     async def data(self) -> bytes:

@@ -15,6 +15,7 @@ from broker_app.notifications import Mailer, Notification, RetryQueue, Target, w
 from broker_app.notifications.delivery import deliver, notification_of, targets
 from broker_app.notifications.retry_queue import MOST
 from broker_app.telemetry.alerts import DEFAULT_RULES, Alert, AlertEvent, AlertRule
+from tests.support.patience import patient
 
 ALERT = Alert("1f", "store", "store", "critical", "store", 80, 1_800_000_000, 1_800_000_060, 81.5)
 TOLD = notification_of(AlertEvent("fired", ALERT), "b1", "https://mom.example/console/")
@@ -183,7 +184,7 @@ async def test_a_failed_notification_is_repeated_until_it_is_accepted() -> None:
             delays_s=(0.01, 0.01, 60.0),
         )
         outbox.put(Target.of(web.url), TOLD)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(patient(10)):
             while len(web.taken) < 3:
                 web.came.clear()
                 await web.came.wait()

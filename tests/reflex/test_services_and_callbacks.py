@@ -19,6 +19,7 @@ from mom_client import storeandforward
 from tests.callback.webhooks.hooks import callback, hooks
 from tests.callback.webhooks.receiver import receiver
 from tests.support.awaiting import until
+from tests.support.patience import patient
 from tests.support.small_node import SmallNode, policy_of, small_node
 from tests.support.web import serving
 
@@ -196,7 +197,7 @@ async def test_a_client_of_json_gets_only_what_reflexes_let_out(
             return await event(lambda one: one.get("ref") == op)
 
         async def event(wanted: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(patient(10)):
                 while True:
                     one: dict[str, Any] = json.loads(await connection.recv())
                     if wanted(one):

@@ -52,6 +52,7 @@ from broker_app.telemetry.metrics.node_metrics import NodeMetrics, Sources
 from broker_app.telemetry.metrics.pipeline_metrics import PipelineMetrics, RunFigures
 from broker_app.telemetry.pipeline_store import NoPipeline, StoredHistory
 from tests.rest.bridging import BOBS, report
+from tests.support.patience import patient
 
 MIB = 1024 * 1024
 TOKENS = {"mom_alice": "alice", "mom_bob": "bob"}
@@ -261,13 +262,13 @@ class Rest:
 
     async def until(self, condition: Callable[[], bool]) -> None:
         """Let the loop turn until `condition` holds."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(patient(10)):
             while not condition():
                 await asyncio.sleep(0)
 
     async def until_later(self, condition: Callable[[], bool]) -> None:
         """Wait until `condition` holds, which needs threads or time."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(patient(10)):
             while not condition():
                 await asyncio.sleep(0.005)
 

@@ -14,6 +14,7 @@ from broker_app.rules.rule import Rule
 from broker_app.rules.ruleset import Rules
 from broker_app.services.service_registrar import ServiceRegistrar
 from tests.rest.conftest import Rest, policy
+from tests.support.patience import patient
 
 
 class Client:
@@ -32,7 +33,7 @@ class Client:
 
     async def ask(self, frame: str) -> str:
         await self.pipe.send(frame.encode())
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(patient(5)):
             return (await self.pipe.receive()).decode()
 
 

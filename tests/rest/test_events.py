@@ -11,6 +11,7 @@ from broker_app.net.rest import RestLimits
 from broker_app.net.rest.arrival_stream import ArrivalStream
 from broker_app.net.rest.message_stream import MessageStream
 from tests.rest.conftest import MakeRest, Rest, policy
+from tests.support.patience import patient
 
 
 class Stream:
@@ -55,7 +56,7 @@ class Stream:
 
     async def messages(self, count: int, event: str = "message") -> list[dict[str, Any]]:
         """Wait until `count` messages have arrived in total."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(patient(10)):
             while True:
                 blocks = [block for block in self.text.decode().split("\n\n") if f"event: {event}" in block]
                 if len(blocks) >= count:

@@ -16,6 +16,7 @@ from broker_app.net.policy.policy import UserFacts
 from broker_app.net.rest.fast_publish import Caller
 from broker_app.serve import serve
 from tests.rest.conftest import Rest, policy
+from tests.support.patience import patient
 
 ALICE = "authorization: Bearer mom_alice\r\n"
 PATH = "/api/v1/queues/a/messages"
@@ -39,7 +40,7 @@ class Wire:
         self.writer.write(post(body, headers, path))
 
     async def answer(self) -> Answer:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(patient(10)):
             head = (await self.reader.readuntil(b"\r\n\r\n")).decode()
             status, *lines = head.rstrip().split("\r\n")
             headers = dict(line.split(": ", 1) for line in lines)
@@ -149,7 +150,7 @@ async def test_a_requested_close_of_the_connection_follows_the_response(wire: Wi
 
 async def test_a_body_that_does_not_come_is_not_waited_for(wire: Wire) -> None:
     wire.writer.write(post("12345")[:-2])
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(patient(10)):
         assert (await wire.reader.read()).startswith(b"HTTP/1.1 408 ")
     assert wire.rest.depth("a") == 0
 

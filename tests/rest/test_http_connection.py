@@ -14,6 +14,7 @@ from broker_app.listeners import listen
 from broker_app.serve import Server
 from broker_app.serve_http import HttpConnection, connection_type
 from broker_app.serve_websocket import websocket_type
+from tests.support.patience import patient
 
 POST = b"POST /short HTTP/1.1\r\nhost: a\r\ncontent-length: 2\r\n\r\nhi"
 UPGRADE = (
@@ -108,7 +109,7 @@ async def open_to(served: Served) -> tuple[asyncio.StreamReader, asyncio.StreamW
 
 async def test_a_websocket_may_follow_a_message_on_a_connection_that_a_proxy_keeps(served: Served) -> None:
     reader, writer = await open_to(served)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(patient(10)):
         writer.write(POST)
         assert b" 201 " in await reader.readuntil(b"\r\n\r\n")
         writer.write(UPGRADE)
@@ -118,7 +119,7 @@ async def test_a_websocket_may_follow_a_message_on_a_connection_that_a_proxy_kee
 
 async def test_a_body_behind_its_answer_does_not_keep_a_connection(served: Served) -> None:
     reader, writer = await open_to(served)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(patient(10)):
         writer.write(b"POST /early HTTP/1.1\r\nhost: a\r\ncontent-length: 70000\r\n\r\n")
         assert b" 413 " in await reader.readuntil(b"\r\n\r\n")
         writer.write(b"x" * 70_000)
@@ -128,7 +129,7 @@ async def test_a_body_behind_its_answer_does_not_keep_a_connection(served: Serve
 
 async def test_nothing_is_done_behind_an_answer_that_closes(served: Served) -> None:
     reader, writer = await open_to(served)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(patient(10)):
         begun = b"POST /second HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n5\r\nab"
         writer.write(b"GET /bye HTTP/1.1\r\nhost: a\r\n\r\n" + begun)
         while not served.asked:
@@ -142,7 +143,7 @@ async def test_nothing_is_done_behind_an_answer_that_closes(served: Served) -> N
 async def test_nothing_is_done_behind_a_body_whose_answer_closes(served: Served) -> None:
     reader, writer = await open_to(served)
     served.bye.set()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(patient(10)):
         writer.write(b"POST /bye HTTP/1.1\r\nhost: a\r\ncontent-length: 70000\r\n\r\n")
         assert b" 413 " in await reader.readuntil(b"\r\n\r\n")
         writer.write(b"x" * 70_000 + b"GET /second HTTP/1.1\r\nhost: a\r\n\r\n")
@@ -179,7 +180,7 @@ async def test_a_fault_at_one_connection_does_not_end_the_server(
     before = internal_errors.of(place)
     reader, writer = await open_to(served)
     monkeypatch.setattr(HttpConnection, "look", lambda self, now: 1 / 0)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(patient(10)):
         assert await reader.read() == b""
     assert internal_errors.of(place) == before + 1
     monkeypatch.undo()

@@ -12,6 +12,7 @@ import msgspec
 import pytest
 
 from broker_app.rules.rule import Rule
+from tests.support.patience import patient
 from tests.support.small_node import SmallNode, policy_of, small_node
 
 USERS = {"root": (), "bob": (), "ann": ()}
@@ -43,7 +44,7 @@ async def export(root: httpx.AsyncClient, name: str) -> str:
     begun = await root.post("/jobs", json={"op": "export", "source": f"/topic-subscription/{name}"})
     assert begun.status_code == 202, begun.text
     path = f"/jobs/{begun.json()['id']}"
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(patient(30)):
         while (await root.get(path)).json()["state"] != "done":
             await asyncio.sleep(0.01)
     return path

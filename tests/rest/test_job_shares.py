@@ -11,6 +11,7 @@ import pytest
 
 from broker_app.jobs.job_manager import MAX_OPEN_OF_USER
 from broker_app.jobs.slots import MAX_WORKING
+from tests.support.patience import patient
 from tests.support.small_node import SmallNode, policy_of, small_node
 
 USERS = dict.fromkeys(("root", "bob", "ann", "cid", "dan"), ())
@@ -36,7 +37,7 @@ async def begin(client: httpx.AsyncClient, *, slowly: bool, status: int = 202) -
 
 
 async def reaches(client: httpx.AsyncClient, job: str, state: str) -> None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(patient(30)):
         while (await client.get(job)).json()["state"] != state:
             await asyncio.sleep(0.01)
 

@@ -10,6 +10,7 @@ from broker_app.telemetry.node_totals import NODE_LAYOUT
 from broker_app.telemetry.timeseries import COLUMNS
 from tests.rest.conftest import Rest
 from tests.rest.test_events import Stream
+from tests.support.patience import patient
 
 NOW = 1_800_000_000
 
@@ -66,7 +67,7 @@ async def test_errors_of_a_query_are_reported(rest: Rest) -> None:
 
 async def events(stream: Stream, count: int) -> list[dict[str, Any]]:
     """Wait until `count` events have arrived in total."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(patient(10)):
         while stream.text.count(b"event: stats\n") < count:
             await asyncio.sleep(0)
     return [json.loads(part.partition("\n\n")[0]) for part in stream.text.decode().split("data: ")[1:]]

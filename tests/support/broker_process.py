@@ -16,11 +16,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tests.support.forked import Forked
+from tests.support.patience import patient
 from tests.support.ports import reserve_ports
 
 ROOT = Path(__file__).resolve().parents[2]
-READY_S = 120.0
-STOP_S = 60.0
+READY_S = patient(60.0)
+STOP_S = patient(30.0)
 
 _WELCOME = re.compile(
     r"console +(?P<scheme>https?)://(?P<host>[\w.:\[\]]+):(?P<port>\d+)/console/\n"

@@ -17,6 +17,7 @@ import mom_client
 from mom_client.stomp.encode import encode
 from mom_client.stomp.frame import CONNECT, DISCONNECT
 from tests.support.broker_process import BrokerProcess
+from tests.support.patience import patient
 from tests.support.polling import poll
 
 LEASE_S = 1.0
@@ -154,7 +155,7 @@ class Probe:
         connect = encode(CONNECT, {"accept-version": "1.2", "host": "/"} | login, b"")
         while True:
             with contextlib.suppress(OSError, TimeoutError, asyncio.IncompleteReadError):
-                async with asyncio.timeout(5):
+                async with asyncio.timeout(patient(5)):
                     began_at = time.monotonic()
                     reader, writer = await asyncio.open_connection(broker.host, broker.stomp_port)
                     try:

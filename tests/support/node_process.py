@@ -27,9 +27,10 @@ from broker_app.remote import Remote
 from tests.support.broker_process import ROOT, BrokerFailed
 from tests.support.children import Child
 from tests.support.node_fork import Order
+from tests.support.patience import patient
 from tests.support.ports import reserve_ports
 
-READY_S = 120.0
+READY_S = patient(60.0)
 
 
 class NodeProcess:

@@ -26,6 +26,7 @@ from broker_app.net.stomp import tcp
 from broker_app.net.stomp.session_registry import SessionRegistry
 from broker_app.net.tls.certificates import Certificates
 from broker_app.net.tls.listener import TlsListener
+from tests.support.patience import patient
 
 PASSWORD = "secret"
 
@@ -85,7 +86,7 @@ class RawClient:
 
     async def frame(self) -> bytes:
         """The next frame without its NUL (heart-beats are skipped); bodies in these tests hold no NUL."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(patient(10)):
             data = await self.reader.readuntil(b"\0\n")
         return data[:-2].lstrip(b"\n")
 
@@ -98,7 +99,7 @@ class RawClient:
 
     async def ended(self) -> bytes:
         """The bytes received until the broker ends the connection."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(patient(10)):
             return await self.reader.read()
 
     async def close(self) -> None:

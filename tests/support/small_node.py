@@ -20,6 +20,7 @@ from broker_app.net.policy.policy import Grant, Policy, TokenFacts, UserFacts
 from broker_app.node import Node
 from broker_app.rules.rule import Rule
 from broker_app.rules.ruleset import Rules
+from tests.support.patience import patient
 
 
 def policy_of(
@@ -58,7 +59,7 @@ class SmallNode:
         """Reload the policy with these fields changed, and wait until it is applied."""
         policy = replace(self.policy, version=self.policy.version + 1, **changes)
         self.node.reload(policy)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(patient(10)):
             await self.node.wait_policy(policy.version)
 
     async def rule(self, *rules: Rule) -> None:

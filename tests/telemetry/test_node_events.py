@@ -8,6 +8,7 @@ from typing import Any
 
 import mom_client
 from tests.support.broker_process import BrokerProcess
+from tests.support.patience import patient
 
 SNAPSHOT = {"snapshot": "true"}
 
@@ -20,7 +21,7 @@ def client(broker: BrokerProcess) -> mom_client.Client:
 
 async def event(messages: Any, type_: str, **facts: Any) -> dict[str, Any]:
     """The next event of a type whose data has these facts."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(patient(10)):
         while True:
             body = json.loads((await messages.get(timeout_s=10)).text)
             if body.get("type") == type_ and facts.items() <= body["data"].items():
@@ -39,7 +40,7 @@ async def test_events_reach_subscribers_and_statistics_come_every_second(broker:
                     joined = await event(told, "mom.consumer.joined", destination="/queue/told")
                     assert joined["connection"] == opened["id"]
                     await other.send("/queue/told", "hello")
-                    async with asyncio.timeout(10):
+                    async with asyncio.timeout(patient(10)):
                         while True:
                             message = await told.get(timeout_s=10)
                             about_it = message.headers["destination"] == "/topic/$mom.stats.told"
@@ -64,7 +65,7 @@ async def test_a_connection_closed_over_rest_is_published_with_its_reason(broker
             broker.request, "DELETE", f"/api/v1/connections/{id}", json_body={"reason": "enough"}
         )
         assert reply.status == 204
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(patient(5)):
             assert b'"detail":"enough"' in await reader.read()
         writer.close()
         closed = await event(told, "mom.conn.closed", id=id)
@@ -76,7 +77,7 @@ async def test_a_snapshot_of_other_topics_is_refused(broker: BrokerProcess) -> N
     login = f"login:{broker.user}\npasscode:{broker.password}"
     writer.write(f"CONNECT\naccept-version:1.2\nhost:/\n{login}\n\n\0".encode())
     writer.write(b"SUBSCRIBE\nid:1\ndestination:/topic/t\nsnapshot:true\n\n\0")
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(patient(5)):
         assert b"/docs/problems/unsupported" in await reader.read()
     writer.close()
 

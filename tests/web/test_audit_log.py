@@ -19,6 +19,7 @@ from broker_app.models import AuditEntry, Change
 from broker_app.net.operator_audit import PURGED, Operator, OperatorAction, OperatorActions
 from broker_app.web import actions, audit_sources
 from broker_app.web.actions import audit
+from tests.support.patience import patient
 
 pytestmark = pytest.mark.django_db
 
@@ -63,7 +64,7 @@ async def test_the_writer_stores_new_actions_and_the_remaining_ones_when_it_stop
     actions = OperatorActions()
     keeping = asyncio.create_task(audit_sources.keep(actions, interval_s=0.01))
     actions.note(ANN, PURGED, "queues", "/queue/first")
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(patient(10)):
         while not await AuditEntry.objects.filter(key="/queue/first").aexists():
             await asyncio.sleep(0.01)
     actions.note(ANN, PURGED, "queues", "/queue/last")

@@ -13,6 +13,8 @@ from pathlib import Path
 import httpx
 import pytest
 
+from tests.support.patience import patient
+
 pytestmark = pytest.mark.process
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -79,7 +81,7 @@ async def test_the_printed_addresses_work_and_a_change_by_another_process_takes_
             with closing(sqlite3.connect(tmp_path / "config.sqlite3", timeout=10)) as database, database:
                 database.execute("UPDATE auth_user SET is_active = 0")
                 database.execute("UPDATE broker_app_policyversion SET number = number + 1")
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(patient(20)):
                 while (await client.get("/api/v1/queues/hello/messages")).status_code == 200:
                     await asyncio.sleep(0.1)
 

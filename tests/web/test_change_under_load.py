@@ -17,6 +17,7 @@ import pytest
 import mom_client
 from mom_client import Refused
 from tests.support.broker_process import BrokerProcess
+from tests.support.patience import patient
 
 USERS = [f"u{number}" for number in range(5)]
 PASSWORD = "correct horse battery"
@@ -116,7 +117,7 @@ class Load:
     async def go_on(self, attempts: int = 20) -> None:
         """Wait until each producer has tried so many times more."""
         wanted = [len(producer.attempts) + attempts for producer in self.producers]
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(patient(60)):
             while any(
                 len(producer.attempts) < most for producer, most in zip(self.producers, wanted, strict=True)
             ):

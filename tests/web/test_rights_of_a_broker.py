@@ -12,6 +12,7 @@ import pytest
 import mom_client
 from mom_client import Refused
 from tests.support.broker_process import BrokerProcess, Reply
+from tests.support.patience import patient
 
 FORWARDED = "storeAndForward:broker2/queue/queue1"
 PASSWORD = "correct horse battery"
@@ -90,7 +91,7 @@ async def test_a_denied_send_disconnects_a_plain_client_with_the_reason(broker: 
     reader, writer = await asyncio.open_connection("127.0.0.1", broker.stomp_port)
     hello = f"CONNECT\naccept-version:1.2\nhost:/\nlogin:mary\npasscode:{PASSWORD}\n\n\0"
     writer.write(hello.encode() + f"SEND\ndestination:/queue/{FORWARDED}\n\n1\0".encode())
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(patient(10)):
         said = (await reader.read()).split(b"\0\n")
     writer.close()
     assert said[0].startswith(b"CONNECTED\n")

@@ -10,6 +10,7 @@ import pytest
 import pytest_asyncio
 
 from tests.support.authority import Authority
+from tests.support.patience import patient
 from tests.web.test_serve import Served, exchange, serving
 
 pytestmark = [pytest.mark.process, pytest.mark.asyncio(loop_scope="module")]
@@ -84,7 +85,7 @@ async def test_a_new_certificate_is_shown_to_new_connections(served: Served, aut
         await websocket.recv()
         before = await serial(served, tls)
         authority.server()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(patient(10)):
             while await serial(served, tls) == before:
                 await asyncio.sleep(0.05)
         await websocket.send("still here")

@@ -16,6 +16,7 @@ from broker_app.config import Config
 from broker_app.listeners import listen
 from broker_app.serve import serve
 from broker_app.serve_websocket import UNAUTHENTICATED_LIMIT
+from tests.support.patience import patient
 
 HANDSHAKE = (
     b"GET /ws HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
@@ -52,7 +53,7 @@ class Site:
         self.ended.set()
 
     async def wait_for(self, size: int) -> bytes:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(patient(10)):
             while len(self.received) < size:
                 self.arrived.clear()
                 await self.arrived.wait()
@@ -76,7 +77,7 @@ class Client:
 
     async def close_code(self) -> int:
         """The code with which the server ends the conversation."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(patient(10)):
             data = await self.reader.read()
         assert data[0] == 0x88, data
         return int.from_bytes(data[2:4], "big")
@@ -223,7 +224,7 @@ async def test_an_old_handshake_is_refused_with_the_supported_version(
 ) -> None:
     reader, writer = await asyncio.open_connection(*site[1].writer.get_extra_info("peername"))
     writer.write(asked)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(patient(10)):
         answer = await reader.read()
     assert answer.startswith(status)
     assert b"\r\nsec-websocket-version: 13\r\n" in answer.lower()
@@ -241,7 +242,7 @@ async def test_a_client_is_not_given_up_while_nothing_is_read_of_it(site: tuple[
     await client.send(frame(b"one"))
     await here.wait_for(3)
     await client.send(frame(b"two"))
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(patient(10)):
         assert (await client.reader.readexactly(6))[:1] == b"\x89"
     await asyncio.sleep(2.0)  # twenty times as long as it may take to answer, and longer than the last look
     here.taking.set()
@@ -253,7 +254,7 @@ async def test_a_client_is_not_given_up_while_nothing_is_read_of_it(site: tuple[
 async def test_a_client_that_answers_nothing_is_given_up(site: tuple[Site, Client]) -> None:
     await site[1].send(frame(b"one"))
     await site[0].ended.wait()
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(patient(20)):
         said = await site[1].reader.read()
     assert b"\x88" in said and (1011).to_bytes(2, "big") in said
 
@@ -268,7 +269,7 @@ async def test_it_is_known_that_a_client_hung_up_although_nothing_is_read_of_it(
     await client.send(frame(b"two"))
     assert not here.hung_up()
     client.writer.close()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(patient(10)):
         while not here.hung_up():
             await asyncio.sleep(0.01)
     assert here.received == b"one"

@@ -13,6 +13,7 @@ from broker_app.config import ConfigError
 from mom_client import Client, Refused, connect
 from mom_site.database import database
 from tests.support.broker_process import BrokerProcess
+from tests.support.patience import patient
 from tests.support.postgres import postgres_server
 
 pytestmark = pytest.mark.process
@@ -86,7 +87,7 @@ async def _send_on(client: Client) -> None:
 
 
 async def _until_allowed(client: Client) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(patient(10)):
         while True:
             with suppress(Refused):
                 return await client.send("/queue/a", b"again")

@@ -17,6 +17,7 @@ from broker_app.net.auth.login import Identity
 from broker_app.net.policy.destination_settings import Destinations, node_values
 from broker_app.net.policy.policy import Policy
 from broker_app.web import actions, snapshot
+from tests.support.patience import patient
 
 
 @pytest.mark.django_db
@@ -118,7 +119,7 @@ async def test_when_tokens_were_used_is_written_down_and_changes_nothing() -> No
     follow = snapshot.follow(known, logins.take_used, lambda policy: None, 0.01, note_every_s=0.0)
     task = asyncio.create_task(follow)
     laptop, spare = (new.token for new in made)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(patient(10)):
         while laptop.last_used is None:
             await asyncio.sleep(0.01)
             await sync_to_async(laptop.refresh_from_db)()

@@ -12,6 +12,7 @@ from broker_app.net.policy.destination_settings import Destinations, Own
 from broker_app.rules.rule import Rule
 from tests.callback.webhooks.hooks import SECRET, callback, hooks, until
 from tests.callback.webhooks.receiver import answer, receiver
+from tests.support.patience import patient
 
 
 async def test_a_message_is_posted_as_a_signed_cloudevent_and_settled_by_2xx(tmp_path: Path) -> None:
@@ -356,7 +357,11 @@ async def test_callbacks_that_are_removed_leave_their_messages_to_others(tmp_pat
         await own.publish(b"1")
         await there.count(1)
         await own.have()
-        async with own.stomp() as client, asyncio.timeout(10), client.subscribe("/queue/a") as messages:
+        async with (
+            own.stomp() as client,
+            asyncio.timeout(patient(10)),
+            client.subscribe("/queue/a") as messages,
+        ):
             async for message in messages:
                 assert message.body == b"1"
                 await message.ack()

@@ -5,6 +5,8 @@ import sys
 
 import stompman
 
+from tests.support.patience import patient
+
 host, port, user, password, name = sys.argv[1:]
 QUEUE = f"/queue/{name}"
 
@@ -13,7 +15,7 @@ async def main() -> None:
     server = stompman.ConnectionParameters(host=host, port=int(port), login=user, passcode=password)
     heart_beat = stompman.Heartbeat(will_send_interval_ms=1000, want_to_receive_interval_ms=1000)
     came: asyncio.Queue[stompman.AckableMessageFrame] = asyncio.Queue()
-    async with asyncio.timeout(30), stompman.Client([server], heartbeat=heart_beat) as client:
+    async with asyncio.timeout(patient(30)), stompman.Client([server], heartbeat=heart_beat) as client:
         for number in range(6):
             await client.send(f"m{number}".encode(), QUEUE)
         auto = await client.subscribe_with_manual_ack(QUEUE, came.put, ack="auto")
