@@ -26,6 +26,7 @@ from broker_app.net.policy.policy import Policy, UserFacts
 from broker_app.remote import Remote
 from tests.support.broker_process import ROOT, BrokerFailed
 from tests.support.children import Child
+from tests.support.forked import Forked
 from tests.support.node_fork import Order
 from tests.support.patience import patient
 from tests.support.ports import reserve_ports
@@ -136,7 +137,8 @@ class Nodes:
     def __init__(self, folder: Path, prefix: Sequence[str] = ()) -> None:
         self.folder = folder
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("MOM_")}
-        self._program = Child(
+        program = Child if prefix else Forked
+        self._program = program(
             [*prefix, sys.executable, "-m", "tests.support.node_fork"],
             cwd=ROOT,
             env=inherited,
