@@ -45,7 +45,7 @@ MOMBENCH ?= ../shared/bench
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test test-ready test-all test-times quick check check-types check-rest build messages bench bench-peers fuzz soak lock clean \
+.PHONY: help run test test-ready test-modules test-all test-times quick check check-types check-rest build messages bench bench-peers fuzz soak lock clean \
   test-tools bench-tools
 
 help: ## list the targets
@@ -63,7 +63,11 @@ else
 	$(PYTEST) --durations 10 $(ARGS)
 endif
 
-test-ready: $(TESTING) $(CONSOLE) $(LANGUAGES) test-tools
+test-ready: $(TESTING) $(CONSOLE) $(LANGUAGES) test-tools test-modules
+
+# Compile the tests once, while the console is built, instead of in each process that runs them.
+test-modules: $(TESTING)
+	@$(call SHOW_FAILURE,$(BIN)/python -m pytest --collect-only -q)
 
 test-all:
 	$(PYTEST) -p tests.support.retries -p tests.support.run_times --times $(OUTPUT) --junitxml $(OUTPUT)/junit.xml --durations 10

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.support import retries
+from tests.support import forked, retries
 from tests.support.broker_process import BrokerProcess, StartBroker
 from tests.support.chromium import chromium
 
@@ -73,6 +73,8 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ[SEED] = str(random.randrange(10**9)) if seed == "random" else seed
     if "not process" in config.option.markexpr:
         sys.addaudithook(_refuse_processes)
+    elif getattr(config.option, "numprocesses", None):
+        forked.share()
 
 
 def _seed_of_commit() -> str:

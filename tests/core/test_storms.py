@@ -1,4 +1,4 @@
-"""Storms against the core: `STORMS` of them (2,500 when it is not set; `make soak` asks for more) from
+"""Storms against the core: `STORMS` of them (1,500 when it is not set; `make soak` asks for more) from
 `STORM_SEED` on, which the head of the run shows: other ones for each commit, and in each `make soak`. What
 they found is kept in `test_scenarios`."""
 
@@ -8,7 +8,7 @@ import pytest
 
 from tests.core.storm import storm
 
-STORMS = int(os.environ.get("STORMS", "2500"))
+STORMS = int(os.environ.get("STORMS", "1500"))
 FIRST_SEED = int(os.environ["STORM_SEED"])
 PARTS = 40
 

@@ -1,7 +1,6 @@
 """The session, and the Java process under it."""
 
 import os
-import signal
 import subprocess
 import sys
 import threading
@@ -97,8 +96,7 @@ def test_the_secret_of_java_is_in_no_environment_nor_command(spark: SparkSession
 
 
 @pytest.mark.process
-@pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM])
-def test_java_ends_with_a_python_that_is_killed(cache: Path, end: signal.Signals) -> None:
+def test_java_ends_with_a_python_that_is_killed(cache: Path) -> None:
     require_java()
     code = (
         "from mom_pipeline import gateway, java, spark_home; import time; found = java.find();"
@@ -111,7 +109,7 @@ def test_java_ends_with_a_python_that_is_killed(cache: Path, end: signal.Signals
         assert python.stdout is not None
         started = psutil.Process(int(python.stdout.readline()))
         assert "SparkSubmit" in " ".join(started.cmdline())
-        python.send_signal(end)
+        python.kill()
     poll(lambda: not started.is_running())
 
 

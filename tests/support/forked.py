@@ -2,8 +2,8 @@
 
 `Forked` is `subprocess.Popen` for Python with `manage.py …` or `-m broker_app.cli …`. Its process is forked
 from one that has loaded what such programs import and the site of Django, and has forgotten its settings:
-each program has those of its own environment. That one is this module as a program; each process of tests has
-its own, from the first need on. Tests of starting itself use `subprocess`.
+each program has those of its own environment. That one is this module as a program, which all processes of a
+run share; a process alone starts its own at the first need. Tests of starting itself use `subprocess`.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import os
 import random
 import runpy
 import select
+import selectors
 import signal
 import socket
 import subprocess
@@ -35,7 +36,7 @@ from django.urls import get_resolver
 from django.utils.functional import empty
 
 from mom_site.database import file_of
-from tests.support.children import end_with_parent
+from tests.support.children import Child, end_with_parent
 
 ROOT = Path(__file__).resolve().parents[2]
 _COMMANDS = [path.stem for path in sorted((ROOT / "broker_app" / "cli").glob("[a-z]*.py"))]
@@ -48,6 +49,8 @@ LOADED = (
 _OTHER_SITE = ("MOM_OIDC", "MOM_BASE_PATH", "--oidc", "--base-path")
 #: the database of a broker without anything in it
 _database = b""
+#: variable with the address of the program that processes share
+_ADDRESS = "FORKED_ADDRESS"
 _LARGEST = 1024 * 1024
 
 
@@ -104,32 +107,71 @@ def _ask(order: dict[str, Any], files: list[int]) -> int:
         return int(_program().recv(64))
 
 
+def share() -> None:
+    """Let the processes that this one starts use one program."""
+    os.environ[_ADDRESS] = str(_start())
+
+
 @cache
 def _program() -> socket.socket:
-    """The conversation with the program that forks; it ends with this process."""
-    ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    command = [sys.executable, "-m", "tests.support.forked", str(its.fileno())]
-    program = subprocess.Popen(command, cwd=ROOT, pass_fds=[its.fileno()], stdin=subprocess.DEVNULL)
-    its.close()
+    """The conversation with the program that forks. What was forked ends with it."""
+    conversation = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    conversation.connect(os.environ.get(_ADDRESS) or str(_start()))
+    return conversation
+
+
+def _start() -> Path:
+    """Start the program, which ends with this process; returns its address."""
+    folder = TemporaryDirectory(prefix="mom-forked-")
+    address = Path(folder.name) / "socket"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
+        listener.bind(str(address))
+        listener.listen()
+        command = [sys.executable, "-m", "tests.support.forked", str(listener.fileno())]
+        program = Child(command, cwd=ROOT, pass_fds=[listener.fileno()], stdin=subprocess.DEVNULL)
 
     def end() -> None:
-        ours.close()
+        program.kill()
         program.wait()
+        folder.cleanup()
 
     atexit.register(end)
-    return ours
+    return address
 
 
-def _serve(conversation: socket.socket) -> dict[str, Any]:
-    """Forks processes to order, and returns in each of them, with its order."""
-    while True:
-        message, files, _, _ = socket.recv_fds(conversation, _LARGEST, 3)
+class Program:
+    """Forks processes to order, and ends those of a client that has gone."""
+
+    def __init__(self, listener: socket.socket) -> None:
+        self._listener = listener
+        self._clients = selectors.DefaultSelector()
+        self._clients.register(listener, selectors.EVENT_READ)
+        #: processes that were not reaped yet
+        self._forked: dict[socket.socket, set[int]] = {}
+
+    def serve(self) -> dict[str, Any]:
+        """Return in each process that is forked, with its order."""
+        while True:
+            for key, _ in self._clients.select():
+                if key.fileobj is self._listener:
+                    client = self._listener.accept()[0]
+                    self._clients.register(client, selectors.EVENT_READ)
+                    self._forked[client] = set()
+                elif (order := self._answer(key.fileobj)) is not None:  # type: ignore[arg-type]
+                    return order
+
+    def _answer(self, client: socket.socket) -> dict[str, Any] | None:
+        """Carry an order out; returns it in the process that was forked for it."""
+        message, files, _, _ = socket.recv_fds(client, _LARGEST, 3)
         if not message:
-            sys.exit()
+            self._end(client)
+            return None
         order: dict[str, Any] = json.loads(message)
         if "reap" in order:
             _, answer = os.waitpid(order["reap"], 0)
+            self._forked[client].discard(order["reap"])
         elif answer := os.fork():
+            self._forked[client].add(answer)
             for file in files:
                 os.close(file)
         else:
@@ -138,7 +180,15 @@ def _serve(conversation: socket.socket) -> dict[str, Any]:
                 os.dup2(file, number)
             os.closerange(3, 1024)
             return order
-        conversation.send(b"%d" % answer)
+        client.send(b"%d" % answer)
+        return None
+
+    def _end(self, client: socket.socket) -> None:
+        self._clients.unregister(client)
+        client.close()
+        for pid in self._forked.pop(client):
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
 
 
 def _load_site() -> None:
@@ -204,7 +254,7 @@ if __name__ == "__main__":
         importlib.import_module(name)
     _load_site()
     gc.freeze()  # or each process would look at all of it when it ends
-    order = _serve(socket.socket(fileno=int(sys.argv[1])))
+    order = Program(socket.socket(fileno=int(sys.argv[1]))).serve()
     failure: BaseException | None = None
     try:
         _become(**order)
