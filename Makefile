@@ -107,10 +107,11 @@ fuzz: $(TESTING) test-tools ## random input for the STOMP parser and the REST en
 # TAKEOVERS with each store: Postgres, Redis, files.
 soak: $(TESTING) $(CONSOLE) test-tools ## many more STORMS of commands, KILLS and TAKEOVERS of brokers, SINK_KILLS and RUN_KILLS of Spark, messages to FOREIGN ones; SOAK_SECONDS of fuzz
 	STORM_SEED=$${STORM_SEED:-random} STORMS=$(STORMS) KILLS=$(KILLS) FOREIGN=$(FOREIGN) TAKEOVERS=$(TAKEOVERS) FUZZ_SECONDS=$(SOAK_SECONDS) \
-	  SINK_KILLS=$(SINK_KILLS) RUN_KILLS=$(RUN_KILLS) BULK_KILLS=$(KILLS) EVERY_LOOK=1 \
+	  SINK_KILLS=$(SINK_KILLS) RUN_KILLS=$(RUN_KILLS) BULK_KILLS=$(KILLS) SOAK=1 EVERY_LOOK=1 \
 	  $(BIN)/pytest --timeout 0 -rP \
 	  tests/core/test_storms.py tests/core/test_floods.py tests/crash tests/forwarding tests/mirror tests/fuzz \
-	  tests/browser/test_every_page.py tests/pipeline/test_killed_runs.py tests/pipeline/test_sink.py $(ARGS)
+	  tests/browser/test_every_page.py tests/pipeline/test_killed_runs.py tests/pipeline/test_sink.py \
+	  tests/cli/test_pipeline.py $(ARGS)
 
 bench: $(TESTING) $(CONSOLE) bench-tools ## measure against RabbitMQ and ActiveMQ, into benchmarks/RESULTS.md
 	MOMBENCH=$(MOMBENCH) $(BIN)/python -m benchmarks.run --append $(ARGS)
