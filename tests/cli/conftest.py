@@ -14,6 +14,7 @@ import pytest
 
 from tests.support.broker_process import ROOT, BrokerProcess
 from tests.support.forked import Forked
+from tests.support.patience import patient
 
 
 class Result(NamedTuple):
@@ -92,7 +93,11 @@ class CommandLine:
 
     def __call__(self, *arguments: str, stdin: str = "", timeout_s: float = 60, **more: Any) -> Result:
         with self.popen(*arguments, **more) as process:
-            out, err = process.communicate(stdin, timeout=timeout_s)
+            try:
+                out, err = process.communicate(stdin, timeout=patient(timeout_s))
+            except subprocess.TimeoutExpired:
+                process.kill()  # leaving the block would wait for its end
+                raise
         return Result(process.returncode, out, err)
 
 

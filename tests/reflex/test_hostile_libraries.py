@@ -42,7 +42,7 @@ def kill_itself(message):
     os.kill(os.getpid(), signal.SIGKILL)
 
 def _connection():
-    for number in range(3, 64):
+    for number in range(3, 1024):
         try:
             return socket.socket(fileno=os.dup(number))
         except OSError:

@@ -176,12 +176,19 @@ class Program:
                 os.close(file)
         else:
             end_with_parent()
+            self._close()
             for number, file in enumerate(files):
                 os.dup2(file, number)
             os.closerange(3, 1024)
             return order
         client.send(b"%d" % answer)
         return None
+
+    def _close(self) -> None:
+        """Close what only the program needs: if it were collected later, other files would be closed."""
+        self._clients.close()
+        for open_ in (self._listener, *self._forked):
+            open_.close()
 
     def _end(self, client: socket.socket) -> None:
         self._clients.unregister(client)
@@ -197,6 +204,7 @@ def _load_site() -> None:
     global _database
     with TemporaryDirectory() as data:
         os.environ |= {"DJANGO_SETTINGS_MODULE": "mom_site.settings", "MOM_DATA": data}
+        settings.LOGGING_CONFIG = None  # the log is each program's own
         django.setup()
         importlib.import_module("broker_app.management.commands.broker")
         get_resolver().check()
