@@ -117,6 +117,7 @@ def _program() -> socket.socket:
     """The conversation with the program that forks. What was forked ends with it."""
     conversation = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     conversation.connect(os.environ.get(_ADDRESS) or str(_start()))
+    atexit.register(conversation.close)
     return conversation
 
 
