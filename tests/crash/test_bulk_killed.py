@@ -113,6 +113,7 @@ def names_in(broker: BrokerProcess, queue: str) -> list[str]:
         after = f"&after={page['next']}"
 
 
+@pytest.mark.slow
 def test_every_row_is_published_once_whenever_the_broker_is_killed(start_broker: StartBroker) -> None:
     broker = start_broker()
     driver, killer = Driver(broker), Killer(broker, KILLS)

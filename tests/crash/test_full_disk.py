@@ -113,6 +113,7 @@ def accepts(broker: BrokerProcess) -> bool:
     return status == 201
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(180)
 async def test_a_full_disk_refuses_producers_and_recovers_by_itself(
     broker: BrokerProcess, disk: Path

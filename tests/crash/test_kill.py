@@ -168,6 +168,7 @@ async def take_the_rest(broker: NodeProcess, ledger: Ledger) -> None:
         connection.close()
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(12 * KILLS)
 async def test_nothing_promised_is_lost_when_the_broker_is_killed(tmp_path: Path) -> None:
     ledger = Ledger()

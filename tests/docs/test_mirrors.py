@@ -13,6 +13,7 @@ import pytest
 from tests.docs.test_bridges import BIN, running
 from tests.docs.test_readme import run
 from tests.support.broker_process import ROOT
+from tests.support.patience import patient
 from tests.support.ports import reserve_ports
 
 pytestmark = pytest.mark.process
@@ -28,6 +29,7 @@ def test_the_example_of_two_brokers_runs(tmp_path: Path) -> None:
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("MOM_", "XDG_"))}
     environment.pop("DJANGO_SETTINGS_MODULE", None)
     environment |= {"HOME": str(tmp_path), "PATH": f"{BIN}:{environment['PATH']}", "PYTHONPATH": str(ROOT)}
+    environment["MOM_LEASE_S"] = f"{patient(3.0):.1f}"
     ports = dict(zip(PORTS, map(str, reserve_ports(len(PORTS))), strict=True))
     kept = tmp_path / "environment"
     output = ""
@@ -36,8 +38,7 @@ def test_the_example_of_two_brokers_runs(tmp_path: Path) -> None:
             text = re.sub("|".join(PORTS), lambda found: ports[found[0]], snippet)
             text = text.replace("/tmp/B1.journal", str(tmp_path / "journal"))
             if snippet.startswith("mom up"):
-                its = [int(ports[port]) for port in PORTS if port in snippet]
-                brokers.enter_context(running(text, environment, tmp_path, its))
+                brokers.enter_context(running(text, environment, tmp_path))
             elif language == "sh":
                 # A variable that one snippet exports is set in the next one.
                 output += run(["bash", "-euc", f"{text}\nenv -0 > {kept}"], environment, tmp_path)

@@ -62,6 +62,7 @@ def test_nothing_leaves_the_cable_for_another_network(line: Cable) -> None:
     assert [route.split()[0] for route in routes] == ["cable"]
 
 
+@pytest.mark.slow
 async def test_each_message_arrives_once_and_in_order_whenever_the_cable_is_out(
     line: Cable, home: NodeProcess, away: NodeProcess
 ) -> None:

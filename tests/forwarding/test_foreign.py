@@ -110,6 +110,7 @@ async def restart_all_while_sending(foreign: Foreign, accounts: Iterable[tuple[A
         await sending
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(120 + FOREIGN / 200)
 async def test_nothing_is_lost_through_restarts_of_theirs_and_of_ours(foreign: Foreign) -> None:
     """Over TCP, and over WebSocket where there is one: Debian's ActiveMQ has none."""

@@ -23,6 +23,7 @@ async def kill_and_restart(victims: list[NodeProcess], down_s: float) -> None:
         victim.start()
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(60 + 6 * KILLS)
 async def test_each_message_arrives_once_and_in_order_when_either_broker_is_killed(nodes: Nodes) -> None:
     away = nodes.node("away")

@@ -132,6 +132,7 @@ async def test_each_message_arrives_once_and_in_order_over_a_network_that_falls_
     await survive(line, falls_silent, falls_silent)
 
 
+@pytest.mark.slow
 async def test_each_message_arrives_once_and_in_order_over_a_network_with_all_faults(
     line: Line,
 ) -> None:

@@ -76,6 +76,7 @@ async def test_a_bridge_goes_on_from_the_broker_that_has_taken_over(
         assert len(account.promised) > 100 * KILLS
 
 
+@pytest.mark.slow
 async def test_a_bridge_follows_the_broker_that_has_taken_over(
     mirrors: Mirrors, outside: BrokerProcess
 ) -> None:

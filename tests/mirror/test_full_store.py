@@ -32,6 +32,7 @@ def mirrors(request: pytest.FixtureRequest, processes: None, tmp_path: Path) -> 
         yield running.enter_context(mirrors_in(tmp_path, "B", journal))
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(180)
 async def test_a_full_store_refuses_producers_and_lets_consumers_and_mirrors_go_on(mirrors: Mirrors) -> None:
     main, mirror = mirrors.make(*OPTIONS), mirrors.make(*OPTIONS)

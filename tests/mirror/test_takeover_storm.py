@@ -177,6 +177,7 @@ async def arena(folder: Path, stores: Stores, name: str) -> AsyncIterator[Arena]
             yield Arena(mirrors, proxies, brokers)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(120 + 60 * TAKEOVERS)
 @pytest.mark.parametrize("kind", STORES)
 async def test_takeovers_in_a_row_lose_nothing_and_never_let_two_brokers_serve(

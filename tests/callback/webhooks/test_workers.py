@@ -102,6 +102,7 @@ def test_without_a_worker_nothing_is_attempted_and_with_one_everything_arrives(
     assert not (tmp_path / "worker-has-no-data").exists(), "it needs neither a database nor a secret key"
 
 
+@pytest.mark.slow
 def test_killed_workers_and_a_killed_layer_lose_nothing(crew: Crew) -> None:
     first, second = crew.start_worker(), crew.start_worker()
     poll(lambda: crew.status()["state"] == "running", 60)
