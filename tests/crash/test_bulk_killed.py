@@ -10,6 +10,8 @@ import threading
 import time
 from collections import Counter
 
+import pytest
+
 from tests.support.broker_process import BrokerProcess, Reply, StartBroker
 from tests.support.polling import poll
 from tests.support.staged_rows import MEDIA_TYPE, stage_id, to
