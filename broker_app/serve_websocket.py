@@ -25,6 +25,7 @@ from websockets.frames import CloseCode, apply_mask  # type: ignore[attr-defined
 from websockets.http11 import Request
 
 from broker_app.net.http.client_hangup import hung_up
+from broker_app.net.stomp.opening import LONGEST_CONNECT
 from broker_app.net.tls.certificates import Certificates
 
 _VERSION = "13"
@@ -39,8 +40,8 @@ _MASKED = 0x80
 #: masked, and the length follows in 16 bits; so many bytes of the frame are needed to know where it ends
 _LENGTH_16, _SHORT_HEAD = _MASKED | 126, 4
 _NO_UTF8 = CloseCode.INVALID_DATA, "text is not UTF-8; send binary messages"
-#: the longest message of a client that has not logged in: its CONNECT, and some more in the same one
-UNAUTHENTICATED_LIMIT = 256 * 1024
+#: the longest message of a client that has not logged in: its CONNECT, and as much again that waits for it
+UNAUTHENTICATED_LIMIT = 2 * LONGEST_CONNECT
 #: how long a ping's answer may lie in the socket after its time is over, for the broker may have been stopped
 LAST_LOOK_S = 1.0
 

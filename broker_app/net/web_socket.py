@@ -13,6 +13,9 @@ from broker_app.net.stomp.rendering import Renderer
 from broker_app.net.stomp.session_registry import SessionRegistry
 from broker_app.net.stomp.websocket import PROTOCOL_ERROR, WebSocketConnection
 
+#: bytes of a first message that decide; no more white space can be in front of an operation
+_FIRST_BYTES: Final = 4096
+
 Event = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Event]]
 Send = Callable[[Event], Awaitable[None]]
@@ -65,7 +68,7 @@ async def _refuse(registry: SessionRegistry, send: Send, refusal: Refused) -> No
 
 def _is_json(event: Event) -> bool:
     data = event.get("bytes") or (event.get("text") or "").encode()
-    return data.lstrip()[:1] == b"{"
+    return data[:_FIRST_BYTES].lstrip()[:1] == b"{"
 
 
 def _again(first: Event, receive: Receive) -> Receive:

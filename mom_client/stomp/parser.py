@@ -32,7 +32,7 @@ from .frame import (
     ReceiptRun,
 )
 
-__all__ = ["Limits", "Parser"]
+__all__ = ["READ_BYTES", "Limits", "Parser"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +62,17 @@ _BLANK_LINE: Final = re.compile(rb"\n\r?\n")
 _EOLS: Final = re.compile(rb"[\r\n]*+")
 _HTTP: Final = re.compile(rb"(?:GET|HEAD|POST|PUT|PATCH|DELETE|OPTIONS|CONNECT|TRACE|PRI) ")
 _LONGEST_HOT_RECEIPT: Final = 256
+#: Frames that the hot path cannot read may be searched for its end of a head in vain, but not far.
+_LONGEST_HOT_HEAD: Final = 4 * 1024
 #: Bytes a receipt may have on the hot path: printable ASCII that needs no unescaping.
 _PLAIN: Final = bytes(byte for byte in range(0x20, 0x7F) if byte != 0x5C)
+#: The longest frames of a run.
+_LONGEST_ACK: Final = len(b"ACK\nid:\n\n\0") + 255
+_LONGEST_RECEIPT: Final = len(b"RECEIPT\nreceipt-id:\n\n\0\n") + 255
+#: The bytes that are read at once, a millisecond's work or two, and those for which a frame counts whose head
+#: is parsed.
+READ_BYTES: Final = 64 * 1024
+_STRICT_BYTES: Final = 512
 #: Old clients end every frame with an EOL or two before the NUL; no more is forgiven.
 _STRAY_EOLS: Final = 8
 _LONGEST_NUMBER: Final = 18  #: digits of a content-length that int() need look at
@@ -112,14 +121,19 @@ class Parser:
     ) -> None:
         self._commands = CLIENT_COMMANDS if role == "server" else SERVER_COMMANDS
         self._hot = not strict
-        self._read = self._read_from_client if role == "server" else self._read_from_server
+        hot = self._read_from_client if role == "server" else self._read_from_server
+        self._read = self._read_all_strictly if strict else hot
         self._pending = b""  # an unfinished header block
+        self._searched = 0  # so much of it has neither an empty line nor a NUL
+        self._unread = b""  # received, with what was read of it
+        self._unread_at = 0
         self._open: _OpenFrame | None = None
         self._finished = False
         self._cache: dict[bytes, Headers] = {}
         self._cached_bytes = 0
         self._layout = _NO_LAYOUT
         self._last_number = b""  # content-length of the last SEND that had one and a receipt
+        self._is_new = False  # whether the hot path met a block that is not in the cache
         self._version = "1.2"
         self.limits = limits
 
@@ -132,6 +146,8 @@ class Parser:
     def limits(self, limits: Limits) -> None:
         self._limits = limits
         self._longest_receipt = min(limits.max_header_line - len(b"receipt:"), _LONGEST_HOT_RECEIPT)
+        # The layout may meet a longer receipt than this one, and must stay within the limit with it.
+        self._longest_hot_head = min(limits.max_header_bytes - _LONGEST_HOT_RECEIPT, _LONGEST_HOT_HEAD)
         self.forget()
 
     @property
@@ -154,51 +170,90 @@ class Parser:
         """Bytes held of the unfinished frame."""
         return len(self._pending) + (len(self._open.body) if self._open is not None else 0)
 
+    @property
+    def has_unread(self) -> bool:
+        """True while `read` has more to read of what was put."""
+        return bool(self._unread)
+
     def receive(self, data: bytes) -> list[Frame | AckRun | Malformed]:
         """All that `data` completes, in order. A Malformed comes last; the parser is finished after it."""
+        self.put(data)
+        frames = self.read()
+        while self._unread:
+            frames += self.read()
+        return frames
+
+    def put(self, data: bytes) -> None:
+        """Add what was received, to be read."""
+        if self._unread:
+            data, self._unread_at = self._unread[self._unread_at :] + data, 0
+        if not self._finished:
+            self._unread = data
+
+    def read(self, most: int = READ_BYTES) -> list[Frame | AckRun | Malformed]:
+        """The next frames that are complete. None is begun behind `most` bytes; the rest stays unread. Frames
+        whose head has to be parsed count for more bytes than they have, for they take longer."""
         frames: list[Frame | AckRun | Malformed] = []
-        if self._finished:
-            return frames
+        data, start = self._unread, self._unread_at
+        self._unread, self._unread_at = b"", 0
+        limit = start + most
         try:
-            start = 0
             if self._open is not None:
                 start = self._continue_body(self._open, data, frames)
             elif self._pending:
                 data = self._pending + data
                 self._pending = b""
-            self._read(data, start, frames)
+                start = self._read_strictly(data, 0, frames)
+            start = self._read(data, start, limit, frames)
+            if start < len(data):
+                self._unread, self._unread_at = data, start
         except Fault as fault:
-            self._finished = True
-            self._pending, self._open = b"", None
-            self.forget()
+            self._end()
             frames.append(fault.malformed)
         return frames
 
+    def discard(self) -> None:
+        """Read nothing more: the connection has ended."""
+        self._end()
+        self._unread = b""
+
+    def _end(self) -> None:
+        self._finished = True
+        self._pending, self._open = b"", None
+        self.forget()
+
     # -- the hot path -------------------------------------------------------------------------
 
-    def _read_from_server(self, data: bytes, start: int, frames: list[Frame | AckRun | Malformed]) -> None:
-        while start < len(data):
-            run = _RECEIPT_RUN.match(data, start) if self._hot else None
+    def _read_from_server(
+        self, data: bytes, start: int, limit: int, frames: list[Frame | AckRun | Malformed]
+    ) -> int:
+        """Read the frames that begin in front of `limit`. Returns where to continue."""
+        stop = min(limit, len(data))
+        while start < stop:
+            run = _RECEIPT_RUN.match(data, start, stop + _LONGEST_RECEIPT)
             if run is not None:
-                stop = run.end()
-                end = b"\n\n\0\n" if data[stop - 1] else b"\n\n\0"
-                names = data[start + 19 : stop - len(end)]
+                run_end = run.end()
+                end = b"\n\n\0\n" if data[run_end - 1] else b"\n\n\0"
+                names = data[start + 19 : run_end - len(end)]
                 frames.append(ReceiptRun(names.split(end + b"RECEIPT\nreceipt-id:")))
-                start = stop
+                start = run_end
             else:
                 start = self._read_strictly(data, start, frames)
+                limit -= _STRICT_BYTES
+                stop = min(limit, len(data))
+        return start
 
-    def _read_from_client(self, data: bytes, start: int, frames: list[Frame | AckRun | Malformed]) -> None:
+    def _read_from_client(
+        self, data: bytes, start: int, limit: int, frames: list[Frame | AckRun | Malformed]
+    ) -> int:
+        """Read the frames that begin in front of `limit`. Returns where to continue."""
         end = len(data)
-        if not self._hot:
-            while start < end:
-                start = self._read_strictly(data, start, frames)
-            return
         find = data.find
         startswith = data.startswith
         before, after, headers, size = self._layout
         longest = self._longest_receipt
-        while start < end:
+        stop = min(limit, end)
+        while start < stop:
             # Mostly a frame has the bytes of the last one but for its receipt and its body.
             if startswith(before, start):
                 at = start + len(before)
@@ -213,24 +268,30 @@ class Parser:
                         continue
             first = data[start]
             if first == _S:
-                stop = self._read_known_send(data, start, frames)
-                if stop:
+                frame_end = self._read_known_send(data, start, frames)
+                if frame_end:
                     before, after, headers, size = self._layout
-                    start = stop
+                    start = frame_end
+                    if self._is_new:
+                        self._is_new = False
+                        limit -= _STRICT_BYTES
+                        stop = min(limit, end)
                     continue
             elif first == _A:
-                run = _ACK_RUN.match(data, start)
+                run = _ACK_RUN.match(data, start, stop + _LONGEST_ACK)
                 if run is not None:
-                    stop = run.end()
-                    frames.append(AckRun(data[start + 7 : stop - 3].split(b"\n\n\0ACK\nid:")))
-                    start = stop
+                    run_end = run.end()
+                    frames.append(AckRun(data[start + 7 : run_end - 3].split(b"\n\n\0ACK\nid:")))
+                    start = run_end
                     continue
             start = self._read_strictly(data, start, frames)
+            limit -= _STRICT_BYTES
+            stop = min(limit, end)
+        return start
 
     def _read_known_send(self, data: bytes, start: int, frames: list[Frame | AckRun | Malformed]) -> int:
         """Read a SEND whose header block is in the cache: where the next frame begins, 0 if it is not."""
-        # The layout may meet a longer receipt than this one, and must stay within the limit with it.
-        stop = data.find(b"\n\n", start, start + self._limits.max_header_bytes - _LONGEST_HOT_RECEIPT)
+        stop = data.find(b"\n\n", start, start + self._longest_hot_head)
         if stop < 0:
             return 0
         receipt, head = _cut(data[start:stop], b"\nreceipt:")
@@ -280,6 +341,7 @@ class Parser:
         if wrong or not _VOLATILE.isdisjoint(headers):
             return None
         self._keep(head, headers)
+        self._is_new = True
         return headers
 
     def _remember(self, head: bytes, headers: Headers) -> None:
@@ -311,6 +373,15 @@ class Parser:
 
     # -- the strict path ----------------------------------------------------------------------
 
+    def _read_all_strictly(
+        self, data: bytes, start: int, limit: int, frames: list[Frame | AckRun | Malformed]
+    ) -> int:
+        """Read the frames that begin in front of `limit`. Returns where to continue."""
+        while start < min(limit, len(data)):
+            start = self._read_strictly(data, start, frames)
+            limit -= _STRICT_BYTES
+        return start
+
     def _read_strictly(self, data: bytes, start: int, frames: list[Frame | AckRun | Malformed]) -> int:
         """Read one frame at `start`, or put its beginning aside. Returns where to continue."""
         if data[start] in b"\r\n":  # heart-beats, and the EOLs allowed after a frame
@@ -320,6 +391,7 @@ class Parser:
         stop = self._header_end(data, start) if command is not None else None
         if command is None or stop is None:
             self._pending = data[start:]
+            self._searched = len(self._pending) if command is not None else 0
             return end
         head_end, body_start = stop
         head = data[start:head_end]
@@ -355,9 +427,11 @@ class Parser:
     def _header_end(self, data: bytes, start: int) -> tuple[int, int] | None:
         """The end of the header block and the start of the body, None while it is unfinished."""
         limit = self._limits.max_header_bytes
-        blank = _BLANK_LINE.search(data, start, start + limit + 3)
+        unsearched = max(start, start + self._searched - 2)  # an empty line may have begun
+        self._searched = 0
+        blank = _BLANK_LINE.search(data, unsearched, start + limit + 3)
         stop = blank.start() if blank is not None else min(len(data), start + limit + 3)
-        if data.find(b"\0", start, stop) >= 0:
+        if data.find(b"\0", unsearched, stop) >= 0:
             raise Fault("malformed-frame", "a NUL byte stands in the headers; no empty line ended them")
         if blank is None and stop - start < limit + 3:
             return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 from collections.abc import AsyncIterator
@@ -12,6 +13,7 @@ import pytest
 from broker_app.core import commands as c
 from broker_app.core.errors import Refused
 from broker_app.core.message import Envelope
+from broker_app.net import deadline
 from broker_app.net.auth.login import Identity
 from broker_app.net.json import splitter
 from broker_app.net.policy.policy import Policy
@@ -417,6 +419,34 @@ async def test_far_too_many_operations_a_second_end_the_connection() -> None:
         assert reason["type"] == "/docs/problems/rate-limited"
 
 
+async def test_others_are_served_between_the_operations_of_one_message(
+    broker: SmallBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(deadline, "TURN_S", 0.0)
+    client = await opened(broker)
+    client.conversation.send("".join(f'{{"op": "ping", "ref": "{number}"}}' for number in range(500)))
+    turns = 0
+    while client.conversation.outgoing.qsize() < 500:
+        await asyncio.sleep(0)
+        turns += 1
+    assert turns >= 500
+    assert [(await client.event("done"))["ref"] for _ in range(500)] == [f"{n}" for n in range(500)]
+
+
+async def test_a_stopping_broker_does_not_wait_for_the_operations_of_a_message(
+    broker: SmallBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(deadline, "TURN_S", 0.0)
+    client = await opened(broker)
+    client.conversation.send('{"op": "unsubscribe", "id": "1"}' * 900)
+    for _ in range(100):
+        await asyncio.sleep(0)
+    broker.json.close_all(Refused("not-active", "the broker stops"))
+    reason, code = await client.closed()
+    assert (reason["type"], code) == ("/docs/problems/not-active", 1012)
+    assert len(client.events) < 900
+
+
 async def test_only_so_many_connections_are_taken() -> None:
     async with small_broker(max_connections=1) as broker:
         first = await opened(broker)
@@ -432,5 +462,22 @@ def test_objects_are_found_however_their_bytes_arrive() -> None:
     stream = b" \n".join(objects) + b"\n"
     for size in range(1, len(stream)):
         pieces = splitter.ObjectSplitter(100)
-        found = [one for at in range(0, len(stream), size) for one in pieces.feed(stream[at : at + size])]
+        found = []
+        for at in range(0, len(stream), size):
+            pieces.put(stream[at : at + size])
+            while pieces.has_unread:
+                found += pieces.take(2)
         assert found == objects, size
+
+
+def test_an_object_is_as_long_as_is_allowed_and_no_longer() -> None:
+    for whole in (b'{"a":"%b"}' % (b"x" * 92), b"{%b}" % (b" " * 98), b'{"%b"}' % (rb"\\" * 48)):
+        pieces = splitter.ObjectSplitter(100)
+        pieces.put(whole + whole)
+        assert pieces.take(5) == [whole, whole]
+        for size in (101, 100):
+            pieces.longest = len(whole) - 1
+            pieces.put(whole[:size])
+            with pytest.raises(splitter.Malformed, match="at most 99 bytes"):
+                pieces.take(5)
+            pieces = splitter.ObjectSplitter(100)

@@ -1,12 +1,14 @@
 """A session without sockets, clock or tasks: its time is a number that the test sets."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from broker_app.config import Config
+from broker_app.core.errors import Refused
 from broker_app.core.message import MessageIds
 from broker_app.net.policy.access import ConnectionInfo
 from broker_app.net.stomp.conversation import ACCEPTS, AUTHENTICATING, CLOSED, NEXT, Environment
@@ -15,6 +17,10 @@ from broker_app.net.stomp.session import StompSession
 from broker_app.net.stomp.session_registry import OpenRegistrar
 from broker_app.rules.event import STOMP
 from broker_app.telemetry.client_events import ClientEvents
+
+SEND = b"SEND\ndestination:/queue/a\n\nbody\0"
+BEGIN = b"BEGIN\ntransaction:%d\n\n\0"
+ACK = b"ACK\nid:1\n\n\0"
 
 
 class Wire:
@@ -53,7 +59,9 @@ class Stage:
 
     def __init__(self) -> None:
         self.now = 1000.0
-        self.environment = Environment(lambda: self.now, lambda: self.now, self._call_later, lambda: "name")
+        #: how long each look at the clock takes
+        self.look_s = 0.0
+        self.environment = Environment(self._monotonic, lambda: self.now, self._call_later, lambda: "name")
         self.config = Config(max_frames_per_second=100)
         self.commands: list[Any] = []
         self.engine: Any = SimpleNamespace(
@@ -76,6 +84,15 @@ class Stage:
 
     def _call_later(self, seconds: float, function: Callable[[], None]) -> None:
         self.timers.append((self.now + seconds, function))
+
+    def _monotonic(self) -> float:
+        self.now += self.look_s
+        return self.now
+
+    def run_timers(self) -> None:
+        timers, self.timers = self.timers, []
+        for _, function in timers:
+            function()
 
     def join(self, session: Any) -> int:
         return 1
@@ -138,6 +155,66 @@ def test_frames_wait_while_a_login_is_checked(stage: Stage) -> None:
     stage.checks.pop()(stage.identity, None)
     assert stage.wire.reading
     assert [type(command).__name__ for command in stage.commands] == ["Publish"]
+
+
+def test_frames_behind_a_connect_in_pieces_wait_too(stage: Stage) -> None:
+    data = b"\n\nCONNECT\naccept-version:1.2\nhost:/\nlogin:ann\npasscode:x\n\n\0" + SEND * 3
+    for end in range(20, len(data), 7):
+        stage = Stage()
+        stage.session.receive(data[:end])
+        stage.session.receive(data[end:])
+        assert stage.commands == []
+        stage.checks.pop()(stage.identity, None)
+        assert [len(command.entries) for command in stage.commands] == [3]
+
+
+def test_what_takes_longer_than_a_turn_waits_for_the_next_ones(stage: Stage) -> None:
+    """Each look at the clock takes a second here, so that each turn is over at once."""
+    stage.connect()
+    stage.config = replace(stage.config, max_frames_per_second=0)
+    stage.session.configured()
+    stage.look_s = 1.0
+    frames = [BEGIN % number + SEND + (ACK + SEND) * 2 for number in range(3)]
+    stage.session.receive(b"".join(frames))
+    assert [type(command).__name__ for command in stage.commands] == ["Begin"]
+    assert not stage.wire.reading, "the rest waits, and nothing more is read"
+    stage.session.receive(BEGIN % 3 + SEND)
+    turns = 0
+    while stage.timers:
+        assert not stage.wire.reading
+        turns += 1
+        stage.run_timers()
+    assert stage.wire.reading
+    assert turns >= 9, "one for each frame that is not like the last one"
+    begun = [command.transaction for command in stage.commands if type(command).__name__ == "Begin"]
+    assert begun == ["0", "1", "2", "3"]
+    names = "".join(type(command).__name__[0] for command in stage.commands)
+    assert names == "BPSPSP" * 3 + "BP"
+
+
+def test_while_the_engine_is_full_nothing_more_is_taken_of_what_was_received(stage: Stage) -> None:
+    stage.connect()
+    stage.look_s = 1.0
+    stage.engine.full, stage.engine.notify_when_writable = True, lambda flow_control: None
+    stage.session.receive(b"".join(BEGIN % number for number in range(3)))
+    stage.run_timers()
+    assert len(stage.commands) == 1
+    stage.engine.full = False
+    stage.session._flow_control.writable()
+    while stage.timers:
+        stage.run_timers()
+    assert len(stage.commands) == 3
+    assert stage.wire.reading
+
+
+def test_a_session_that_ends_takes_nothing_more(stage: Stage) -> None:
+    stage.connect()
+    stage.look_s = 1.0
+    stage.session.receive(b"".join(BEGIN % number for number in range(3)))
+    stage.session.shutdown(Refused("not-active", "the broker stops"))
+    stage.run_timers()
+    assert [type(command).__name__ for command in stage.commands] == ["Begin", "Disconnect"]
+    assert stage.wire.closed
 
 
 def test_heart_beats_are_sent_and_expected_as_agreed(stage: Stage) -> None:

@@ -260,3 +260,43 @@ def test_receipts_that_end_with_a_line_feed_come_in_runs_too() -> None:
     assert parser.receive(frame % 3 + (frame % 4)[:-1]) == [ReceiptRun([b"3"]), ReceiptRun([b"4"])]
     assert parser.receive(b"\n" + (frame % 5)[:-1] + (frame % 6)[:-1]) == [ReceiptRun([b"5", b"6"])]
     assert not parser.has_partial
+
+
+def one_by_one(items: list[Frame | AckRun | Malformed]) -> list[Frame | Malformed]:
+    """The items, with runs as the frames that they stand for."""
+    found: list[Frame | Malformed] = []
+    for item in items:
+        if isinstance(item, AckRun):
+            found += [Frame(wire.ACK, Headers({"id": id.decode()}), None, b"") for id in item.ids]
+        else:
+            found.append(item)
+    return found
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_frames_are_the_same_however_much_is_read_at_once(strict: bool) -> None:
+    sends = b"".join(encode(wire.SEND, {"a": "b", "receipt": f"{n}"}, b"x" * n) for n in range(20))
+    stream = b"\n\n" + sends + b"ACK\nid:1\n\n\0" * 50 + b"BEGIN\r\ntransaction:t\r\n\r\n\0\n" * 5 + sends
+    whole = one_by_one(Parser(strict=strict).receive(stream))
+    for most in (1, 100, 3_000):
+        parser = Parser(strict=strict)
+        parser.put(stream[:1_000])
+        found = []
+        while parser.has_unread:
+            found += parser.read(most)
+        parser.put(stream[1_000:2_000])
+        found += parser.read(most)
+        parser.put(stream[2_000:])
+        while parser.has_unread:
+            found += parser.read(most)
+        assert one_by_one(found) == whole
+
+
+def test_a_read_brings_no_more_than_was_asked_for() -> None:
+    parser = Parser()
+    parser.put(b"".join(b"BEGIN\ntransaction:%d\n\n\0" % number for number in range(1_000)))
+    assert len(parser.read(1)) == 1
+    assert len(parser.read(10_000)) < 50, "frames whose head is parsed count for more"
+    assert len(parser.receive(b"")) > 900
+    parser.put(b"ACK\nid:1\n\n\0" * 1_000)
+    assert sum(len(frame.ids) for frame in parser.read(1_100) if isinstance(frame, AckRun)) < 200

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from broker_app.core.errors import Refused
 from broker_app.internal_errors import internal_errors
+from broker_app.net.deadline import Deadline
 from broker_app.net.json import events
 from broker_app.net.json.outbox import Outbox
 from broker_app.net.json.session import Closed, JsonSession
@@ -21,8 +22,11 @@ Event = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Event]]
 Send = Callable[[Event], Awaitable[None]]
 
-#: bytes of one operation
+#: bytes of one operation, and of the one that logs in
 MAX_OPERATION: Final = 64 * 1024
+MAX_LOGIN: Final = 4 * 1024
+#: operations that are counted together for the rate limit
+_TOGETHER: Final = 1_000
 #: replies that wait for the client; it is read no further until they are sent
 MAX_REPLIES: Final = 1_000
 #: seconds in which a client must take what is sent
@@ -42,7 +46,8 @@ class JsonConnection:
         self._session = session
         self._outbox = outbox
         self._send = send
-        self._splitter = ObjectSplitter(MAX_OPERATION)
+        self._splitter = ObjectSplitter(MAX_LOGIN)
+        self._deadline = Deadline()
         config = session.config
         frames, bytes_ = config.max_frames_per_second, config.max_bytes_per_second
         self._rate = RateLimit(frames, bytes_, time.monotonic()) if frames or bytes_ else None
@@ -124,15 +129,35 @@ class JsonConnection:
             await self._take(event["text"].encode() if data is None else data)
 
     async def _take(self, data: bytes) -> None:
+        """Carry out what a message brings; other clients are served between."""
+        self._splitter.put(data)
+        size = len(data)
+        self._deadline.begin(time.monotonic())
+        while self._splitter.has_unread:
+            operations = self._next_operations()
+            await self._keep_pace(len(operations), size)
+            size = 0
+            for operation in operations:
+                await self._in_turn()
+                await self._session.do(operation)
+                while self._outbox.replies > MAX_REPLIES:
+                    await asyncio.sleep(_REPLIES_PAUSE_S)
+            await self._in_turn()
+
+    def _next_operations(self) -> list[bytes]:
+        """The next complete operations; before the login only the first, a short one. Raises Closed."""
+        is_known = self._session.client is not None
+        self._splitter.longest = MAX_OPERATION if is_known else MAX_LOGIN
         try:
-            objects = self._splitter.feed(data)
+            return self._splitter.take(_TOGETHER if is_known else 1)
         except Malformed as error:
             raise Closed(invalid("", str(error)), PROTOCOL_ERROR) from None
-        await self._keep_pace(len(objects), len(data))
-        for one in objects:
-            await self._session.do(one)
-            while self._outbox.replies > MAX_REPLIES:
-                await asyncio.sleep(_REPLIES_PAUSE_S)
+
+    async def _in_turn(self) -> None:
+        """Wait for the next turn of the loop if this one was long enough."""
+        if self._deadline.passed:
+            await asyncio.sleep(0)
+            self._deadline.begin(time.monotonic())
 
     async def _keep_pace(self, operations: int, size: int) -> None:
         if self._rate is None:

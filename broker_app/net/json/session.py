@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 #: a session may deliver more at a time than an event stream, which is one subscription
 _CREDIT_FACTOR = 10
-_NORMAL, _POLICY = 1000, 1008
+_NORMAL, _PROTOCOL_ERROR, _POLICY = 1000, 1002, 1008
 
 
 class Closed(Exception):
@@ -104,7 +104,7 @@ class JsonSession:
             self._open(identity)
 
     async def do(self, data: bytes) -> None:
-        """Carry out one operation. Raises Closed when it ends the session."""
+        """Carry out one operation. Raises Closed when it ends the session; before login any problem does."""
         ref = o.ref_of(data)
         try:
             operation = o.parse(data)
@@ -115,6 +115,8 @@ class JsonSession:
         except Refused as refused:
             self._problem(from_core(refused), ref)
         except Refusal as refusal:
+            if self.client is None:
+                raise Closed(refusal, _PROTOCOL_ERROR) from None
             self._problem(refusal, ref)
 
     def sent(self) -> None:

@@ -2,28 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
+from typing import Final
 
 from broker_app.core import commands as c
 from broker_app.core.errors import Refused
 from broker_app.net.stomp.conversation import CLOSING, OPEN, Conversation
 from broker_app.net.stomp.rate_limit import RateLimit
-from mom_client.stomp.errors import Malformed
-from mom_client.stomp.frame import AckRun, Frame
 
-#: reasons to read nothing of a client for a while; bits
-ENGINE_FULL, LOGIN, THROTTLED, TOO_FAST, HELD = 1, 2, 4, 8, 16
+#: reasons to read nothing of a client for a while; bits. UNREAD: what was received has to be read first
+ENGINE_FULL, LOGIN, THROTTLED, TOO_FAST, HELD, UNREAD = 1, 2, 4, 8, 16, 32
+_ALL_OTHERS: Final = ~UNREAD
 #: seconds; a client that would have to wait longer to keep within its rate limit is refused
 TOO_FAST_S = 10.0
 
 
 class FlowControl:
-    """Pauses and resumes reading from one client. The engine calls `writable`."""
+    """Pauses and resumes reading from one client. The engine calls `writable`; `read_on` is called in a later
+    turn of the loop, when what was received takes longer than one, and nothing else forbids it."""
 
-    __slots__ = ("_conversation", "_rate_limit", "reasons", "stuck_since")
+    __slots__ = ("_conversation", "_is_scheduled", "_rate_limit", "_read_on", "reasons", "stuck_since")
 
-    def __init__(self, conversation: Conversation) -> None:
+    def __init__(self, conversation: Conversation, read_on: Callable[[], None]) -> None:
         self._conversation = conversation
+        self._read_on = read_on
+        self._is_scheduled = False
         self._rate_limit: RateLimit | None
         #: the reasons to read nothing now; bits
         self.reasons = 0
@@ -38,8 +41,8 @@ class FlowControl:
         now = self._now()
         self._rate_limit = RateLimit(frames, bytes_, now) if frames or bytes_ else None
 
-    def received(self, frames: Sequence[Frame | AckRun | Malformed], size: int) -> Refused | None:
-        """Count what was received, and pause reading if it was too fast. Returns why it was much too fast."""
+    def received(self, frames: int, size: int) -> Refused | None:
+        """Count what was read, and pause reading if it was too fast. Returns why it was much too fast."""
         conversation = self._conversation
         refusal = None
         if self._rate_limit is not None and conversation.state < CLOSING:
@@ -50,17 +53,14 @@ class FlowControl:
             engine.notify_when_writable(self)
         return refusal
 
-    def _limit_rate(
-        self, limit: RateLimit, frames: Sequence[Frame | AckRun | Malformed], size: int
-    ) -> Refused | None:
+    def _limit_rate(self, limit: RateLimit, frames: int, size: int) -> Refused | None:
         conversation = self._conversation
-        count = sum(len(frame.ids) if type(frame) is AckRun else 1 for frame in frames)
-        wait_s = limit.spend(count, size, conversation.last_received_s)
+        wait_s = limit.spend(frames, size, self._now())
         if wait_s > TOO_FAST_S:
             config = conversation.sessions.config
             return Refused(
                 "rate-limited",
-                f"{count} frames of {size} bytes were received at once; a connection may send "
+                f"{frames} frames of {size} bytes were received at once; a connection may send "
                 f"{config.max_frames_per_second or 'any number of'} frames and "
                 f"{config.max_bytes_per_second or 'any number of'} bytes a second",
             )
@@ -101,10 +101,35 @@ class FlowControl:
         if not self.reasons & reasons:
             return
         self.reasons &= ~reasons
+        if self.reasons == UNREAD:
+            self._schedule()
         if not self.reasons:
             self._conversation.last_received_s = self._now()  # nothing was read meanwhile
             if self._conversation.state < CLOSING:
                 self._conversation.transport.resume_reading()
+
+    def resume_hung_up(self) -> None:
+        """Read what is left of a client that will send no more."""
+        self.resume(self.reasons & _ALL_OTHERS)
+
+    def unread(self, is_left: bool) -> None:
+        """Read nothing more before the rest of what was received is read, in a later turn of the loop."""
+        if is_left:
+            self.pause(UNREAD)
+            if self.reasons == UNREAD:
+                self._schedule()
+        else:
+            self.resume(UNREAD)
+
+    def _schedule(self) -> None:
+        if not self._is_scheduled:
+            self._is_scheduled = True
+            self._conversation.sessions.environment.call_later(0.0, self._next_turn)
+
+    def _next_turn(self) -> None:
+        self._is_scheduled = False
+        if self.reasons == UNREAD:  # else `resume` schedules it again
+            self._read_on()
 
     def congested(self) -> None:
         """The client does not take what was written: deliver nothing more to it."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
+from broker_app.config import Config
 from broker_app.core import commands as c
 from broker_app.core.errors import Refused
 from broker_app.net.auth.login import Identity
@@ -23,17 +24,31 @@ from broker_app.net.stomp.rendering import Renderer
 from broker_app.reflex.registration import RegistrationVerdict
 from mom_client.stomp import frame as wire
 from mom_client.stomp.frame import Frame
-from mom_client.stomp.parser import Parser
+from mom_client.stomp.parser import Limits, Parser
 
 VERSION: Final = "0.1.0"
 #: events of connections: logged in, and ended
 OPENED_EVENT, CLOSED_EVENT = "opened", "closed"
 
+#: bytes of the headers of CONNECT: it has room for the longest tokens that are in use
+LONGEST_CONNECT: Final = 8 * 1024
+
 _STOPPED = Refused("not-active", "the broker has stopped to serve; connect again or use another broker")
 
 
+def frame_limits(config: Config, *, is_known: bool) -> Limits:
+    """The limits of the frames of a client, before and after it is known."""
+    head = config.max_header_bytes if is_known else min(config.max_header_bytes, LONGEST_CONNECT)
+    return Limits(
+        max_header_bytes=head,
+        max_header_line=head,
+        max_headers=config.max_headers,
+        max_body=config.max_body_bytes,
+    )
+
+
 class Opening:
-    """Opens one session. `take_waiting` processes the frames that arrived while something was decided."""
+    """Opens one session. `read_on` processes the frames that arrived while something was decided."""
 
     __slots__ = (
         "_acknowledgements",
@@ -42,8 +57,8 @@ class Opening:
         "_flow_control",
         "_handshake",
         "_parser",
+        "_read_on",
         "_session",
-        "_take_waiting",
         "registration",
     )
 
@@ -56,7 +71,7 @@ class Opening:
         flow_control: FlowControl,
         acknowledgements: Acknowledgements,
         close: Callable[[Refused], None],
-        take_waiting: Callable[[], None],
+        read_on: Callable[[], None],
     ) -> None:
         self._session = session
         self._conversation = conversation
@@ -65,7 +80,7 @@ class Opening:
         self._flow_control = flow_control
         self._acknowledgements = acknowledgements
         self._close = close
-        self._take_waiting = take_waiting
+        self._read_on = read_on
         self.registration = SessionRegistration(conversation.sessions)
 
     # ------------------------------------------------------------------ login
@@ -157,7 +172,7 @@ class Opening:
 
     def _continue(self) -> None:
         if self._conversation.state == OPEN:
-            self._take_waiting()
+            self._read_on()
 
     # ------------------------------------------------------------------ CONNECTED
 
@@ -173,6 +188,7 @@ class Opening:
         conversation.renderer = Renderer(conversation.version, sessions.ids)
         self._acknowledgements.version_agreed()
         conversation.follow(ACCEPTED)
+        self._parser.limits = frame_limits(sessions.config, is_known=True)
         conversation.transport.authenticated()
         peer.connection = connection
         sessions.notify(OPENED_EVENT, self._session)

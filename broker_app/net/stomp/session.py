@@ -18,6 +18,7 @@ brings time, and `Environment` both clock and randomness. Its parts:
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Final
 
 from broker_app.core import commands as c
 from broker_app.core.errors import Refused, internal
@@ -25,6 +26,7 @@ from broker_app.core.message import Message
 from broker_app.core.model import Peer, Subscription
 from broker_app.internal_errors import internal_errors
 from broker_app.net.auth.login import Identity
+from broker_app.net.deadline import Deadline
 from broker_app.net.policy.access import Client
 from broker_app.net.stomp import rendering
 from broker_app.net.stomp.acknowledgements import Acknowledgements
@@ -43,7 +45,7 @@ from broker_app.net.stomp.conversation import (
 from broker_app.net.stomp.disconnection import LAST_RECEIPT, Disconnection
 from broker_app.net.stomp.flow_control import FlowControl
 from broker_app.net.stomp.handshake import Handshake
-from broker_app.net.stomp.opening import CLOSED_EVENT, Opening
+from broker_app.net.stomp.opening import CLOSED_EVENT, Opening, frame_limits
 from broker_app.net.stomp.opening import OPENED_EVENT as OPENED_EVENT
 from broker_app.net.stomp.opening import VERSION as VERSION
 from broker_app.net.stomp.revocation import Revocation
@@ -53,9 +55,11 @@ from broker_app.net.stomp.timeouts import Timeouts
 from mom_client.stomp import frame as wire
 from mom_client.stomp.errors import Malformed
 from mom_client.stomp.frame import AckRun, Frame
-from mom_client.stomp.parser import Limits, Parser
+from mom_client.stomp.parser import READ_BYTES, Parser
 
 Frames = Sequence[Frame | AckRun | Malformed]
+#: reads one frame, and nothing behind it
+_ONE_FRAME: Final = 1
 
 
 class StompSession:
@@ -70,6 +74,7 @@ class StompSession:
 
     __slots__ = (
         "_acknowledgements",
+        "_deadline",
         "_disconnection",
         "_flow_control",
         "_handshake",
@@ -90,29 +95,23 @@ class StompSession:
         config = sessions.config
         #: True if the transport named the client before it logged in
         self.preauthenticated = identity is not None
-        self._parser = parser = Parser(
-            limits=Limits(
-                max_header_bytes=config.max_header_bytes,
-                max_header_line=config.max_header_bytes,
-                max_headers=config.max_headers,
-                max_body=config.max_body_bytes,
-            )
-        )
+        self._parser = parser = Parser(limits=frame_limits(config, is_known=False))
         #: state, client and counters; read by what shows connections
         self.conversation = conversation = Conversation(sessions, transport, Peer(self))
-        self._flow_control = flow_control = FlowControl(conversation)
+        self._flow_control = flow_control = FlowControl(conversation, self._read_on)
         self._handshake = Handshake(conversation, identity)
         self._timeouts = Timeouts(conversation, parser, self._handshake, flow_control)
         self._disconnection = Disconnection(conversation, flow_control)
         self._acknowledgements = Acknowledgements(conversation)
         self._opening = Opening(
             *(self, conversation, parser, self._handshake, flow_control, self._acknowledgements),
-            *(self.close, self._take_waiting),
+            *(self.close, self._read_on),
         )
         self._subscriptions = Subscriptions(conversation, parser, self._acknowledgements)
         self._sends = Sends(conversation, self._subscriptions)
         self._revocation = Revocation(conversation, self._sends, self._disconnection)
-        #: frames that were received while the login was checked
+        self._deadline = Deadline(sessions.environment.monotonic)
+        #: frames that are left of those that were read, for the next turn of the loop
         self._waiting: list[Frame | AckRun | Malformed] = []
         #: when it began, seconds since 1970
         self.since_s = sessions.environment.time()
@@ -187,22 +186,48 @@ class StompSession:
         conversation.last_received_s = conversation.sessions.environment.monotonic()
         if conversation.state >= CLOSING:
             return
-        frames = self._parser.receive(data)
+        self._parser.put(data)
         conversation.bytes_in += len(data)
-        conversation.frames_in += len(frames)
-        if conversation.state == AUTHENTICATING:
-            self._waiting += frames
-        else:
-            self._take(frames)
+        if conversation.state != AUTHENTICATING:
+            self._read(len(data), conversation.last_received_s)
+
+    def _read_on(self) -> None:
+        """Process what is left of what was received."""
+        try:
+            self._read(0, self.conversation.sessions.environment.monotonic())
+        except Exception as error:
+            self.failed(error)
+
+    def _read(self, size: int, now: float) -> None:
+        """Process what was received, `size` bytes of it just now, for one turn of the loop at most."""
+        conversation, parser, deadline = self.conversation, self._parser, self._deadline
+        counted = conversation.frames_in
+        deadline.begin(now)
+        while True:
+            if self._waiting:
+                frames, self._waiting = self._waiting, []
+            else:
+                frames = parser.read(READ_BYTES if conversation.state == OPEN else _ONE_FRAME)
+                conversation.frames_in += len(frames)
+            self._take(frames, deadline)
+            if conversation.state >= CLOSING:
+                self._waiting.clear()
+                parser.discard()
+                return
+            is_left = bool(self._waiting) or parser.has_unread
+            if not is_left or conversation.state == AUTHENTICATING or deadline.passed:
+                break
         if conversation.state == CONNECTING:
             self._check_first_bytes()
-        too_fast = self._flow_control.received(frames, len(data))
+        too_fast = self._flow_control.received(conversation.frames_in - counted, size)
         if too_fast is not None:
             self.close(too_fast)
+        elif (is_left or self._flow_control.reasons) and conversation.state != AUTHENTICATING:
+            self._flow_control.unread(is_left)
 
     def _check_first_bytes(self) -> None:
         """Refuse a long SEND instead of CONNECT before its body is received; no other frame is so long."""
-        if self._parser.buffered > 2 * self.conversation.sessions.config.max_header_bytes:
+        if self._parser.buffered > 2 * self._parser.limits.max_header_bytes:
             self.close(Refused("not-connected", "SEND came before CONNECT"))
 
     def congested(self) -> None:
@@ -221,49 +246,56 @@ class StompSession:
                 conversation.submit(c.Disconnect(conversation.peer))
             conversation.follow(ENDED)
             self._waiting.clear()
+            self._parser.discard()
             self._acknowledgements.tags.forget()
         if conversation.sessions.leave(self) and conversation.peer.connection:
             conversation.sessions.notify(CLOSED_EVENT, self)
             self._opening.registration.ended()
 
-    def _take(self, frames: Frames) -> None:
-        """Turn frames into commands; adjacent SENDs become one."""
+    def _take(self, frames: Frames, deadline: Deadline) -> None:
+        """Turn frames into commands; adjacent SENDs become one. What takes long waits once the deadline has
+        passed, with all that follows."""
         conversation = self.conversation
         entries: list[c.Entry] = []
         for index, frame in enumerate(frames):
-            if type(frame) is Frame:
-                if frame.command is wire.SEND and conversation.state == OPEN:
-                    plan = frame.headers.plan
-                    if plan is None:
-                        try:
-                            plan = frame.headers.plan = self._sends.plan(frame.headers)
-                        except Refused as refusal:
-                            entries = self._publish(entries)
-                            self._disconnection.refuse_frame(frame, refusal)
-                            if conversation.state >= CLOSING:
-                                return
-                            continue
-                    if not plan[0]:
-                        entries.append((plan[1], frame.body, frame.receipt))
+            if type(frame) is Frame and frame.command is wire.SEND and conversation.state == OPEN:
+                plan = frame.headers.plan
+                if plan is None:
+                    if index and deadline.passed:
+                        self._waiting = list(frames[index:])
+                        break
+                    try:
+                        plan = frame.headers.plan = self._sends.plan(frame.headers)
+                    except Refused as refusal:
+                        entries = self._publish(entries)
+                        self._disconnection.refuse_frame(frame, refusal)
+                        if conversation.state >= CLOSING:
+                            return
                         continue
-                    if plan[2] and conversation.bridge is not None:
-                        conversation.bridge.take(plan[0], plan[1], frame.body, frame.receipt)
-                        continue
-                entries = self._publish(entries)
-                self._do(frame)
-            elif type(frame) is AckRun:
-                entries = self._publish(entries)
-                conversation.frames_in += len(frame.ids) - 1
-                self._acknowledgements.run(frame.ids, self._do)
-            else:
-                entries = self._publish(entries)
-                self._disconnection.malformed(frame)  # type: ignore[arg-type]  # the only kind that is left
-            if conversation.state == AUTHENTICATING:
-                self._waiting += frames[index + 1 :]
-                return
+                if not plan[0]:
+                    entries.append((plan[1], frame.body, frame.receipt))
+                    continue
+                if plan[2] and conversation.bridge is not None:
+                    conversation.bridge.take(plan[0], plan[1], frame.body, frame.receipt)
+                    continue
+            elif index and deadline.passed:
+                self._waiting = list(frames[index:])
+                break
+            entries = self._publish(entries)
+            self._take_other(frame)
             if conversation.state >= CLOSING:
                 return
         self._publish(entries)
+
+    def _take_other(self, frame: Frame | AckRun | Malformed) -> None:
+        """Process all but a SEND whose command is made of its headers alone."""
+        if type(frame) is Frame:
+            self._do(frame)
+        elif type(frame) is AckRun:
+            self.conversation.frames_in += len(frame.ids) - 1
+            self._acknowledgements.run(frame.ids, self._do)
+        else:
+            self._disconnection.malformed(frame)  # type: ignore[arg-type]  # the only kind that is left
 
     def _publish(self, entries: list[c.Entry]) -> list[c.Entry]:
         conversation = self.conversation
@@ -282,11 +314,6 @@ class StompSession:
             _HANDLERS[frame.command](self, frame)
         except Refused as refusal:
             self._disconnection.refuse_frame(frame, refusal)
-
-    def _take_waiting(self) -> None:
-        """Process the frames that arrived while the client was not known yet."""
-        frames, self._waiting = self._waiting, []
-        self._take(frames)
 
     # ------------------------------------------------------------------ other frames
 
@@ -396,7 +423,7 @@ class StompSession:
         if conversation.state == OPEN:
             if flow_control.reasons and conversation.transport.hung_up():
                 # The rest is little, and shows whether the client disconnected or broke off.
-                flow_control.resume(flow_control.reasons)
+                flow_control.resume_hung_up()
             if self._timeouts.beat_is_due(now, step):
                 conversation.write(b"\n")
         expired = self._timeouts.expired(now, step)
