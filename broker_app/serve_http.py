@@ -124,7 +124,8 @@ class HttpConnection(HttpToolsProtocol):
         self._other_bytes = 0
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        if not self._in_body:  # trailers are ignored
+        # Trailers are ignored, and so is what makes a head too long.
+        if not self._in_body and len(self.headers) <= MAX_HEADERS:
             super().on_header(name, value)
 
     def on_headers_complete(self) -> None:

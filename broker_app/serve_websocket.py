@@ -2,9 +2,10 @@
 
 The library that uvicorn uses parses each frame in about 20 µs, and each becomes an event of its own. STOMP is
 a stream of bytes, whose division into messages has no meaning. So the data frames of one read are unmasked
-here and passed on as one event, in about 1 µs a frame. Control frames and unusual or invalid ones go to the
-library, one frame at a time. Checks of whole messages are made here: the order of fragments (else 1002), and
-that text is UTF-8 (else 1007). All events are binary; `mom.text` is true if the last message was text.
+here and passed on as one event, in about 1 µs a frame. Control frames and invalid ones go to the library, one
+frame at a time, and not many of one read. Checks of whole messages are made here: the order of fragments
+(else 1002), and that text is UTF-8 (else 1007). All events are binary; `mom.text` is true if the last message
+was text.
 
 Pings detect dead clients. A missing pong counts only after the socket was read: never while the broker itself
 does not read it, and not before its received bytes were processed.
@@ -42,6 +43,9 @@ _LENGTH_16, _SHORT_HEAD = _MASKED | 126, 4
 _NO_UTF8 = CloseCode.INVALID_DATA, "text is not UTF-8; send binary messages"
 #: the longest message of a client that has not logged in: its CONNECT, and as much again that waits for it
 UNAUTHENTICATED_LIMIT = 2 * LONGEST_CONNECT
+#: control frames of one read: more than gather while the broker reads nothing of a client that sends pings
+MAX_CONTROL_FRAMES = 100
+_TOO_MANY = CloseCode.POLICY_VIOLATION, f"more than {MAX_CONTROL_FRAMES} pings at once; send fewer"
 #: how long a ping's answer may lie in the socket after its time is over, for the broker may have been stopped
 LAST_LOOK_S = 1.0
 
@@ -61,6 +65,10 @@ class StreamedWebSocket(WebSocketsSansIOProtocol):
         super().__init__(*args, **kwargs)
         self._partial: list[bytes] = []
         self._missing = 0
+        #: what was read, and is passed on with the next event
+        self._payloads: list[bytes] = []
+        #: control frames of this read
+        self._controls = 0
         #: whether the message that came last is text
         self._text = False
         #: how a frame begins that is a whole message like the last one; 0 while more of that is to come
@@ -124,7 +132,9 @@ class StreamedWebSocket(WebSocketsSansIOProtocol):
                 return
             data = b"".join(self._partial)
             self._partial = []
+        self._controls = 0
         self._take(data)
+        self._pass_on()
 
     def _take(self, data: bytes) -> None:
         """Hand over all data frames that are whole, in one event as far as no other frame lies between."""
@@ -144,6 +154,7 @@ class StreamedWebSocket(WebSocketsSansIOProtocol):
                 if stop - at > longest:  # the library refuses it before the rest is buffered
                     if self._hand_over(payloads):
                         self._library_only = True
+                        self._pass_on()
                         super().data_received(data[at:])
                     return
                 self._partial = [data[at:]]
@@ -162,13 +173,17 @@ class StreamedWebSocket(WebSocketsSansIOProtocol):
         """Take a frame that is not like the former one; False when the connection ends by it."""
         kind = frame[0]
         if kind & _RESERVED or kind & _OPCODE > _LAST_DATA_OPCODE or not frame[1] & _MASKED:
+            self._controls += 1
+            if self._controls > MAX_CONTROL_FRAMES:
+                return self._fail(*_TOO_MANY)
+            self._pass_on()
             super().data_received(frame)
             return not (self.close_sent or self.transport.is_closing())
         payload = apply_mask(frame[start:], frame[start - 4 : start])
         fault = self._fault(kind, payload)
         if fault is not None:
             return self._fail(*fault)
-        self._put(payload)
+        self._payloads.append(payload)
         return True
 
     def _fault(self, kind: int, payload: bytes) -> tuple[CloseCode, str] | None:
@@ -201,16 +216,22 @@ class StreamedWebSocket(WebSocketsSansIOProtocol):
                 except UnicodeDecodeError:
                     self._hand_over(payloads[:number])
                     return self._fail(*_NO_UTF8)
-        self._put(data)
+        self._payloads.append(data)
         return True
 
     def _fail(self, code: CloseCode, reason: str) -> bool:
         """End the connection; always False."""
+        self._pass_on()
         self.conn.fail(code, reason)
         self.handle_parser_exception()
         return False
 
-    def _put(self, data: bytes) -> None:
+    def _pass_on(self) -> None:
+        """Pass on what was read, as one event."""
+        if not self._payloads:
+            return
+        data = self._payloads[0] if len(self._payloads) == 1 else b"".join(self._payloads)
+        self._payloads = []
         event: Any = {"type": "websocket.receive", "bytes": data, "mom.text": self._text}
         self.queue.put_nowait(event)
         if not self.read_paused:

@@ -91,13 +91,16 @@ def is_option(name: str) -> bool:
 def split_query(query: str) -> list[tuple[str, str]]:
     """The names and values of a query. Raises ValueError for one without a value or given twice."""
     pairs: list[tuple[str, str]] = []
+    names: set[str] = set()
     for part in filter(None, query.split("&")):
-        name, equals, value = part.partition("=")
+        written, equals, value = part.partition("=")
         if not equals:
             raise ValueError(f"the option {part[:80]!r} has no value: write {part[:80]}=…")
-        if name in dict(pairs):
+        name = urllib.parse.unquote(written)
+        if name in names:
             raise ValueError(f"the option {name[:80]} is given twice")
-        pairs.append((urllib.parse.unquote(name), urllib.parse.unquote(value)))
+        names.add(name)
+        pairs.append((name, urllib.parse.unquote(value)))
     return pairs
 
 

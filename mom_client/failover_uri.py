@@ -44,7 +44,8 @@ class FailoverUri:
             return address
         parts = urllib.parse.urlsplit(address)
         given = urllib.parse.parse_qsl(parts.query, keep_blank_values=True)
-        own = [pair for pair in given if pair[0] not in dict(self.nested)]
+        nested = dict(self.nested)
+        own = [pair for pair in given if pair[0] not in nested]
         return parts._replace(query=urllib.parse.urlencode([*own, *self.nested])).geturl()
 
 

@@ -152,6 +152,8 @@ def _end_of_json(line: str, start: int) -> int:
         reason = str(error).partition(":")[0]
         fix = f"put a text that begins with {line[start]} in quotes"
         raise _Wrong(start + 1, f"the value is not JSON: {reason}; {fix}") from None
+    except RecursionError:
+        raise _Wrong(start + 1, "the value is nested too deeply") from None
     if end < len(line) and not line[end].isspace():
         raise _Wrong(end + 1, "a blank is missing behind the value")
     return end
@@ -203,7 +205,8 @@ def _divide(words: Sequence[_Word]) -> tuple[list[_Word], list[_Word]]:
     rest = list(words)
     options: list[_Word] = []
     while rest and not rest[-1].quoted and _OPTION.fullmatch(rest[-1].text):
-        options.insert(0, rest.pop())
+        options.append(rest.pop())
+    options.reverse()
     for word in rest:
         if not word.quoted and _OPTION.fullmatch(word.text):
             raise _Wrong(word.column, f"options such as {word.text} stand at the end of the line")

@@ -93,6 +93,7 @@ def test_nested_options_win() -> None:
         (f"failover:({A})?timeOut=1&xyzzy=2", "options: timeOut, did you mean timeout.?; xyzzy$"),
         (f"failover:({A})?randomize", "randomize' has no value"),
         (f"failover:({A})?timeout=1&timeout=2", "timeout is given twice"),
+        (f"failover:({A})?timeout=1&time%6Fut=2", "timeout is given twice"),
         (f"failover:({A})?randomize=1", "randomize is true or false, not '1'"),
         (f"failover:({A})?timeout=soon", "timeout is a number from -1, not 'soon'"),
         (f"failover:({A})?timeout=nan", "timeout is a number"),

@@ -143,3 +143,8 @@ def test_a_file_that_is_missing_or_no_text_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "latin.cnf").write_bytes(b"# ok\nF caf\xe9 lib * audit\n")
     with pytest.raises(cnf.CnfError, match=r"latin.cnf:2: is not UTF-8"):
         cnf.read(tmp_path / "latin.cnf")
+
+
+def test_a_value_that_is_nested_too_deeply_is_an_error_of_its_line() -> None:
+    with pytest.raises(cnf.CnfError, match=r"b\.cnf:2:13: the value is nested too deeply"):
+        cnf.parse("S a b c d\nS a b c d x=" + "[" * 100_000, "b.cnf")

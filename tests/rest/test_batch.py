@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from broker_app.net.rest import RestLimits
+from broker_app.net.rest.requests import LineCutter
 from tests.rest.conftest import MakeRest, Rest
 
 NDJSON = {"content-type": "application/x-ndjson"}
@@ -196,3 +197,12 @@ async def test_a_failed_commit_leaves_no_success(rest: Rest) -> None:
     reply = await rest.alice.post("/queues/a/messages/batch?atomic=true", json=[{"body": "x"}])
     assert reply.status_code == 503
     assert not rest.rest_api._engine_client._open
+
+
+def test_lines_are_cut_the_same_however_their_bytes_arrive() -> None:
+    body = b"\nfirst\n\nsecond line\nthird"
+    for size in range(1, len(body) + 1):
+        cutter = LineCutter()
+        found = [line for at in range(0, len(body), size) for line in cutter.cut(body[at : at + size])]
+        assert [*found, cutter.rest()] == body.split(b"\n"), size
+        assert cutter.size == len(b"third")

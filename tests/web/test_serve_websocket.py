@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import random
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -276,3 +277,22 @@ async def test_it_is_known_that_a_client_hung_up_although_nothing_is_read_of_it(
     here.taking.set()
     await here.wait_for(6)
     await here.ended.wait()
+
+
+@pytest.mark.parametrize("kind", [Opcode.PING, Opcode.PONG])
+async def test_many_control_frames_at_once_end_the_connection(
+    site: tuple[Site, Client], kind: Opcode
+) -> None:
+    began = time.process_time()
+    await site[1].send(frame(b"hello") + frame(b"", kind) * 20_000)
+    async with asyncio.timeout(30):
+        await site[0].ended.wait()
+    assert bytes(site[0].received) == b"hello"
+    assert time.process_time() - began < 0.5
+
+
+async def test_messages_of_one_read_are_one_event_whatever_their_type(site: tuple[Site, Client]) -> None:
+    messages = [frame(b"1", Opcode.TEXT), frame(b"2"), frame(b"3", fin=False), frame(b"4", Opcode.CONT)]
+    await site[1].send(b"".join(messages) * 1_000)
+    assert await site[0].wait_for(4_000) == b"1234" * 1_000
+    assert len(site[0].in_text) < 100

@@ -132,7 +132,6 @@ class JsonConnection:
         """Carry out what a message brings; other clients are served between."""
         self._splitter.put(data)
         size = len(data)
-        self._deadline.begin(time.monotonic())
         while self._splitter.has_unread:
             operations = self._next_operations()
             await self._keep_pace(len(operations), size)

@@ -44,6 +44,33 @@ class Idempotency(Protocol):
     def dedup_id(self, number: int) -> str: ...
 
 
+class LineCutter:
+    """Cuts bytes that come in any pieces into lines. Each byte is copied twice at most."""
+
+    __slots__ = ("_parts", "size")
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []
+        #: bytes of the line that is not complete yet
+        self.size = 0
+
+    def cut(self, data: bytes) -> list[bytes]:
+        """The lines that are complete with these bytes, without their ends."""
+        first, end, others = data.partition(b"\n")
+        self._parts.append(first)
+        self.size += len(first)
+        if not end:
+            return []
+        *whole, rest = others.split(b"\n")
+        whole.insert(0, self.rest())
+        self._parts, self.size = [rest], len(rest)
+        return whole
+
+    def rest(self) -> bytes:
+        """The line that is not complete."""
+        return b"".join(self._parts)
+
+
 class Departed(Exception):
     """The client disconnected before its request was complete."""
 
@@ -247,7 +274,7 @@ class Request:
         if self.idempotency is not None:
             detail = "a stream of lines takes no Idempotency-Key; give its lines dedup-ids, or send an array"
             raise Refusal("unsupported", detail)
-        rest = b""
+        cutter = LineCutter()
         more = True
         clock = asyncio.get_running_loop().time
         left = self._limits.upload_timeout_s
@@ -262,13 +289,13 @@ class Request:
             if event["type"] == "http.disconnect":
                 raise Departed
             more = event.get("more_body", False)
-            *whole, rest = (rest + event.get("body", b"")).split(b"\n")
-            if len(rest) > limit:
-                raise too_large("a line", limit, len(rest))
+            whole = cutter.cut(event.get("body", b""))
+            if cutter.size > limit:
+                raise too_large("a line", limit, cutter.size)
             if whole:
                 yield whole
-        if rest:
-            yield [rest]
+        if cutter.size:
+            yield [cutter.rest()]
 
     def _check_announced(self, limit: int) -> None:
         length = self.content_length

@@ -7,10 +7,12 @@ while reading is paused, and unsent bytes are counted.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
 from broker_app.net.auth.login import Identity
+from broker_app.net.deadline import Deadline
 from broker_app.net.policy.access import ConnectionInfo
 from broker_app.net.stomp.session import StompSession
 from broker_app.net.stomp.session_registry import SessionRegistry
@@ -79,6 +81,7 @@ class WebSocketConnection:
         """Run the connection from the accepted handshake to its end."""
         writer = asyncio.create_task(self._write_all())
         self._session.admitted(self._certified)
+        deadline = Deadline()
         try:
             while True:
                 event = await receive()
@@ -93,6 +96,9 @@ class WebSocketConnection:
                 while self._paused:
                     self._resumed = asyncio.get_running_loop().create_future()
                     await self._resumed
+                if deadline.passed:  # messages may be waiting, each of which takes less than a turn
+                    await asyncio.sleep(0)
+                    deadline.begin(time.monotonic())
         finally:
             self._session.lost()
             if not self._closing:
