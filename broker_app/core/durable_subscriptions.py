@@ -78,7 +78,7 @@ class DurableSubscriptions:
             queue.account = Account(self._accounts.users[terms.owner])
         name = address.removeprefix(DURABLE_PREFIX if durable else SHARED_PREFIX)
         named = queue.named = self._destinations.named[address] = NamedSubscription(
-            name, terms, queue, compiler.compile(terms.selector) if terms.selector else None
+            name, terms, queue, compiler.compile_stored(terms.selector) if terms.selector else None
         )
         if durable:
             queue.apply_policy(self._destinations.policy_of(queue))

@@ -4,6 +4,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+from broker_app.core.selectors.compiler import MAX_LENGTH
 from broker_app.net.http.asgi import Send
 
 MEDIA_TYPE = "application/problem+json"
@@ -47,8 +48,8 @@ PROBLEMS = {
         ),
         Problem(
             "invalid-selector", 400, "Invalid selector",
-            "The selector is not a condition in the SQL subset of JMS. The detail has line and column, and what "
-            "was expected there.",
+            f"The selector is not a condition in the SQL subset of JMS, or has more than {MAX_LENGTH:,} characters. "
+            "The detail has line and column and what was expected there, or the length.",
         ),
         Problem(
             "not-authenticated", 401, "Not authenticated",

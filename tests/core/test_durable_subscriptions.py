@@ -11,6 +11,7 @@ from broker_app.core import records
 from broker_app.core.destination import dead_letters_of, parse, topic_of_dead_letters
 from broker_app.core.errors import Refused
 from broker_app.core.policy import DestinationPolicy, Policies
+from broker_app.core.selectors import compiler
 from broker_app.core.snapshot import take_snapshot
 from tests.core.stage import Client, Stage, read
 
@@ -53,6 +54,20 @@ class TestDurable:
         assert [body for body, _ in reader.take_attempts()] == [b"kept"]
         stage.client().publish(TOPIC, b"new")
         assert reader.take() == [b"new"], "it is still bound to its topic"
+
+    def test_one_whose_selector_was_not_too_long_when_it_was_stored_survives_a_restart(
+        self, stage: Stage, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        selector = " OR ".join(f"a = {n}" for n in range(200))
+        with monkeypatch.context() as before:
+            before.setattr(compiler, "MAX_LENGTH", 4_096)
+            durable(stage.client(), selector=selector)
+        stage.restart()
+        with pytest.raises(Refused, match="at most 1,024 are allowed"):
+            compiler.compile(selector)
+        named = stage.broker.destinations.named[KEPT]
+        assert named.selector is not None
+        assert named.selector.text == selector
 
     def test_a_message_that_was_acknowledged_does_not_come_again(self, stage: Stage) -> None:
         reader, sender = stage.client(), stage.client()

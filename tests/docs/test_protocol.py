@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from broker_app.config import settings
+from broker_app.core.selectors.compiler import MAX_DEPTH, MAX_LENGTH
 from tests.docs import generated
 
 PAGE = generated.PROTOCOL.read_text(encoding="utf-8")
@@ -23,3 +24,7 @@ def test_every_setting_it_names_exists() -> None:
     }
     assert named
     assert named <= known
+
+
+def test_it_has_the_limits_of_selectors() -> None:
+    assert f"A selector has at most {MAX_LENGTH:,} characters and {MAX_DEPTH} nested expressions." in PAGE

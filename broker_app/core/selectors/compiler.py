@@ -10,22 +10,22 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Final
 
 from broker_app.core.errors import Refused
 from broker_app.core.message import Envelope, Message, MessageIds
-from broker_app.core.selectors.grammar import parse, refused
+from broker_app.core.selectors import parser, scanner
+from broker_app.core.selectors.parser import Node, Tree, parse, refused
+from broker_app.core.selectors.scanner import Token
 from broker_app.core.selectors.selector import LONG, Anchors, Expression, Selector, Value, as_number
-
-if TYPE_CHECKING:
-    from lark import Token, Tree
 
 #: a piece of a pattern: its characters, None for any character
 Piece = list[str | None]
 
-#: depth of nested expressions
+#: characters of a selector, and depth of its nested expressions
+MAX_LENGTH = 1_024
 MAX_DEPTH = 50
 MAX_PATTERN = 256
 #: compiled selectors that are cached
@@ -64,13 +64,26 @@ _RELATIONS: dict[str, Callable[..., bool]] = {
     ">": operator.gt,
     ">=": operator.ge,
 }
+_NAMES: Final = (scanner.NAME, scanner.QUOTED)
+_TRUTHS: Final = {"TRUE": True, "FALSE": False}
+_NO_ANCHORS: Final[Anchors] = {}
 #: a prefix of ActiveMQ clients that asks for what is the default here
 _CONVERTING = re.compile(r"\s*convert_string_expressions:")
 
 
-@lru_cache(maxsize=CACHED)
 def compile(text: str) -> Selector:
-    """Compile a selector. Raises Refused("invalid-selector") with line and column."""
+    """Compile the selector of a client. Raises Refused("invalid-selector") with line and column."""
+    if len(text) > MAX_LENGTH:
+        raise Refused(
+            "invalid-selector",
+            f"the selector has {len(text):,} characters; at most {MAX_LENGTH:,} are allowed",
+        )
+    return compile_stored(text)
+
+
+@lru_cache(maxsize=CACHED)
+def compile_stored(text: str) -> Selector:
+    """Compile a selector that was accepted before, however long they were allowed to be then."""
     prefix = _CONVERTING.match(text)
     source = " " * prefix.end() + text[prefix.end() :] if prefix else text
     compiler = _Compiler(source)
@@ -85,15 +98,27 @@ def compile(text: str) -> Selector:
     )
 
 
-class _Part(NamedTuple):
-    """A compiled expression: its value, where it begins, and its kind."""
+class _Part:
+    """A compiled expression: its value, where it begins, and its kind. `name` is that of a plain header,
+    `literal` the value of a literal."""
 
-    value: Expression
-    at: int
-    kind: str
-    anchors: Anchors = {}  # noqa: RUF012 - never changed
-    name: str = ""
-    literal: Value = None
+    __slots__ = ("anchors", "at", "kind", "literal", "name", "value")
+
+    def __init__(
+        self,
+        value: Expression,
+        at: int,
+        kind: str,
+        anchors: Anchors = _NO_ANCHORS,
+        name: str = "",
+        literal: Value = None,
+    ) -> None:
+        self.value = value
+        self.at = at
+        self.kind = kind
+        self.anchors = anchors
+        self.name = name
+        self.literal = literal
 
 
 _CONDITION, _TERM, _EITHER = "condition", "term", "either"  # a header may be used as both
@@ -108,36 +133,38 @@ class _Compiler:
         self.parts = 0
         self.searches = 0
 
-    def condition(self, tree: Tree[Token], depth: int) -> _Part:
+    def condition(self, tree: Tree, depth: int) -> _Part:
         part = self.part(tree, depth)
         if part.kind == _TERM:
             raise self._refused(part.at, "a condition is expected here, not a value")
         if part.kind == _EITHER and part.literal is None:
-            return part._replace(value=_truth(part.value), kind=_CONDITION)
+            return _Part(_truth(part.value), part.at, _CONDITION)
         return part
 
-    def term(self, tree: Tree[Token], depth: int) -> _Part:
-        part = self.part(tree, depth)
+    def term(self, tree: Tree, depth: int) -> _Part:
+        return self._as_term(self.part(tree, depth))
+
+    def part(self, tree: Tree, depth: int) -> _Part:
+        if depth > MAX_DEPTH:
+            raise self._refused(tree.at, f"more than {MAX_DEPTH} nested expressions")
+        self.parts += 1
+        if isinstance(tree, Node):
+            return _COMPILERS[tree.kind](self, tree, depth + 1)
+        return self._name(tree) if tree.kind in _NAMES else self._literal(tree)
+
+    def _as_term(self, part: _Part) -> _Part:
         if part.kind == _CONDITION:
             raise self._refused(part.at, "a value is expected here, not a condition")
         return part
-
-    def part(self, tree: Tree[Token], depth: int) -> _Part:
-        if depth > MAX_DEPTH:
-            raise self._refused(tree.meta.start_pos, f"more than {MAX_DEPTH} nested expressions")
-        self.parts += 1
-        made: _Part = getattr(self, "_" + tree.data)(tree, depth + 1)
-        return made
 
     def _refused(self, at: int, what: str) -> Refused:
         return refused(self._text, at, what)
 
     # ------------------------------------------------------------------ leaves
 
-    def _name(self, tree: Tree[Token], depth: int) -> _Part:
-        token = _tokens(tree)[0]
-        at = token.start_pos or 0
-        name = str(token) if token.type == "NAME" else token[1:-1].replace('""', '"')
+    def _name(self, token: Token) -> _Part:
+        at = token.at
+        name = token.text if token.kind == scanner.NAME else token.text[1:-1].replace('""', '"')
         name = _CALLED.get(name, name)
         if name in _CHANGING:
             raise self._refused(at, f"{name} changes while a message waits and cannot select it")
@@ -150,27 +177,26 @@ class _Compiler:
             return _Part(lambda headers, message, ids: shared(message.envelope), at, _EITHER)
         return _Part(lambda headers, message, ids: headers.get(name), at, _EITHER, name=name)
 
-    def _literal(self, tree: Tree[Token], depth: int) -> _Part:
-        token = _tokens(tree)[0]
-        at = token.start_pos or 0
-        if token.type in ("TRUE", "FALSE"):
-            truth = token.type == "TRUE"
-            return _Part(lambda headers, message, ids: truth, at, _EITHER, literal=truth)
-        return _constant(self._value(token), at)
+    def _literal(self, token: Token) -> _Part:
+        if token.kind in _TRUTHS:
+            truth = _TRUTHS[token.kind]
+            return _Part(lambda headers, message, ids: truth, token.at, _EITHER, literal=truth)
+        return _constant(self._value(token), token.at)
 
     def _value(self, token: Token) -> str | int | float:
-        if token.type == "STRING":
-            return token[1:-1].replace("''", "'")
-        digits = token.lower()
+        text = token.text
+        if token.kind == scanner.STRING:
+            return text[1:-1].replace("''", "'")
+        digits = text.lower()
         number = int(digits.rstrip("l"), 16) if digits.startswith("0x") else as_number(digits.rstrip("fdl"))
         if number is None or (isinstance(number, int) and abs(number) >= LONG):
-            raise self._refused(token.start_pos or 0, f"{token[:40]} does not fit into 64 bits")
+            raise self._refused(token.at, f"{text[:40]} does not fit into 64 bits")
         return number
 
     # ------------------------------------------------------------------ logic
 
-    def _either(self, tree: Tree[Token], depth: int) -> _Part:
-        parts = [self.condition(child, depth) for child in _trees(tree)]
+    def _either(self, node: Node, depth: int) -> _Part:
+        parts = [self.condition(operand, depth) for operand in node.operands]
         conditions = [part.value for part in parts]
 
         def either(headers: Mapping[str, str], message: Message, ids: MessageIds) -> Value:
@@ -189,8 +215,8 @@ class _Compiler:
         }
         return _Part(either, parts[0].at, _CONDITION, anchors)
 
-    def _both(self, tree: Tree[Token], depth: int) -> _Part:
-        parts = [self.condition(child, depth) for child in _trees(tree)]
+    def _both(self, node: Node, depth: int) -> _Part:
+        parts = [self.condition(operand, depth) for operand in node.operands]
         conditions = [part.value for part in parts]
 
         def both(headers: Mapping[str, str], message: Message, ids: MessageIds) -> Value:
@@ -210,28 +236,28 @@ class _Compiler:
                     anchors[name] = values
         return _Part(both, parts[0].at, _CONDITION, anchors)
 
-    def _negated(self, tree: Tree[Token], depth: int) -> _Part:
-        part = self.condition(_trees(tree)[0], depth)
-        return _Part(_not(part.value), tree.meta.start_pos, _CONDITION)
+    def _negated(self, node: Node, depth: int) -> _Part:
+        part = self.condition(node.operands[0], depth)
+        return _Part(_not(part.value), node.at, _CONDITION)
 
     # ------------------------------------------------------------------ comparisons
 
-    def _compared(self, tree: Tree[Token], depth: int) -> _Part:
-        sign = str(_tokens(tree)[0])
-        children = _trees(tree)
-        # (a > 1) = TRUE is a comparison of truths.
-        one, other = (self.part(child, depth) for child in children)
+    def _compared(self, node: Node, depth: int) -> _Part:
+        sign = node.tokens[0].text
+        one, other = (self.part(operand, depth) for operand in node.operands)
+        # (a > 1) = TRUE is a comparison of truths, which are equal or not.
         if sign not in ("=", "<>", "!="):
-            one, other = (self.term(child, depth) for child in children)
-        anchors: Anchors = {}
+            self._as_term(one)
+            self._as_term(other)
+        anchors = _NO_ANCHORS
         if sign == "=":
             for name, literal in ((one.name, other.literal), (other.name, one.literal)):
                 if name and literal is not None and not isinstance(literal, bool):
                     anchors = {name: frozenset((literal,))}
         return _Part(_comparison(sign, one.value, other.value), one.at, _CONDITION, anchors)
 
-    def _between(self, tree: Tree[Token], depth: int) -> _Part:
-        value, low, high = (self.term(child, depth) for child in _trees(tree))
+    def _between(self, node: Node, depth: int) -> _Part:
+        value, low, high = (self.term(operand, depth) for operand in node.operands)
         above = _comparison(">=", value.value, low.value)
         below = _comparison("<=", value.value, high.value)
 
@@ -242,12 +268,11 @@ class _Compiler:
             to_high = below(headers, message, ids)
             return None if from_low is None and to_high else to_high
 
-        return _Part(_negated_if(tree, between), value.at, _CONDITION)
+        return _Part(_negated_if(node, between), value.at, _CONDITION)
 
-    def _among(self, tree: Tree[Token], depth: int) -> _Part:
-        subject, *items = _trees(tree)
-        part = self._header(subject, "IN", depth)
-        wanted = frozenset(self._item(item) for item in items)
+    def _among(self, node: Node, depth: int) -> _Part:
+        part = self._header(node, "IN", depth)
+        wanted = frozenset(self._items(node.tokens))
         texts = frozenset(item for item in wanted if isinstance(item, str))
         numbers = frozenset(item for item in wanted if not isinstance(item, str))
         value_of = part.value
@@ -267,17 +292,22 @@ class _Compiler:
                 return None
             return value in numbers or any(as_number(text) == value for text in texts)
 
-        anchors = {part.name: wanted} if part.name and not _has(tree, "NOT") else {}
-        return _Part(_negated_if(tree, among), part.at, _CONDITION, anchors)
+        anchors = {part.name: wanted} if part.name and not node.negated else _NO_ANCHORS
+        return _Part(_negated_if(node, among), part.at, _CONDITION, anchors)
 
-    def _item(self, tree: Tree[Token]) -> str | int | float:
-        *signs, token = _tokens(tree)
-        value = self._value(token)
-        return -value if signs and signs[0] == "-" and not isinstance(value, str) else value
+    def _items(self, tokens: list[Token]) -> Iterator[str | int | float]:
+        negative = False
+        for token in tokens:
+            if token.kind in ("+", "-"):
+                negative = token.kind == "-"
+                continue
+            value = self._value(token)
+            yield -value if negative and not isinstance(value, str) else value
+            negative = False
 
-    def _like(self, tree: Tree[Token], depth: int) -> _Part:
-        part = self._header(_trees(tree)[0], "LIKE", depth)
-        pattern, *escapes = (token for token in _tokens(tree) if token.type == "STRING")
+    def _like(self, node: Node, depth: int) -> _Part:
+        part = self._header(node, "LIKE", depth)
+        pattern, *escapes = node.tokens
         fits = self._pattern(pattern, escapes[0] if escapes else None)
         value_of = part.value
 
@@ -285,17 +315,15 @@ class _Compiler:
             value = value_of(headers, message, ids)
             return fits(value) if isinstance(value, str) else None
 
-        return _Part(_negated_if(tree, like), part.at, _CONDITION)
+        return _Part(_negated_if(node, like), part.at, _CONDITION)
 
     def _pattern(self, token: Token, escape_token: Token | None) -> Callable[[str], bool]:
-        pattern, at = str(self._value(token)), token.start_pos or 0
+        pattern, at = str(self._value(token)), token.at
         if len(pattern) > MAX_PATTERN:
             raise self._refused(at, f"the pattern has {len(pattern)} characters; {MAX_PATTERN} are allowed")
         escape = None if escape_token is None else str(self._value(escape_token))
-        if escape is not None and len(escape) != 1:
-            raise self._refused(
-                escape_token.start_pos or 0 if escape_token else at, "ESCAPE takes one character"
-            )
+        if escape_token is not None and escape is not None and len(escape) != 1:
+            raise self._refused(escape_token.at, "ESCAPE takes one character")
         pieces: list[Piece] = [[]]
         characters = iter(pattern)
         for character in characters:
@@ -313,31 +341,26 @@ class _Compiler:
         self.searches += sum(2 if None in piece else 1 for piece in pieces[1:-1] if piece)
         return _fitting(pieces)
 
-    def _null(self, tree: Tree[Token], depth: int) -> _Part:
-        part = self._header(_trees(tree)[0], "IS NULL", depth)
+    def _null(self, node: Node, depth: int) -> _Part:
+        part = self._header(node, "IS NULL", depth)
         value_of = part.value
 
         def null(headers: Mapping[str, str], message: Message, ids: MessageIds) -> Value:
             return value_of(headers, message, ids) is None
 
-        return _Part(_negated_if(tree, null), part.at, _CONDITION)
+        return _Part(_negated_if(node, null), part.at, _CONDITION)
 
-    def _header(self, tree: Tree[Token], operation: str, depth: int) -> _Part:
-        if tree.data != "name":
-            raise self._refused(tree.meta.start_pos, f"{operation} needs the name of a header before it")
-        return self.part(tree, depth)
+    def _header(self, node: Node, operation: str, depth: int) -> _Part:
+        subject = node.operands[0]
+        if subject.kind not in _NAMES:
+            raise self._refused(subject.at, f"{operation} needs the name of a header before it")
+        return self.part(subject, depth)
 
     # ------------------------------------------------------------------ arithmetic
 
-    def _sum(self, tree: Tree[Token], depth: int) -> _Part:
-        return self._calculated(tree, depth)
-
-    def _product(self, tree: Tree[Token], depth: int) -> _Part:
-        return self._calculated(tree, depth)
-
-    def _calculated(self, tree: Tree[Token], depth: int) -> _Part:
-        first, *others = (self.term(child, depth) for child in _trees(tree))
-        steps = [(_HANDLERS[str(sign)], part.value) for sign, part in zip(_tokens(tree), others, strict=True)]
+    def _calculated(self, node: Node, depth: int) -> _Part:
+        first, *others = (self.term(operand, depth) for operand in node.operands)
+        steps = [(_HANDLERS[sign.text], part.value) for sign, part in zip(node.tokens, others, strict=True)]
         start = first.value
 
         def calculated(headers: Mapping[str, str], message: Message, ids: MessageIds) -> Value:
@@ -354,34 +377,38 @@ class _Compiler:
 
         return _Part(calculated, first.at, _TERM)
 
-    def _sign(self, tree: Tree[Token], depth: int) -> _Part:
-        part = self.term(_trees(tree)[0], depth)
-        sign = operator.neg if _tokens(tree)[0] == "-" else operator.pos
+    def _sign(self, node: Node, depth: int) -> _Part:
+        part = self.term(node.operands[0], depth)
+        sign = operator.neg if node.tokens[0].text == "-" else operator.pos
         if isinstance(part.literal, int | float) and not isinstance(part.literal, bool):
-            return _constant(sign(part.literal), tree.meta.start_pos)
+            return _constant(sign(part.literal), node.at)
         value_of = part.value
 
         def signed(headers: Mapping[str, str], message: Message, ids: MessageIds) -> Value:
             number = _numeric(value_of(headers, message, ids))
             return None if number is None else sign(number)
 
-        return _Part(signed, tree.meta.start_pos, _TERM)
+        return _Part(signed, node.at, _TERM)
 
 
-def _trees(tree: Tree[Token]) -> list[Tree[Token]]:
-    return [child for child in tree.children if not isinstance(child, str)]
+#: kind of a node → what compiles it
+_COMPILERS: Final[dict[str, Callable[[_Compiler, Node, int], _Part]]] = {
+    parser.EITHER: _Compiler._either,
+    parser.BOTH: _Compiler._both,
+    parser.NEGATED: _Compiler._negated,
+    parser.COMPARED: _Compiler._compared,
+    parser.BETWEEN: _Compiler._between,
+    parser.AMONG: _Compiler._among,
+    parser.LIKE: _Compiler._like,
+    parser.NULL: _Compiler._null,
+    parser.SUM: _Compiler._calculated,
+    parser.PRODUCT: _Compiler._calculated,
+    parser.SIGN: _Compiler._sign,
+}
 
 
-def _tokens(tree: Tree[Token]) -> list[Token]:
-    return [child for child in tree.children if isinstance(child, str)]
-
-
-def _has(tree: Tree[Token], kind: str) -> bool:
-    return any(token.type == kind for token in _tokens(tree))
-
-
-def _negated_if(tree: Tree[Token], condition: Expression) -> Expression:
-    return _not(condition) if _has(tree, "NOT") else condition
+def _negated_if(node: Node, condition: Expression) -> Expression:
+    return _not(condition) if node.negated else condition
 
 
 def _constant(value: str | float, at: int) -> _Part:
