@@ -117,6 +117,10 @@ AFTER_LOGIN = {
     "a selector that is none": (
         b"SUBSCRIBE\nid:1\ndestination:/queue/a\nselector:a = = 1\n\n\0", "invalid-selector", "line 1 column 5",
     ),
+    "a selector that is too long": (
+        b"SUBSCRIBE\nid:1\ndestination:/queue/a\nselector:a = 1%b\n\n\0" % (b" " * 1_020), "invalid-selector",
+        "1,025 characters; at most 1,024",
+    ),
     "a subscription to a topic that wants to be exclusive": (
         b"SUBSCRIBE\nid:1\ndestination:/topic/a\nexclusive:true\n\n\0", "invalid", "a topic serves all its subscribers",
     ),

@@ -371,6 +371,7 @@ async def test_a_failed_engine_ends_the_session(broker: SmallBroker) -> None:
         ({"op": "subscribe", "id": "1", "queue": "a", "credit": 0}, "must be between 1 and"),
         ({"op": "subscribe", "id": "1", "queue": "a", "mode": "x"}, "must be deliver or notify"),
         ({"op": "subscribe", "id": "1", "queue": "a", "selector": "a ="}, "selector"),
+        ({"op": "subscribe", "id": "1", "queue": "a", "selector": "a" * 1_025}, "at most 1,024 are allowed"),
         ({"op": "subscribe", "id": "1", "queue": "a", "after": 3}, "is for mode notify"),
         ({"op": "subscribe", "id": "1", "topic": "a", "mode": "notify"}, "only queues notify"),
         (

@@ -167,6 +167,7 @@ async def test_messages_are_chosen_by_id(make_rest: MakeRest) -> None:
         ({"op": "delete", "source": "a", "filter": {"colour": "red"}}, "invalid"),
         ({"op": "delete", "source": "a", "filter": "colour:red"}, "invalid"),
         ({"op": "delete", "source": "a", "filter": {"selector": "= 1"}}, "invalid-selector"),
+        ({"op": "delete", "source": "a", "filter": {"selector": "a" * 1_025}}, "invalid-selector"),
         ({"op": "purge", "source": "a", "filter": "x"}, "invalid"),
         ({"op": "delete", "source": "a", "limit": 0}, "invalid"),
         ({"op": "delete", "source": "a", "rate_per_s": -1}, "invalid"),

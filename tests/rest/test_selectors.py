@@ -61,6 +61,23 @@ async def test_a_selector_that_is_none_is_refused_with_its_place(
     assert "line 1 column 9" in reply.json()["detail"]
 
 
+@pytest.mark.parametrize(
+    ("method", "path", "options"),
+    [
+        ("POST", "/queues/a/receive", {"json": {"selector": "a" * 1_025}}),
+        ("GET", "/queues/a/messages", {"params": {"selector": "a" * 1_025}}),
+        ("GET", "/queues/a/events", {"params": {"selector": "a" * 1_025}}),
+    ],
+)
+async def test_a_selector_that_is_too_long_is_refused_with_the_limit(
+    rest: Rest, method: str, path: str, options: dict[str, Any]
+) -> None:
+    await send(rest, "blue")
+    reply = await rest.alice.request(method, path, **options)
+    assert (reply.status_code, reply.json()["type"]) == (400, "/docs/problems/invalid-selector")
+    assert "1,025 characters; at most 1,024 are allowed" in reply.json()["detail"]
+
+
 async def test_browsing_with_a_selector_goes_on_where_the_last_page_ended(make_rest: MakeRest) -> None:
     rest = make_rest(core=Limits(window=2, fetch_messages=4))
     await send(rest, *["blue", "red"] * 10)

@@ -96,6 +96,7 @@ def test_a_dry_run_names_the_secret_and_makes_nothing(ask: Ask) -> None:  # noqa
         ({"url": URL, "queue": "a", "mode": "notify", "selector": "a = 1"}, "/mode"),
         ({"url": URL, "queue": "a", "mode": "shout"}, "/mode"),
         ({"url": URL, "queue": "a", "selector": "a = = 1"}, "/selector"),
+        ({"url": URL, "queue": "a", "selector": "a" * 1_025}, "/selector"),
         ({"url": URL, "queue": "a", "max_in_flight": 101}, "/max_in_flight"),
         ({"url": URL, "queue": "a", "timeout_s": 0}, "/timeout_s"),
         ({"url": URL, "queue": "a", "retry_s": 10, "max_retry_s": 5}, "/max_retry_s"),

@@ -12,7 +12,7 @@ from broker_app.core import dead_letter_headers, reasons
 from broker_app.core.commands import ACK_MODES, AUTO
 from broker_app.net.asyncapi.part import RECEIVE, SEND, Part, channel, message, operation, websocket_channel
 from broker_app.net.problems import MEDIA_TYPE
-from broker_app.net.rest.openapi.schemas import TEXT, Json, object_of, ref
+from broker_app.net.rest.openapi.schemas import SELECTOR_TEXT, TEXT, Json, object_of, ref
 from broker_app.net.stomp import bridge_flows, registrations, rendering, scheduling_headers
 from broker_app.net.web_socket import STOMP
 from mom_client.stomp import frame
@@ -73,7 +73,7 @@ _SUBSCRIBE: Final[Json] = {
     "id": TEXT,
     "ack": {"enum": list(ACK_MODES), "default": AUTO},
     "credit": _WHOLE,
-    "selector": TEXT,
+    "selector": SELECTOR_TEXT,
     "durable-name": TEXT,
     "share": {**TEXT, "description": "true with durable-name, else the name that consumers share"},
     "from": {**TEXT, "description": "first, last, now, seq:<number>, time:<ms or RFC 3339>"},

@@ -10,12 +10,15 @@ from typing import Annotated, Final, get_args
 
 import msgspec
 
+from broker_app.core.selectors.compiler import MAX_LENGTH
 from broker_app.net.rest.refusals import unknown
 from broker_app.net.rest.requests import decode
 from broker_app.net.rest.services import OriginRequest
 
 #: what a subscription brings: messages, or notifications of them
 DELIVER, NOTIFY = "deliver", "notify"
+# Described and not validated: the compiler refuses a longer one as what it is.
+_Selector = Annotated[str, msgspec.Meta(extra_json_schema={"maxLength": MAX_LENGTH})]
 _Text = Annotated[str, msgspec.Meta(max_length=255)]
 _Ref = Annotated[str, msgspec.Meta(max_length=64)]
 
@@ -41,7 +44,7 @@ class Subscribe(_Operation):
     topic: str | None = None
     mode: str = DELIVER
     credit: int = 10
-    selector: str | None = None
+    selector: _Selector | None = None
     lease_s: float | None = None
     durable: str | None = None
     start: str | None = msgspec.field(default=None, name="from")

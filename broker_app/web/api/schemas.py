@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from broker_app.callback.webhooks.callback import CONTENTS, MODES
 from broker_app.callback.webhooks.callback import DESIRED_STATES as DESIRED_OF_CALLBACKS
-from broker_app.net.rest.openapi.schemas import PAGING, array_of, object_of, or_null, whole
+from broker_app.net.rest.openapi.schemas import PAGING, SELECTOR_TEXT, array_of, object_of, or_null, whole
 from broker_app.reflex import declaration
 from broker_app.reflex.patterns import MAX_PATTERN as MAX_REFLEX_PATTERN
 from broker_app.remote import DESIRED_STATES
@@ -136,7 +136,7 @@ SPEC_FIELDS: Final[dict[str, _Json]] = {
             "type": "string", "maxLength": 255,
             "description": "a topic, or a pattern; a durable subscription belongs to the callback",
         },
-        "selector": {"type": "string", "maxLength": callbacks.MAX_SELECTOR, "default": ""},
+        "selector": {**SELECTOR_TEXT, "default": ""},
         "mode": {
             "enum": list(MODES), "default": "deliver",
             "description": "deliver: messages are taken and pushed; notify: their arrival is reported",

@@ -30,11 +30,10 @@ ROTATION: Final = timedelta(hours=24)
 TIMES: Final = {"timeout_s": (0.1, 120.0), "retry_s": (0.01, 3_600.0), "max_retry_s": (0.01, 86_400.0)}
 MAX_IN_FLIGHT: Final = 100
 MAX_URL: Final = 2_000
-MAX_SELECTOR: Final = 10_000
 #: headers that are added to requests: how many, and the length of a value
 MAX_HEADERS, MAX_HEADER = 20, 1_000
 MAX_AUTHORIZATION: Final = 4_000
-_LENGTHS: Final = {"owner": 150, "selector": MAX_SELECTOR, "comment": 1_000}
+_LENGTHS: Final = {"owner": 150, "comment": 1_000}
 #: members of a Callback that are not in the spec
 _NOT_IN_SPEC: Final = (
     "name", "secret", "former_secret", "former_until", "authorization", "config_error",

@@ -24,6 +24,7 @@ from broker_app.net.rest.openapi.schemas import (
     OPTIONAL_TEXT,
     OPTIONAL_TIME,
     PAGING,
+    SELECTOR_TEXT,
     TEXT,
     TIME,
     Json,
@@ -82,7 +83,7 @@ SCHEMAS: Json = {
     "Filter": object_of(
         {
             "ids": array_of(TEXT, 10_000),
-            "selector": {**TEXT, "description": "a condition on headers"},
+            "selector": {**SELECTOR_TEXT, "description": "a condition on headers"},
             "reason": {**TEXT, "description": "a dead letter's reason, or a part of its detail"},
             "origin": {**TEXT, "description": "the queue where it died"},
             "headers": HEADERS,

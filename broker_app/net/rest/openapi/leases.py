@@ -19,12 +19,14 @@ from broker_app.net.rest.openapi.schemas import (
     COUNT,
     OPTIONAL_TEXT,
     REASON,
+    SELECTOR_TEXT,
     TEXT,
     TIME,
     Json,
     array_of,
     number,
     object_of,
+    or_null,
     ref,
     whole,
 )
@@ -50,7 +52,7 @@ SCHEMAS: Json = {
             "wait_s": {**number(0, 60, 0), "description": "how long to wait for a first message"},
             "lease_s": {"type": ["number", "null"], "minimum": 1, "maximum": 43_200},
             "ack": {"enum": ["lease", "auto"], "default": "lease", "description": "auto: at most once"},
-            "selector": {**OPTIONAL_TEXT, "description": "a condition on headers"},
+            "selector": {**or_null(SELECTOR_TEXT), "description": "a condition on headers"},
             "seqs": {
                 "type": ["array", "null"],
                 "items": whole(0, (1 << 53) - 1),

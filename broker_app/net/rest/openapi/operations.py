@@ -3,7 +3,17 @@
 from __future__ import annotations
 
 from broker_app.net.problems import MEDIA_TYPE, PROBLEMS
-from broker_app.net.rest.openapi.schemas import COUNT, NAME, TEXT, Json, array_of, object_of, ref, whole
+from broker_app.net.rest.openapi.schemas import (
+    COUNT,
+    NAME,
+    SELECTOR_TEXT,
+    TEXT,
+    Json,
+    array_of,
+    object_of,
+    ref,
+    whole,
+)
 
 
 def parameter(name: str, schema: Json, about: str, *, where: str = "query", required: bool = False) -> Json:
@@ -27,13 +37,13 @@ AFTER = parameter("after", TEXT, "`next` of the page before")
 CONDITIONS = [
     parameter("where", TEXT, "all conditions in one line: `reason:REJECTED header.tenant:acme text`"),
     parameter("q", TEXT, "text in body or headers"),
-    parameter("selector", TEXT, "a condition on headers"),
+    parameter("selector", SELECTOR_TEXT, "a condition on headers"),
     parameter("reason", TEXT, "a dead letter's reason, or a part of its detail"),
     parameter("origin", TEXT, "the queue where it died"),
     parameter("age_gt_s", {"type": "number"}, "longer here than that; a header is `header.<name>=<value>`"),
     parameter("age_lt_s", {"type": "number"}, "not so long here"),
 ]
-SELECTOR = parameter("selector", TEXT, "a condition on headers, such as colour = 'red' AND size > 3")
+SELECTOR = parameter("selector", SELECTOR_TEXT, "a condition on headers, such as colour = 'red' AND size > 3")
 
 
 def json_body(name: str, *, required: bool = True) -> Json:

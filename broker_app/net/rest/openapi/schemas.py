@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from broker_app.core.selectors.compiler import MAX_LENGTH as MAX_SELECTOR
 from broker_app.telemetry.health import STATES
 
 Json = dict[str, Any]
@@ -11,6 +12,7 @@ Json = dict[str, Any]
 TEXT: Json = {"type": "string"}
 COUNT: Json = {"type": "integer", "minimum": 0}
 BOOLEAN: Json = {"type": "boolean"}
+SELECTOR_TEXT: Json = {**TEXT, "maxLength": MAX_SELECTOR}
 OPTIONAL_TEXT: Json = {"type": ["string", "null"]}
 TIME: Json = {"type": "string", "format": "date-time", "description": "RFC 3339, UTC, with milliseconds"}
 
