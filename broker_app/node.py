@@ -29,7 +29,6 @@ from broker_app.core.broker import Broker
 from broker_app.core.commands import Reconfigure
 from broker_app.core.destination import Destination
 from broker_app.core.errors import Refused
-from broker_app.core.selectors import compiler
 from broker_app.engine import Engine
 from broker_app.internal_errors import internal_errors
 from broker_app.jobs.job_manager import JobManager
@@ -102,11 +101,6 @@ class Ports(NamedTuple):
     web: int
     stomp: int | None
     stomp_tls: int | None
-
-
-async def warm_up() -> None:
-    """Do once what would hold up all clients later: the first selector builds the grammar."""
-    await asyncio.to_thread(compiler.compile, "a = 1")
 
 
 class Shared(NamedTuple):
@@ -250,7 +244,6 @@ class Node:
         self._recover(started)
         self._keep_audit_log(started)
         started.push_async_callback(self._stop_engine)
-        await warm_up()
         pauses = CollectorPauses()
         pauses.start()
         started.callback(pauses.stop)

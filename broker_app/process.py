@@ -28,7 +28,7 @@ from broker_app.net.auth.login import Logins
 from broker_app.net.operator_audit import OperatorActions
 from broker_app.net.policy.policy import Policy
 from broker_app.net.tls.certificates import Certificates
-from broker_app.node import AuditLog, Node, Ports, Shared, warm_up
+from broker_app.node import AuditLog, Node, Ports, Shared
 from broker_app.reflex.declaration import Declaration
 from broker_app.serve import serve
 from broker_app.services.policy_follower import limits_of, policies_of
@@ -122,7 +122,6 @@ class Process:
         if self._config.role == roles.MAIN:
             await self._check_private_journal(mirror.addresses.id)
         mirror.membership.start()
-        await warm_up()
         try:
             while not self._stop.is_set():
                 taken = await self._stand_by(duplicated(listeners), mirror, replicator)
