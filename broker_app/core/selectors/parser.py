@@ -225,7 +225,7 @@ class _Parser:
     # ------------------------------------------------------------------ refusals
 
     def _continuations(self) -> Iterable[str]:
-        """What may follow the last operand."""
+        """The kinds of tokens that may follow the last operand."""
         operand = self._operand
         if self._bound >= _OF_SUM:
             yield from _CALCULATIONS
