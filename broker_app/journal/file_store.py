@@ -166,9 +166,10 @@ class FileStore:
                     raise LeaseHeld(state)
                 self._files.rename(former.directory.name, home.directory.name)
             except (JournalFailed, FileNotFoundError):
-                if is_current(former):
+                newest = newest_epoch(self._files)
+                if is_current(former) and newest is not None and epoch_of(newest) == epoch_of(former):
                     raise
-                continue  # another broker was faster
+                continue  # another broker was faster, perhaps with a first directory of its own
             return home, stopped
         raise self._busy("the journal cannot be taken")
 

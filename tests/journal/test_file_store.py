@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from broker_app.journal import file_layout, file_store
 from broker_app.journal.errors import JournalDamaged, JournalFailed
 from broker_app.journal.file_layout import epoch_name
 from broker_app.journal.file_store import FileStore
@@ -186,3 +187,23 @@ def test_errors_of_a_network_file_system_are_a_store_that_cannot_be_reached(
         with pytest.raises(Unreachable, match="Input/output error"):
             calls[work]()
     calls[work]()
+
+
+def test_a_broker_whose_first_directory_came_late_is_told_who_holds_the_lease(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of two brokers that find no journal, one may have taken the lease before the other one's is there."""
+    holder, late = FileStore(tmp_path, "B1"), FileStore(tmp_path, "B1")
+    holder.acquire(Holder("one"), 30)
+    late._first()
+    first = Files(late.directory / epoch_name(0))
+    assert first.directory.exists()
+    found = [first]  # as the list of a directory is that changes meanwhile
+
+    def newest(files: Files) -> Files | None:
+        return found.pop() if found else file_layout.newest_epoch(files)
+
+    monkeypatch.setattr(file_store, "newest_epoch", newest)
+    with pytest.raises(LeaseHeld):
+        late.acquire(Holder("two"), 30)
+    holder.release()

@@ -125,6 +125,11 @@ class NodeProcess:
         )
 
 
+def _is_in_another_network() -> bool:
+    """True if this thread has entered a network that its process did not start in."""
+    return os.readlink("/proc/thread-self/ns/net") != os.readlink(f"/proc/{os.getppid()}/ns/net")
+
+
 def quick(name: str, **said: Any) -> Remote:
     """A bridge to this machine that retries and looks often."""
     return Remote(name, **{"hostname": "127.0.0.1", "retry_s": 0.2, "scan_s": 5.0, **said})
@@ -137,7 +142,8 @@ class Nodes:
     def __init__(self, folder: Path, prefix: Sequence[str] = ()) -> None:
         self.folder = folder
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("MOM_")}
-        program = Child if prefix else Forked
+        # What is forked by another process would be in that one's network.
+        program = Child if prefix or _is_in_another_network() else Forked
         self._program = program(
             [*prefix, sys.executable, "-m", "tests.support.node_fork"],
             cwd=ROOT,
