@@ -1,6 +1,9 @@
 """Accessibility of pages: widths, and axe's rules. All pages are walked through by
 `test_every_page`; here is what tests of a state need that only comes by doing something."""
 
+from collections.abc import Mapping
+from typing import Any
+
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page, ViewportSize
 
@@ -43,8 +46,13 @@ def assert_new_colours(page: Page) -> None:
         assert_no_violations(page, *COLOURS, within="[data-new]")
 
 
-def assert_no_violations(page: Page, *rules: str, within: str = "") -> None:
-    """None of axe's rules is broken, or none of those that are named, in what a selector chooses."""
+#: what is the same on each page of the console
+_FRAME = ("header.top", ".explorer", "footer.bottom")
+OUTSIDE_THE_FRAME = {"include": [["html"]], "exclude": [[selector] for selector in _FRAME]}
+
+
+def assert_no_violations(page: Page, *rules: str, within: str | Mapping[str, Any] = "") -> None:
+    """None of axe's rules is broken, or none of those that are named, in what a selector or a context has."""
     options: dict[str, object] = {"resultTypes": ["violations"]}
     if rules:
         options["runOnly"] = list(rules)

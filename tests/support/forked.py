@@ -209,6 +209,7 @@ def _load_site() -> None:
         django.setup()
         importlib.import_module("broker_app.management.commands.broker")
         get_resolver().check()
+        importlib.import_module("broker_app.web.api").document()  # it is the same for all
         call_command("migrate", verbosity=0, interactive=False)
         connections.close_all()
         _database = file_of(Path(data)).read_bytes()

@@ -1,5 +1,6 @@
 """The OpenAPI document of the control plane: drf-spectacular's, made one with that of the data plane."""
 
+from functools import cache
 from typing import Any
 
 from drf_spectacular.generators import SchemaGenerator
@@ -9,8 +10,9 @@ from broker_app.net.rest.openapi import operations
 from broker_app.web.api import schemas
 
 
+@cache
 def document() -> dict[str, Any]:
-    """The OpenAPI document of the control plane, to be joined with that of the data plane."""
+    """The OpenAPI document of the control plane, to be joined with that of the data plane. Do not change it."""
     schema: dict[str, Any] = SchemaGenerator().get_schema(request=None, public=True)  # type: ignore[no-untyped-call]
     return schema
 
