@@ -12,7 +12,7 @@ from broker_app.web.api import schemas
 
 @cache
 def document() -> dict[str, Any]:
-    """The OpenAPI document of the control plane, to be joined with that of the data plane. Do not change it."""
+    """The OpenAPI document of the control plane, to be joined with that of the data plane. It is shared."""
     schema: dict[str, Any] = SchemaGenerator().get_schema(request=None, public=True)  # type: ignore[no-untyped-call]
     return schema
 
