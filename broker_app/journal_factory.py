@@ -67,6 +67,17 @@ def private_store(config: Config) -> Store | None:
     return FileStore(config.private_journal, config.name)
 
 
+def journal_directories(config: Config) -> dict[str, Path]:
+    """The directories of the shared and of the private journal, by the names of their settings; other stores
+    have none. Raises ConfigError."""
+    found = {}
+    if config.journal is not None and urlsplit(config.journal).scheme == _FILES:
+        found["journal"] = FileStore(_directory(config.journal), config.name).directory
+    if config.private_journal is not None:
+        found["private_journal"] = FileStore(config.private_journal, config.name).directory
+    return found
+
+
 def make_store(config: Config) -> Store:
     """A store with connections of its own. Raises ConfigError for an address that is not one of a store."""
     assert config.journal is not None

@@ -19,6 +19,8 @@ import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from broker_app import ownership
+from broker_app.ownership import ForeignPath
 from mom_pipeline import requirements
 from mom_pipeline.errors import PipelineError
 from mom_pipeline.java import Java
@@ -126,12 +128,10 @@ def _name(installed: Path, java: Java) -> str:
 
 
 def _refuse_strangers(directory: Path) -> None:
-    found = directory.stat()
-    if found.st_uid != os.geteuid() or found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        raise PipelineError(
-            f"{directory} belongs to another user, or others may write it",
-            f"remove it, or chmod go-w {directory}; XDG_CACHE_HOME names another place",
-        )
+    try:
+        ownership.check(directory)
+    except ForeignPath as error:
+        raise PipelineError(error.what, f"{error.fix} with XDG_CACHE_HOME") from error
 
 
 def _build(home: Path, installed: Path) -> None:

@@ -49,6 +49,12 @@ def file_of(data: Path) -> Path:
     return data / "config.sqlite3"
 
 
+def sqlite_file(url: str | None, data: Path) -> Path | None:
+    """The SQLite file of the configuration; None for a database of another kind. Raises ConfigError."""
+    found = database(url, data)
+    return Path(found["NAME"]) if found["ENGINE"] == _SQLITE else None
+
+
 def _sqlite(file: Path) -> dict[str, Any]:
     # IMMEDIATE takes the write lock at the start of a transaction, so that two processes wait for each
     # other instead of failing half-way.

@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import SplitResult, unquote, urlsplit, urlunsplit
 
-from broker_app import config
+from broker_app import config, ownership
 from broker_app.cli.failures import FAILED, NOT_FOUND, USAGE, Failure
+from broker_app.ownership import ForeignPath
 from mom_client import callback_broker
 
 if TYPE_CHECKING:
@@ -210,10 +211,10 @@ def _local_broker_url(environment: Mapping[str, str]) -> str:
     named = environment.get("MOM_DATA")
     path = Path(named or config.DEFAULT_DATA) / config.ADDRESS
     try:
-        # In the default directory, a file of another user must not decide where the token is sent.
-        trusted = named or path.stat().st_uid == os.getuid()
-        return path.read_text(encoding="utf-8").strip() if trusted else ""
-    except OSError:
+        if not named:  # there, a file of another user must not decide where the token is sent
+            ownership.check(path)
+        return path.read_text(encoding="utf-8").strip()
+    except (OSError, ForeignPath):
         return ""
 
 

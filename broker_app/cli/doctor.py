@@ -6,6 +6,7 @@ import os
 import socket
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
@@ -42,6 +43,7 @@ def doctor(
     if urlsplit(target.url).hostname in _LOOPBACK:
         directory = data or settings.data
         findings += [*_directory(directory), *_space(directory, settings), *_sync(directory), _open_files()]
+        findings += _owners(replace(settings, data=directory))
         findings += _ports(target, settings)
     findings += _certificate(target)
     findings += _broker(target, given)
@@ -74,6 +76,18 @@ def _directory(directory: Path) -> Iterator[Finding]:
         yield Finding("data", WARNING, f"{directory} is readable by all users", f"chmod 700 {directory}")
     else:
         yield Finding("data", OK, f"{directory} is writable")
+
+
+def _owners(settings: config.Config) -> Iterator[Finding]:
+    """Check that only the user of the broker, to whom the data belong, can write what the settings name."""
+    from broker_app.management.trusted_files import faults
+
+    user = settings.data.stat().st_uid if settings.data.exists() else os.geteuid()
+    found = [
+        Finding(fault.variable, ERROR, fault.error.what, fault.error.fix)
+        for fault in faults(settings, user=user)
+    ]
+    yield from found or [Finding("owners", OK, "no other user can write the files that the settings name")]
 
 
 def _space(directory: Path, settings: config.Config) -> Iterator[Finding]:

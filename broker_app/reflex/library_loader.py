@@ -12,6 +12,7 @@ from pathlib import Path
 from types import MappingProxyType, ModuleType
 from typing import Final
 
+from broker_app import ownership
 from broker_app.reflex.api import GROUP
 from broker_app.reflex.functions import Library
 
@@ -30,7 +31,8 @@ def canonical(library: str) -> str:
 
 
 def load(library: str, directory: str) -> Library:
-    """Import a library. Raises LookupError when there is none of this name, and what its code raises."""
+    """Import a library. Raises LookupError when there is none of this name, ForeignPath for a directory that
+    other users can write, and what its code raises."""
     module = _shipped(library) or _from_directory(library, directory) or _from_entry_point(library)
     if module is None:
         raise LookupError(_missing(library, directory))
@@ -45,6 +47,7 @@ def _from_directory(library: str, directory: str) -> ModuleType | None:
     if not directory or not library.isidentifier():
         return None
     folder = Path(directory)
+    ownership.check_tree(folder)
     for path in (folder / f"{library}.py", folder / library / "__init__.py"):
         if path.is_file():
             if directory not in sys.path:

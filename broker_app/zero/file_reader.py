@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
+from broker_app import ownership
+
 MIB = 1024 * 1024
 MAX_FILE_BYTES = MIB
 
@@ -64,11 +66,13 @@ class Files(Protocol):
 
 
 class Folder:
-    """Files on disk. `confined` refuses those outside of the directory."""
+    """Files on disk. `confined` refuses those outside of the directory, `owned` those that other users can
+    write."""
 
-    def __init__(self, root: Path, *, confined: bool = False) -> None:
+    def __init__(self, root: Path, *, confined: bool = False, owned: bool = False) -> None:
         self._root = root
         self._confined = confined
+        self._owned = owned
 
     def path(self, name: str) -> Path:
         return self._root / name
@@ -93,8 +97,13 @@ class Folder:
                 if not stat.S_ISREG(found.st_mode):
                     raise Unreadable(f"{name} is not a regular file")
                 content = file.read(MAX_FILE_BYTES + 1)
+            if self._owned:
+                ownership.check(path)
         except (FileNotFoundError, NotADirectoryError):
             raise Missing(f"there is no file {name}") from None
+        except ownership.ForeignPath as error:
+            # Its state is the same afterwards, so that it would not be read again.
+            raise Unreadable(f"{error}, and touch {name}") from None
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or str(error)
             raise Unreadable(f"{name} cannot be read: {reason}") from None

@@ -1,6 +1,5 @@
 """Selection of the broker that a command uses, and of the credentials."""
 
-import os
 import stat
 from pathlib import Path
 
@@ -42,11 +41,13 @@ def test_without_a_name_the_address_in_the_data_directory_is_used(
     assert contexts.find(environment=home).url == "https://mom.example.org"
 
 
-def test_an_address_file_of_another_user_is_ignored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_address_file_that_others_can_write_is_ignored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "address").write_text("http://10.0.0.1:9000\n")
-    monkeypatch.setattr(os, "getuid", lambda: (tmp_path / "data").stat().st_uid + 1)
+    (tmp_path / "data" / "address").chmod(0o666)
     environment = {"HOME": str(tmp_path)}
     assert contexts.find(environment=environment).url == contexts.DEFAULT_URL
     named = {**environment, "MOM_DATA": str(tmp_path / "data")}

@@ -51,3 +51,13 @@ def test_open_data(command_line: CommandLine, tmp_path: Path) -> None:
     looked = command_line("doctor", "--data", str(data), "--url", "http://127.0.0.1:1")
     assert states(looked.rows)["data"] == "warning"
     assert f"chmod 700 {data}" in looked.out
+
+
+def test_a_file_that_others_can_write(command_line: CommandLine, tmp_path: Path) -> None:
+    key = tmp_path / "key"
+    key.write_text("secret")
+    key.chmod(0o646)
+    looked = command_line("doctor", "-o", "json", environment={"MOM_SECRET_KEY_FILE": str(key)})
+    found = next(row for row in looked.json() if row["check"] == "MOM_SECRET_KEY_FILE")
+    assert looked.code == 1
+    assert (found["state"], f"chmod o-w {key}" in found["fix"]) == ("error", True)

@@ -86,9 +86,9 @@ def test_a_cache_that_others_can_write_is_refused(cache: Path) -> None:
     spark_home.make(_JAVA)
     cache.chmod(0o777)
     for find in (spark_home.make, spark_home.find):
-        with pytest.raises(PipelineError, match="others may write it") as error:
+        with pytest.raises(PipelineError, match="mode 0777") as error:
             find(_JAVA)
-        assert f"chmod go-w {cache}" in error.value.fix
+        assert f"chmod o-w {cache}" in error.value.fix
 
 
 def test_without_a_cache_spark_runs_from_its_own_directory(

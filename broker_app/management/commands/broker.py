@@ -29,9 +29,11 @@ from broker_app.journal_factory import is_shared
 from broker_app.listeners import Listeners, PortTaken, bound
 from broker_app.management.host_programs import HostPrograms
 from broker_app.management.shared_broker import SharedBroker
+from broker_app.management.trusted_files import make_directories, refuse_foreign
 from broker_app.management.welcome import Welcome, write_private
 from broker_app.net import fd_limits
 from broker_app.net.auth.login import Logins
+from broker_app.ownership import ForeignPath
 from broker_app.pipeline import database as pipeline_database
 from broker_app.pipeline.store import DatabaseStore
 from broker_app.private_files import close_to_others, write_for_owner_alone
@@ -81,6 +83,10 @@ class Command(BaseCommand):
             raise CommandError(
                 "oidc-issuer names a provider, and oidc-client-id, what it calls us, is not set"
             )
+        try:
+            refuse_foreign(mom)
+        except ConfigError as error:
+            raise CommandError(f"the broker does not start:\n{error}") from error
         reflexes = _reflexes_of(mom)
         if mom.channel_layer is not None:
             try:
@@ -102,7 +108,7 @@ class Command(BaseCommand):
                 self._serve(mom, listeners, reflexes, open_browser=options["open"])
         except PortTaken as error:
             raise CommandError(str(error)) from error
-        except (OSError, ConfigError, JournalError) as error:
+        except (OSError, ConfigError, JournalError, ForeignPath) as error:
             raise CommandError(f"the broker ended: {error}") from error
 
     def _serve(
@@ -111,6 +117,7 @@ class Command(BaseCommand):
         shared = SharedBroker.of(mom, listeners)
         if shared is not None:
             _check_journal(mom)
+        make_directories(mom)
         if shared is not None and shared.configuration is not None:
             shared.configuration.restore()
         first_password = FirstPassword(mom.data / "first_password", write_private)

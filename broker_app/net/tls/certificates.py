@@ -15,6 +15,7 @@ from typing import Any
 from cryptography import x509
 from cryptography.x509.oid import ExtensionOID, NameOID
 
+from broker_app import ownership
 from broker_app.config import Config, ConfigError
 
 log = logging.getLogger(__name__)
@@ -146,9 +147,13 @@ def names_in(certificate: bytes, kind: str) -> tuple[str, ...]:
 
 
 def _read(path: Path, setting: str) -> None:
-    """Check that a file is readable. Raises ConfigError with the name of the setting, unlike OpenSSL."""
+    """Check that a file is readable, and not written by others. Raises ConfigError with the name of the
+    setting, unlike OpenSSL."""
     try:
+        ownership.check(path)
         path.read_bytes()
+    except ownership.ForeignPath as error:
+        raise ConfigError(f"{setting}: {error}") from None
     except OSError as error:
         raise ConfigError(f"{setting}: cannot read {path}: {error.strerror}") from None
 

@@ -81,7 +81,7 @@ class FileWatcher:
         self._running = running
         self._follows_all = running.follow_files != CONFIG_FILE
         self._owner = owner_of(running)
-        self._files = _HeldFolder(zero.Folder(path.parent))
+        self._files = _HeldFolder(zero.Folder(path.parent, owned=True))
         self.on_reload: Callable[[Reload], object] = _ignore
         self._words = words(path.parent)
         #: the files that were read last without errors
