@@ -120,20 +120,23 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 
 def _distribute(items: list[pytest.Item]) -> None:
-    """Lets tests that share what is expensive to make run in one process; all others go where there is room.
+    """Let tests that share what is expensive to make run in one process; all others go where there is room.
 
-    Tests with Spark come first: one process runs all of them. Then follow files with a browser, and those
-    that start processes; the short tests at the end let all processes of a run end together.
+    Tests with Spark come first: one process runs all of them. Then follow files with a browser, which compute,
+    between those that start processes, which mostly wait. The short tests at the end let all processes of a
+    run end together.
     """
-    browser, process = set(), set()
+    browser: dict[Path, None] = {}
+    process: dict[Path, None] = {}
     for item in items:
         if _shares(item) and item.get_closest_marker("xdist_group") is None:
             item.add_marker(pytest.mark.xdist_group(f"{item.path.parent.name}-{item.path.stem}"))
         if "chromium" in getattr(item, "fixturenames", ()):
-            browser.add(item.path)
-        if item.get_closest_marker("process"):
-            process.add(item.path)
-    items.sort(key=lambda item: (_group(item) != "spark", item.path not in browser, item.path not in process))
+            browser[item.path] = None
+        elif item.get_closest_marker("process"):
+            process[item.path] = None
+    place = {path: number / len(files) for files in (process, browser) for number, path in enumerate(files)}
+    items.sort(key=lambda item: (_group(item) != "spark", place.get(item.path, 1.0)))
 
 
 def _group(item: pytest.Item) -> str:

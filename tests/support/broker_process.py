@@ -165,10 +165,9 @@ class BrokerProcess:
             "print('secret', actions.create_login_link(User.objects.get(username=actions.ADMIN)))"
         )
         shell = [sys.executable, "manage.py", "shell", "--no-imports", "-c", code]
-        answer = subprocess.run(
-            shell, cwd=ROOT, env=self.environment, check=True, capture_output=True, text=True
-        )
-        return f"{self.url}/login/once/{answer.stdout.split()[-1]}"
+        with Forked(shell, cwd=ROOT, env=self.environment, stdout=subprocess.PIPE, text=True) as made:
+            answer, _ = made.communicate()
+        return f"{self.url}/login/once/{answer.split()[-1]}"
 
     def request(
         self, method: str, path: str, body: bytes | None = None, *, json_body: Any = None, **headers: str
