@@ -122,7 +122,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 def _distribute(items: list[pytest.Item]) -> None:
     """Let tests that share what is expensive to make run in one process; all others go where there is room.
 
-    Tests with Spark come first: one process runs all of them. Then follow files with a browser, which compute,
+    Tests with Spark come first: one process runs all of them. Then follow files with a browser, which compute
     between those that start processes, which mostly wait. The short tests at the end let all processes of a
     run end together.
     """
