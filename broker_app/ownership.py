@@ -115,7 +115,7 @@ def _refuse(step: _Step, user: int, wanted: str, *, recursive: bool = False) -> 
 
 
 def _others(step: _Step, user: int) -> str:
-    """Which others can write: "g", "o", both or none."""
+    """The others that can write: "g", "o", both or none."""
     mode = step.status.st_mode
     if step.is_parent and mode & stat.S_ISVTX:
         return ""

@@ -19,6 +19,7 @@ from broker_app.core import commands as c
 from broker_app.reflex.declaration import ARRIVAL, DELIVERY, Declaration
 from tests.reflex.filtering_broker import Client, FilteringBroker, RestClient, envelope_to, reflex
 from tests.support.awaiting import until
+from tests.support.patience import patient
 
 STORMS = 6
 FIRST_SEED = int(os.environ["STORM_SEED"])
@@ -32,7 +33,7 @@ ARRIVALS = ("yes",) * 24 + ("no",) * 4 + ("error", "error", "end", "hang", "late
 #: verdicts about a delivery
 DELIVERIES = ("yes",) * 24 + ("no",) * 4 + ("end", "end", "late")
 #: the time limit of all reflexes
-LIMIT_S = 0.2
+LIMIT_S = patient(0.2)
 
 LIBRARY = """
 import os, random, time

@@ -13,7 +13,7 @@ def small_disk(place: Path, size: int) -> Iterator[Path]:
     """`place`, as a tmpfs of `size` bytes. Mounting needs root: without, the test is skipped at home and
     fails in CI."""
     place.mkdir(parents=True)
-    mount = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(place)]
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={size},mode=700", "tmpfs", str(place)]
     mounted = subprocess.run(mount, capture_output=True, text=True, check=False)
     if mounted.returncode:
         missing(f"a small file system cannot be mounted here: {mounted.stderr.strip()}")
