@@ -12,8 +12,9 @@ import pytest
 import stomp
 
 from tests.support.broker_process import BrokerProcess
+from tests.support.patience import patient
 
-WAIT_S = 20.0
+WAIT_S = patient(20.0)
 MIB = 1024 * 1024
 CONNECTIONS = {
     "1.0": stomp.Connection10,
