@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from broker_app.core import reasons, records
-from broker_app.core.dead_letters import DeadLetters, has_dead_letters
+from broker_app.core.dead_letters import DeadLetters
 from broker_app.core.destinations import Destinations
 from broker_app.core.errors import Refused
 from broker_app.core.lane import Lane
@@ -188,7 +188,7 @@ class DestinationLimits:
             self._store.count_body(queue, -message.size)
             self._dead_letters.add(queue, message, reason, queue_full(queue).detail)
             return True
-        if usage.policy.max_bytes or (queue.policy.use_dead_letters and has_dead_letters(queue)):
+        if usage.policy.max_bytes or (queue.policy.use_dead_letters and queue.durable):
             self._store.fetch(queue, lane)
             return False
         position = lane.loading.pop(0) if lane.loading else lane.paged.take(1)[0]

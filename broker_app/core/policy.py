@@ -78,7 +78,7 @@ class DestinationPolicy:
 
 #: of dead letter queues without a policy of their own, which are browsed rather than consumed
 DEAD_LETTERS_POLICY = DestinationPolicy(
-    max_messages=100_000, max_bytes=256 * 1024 * 1024, limit_behavior=REMOVE_OLDEST, use_dead_letters=False
+    max_messages=100_000, max_bytes=256 * 1024 * 1024, limit_behavior=REMOVE_OLDEST
 )
 
 
@@ -110,8 +110,8 @@ class Policies:
             return found or self.default
         if found is None:
             return DEAD_LETTERS_POLICY
-        # Dead letters remove older ones at limits: they can neither be blocked nor be dead-lettered again.
-        return replace(found, limit_behavior=REMOVE_OLDEST, use_dead_letters=False)
+        # Dead letters come in at any time: at limits older ones make room.
+        return replace(found, limit_behavior=REMOVE_OLDEST)
 
     def _found(self, address: str) -> DestinationPolicy | None:
         found = self.exact.get(address)

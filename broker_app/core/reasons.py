@@ -18,6 +18,9 @@ OLDEST: Final = "OLDEST"
 LOW_PRIORITY: Final = "LOW_PRIORITY"
 DAMAGED: Final = "DAMAGED"
 
+#: reasons of messages that are removed to make room for others
+NO_ROOM: Final = frozenset((OLDEST, LOW_PRIORITY))
+
 #: by code; code 0 is a reason that is not known, as in records of former versions
 REASONS: Final = (
     "",

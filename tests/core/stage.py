@@ -107,6 +107,11 @@ class Stage:
     def client(self, name: str = "") -> Client:
         return Client(self, name)
 
+    def give_policies(self, **policies: DestinationPolicy) -> None:
+        """Give queues of these names policies of their own."""
+        exact = {f"/queue/{name}": policy for name, policy in policies.items()}
+        self.decide(c.Reconfigure(Policies(self.policy, exact)))
+
     @property
     def queues(self) -> dict[str, Queue]:
         """The broker's queues by address."""

@@ -270,11 +270,13 @@ def test_a_message_that_made_room_shows_it(
 
 
 def test_a_rejected_dead_letter_is_discarded_as_rejected(stage: Stage) -> None:
-    stage.client().publish(GRAVE, b"1")
+    stage.client().publish(A, b"1")
     ann = client_of(stage, ANN)
-    ann.subscribe(GRAVE)
+    ann.subscribe(A)
     ann.reject(1)
-    assert ends(stage) == [("discarded", "REJECTED")]
+    ann.subscribe(GRAVE, id="dead")
+    ann.reject(2)
+    assert ends(stage) == [("dead-lettered", "REJECTED"), ("discarded", "REJECTED")]
 
 
 def test_a_message_that_the_journal_cannot_read_shows_it(stage: Stage) -> None:

@@ -1,5 +1,6 @@
 """Deliveries acknowledged and returned, dead letters, leases."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -8,6 +9,7 @@ from broker_app.core import commands as c
 from broker_app.core import records
 from broker_app.core.errors import Refused
 from broker_app.core.message import Envelope, MessageIds
+from broker_app.core.policy import DestinationPolicy
 from broker_app.core.snapshot import take_snapshot
 from tests.core.stage import Client, Fact, Stage, read
 
@@ -220,14 +222,80 @@ class TestDeadLetters:
         assert b"dead-detail:delivered 3 times; the last time\\c no network\n" in block
 
     def test_a_dead_letter_never_dies_again(self, stage: Stage) -> None:
-        client = consumer_of(stage, b"1", address="/queue/a.dead")
-        for tag in range(1, 8):
+        client = consumer_of(stage, b"1")
+        client.reject(1)
+        client.subscribe("/queue/a.dead", id="dead")
+        for tag in range(2, 9):
             client.give_back(tag)
-        assert client.tags == [8]
-        client.reject(8)
+        assert client.tags == [9]
+        client.reject(9)
         assert "/queue/a.dead.dead" not in stage.queues
-        assert ends(stage) == [(1, "discarded")]
+        assert [cause for _, cause in ends(stage)] == ["dead-lettered", "discarded"]
         assert stage.broker.turn.counters["discarded"] == 1
+
+    @pytest.mark.parametrize("address", ["/queue/errors", "/queue/orders.dead", "/queue/a"])
+    def test_what_programs_send_to_a_queue_of_dead_letters_can_die_there(
+        self, stage: Stage, address: str
+    ) -> None:
+        few = DestinationPolicy(max_attempts=3)
+        stage.give_policies(
+            **{"a": replace(few, dead_letters="errors"), "errors": few, "orders.dead": few},
+        )
+        client = consumer_of(stage, b"1", b"2", b"3", address=address)
+        client.reject(1)
+        for tag in (2, 4, 5):
+            client.give_back(tag)
+        grave = "/queue/errors" if address == "/queue/a" else f"{address}.dead"
+        assert waiting(stage, grave) == [b"1", b"2"]
+        assert stage.broker.turn.counters["discarded"] == 0
+
+    def test_an_expired_message_of_a_queue_of_dead_letters_is_one_of_its_own(self, stage: Stage) -> None:
+        stage.give_policies(
+            a=DestinationPolicy(dead_letters="errors"),
+            errors=DestinationPolicy(dead_letters="graveyard", dead_letter_expired=True),
+        )
+        stage.client().publish("/queue/errors", b"1", ttl_ms=500)
+        stage.pass_time(1_000)
+        assert waiting(stage, "/queue/graveyard") == [b"1"]
+
+    def test_a_dead_letter_goes_on_to_where_its_queue_sends_its_own(self, stage: Stage) -> None:
+        stage.give_policies(
+            a=DestinationPolicy(dead_letters="retry"), retry=DestinationPolicy(dead_letters="graveyard")
+        )
+        client = consumer_of(stage, b"1")
+        client.reject(1)
+        client.subscribe("/queue/retry", id="retry")
+        client.reject(2)
+        client.subscribe("/queue/graveyard", id="graveyard")
+        assert b"origin:/queue/a\n" in client.got[-1][2].envelope.block
+        assert [cause for _, cause in ends(stage)] == ["dead-lettered", "dead-lettered"]
+
+    def test_in_a_circle_of_dead_letters_each_rejection_moves_a_message_on(self, stage: Stage) -> None:
+        stage.give_policies(a=DestinationPolicy(dead_letters="b"), b=DestinationPolicy(dead_letters="a"))
+        client = consumer_of(stage, b"1")
+        client.subscribe("/queue/b", id="b")
+        for tag in range(1, 6):
+            client.reject(tag)
+        assert client.tags == [6]
+        assert stage.broker.turn.counters["discarded"] == 0
+
+    def test_a_circle_of_full_queues_ends(self, stage: Stage) -> None:
+        one = DestinationPolicy(max_messages=1)
+        stage.give_policies(a=replace(one, dead_letters="b"), b=replace(one, dead_letters="a"))
+        producer = stage.client()
+        for body in (b"1", b"2", b"3", b"4"):
+            producer.publish("/queue/a", body)
+        assert (waiting(stage), waiting(stage, "/queue/b")) == ([b"4"], [b"3"])
+        assert stage.broker.turn.counters["discarded"] == 2
+
+    def test_in_a_queue_that_names_itself_a_message_dies_once_and_stays(self, stage: Stage) -> None:
+        stage.give_policies(a=DestinationPolicy(dead_letters="a"))
+        client = consumer_of(stage, b"1")
+        client.reject(1)
+        assert b"dead-reason:REJECTED\n" in client.got[-1][2].envelope.block
+        client.reject(2)
+        assert client.tags == []
+        assert [cause for _, cause in ends(stage)] == ["dead-lettered", "discarded"]
 
     def test_temporary_queues_have_no_dead_letters(self, stage: Stage) -> None:
         client = stage.client()
