@@ -22,6 +22,7 @@ from .encode import unescape
 from .errors import Fault, Malformed
 from .frame import (
     CLIENT_COMMANDS,
+    CONNECT,
     NEVER_ESCAPED,
     SEND,
     SERVER_COMMANDS,
@@ -75,6 +76,8 @@ READ_BYTES: Final = 64 * 1024
 _STRICT_BYTES: Final = 512
 #: Old clients end every frame with an EOL or two before the NUL; no more is forgiven.
 _STRAY_EOLS: Final = 8
+#: around the values of 1.0
+_BLANKS: Final = " \t"
 _LONGEST_NUMBER: Final = 18  #: digits of a content-length that int() need look at
 
 _S, _A, _TLS_HANDSHAKE = b"SA\x16"
@@ -324,7 +327,7 @@ class Parser:
         Blocks that never repeat, such as those with a correlation-id, come this way.
         """
         unusual = b"\\" in head or b"\r" in head or b"\0" in head or len(head) > self._limits.max_header_line
-        if unusual or not head.startswith(b"SEND\n"):
+        if unusual or self._version == "1.0" or not head.startswith(b"SEND\n"):
             return None
         if head.count(b"\n") + len(_VOLATILE) > self._limits.max_headers:
             return None
@@ -467,12 +470,21 @@ class Parser:
                 name, value = unescape(name, version, line), unescape(value, version, line)
             if name not in found:
                 found[name] = value
+        if self._trims(command, found):
+            found = {name: value.strip(_BLANKS) for name, value in found.items()}
         encoded = None if receipt is None else receipt.encode()
         length = self._content_length(found.get("content-length"), command, encoded)
         headers = Headers(found)
         headers.pop("receipt", None)
         headers.pop("content-length", None)
         return headers, encoded, length
+
+    def _trims(self, command: bytes, found: dict[str, str]) -> bool:
+        """Return whether blanks around values count as none: in 1.0, whose text writes its examples so. The
+        blanks of a receipt come back as they were."""
+        if command is CONNECT:
+            return "accept-version" not in found
+        return self._version == "1.0" and command not in NEVER_ESCAPED
 
     def _check_lines(self, head: bytes, lines: list[str]) -> None:
         limits = self._limits
@@ -487,6 +499,7 @@ class Parser:
     def _content_length(self, value: str | None, command: bytes, receipt: bytes | None) -> int | None:
         if value is None:
             return None
+        value = value.strip(_BLANKS)  # as peers do in each version
         if not (value.isascii() and value.isdigit()):
             detail = f"the content-length {value[:40]!r} is not a number of bytes"
             raise Fault("bad-content-length", detail, receipt)

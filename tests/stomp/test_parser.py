@@ -65,9 +65,9 @@ MALFORMED = {
     "an illegal escape in a receipt": (b"SEND\nreceipt:\\x\n\n\0", "bad-escape", r"the escape \x"),
     "a header that is not UTF-8": (b"SEND\nok:1\nx:\xff\n\n\0", "not-utf8", r"'x:\xff' is not valid UTF-8"),
     "a length that is no number": (
-        b"SEND\ncontent-length:1 \n\n",
+        b"SEND\ncontent-length:1 2\n\n",
         "bad-content-length",
-        "'1 ' is not a number of bytes",
+        "'1 2' is not a number of bytes",
     ),
     "a negative length": (b"SEND\ncontent-length:-1\n\n", "bad-content-length", "'-1' is not"),
     "a length in foreign digits": ("SEND\ncontent-length:٣\n\n".encode(), "bad-content-length", "'٣' is not"),
@@ -140,6 +140,27 @@ def test_unescaping_is_of_the_version(version: str, value: str | None) -> None:
 def test_connect_is_never_unescaped() -> None:
     assert one(b"CONNECT\npasscode:a\\nb\\x\n\n\0").headers == {"passcode": "a\\nb\\x"}
     assert one(b"STOMP\npasscode:a\\nb\\x\n\n\0").headers == {"passcode": "a\\nb\\x"}
+
+
+@pytest.mark.parametrize(("version", "value"), [("1.0", "a b"), ("1.1", " a b\t"), ("1.2", " a b\t")])
+def test_blanks_around_a_value_are_none_of_it_in_1_0(version: str, value: str) -> None:
+    frames = parse(b"SEND\nx: a b\t\nreceipt: r\n\n\0" * 3, version)
+    assert [(frame.headers, frame.receipt) for frame in frames if isinstance(frame, Frame)] == [
+        ({"x": value}, b" r")
+    ] * 3
+
+
+def test_a_connect_of_1_0_has_no_accept_version() -> None:
+    assert one(b"CONNECT\nlogin: admin\n\n\0").headers == {"login": "admin"}
+    newer = {"login": " admin", "accept-version": "1.2"}
+    assert one(b"CONNECT\nlogin: admin\naccept-version:1.2\n\n\0").headers == newer
+
+
+@pytest.mark.parametrize("version", ["1.0", "1.1", "1.2"])
+def test_a_content_length_may_have_blanks_around_it(version: str) -> None:
+    (frame,) = parse(b"SEND\ncontent-length: 2 \n\n\0x\0", version)
+    assert isinstance(frame, Frame)
+    assert frame.body == b"\0x"
 
 
 def test_the_first_occurrence_wins() -> None:
