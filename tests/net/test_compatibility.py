@@ -100,6 +100,25 @@ async def test_a_message_id_acknowledges_the_delivery_of_a_message(
     assert b"unknown-delivery" in answer, "it is settled"
 
 
+@pytest.mark.parametrize(
+    "frame", [b"ACK\nid:%b\n", b"NACK\nid:%b\nrequeue:false\n", b"ACK\nid:%b\nreceipt:r\n"]
+)
+@pytest.mark.parametrize("mode", [b"client", b"client-individual"])
+async def test_an_acknowledgement_of_a_former_connection_settles_nothing(
+    broker: SmallBroker, frame: bytes, mode: bytes
+) -> None:
+    """A client that connected again by itself goes on with what it had received before."""
+    former, messages = await held(broker, 2)
+    await former.close()
+    client = await broker.client()
+    client.send(b"SUBSCRIBE\nid:1\ndestination:/queue/a\nack:%b\n\n\0" % mode)
+    again = await client.frames(2)
+    assert not {header(one, b"ack") for one in messages} & {header(one, b"ack") for one in again}
+    assert b"unknown-delivery" in await client.ask(frame % header(messages[1], b"ack") + b"\n\0")
+    await client.ended()
+    assert broker.engine.broker.destinations.queues["/queue/a"].depth == 2
+
+
 async def test_a_later_message_can_be_acknowledged_by_its_message_id_too(broker: SmallBroker) -> None:
     client, (message,) = await held(broker, 1)
     await client.ask(b"NACK\nid:%b\n\n\0" % header(message, b"message-id"))

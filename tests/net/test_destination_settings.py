@@ -76,7 +76,7 @@ def test_settings_fixed_by_the_core_are_shown_as_they_are() -> None:
     assert found["limit_behavior"] == ("REMOVE_OLDEST", "default")
     found = said(queues={"max_messages": 3, "use_dead_letters": True}).effective("/queue/a.dead")
     assert found["max_messages"] == (3, "/queue/>")
-    assert found["use_dead_letters"] == (False, "default")
+    assert found["use_dead_letters"] == (True, "/queue/>")
 
 
 def test_seconds_become_milliseconds() -> None:

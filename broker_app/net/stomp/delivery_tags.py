@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+import secrets
+from typing import Final
+
 from broker_app.core.errors import Refused
 from broker_app.core.message import MessageIds
 from broker_app.core.model import Delivery, Peer
 from mom_client.stomp.frame import Headers
 
 Tag = int
+
+#: Sessions draw one of so many ranges, each for so many deliveries. A tag of both has at most 16 digits.
+_RANGES: Final = 10**7
+_DELIVERIES: Final = 10**9
+
+
+def first_tag() -> Tag:
+    """The first tag of a new session. Its tags are not those of other sessions: an ACK that comes late, over
+    the next connection of a client, would settle another message there."""
+    return (1 + secrets.randbelow(_RANGES - 1)) * _DELIVERIES + 1
 
 
 class Tags:

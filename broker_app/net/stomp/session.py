@@ -42,6 +42,7 @@ from broker_app.net.stomp.conversation import (
     Sessions,
     Transport,
 )
+from broker_app.net.stomp.delivery_tags import first_tag
 from broker_app.net.stomp.disconnection import LAST_RECEIPT, Disconnection
 from broker_app.net.stomp.flow_control import FlowControl
 from broker_app.net.stomp.handshake import Handshake
@@ -97,7 +98,9 @@ class StompSession:
         self.preauthenticated = identity is not None
         self._parser = parser = Parser(limits=frame_limits(config, is_known=False))
         #: state, client and counters; read by what shows connections
-        self.conversation = conversation = Conversation(sessions, transport, Peer(self))
+        peer = Peer(self)
+        peer.next_tag = first_tag()
+        self.conversation = conversation = Conversation(sessions, transport, peer)
         self._flow_control = flow_control = FlowControl(conversation, self._read_on)
         self._handshake = Handshake(conversation, identity)
         self._timeouts = Timeouts(conversation, parser, self._handshake, flow_control)
