@@ -139,6 +139,19 @@ async def test_a_message_with_two_unsettled_deliveries_cannot_be_acknowledged_by
     assert b"unknown-delivery" in await client.ask(b"ACK\nid:%b\n\n\0" % header(one, b"message-id"))
 
 
+async def test_of_two_deliveries_of_a_message_a_client_of_1_1_names_the_subscription(
+    broker: SmallBroker,
+) -> None:
+    client = await broker.client(version="1.1")
+    for id in (b"1", b"2"):
+        await client.ask(b"SUBSCRIBE\nid:%b\ndestination:/topic/a\nack:client\nreceipt:s\n\n\0" % id)
+    client.send(b"SEND\ndestination:/topic/a\n\nx\0")
+    message_id = header((await client.frames(2))[0], b"message-id")
+    words = b"message-id:%b\nreceipt:r\n" % message_id
+    assert await client.ask(b"ACK\nsubscription:2\n%b\n\0" % words) == b"RECEIPT\nreceipt-id:r\n\n"
+    assert b"add the header subscription" in await client.ask(b"ACK\n%b\n\0" % words)
+
+
 async def test_nack_is_accepted_in_stomp_1_0(broker: SmallBroker) -> None:
     """1.0 knows no NACK; RabbitMQ takes it."""
     client = await broker.client(version="1.0")

@@ -64,6 +64,7 @@ MEANINGS: dict[str, tuple[str, dict[str, str], dict[str, Any]]] = {
     "x-delay": (Q, {"x-delay": "1500"}, {"delay_ms": 1_500}),
     "deliver-at": (Q, {"deliver-at": "1900000000000"}, {"due_ms": 1_900_000_000_000}),
     "_AMQ_SCHED_DELIVERY": (Q, {"_AMQ_SCHED_DELIVERY": "1900000000000"}, {"due_ms": 1_900_000_000_000}),
+    "AMQ_SCHEDULED_TIME": (Q, {"AMQ_SCHEDULED_TIME": "1900000000000"}, {"due_ms": 1_900_000_000_000}),
     "dedup-id": (Q, {"dedup-id": "o-1"}, {"dedup_id": "o-1"}),
     "_AMQ_DUPL_ID": (Q, {"_AMQ_DUPL_ID": "o-1"}, {"dedup_id": "o-1"}),
     "message-deduplication-id": (Q, {"message-deduplication-id": "o-1"}, {"dedup_id": "o-1"}),
@@ -148,7 +149,8 @@ async def test_expired_messages_are_not_delivered(client: RawClient, header: str
 
 
 @pytest.mark.parametrize(
-    "name", ["delay-s", "AMQ_SCHEDULED_DELAY", "x-delay", "deliver-at", "_AMQ_SCHED_DELIVERY"]
+    "name",
+    ["delay-s", "AMQ_SCHEDULED_DELAY", "x-delay", "deliver-at", "_AMQ_SCHED_DELIVERY", "AMQ_SCHEDULED_TIME"],
 )
 async def test_a_delayed_message_comes_behind_what_was_sent_later_and_not_before_its_time(
     client: RawClient, name: str
@@ -158,6 +160,7 @@ async def test_a_delayed_message_comes_behind_what_was_sent_later_and_not_before
         "delay-s": "1",
         "deliver-at": str(int(due * 1000) + 1),
         "_AMQ_SCHED_DELIVERY": str(int(due * 1000) + 1),
+        "AMQ_SCHEDULED_TIME": str(int(due * 1000) + 1),
     }
     subscribe(client)
     # In one write, so that the broker reads the second message before the first one is due.

@@ -64,6 +64,13 @@ async def test_equal_headers_share_one_envelope(rest: Rest) -> None:
     assert first.envelope is second.envelope
 
 
+async def test_blanks_around_the_value_of_a_header_are_none_of_it(rest: Rest) -> None:
+    await rest.alice.post("/queues/a/messages", content=b"1", headers={"mom-header-x": "  v w \t"})
+    (lane,) = rest.engine.broker.destinations.queues["/queue/a"].lanes
+    (message,) = lane.in_memory()
+    assert b"x:v w\n" in message.envelope.block
+
+
 @pytest.mark.parametrize("name", ["a/b", "forward:b1/queue/q", "messages", "größe", "a b", "100%", "x/"])
 async def test_any_name_fits_into_an_address_or_a_query(rest: Rest, name: str) -> None:
     first = await rest.alice.post(f"/queues/{quote(name, safe='')}/messages", content=b"1")

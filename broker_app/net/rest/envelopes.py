@@ -225,7 +225,7 @@ def _item_to_stomp_headers(item: Item, content_type: str | None) -> Iterable[tup
 
 def _text(shown: str, raw: bytes) -> str:
     try:
-        value = raw.decode()
+        value = raw.decode().strip(" \t")  # which are no part of the value, by RFC 9110, 5.5
     except UnicodeDecodeError:
         raise invalid(f"header/{shown}", "is not UTF-8") from None
     if "\0" in value:

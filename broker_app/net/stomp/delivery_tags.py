@@ -34,6 +34,8 @@ class Tags:
         self._peer = peer
         self._ids = ids
         self._names_tags = version == "1.2"
+        #: True if several deliveries of one message have to be told apart
+        self._unambiguous = version != "1.0"
         #: True if message-ids are stored; in 1.2 from the first ACK with a message-id on
         self.by_message = not self._names_tags
         #: by (subscription or None, message-id); 0 if it is ambiguous
@@ -48,7 +50,7 @@ class Tags:
         for subscription, tag, message in deliveries:
             if tag:
                 message_id = of(message).decode()
-                twice = self._names_tags and self._latest.get((None, message_id)) in unsettled
+                twice = self._unambiguous and self._latest.get((None, message_id)) in unsettled
                 self._latest[subscription.id, message_id] = tag
                 self._latest[None, message_id] = 0 if twice else tag
 
@@ -63,8 +65,12 @@ class Tags:
         message_id = given.get("message-id")
         if message_id is None:
             raise Refused("malformed-frame", "ACK and NACK need a message-id header")
-        tag = self._latest.get((given.get("subscription"), message_id), 0)
-        if not tag:
+        subscription = given.get("subscription")
+        tag = self._latest.get((subscription, message_id))
+        if tag == 0:
+            detail = f"several subscriptions hold message {message_id[:80]!r}: add the header subscription"
+            raise Refused("malformed-frame", detail)
+        if tag is None:
             raise Refused(
                 "unknown-delivery", f"there is no unsettled delivery of message {message_id[:80]!r}"
             )

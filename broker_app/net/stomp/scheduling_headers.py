@@ -17,7 +17,7 @@ MAX_DEDUP_ID = 1_024
 
 _DELAY_S = "delay-s"
 _DELAY_MS = ("AMQ_SCHEDULED_DELAY", "x-delay")
-_DUE_MS = ("deliver-at", "_AMQ_SCHED_DELIVERY")
+_DUE_MS = ("deliver-at", "_AMQ_SCHED_DELIVERY", "AMQ_SCHEDULED_TIME")
 _DEDUP_IDS = ("dedup-id", "_AMQ_DUPL_ID", "message-deduplication-id")
 MAX_GROUP = 255
 _GROUPS = ("group", "JMSXGroupID")
