@@ -7,7 +7,7 @@ from pathlib import Path
 
 from broker_app.net.policy.destination_settings import SETTINGS, Setting
 from broker_app.net.problems import PROBLEMS
-from broker_app.net.stomp import scheduling_headers
+from broker_app.net.stomp import headers, scheduling_headers
 from broker_app.telemetry.metrics.families import AGGREGATED, DETAILED, Family
 
 _DOCS = Path(__file__).resolve().parents[2] / "docs"
@@ -23,6 +23,7 @@ def problems() -> str:
 def unsupported() -> str:
     """Everything that is refused as `unsupported`, and where it was asked for."""
     rows = [f"| SEND `{name}` | {what} |" for name, what in scheduling_headers.REPEATED.items()]
+    rows += [f"| SUBSCRIBE `{name}:true` | {what} |" for name, what in headers.UNSUPPORTED.items()]
     return "\n".join(["| asked for by | what it would be |", "|---|---|", *rows])
 
 

@@ -124,6 +124,18 @@ AFTER_LOGIN = {
     "a subscription to a topic that wants to be exclusive": (
         b"SUBSCRIBE\nid:1\ndestination:/topic/a\nexclusive:true\n\n\0", "invalid", "a topic serves all its subscribers",
     ),
+    "a subscription that wants to browse": (
+        b"SUBSCRIBE\nid:1\ndestination:/queue/a\nbrowser:true\n\n\0", "unsupported", "without taking them",
+    ),
+    "a subscription without its own messages": (
+        b"SUBSCRIBE\nid:1\ndestination:/topic/a\nno-local:true\n\n\0", "unsupported", "the own messages",
+    ),
+    "a subscription without its own messages in the words of ActiveMQ": (
+        b"SUBSCRIBE\nid:1\ndestination:/topic/a\nactivemq.noLocal:true\n\n\0", "unsupported", "the own messages",
+    ),
+    "a start that is none": (
+        b"SUBSCRIBE\nid:1\ndestination:/topic/a\nx-stream-offset:soon\n\n\0", "invalid", "first, last, next",
+    ),
     "a group with a long name": (
         b"SEND\ndestination:/queue/a\ngroup:%b\n\nx\0" % (b"g" * 256), "invalid", "255 are allowed",
     ),

@@ -1,9 +1,9 @@
-"""Credit by the header names of other brokers."""
+"""Credit and the start of a replay by the header names of other brokers."""
 
 import pytest
 
 from broker_app.core.errors import Refused
-from broker_app.net.stomp.headers import UNBOUNDED_CREDIT, credit
+from broker_app.net.stomp.headers import UNBOUNDED_CREDIT, credit, start
 
 
 @pytest.mark.parametrize(
@@ -22,6 +22,23 @@ from broker_app.net.stomp.headers import UNBOUNDED_CREDIT, credit
 )
 def test_credit_is_accepted_under_every_name(headers: dict[str, str], expected: int) -> None:
     assert credit(headers, 100, 5_000) == expected
+
+
+@pytest.mark.parametrize(
+    ("headers", "expected"),
+    [
+        ({}, ""),
+        ({"from": "seq:7", "x-stream-offset": "first"}, "seq:7"),
+        ({"activemq.retroactive": "true"}, "first"),
+        ({"activemq.retroactive": "false"}, ""),
+        ({"x-stream-offset": "first"}, "first"),
+        ({"x-stream-offset": "next"}, "now"),
+        ({"x-stream-offset": "offset=12"}, "seq:12"),
+        ({"x-stream-offset": "timestamp=1900000000000"}, "time:1900000000000"),
+    ],
+)
+def test_a_replay_begins_where_each_name_says(headers: dict[str, str], expected: str) -> None:
+    assert start(headers) == expected
 
 
 def test_a_window_that_is_not_a_number_is_refused() -> None:

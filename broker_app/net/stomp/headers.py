@@ -43,6 +43,16 @@ _CREDIT_NAMES = ("credit", "prefetch-count", "activemq.prefetchSize")
 _WINDOW_NAME, _WINDOW_MESSAGE = "consumer-window-size", 1_024
 #: credit for RabbitMQ's prefetch-count:0, which requests no limit
 UNBOUNDED_CREDIT = 1_000
+#: headers of SUBSCRIBE in other brokers that change what comes, and is taken; `true` is refused
+UNSUPPORTED = {
+    "browser": "browsers over STOMP; REST and `mom browse` look at messages without taking them",
+    "no-local": "subscriptions without the own messages",
+    "activemq.noLocal": "subscriptions without the own messages",
+}
+#: where a replay begins in the words of RabbitMQ's streams
+_STREAM_OFFSET = "x-stream-offset"
+_STARTS = {"first": "first", "last": "last", "next": "now"}
+_STARTS_AT = {"offset": "seq", "timestamp": "time"}
 _TRUE, _FALSE = ("true", "1"), ("false", "0", "")
 #: longest time to live of a message: 100 years
 MAX_TTL_S = 3_153_600_000
@@ -139,6 +149,30 @@ def snapshot(headers: Mapping[str, str], destination: Destination) -> bool:
     if requested and not (destination.kind == TOPIC and is_reserved(destination.name)):
         raise Refused("unsupported", "header snapshot: only system topics (below $mom) have a state")
     return requested
+
+
+def start(headers: Mapping[str, str]) -> str:
+    """Return where in the history of a topic a SUBSCRIBE requests to begin, in the words of `from`; empty if
+    it does not. Raises Refused."""
+    if "from" in headers:
+        return headers["from"]
+    offset = headers.get(_STREAM_OFFSET)
+    if offset is None:
+        return "first" if _flag(headers, "activemq.retroactive", False) else ""
+    kind, _, at = offset.partition("=")
+    if offset in _STARTS:
+        return _STARTS[offset]
+    if kind not in _STARTS_AT or not at:
+        known = "first, last, next, offset=<number> or timestamp=<time>"
+        raise Refused("invalid", f"header {_STREAM_OFFSET} is {offset[:40]!r}; it must be {known}")
+    return f"{_STARTS_AT[kind]}:{at}"
+
+
+def check_supported(headers: Mapping[str, str]) -> None:
+    """Refuse a SUBSCRIBE that requests what is not there. Raises Refused."""
+    for name, what in UNSUPPORTED.items():
+        if name in headers and _flag(headers, name, False):
+            raise Refused("unsupported", f"header {name}: this version of MOM has no {what}")
 
 
 def exclusive(headers: Mapping[str, str]) -> bool:

@@ -61,6 +61,7 @@ class Subscriptions:
 
     def _command(self, frame: Frame, id: str, destination: Destination) -> c.Subscribe:
         conversation, given = self._conversation, frame.headers
+        headers.check_supported(given)
         ack = headers.ack_mode(given)
         self._acknowledgements.cumulative |= ack == c.CLIENT
         max_credit = conversation.sessions.engine.broker.turn.limits.max_credit
@@ -78,7 +79,7 @@ class Subscriptions:
             given, destination, conversation.client_id
         )
         subscribe.snapshot = headers.snapshot(given, destination)
-        subscribe.start = times.start(given.get("from", ""))
+        subscribe.start = times.start(headers.start(given))
         return subscribe
 
     def _begin_flow(self, frame: Frame, id: str, destination: Destination) -> None:
