@@ -34,7 +34,7 @@ class Tags:
         self._peer = peer
         self._ids = ids
         self._names_tags = version == "1.2"
-        #: True if several deliveries of one message have to be told apart
+        #: True if several deliveries of one message must be distinguished
         self._unambiguous = version != "1.0"
         #: True if message-ids are stored; in 1.2 from the first ACK with a message-id on
         self.by_message = not self._names_tags
