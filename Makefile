@@ -109,7 +109,7 @@ soak: $(TESTING) $(CONSOLE) test-tools ## many more STORMS of commands, KILLS an
 	STORM_SEED=$${STORM_SEED:-random} STORMS=$(STORMS) KILLS=$(KILLS) FOREIGN=$(FOREIGN) TAKEOVERS=$(TAKEOVERS) FUZZ_SECONDS=$(SOAK_SECONDS) \
 	  SINK_KILLS=$(SINK_KILLS) RUN_KILLS=$(RUN_KILLS) BULK_KILLS=$(KILLS) SOAK=1 EVERY_LOOK=1 \
 	  $(BIN)/pytest --timeout 0 -rP \
-	  tests/core/test_storms.py tests/core/test_floods.py tests/crash tests/forwarding tests/mirror tests/fuzz \
+	  tests/core/test_storms.py tests/core/test_floods.py tests/journal/test_reads_beside_upkeep.py tests/crash tests/forwarding tests/mirror tests/fuzz \
 	  tests/browser/test_every_page.py tests/pipeline/test_killed_runs.py tests/pipeline/test_sink.py \
 	  tests/cli/test_pipeline.py $(ARGS)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -49,6 +49,10 @@ class FrameReader:
         self._worker = Worker("journal-read", call_soon_threadsafe)
         self._waiting: list[_Request] = []
         self._fetching = False
+        #: numbers of segments that are being replaced or deleted in the store
+        self._leaving: set[int] = set()
+        #: True while a frame of one of these is missing: its records may be in another segment already
+        self._paused = False
         #: queries so far
         self.loads = 0
 
@@ -62,11 +66,22 @@ class FrameReader:
         """Keep a frame that was just written: a backlog that grows is read back soon."""
         self._keep((segment.sequence, first_position), frame, len(frame) + _ENTRY_BYTES)
 
+    def expect_loss(self, segments: Iterable[Segment]) -> None:
+        """Wait with frames of segments that are replaced or deleted from now on, until `settle` is called."""
+        self._leaving = {segment.sequence for segment in segments}
+
     def forget(self, segment: Segment) -> None:
-        """Drop the frames of a deleted segment."""
+        """Drop the frames of a deleted segment, which is not in the index any more."""
         for key in [key for key in self._cache if key[0] == segment.sequence]:
             del self._cache[key]
             self._cached -= self._sizes.pop(key)
+
+    def settle(self) -> None:
+        """Go on: the index has what the store has."""
+        self._leaving.clear()
+        self._paused = False
+        if not self._fetching:
+            self._serve()
 
     def close(self) -> None:
         """End the fetch that is under way; requests that wait are not answered."""
@@ -84,6 +99,8 @@ class FrameReader:
                     continue
                 missing.update(dict.fromkeys(wanted))
                 self._waiting.append(request)
+            if self._paused:
+                return
             if missing:
                 self._fetching = True
                 self.loads += 1
@@ -170,11 +187,13 @@ class FrameReader:
             return
         for key in keys:
             frame = frames.get(key)
-            if frame is None:
+            if frame is not None:
+                self._keep(key, frame, len(frame) + _ENTRY_BYTES)
+            elif key[0] in self._leaving:
+                self._paused = True
+            elif any(segment.sequence == key[0] for segment in self._index):
                 missing = f"{self._store.description}: the batch at position {key[1]} is missing"
                 self._keep(key, missing, _ENTRY_BYTES)
-            else:
-                self._keep(key, frame, len(frame) + _ENTRY_BYTES)
         self._serve()
         self._evict()
 
@@ -182,10 +201,12 @@ class FrameReader:
         self._cached += size - self._sizes.get(key, 0)
         self._cache[key], self._sizes[key] = content, size
         self._cache.move_to_end(key)
-        if not self._fetching and not self._waiting:
-            self._evict()
+        self._evict()
 
     def _evict(self) -> None:
+        """Drop what was used longest ago; not while requests wait, which may need it beside what is fetched."""
+        if self._fetching or self._waiting:
+            return
         while self._cached > self._cache_bytes and len(self._cache) > 1:
             key, _ = self._cache.popitem(last=False)
             self._cached -= self._sizes.pop(key)

@@ -43,6 +43,11 @@ def collect(
     return carry, carried
 
 
+def first_live_key(source: Source) -> tuple[int, int]:
+    """The key of the first frame of a segment in which something is wanted."""
+    return source.segment.sequence, source.segment.batch_positions[_live_frames(source)[0]]
+
+
 def _live_frames(source: Source) -> list[int]:
     """The numbers of the frames in which something is wanted."""
     segment = source.segment

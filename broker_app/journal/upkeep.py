@@ -14,12 +14,14 @@ from broker_app.journal.port import FIRST_POSITION, Done
 from broker_app.journal.relocation import Source, take_over
 from broker_app.journal.retention import Retention
 from broker_app.journal.segment import Segment, SegmentIndex
-from broker_app.journal.store import Store
-from broker_app.journal.survivors import collect
+from broker_app.journal.store import Store, Unreachable
+from broker_app.journal.survivors import collect, first_live_key
 from broker_app.journal.worker import CallSoon, Worker
 
 #: seconds between two copies: a segment that is mostly dead is often dead soon, and costs nothing then
 COPY_INTERVAL_S = 5.0
+#: seconds until a store that could not be reached is asked again whether it has replaced segments
+ASK_AGAIN_S = 1.0
 
 
 class Upkeep:
@@ -86,7 +88,7 @@ class Upkeep:
         reachable = settled(list(self._index), self.active, self.position, self._retention())
         dead = [segment for segment in reachable if not segment.live_count]
         if dead:
-            self._copying = True
+            self._begin(dead)
             self._worker.submit(
                 partial(self._store.delete, [segment.sequence for segment in dead]),
                 partial(self._deleted, dead),
@@ -96,7 +98,7 @@ class Upkeep:
             return
         sources = choose_sources(list(self._index), reachable, self._segment_bytes)
         if sources:
-            self._copying = True
+            self._begin(sources)
             self._next_copy_at = self._clock() + self._copy_interval_s
             taken = [Source(segment, bytes(segment.live)) for segment in sources]
             self._worker.submit(
@@ -115,12 +117,21 @@ class Upkeep:
         self._closing.set()
         self._worker.close()
 
-    def _deleted(self, dead: Sequence[Segment], _: None, error: Exception | None) -> None:
+    def _begin(self, segments: Sequence[Segment]) -> None:
+        self._copying = True
+        self._reader.expect_loss(segments)
+
+    def _end(self) -> None:
         self._copying = False
+        self._reader.settle()
+
+    def _deleted(self, dead: Sequence[Segment], _: None, error: Exception | None) -> None:
+        if error is None:
+            self._drop(dead)
+        self._end()
         if error is not None:
             self._failed(error)
             return
-        self._drop(dead)
         self.counters["segments_deleted"] += len(dead)
         self.run()
 
@@ -130,17 +141,32 @@ class Upkeep:
         if collected is None:
             return None
         carry, carried = collected
-        self._store.carry(sequence, carried, [source.segment.sequence for source in taken])
+        try:
+            self._store.carry(sequence, carried, [source.segment.sequence for source in taken])
+        except Exception:
+            if not self._are_replaced(taken):
+                raise
         return carry
 
+    def _are_replaced(self, sources: Sequence[Source]) -> bool:
+        """In the worker's thread: ask the store whether segments were replaced although an error came. It is
+        asked until it answers: what the index has must not differ from what the store has."""
+        keys = [first_live_key(source) for source in sources]
+        while True:
+            try:
+                return len(self._store.load(keys)) < len(keys)
+            except Unreachable:
+                if self._closing.wait(ASK_AGAIN_S):
+                    raise
+
     def _copied(self, taken: Sequence[Source], carry: Segment | None, error: Exception | None) -> None:
-        self._copying = False
         if self._closing.is_set():
             return
         sources = [source.segment for source in taken]
         if error is not None:
             self._failed(error)
             if not isinstance(error, JournalDamaged):
+                self._end()
                 return
         if carry is None:
             for segment in sources:
@@ -151,6 +177,7 @@ class Upkeep:
             self._index.add(carry)
             self.counters["segments_copied"] += len(sources)
             self.counters["bytes_copied"] += carry.end
+        self._end()
         self.run()
 
     def _drop(self, segments: Sequence[Segment]) -> None:
