@@ -27,7 +27,6 @@ from broker_app.collector_pauses import CollectorPauses
 from broker_app.config import ALL_BRIDGES, Config, overridden
 from broker_app.core.broker import Broker
 from broker_app.core.commands import Reconfigure
-from broker_app.core.destination import Destination
 from broker_app.core.errors import Refused
 from broker_app.engine import Engine
 from broker_app.internal_errors import internal_errors
@@ -45,10 +44,10 @@ from broker_app.net.auth.login import Identity, Logins
 from broker_app.net.json import JsonServer
 from broker_app.net.live_subscribers import LiveSubscribers
 from broker_app.net.operator_audit import OperatorActions
-from broker_app.net.policy.access import Access, Client, ConnectionInfo
+from broker_app.net.policy.access import Access
 from broker_app.net.policy.active_use import ActiveUse, in_use
 from broker_app.net.policy.decisions import Decisions
-from broker_app.net.policy.owner_rights import OwnerRights
+from broker_app.net.policy.owner_rights import OwnerRights, SenderRights
 from broker_app.net.policy.policy import Policy
 from broker_app.net.rest import RestApi, RestLimits
 from broker_app.net.rest.metrics import Metrics
@@ -64,7 +63,6 @@ from broker_app.reflex.declaration import Declaration
 from broker_app.reflex.reflexes import Reflexes
 from broker_app.remote import Remote
 from broker_app.roles import CALLBACK
-from broker_app.rules.event import SEND, STOMP
 from broker_app.services.browser_sessions import BrowserSessions
 from broker_app.services.housekeeping import Housekeeping
 from broker_app.services.mirror_notices import MirrorNotices
@@ -282,7 +280,9 @@ class Node:
             config, engine, self.events, self.mirror, self._declared_reflexes
         )
         admit_services(reflexes, registry, self.services)
-        self.seeds = seeds = SeedMessages(engine, self.services, partial(_may_send, access), reflexes.filter)
+        self.seeds = seeds = SeedMessages(
+            engine, self.services, SenderRights(access), registry.seed_shares, reflexes.filter
+        )
         self.rest = rest = RestApi(
             engine,
             engine.records,
@@ -605,8 +605,3 @@ class Node:
     async def delete_queue(self, address: str, *, force: bool) -> None:
         """Delete a queue; one with messages or consumers only with `force`. Raises Refusal."""
         await self.rest.remove_queue(address, force=force)
-
-
-def _may_send(access: Access, user: str, destination: Destination) -> bool:
-    """Return whether a user may send to a destination, from anywhere."""
-    return access.allows(Client(Identity(user), ConnectionInfo(STOMP)), SEND, destination)

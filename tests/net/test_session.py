@@ -11,6 +11,7 @@ from broker_app.config import Config
 from broker_app.core.errors import Refused
 from broker_app.core.message import MessageIds
 from broker_app.net.policy.access import ConnectionInfo
+from broker_app.net.seed_shares import SeedShares
 from broker_app.net.stomp.conversation import ACCEPTS, AUTHENTICATING, CLOSED, NEXT, Environment
 from broker_app.net.stomp.registrations import Registrar
 from broker_app.net.stomp.session import StompSession
@@ -74,6 +75,7 @@ class Stage:
         self.client_events = ClientEvents(lambda: self.now)
         self.failover_uris: Callable[[], Sequence[str]] = list
         self.registrar: Registrar = OpenRegistrar()
+        self.seed_shares = SeedShares()
         self.websocket_url = ""
         self.full = False
         self.checks: list[Callable[..., None]] = []
