@@ -272,9 +272,13 @@ class Access:
     def is_own(self, identity: Identity, user: str, token: str | None) -> bool:
         """Return True if what a user, by a token or without one, has created is the identity's: it has all
         rights of that user, or uses the same token."""
-        return self.has_all_rights_of(identity, user) or (
-            token is not None and identity.user == user and identity.token == token
-        )
+        same_token = bool(token) and identity.user == user and identity.token == token
+        return same_token or self.has_all_rights_of(identity, user)
+
+    def narrow_token(self, identity: Identity) -> str:
+        """The token of an identity that has not all rights of its user; else empty."""
+        self._refresh()
+        return "" if self._granted(identity) is None else identity.token or ""
 
     def may_manage_of_others(self, client: Client, destination: Destination) -> bool:
         """Return True if the client may end what other users created for a destination: an administrator, or

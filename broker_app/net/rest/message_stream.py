@@ -83,7 +83,7 @@ class MessageStream:
         arrivals = Arrivals(wait.woken)
         subscription = engine_client.open_collection(arrivals, request.user)
         address = request.client.connection_info.address or ""
-        live = self._live.add(request.user, address, SSE, DELIVER, destination)
+        live = self._live.add(request.client.identity, address, SSE, DELIVER, destination)
         try:
             pending_reply = engine_client.pending_reply()
             subscribe = c.Subscribe(
