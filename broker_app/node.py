@@ -49,10 +49,12 @@ from broker_app.net.policy.active_use import ActiveUse, in_use
 from broker_app.net.policy.decisions import Decisions
 from broker_app.net.policy.owner_rights import OwnerRights, SenderRights
 from broker_app.net.policy.policy import Policy
+from broker_app.net.policy.system_rights import JobOwner, SystemRights
 from broker_app.net.rest import RestApi, RestLimits
 from broker_app.net.rest.metrics import Metrics
 from broker_app.net.rest.ndjson import MessageLines
 from broker_app.net.rest.refusals import Refusal
+from broker_app.net.rest.rights import destination_of_job
 from broker_app.net.service_registry import ServiceRegistry
 from broker_app.net.stomp import tcp
 from broker_app.net.stomp.connections import Connections
@@ -82,6 +84,7 @@ from broker_app.telemetry.metrics.detailed_metrics import DetailedMetrics
 from broker_app.telemetry.metrics.node_metrics import NodeMetrics, Sources
 from broker_app.telemetry.metrics.pipeline_metrics import PipelineMetrics
 from broker_app.telemetry.pipeline_store import NoPipeline, PipelineStore
+from broker_app.telemetry.system_messages import SystemMessages
 
 log = logging.getLogger(__name__)
 
@@ -271,7 +274,7 @@ class Node:
         housekeeping = Housekeeping(config, engine, self._journal, statistics, registry, jobs)
         housekeeping.each_second.add(pauses.check)
         alerts = self._alerts(config, statistics, connections, housekeeping)
-        topics, publisher = self._system_topics(config, statistics, connections, alerts)
+        topics, publisher = self._system_topics(config, access, statistics, connections, alerts)
         events = SystemEvents(config, self.logins, self.events, connections, topics, publisher)
         started.push_async_callback(events.notifications.stop)
         alerts.start()
@@ -460,13 +463,18 @@ class Node:
         )
 
     def _system_topics(
-        self, config: Config, statistics: Statistics, connections: Connections, alerts: AlertEvaluator
+        self,
+        config: Config,
+        access: Access,
+        statistics: Statistics,
+        connections: Connections,
+        alerts: AlertEvaluator,
     ) -> tuple[SystemTopics, SystemPublisher]:
         publisher = SystemPublisher(self.engine)
         topics = SystemTopics(
             self.broker,
             statistics,
-            publisher,
+            SystemMessages(self.broker, publisher, SystemRights(access, self._job_owner)),
             name=config.name,
             boot=secrets.token_hex(4),
             connections=connections.all,
@@ -478,6 +486,14 @@ class Node:
             clock=time.time,
         )
         return topics, publisher
+
+    def _job_owner(self, id: str) -> JobOwner | None:
+        try:
+            job = self.jobs.get(id)
+        except Refused:
+            return None
+        destination = destination_of_job(job)
+        return JobOwner(job.user, destination.address if destination is not None else "")
 
     async def _finish_accepted(self) -> None:
         if self.engine.ended is None:

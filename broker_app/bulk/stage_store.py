@@ -65,7 +65,7 @@ class CommitPlan(msgspec.Struct, array_like=True, frozen=True):
 
 
 class Owner(NamedTuple):
-    """Who stages rows: a user, and the token if it has not all rights of that user."""
+    """The login that stages rows: a user, and the token if it has not all rights of that user."""
 
     user: str
     token: str = ""

@@ -263,18 +263,22 @@ class SeedMessages:
     async def _add(self, seqs: list[int]) -> None:
         for seq in seqs:
             message = None if seq in self._seeds else await self._message(seq)
-            if message is None:
+            seed = None if message is None else self._enter(seq, message)
+            if seed is None:
                 continue
-            seed = self._enter(seq, message)
             await self._copy(seed, self._services.matching(seed.pairs))
             if not seed.persistent:  # it is for those that are there
                 await self._end(seed)
 
-    def _enter(self, seq: int, message: Message) -> Seed:
-        """Begin a seed that is stored."""
+    def _enter(self, seq: int, message: Message) -> Seed | None:
+        """Begin a seed that is stored; None if it is none."""
         envelope = message.envelope
-        terms = profiles.terms_of(envelope.block)
-        selector = compiler.compile_stored(terms.criteria)
+        try:
+            terms = profiles.terms_of(envelope.block)
+            selector = compiler.compile_stored(terms.criteria)
+        except (KeyError, ValueError, Refused) as error:
+            log.warning("message %d of %s is no seed: %r", seq, profiles.SEEDS.address, error)
+            return None
         seed = Seed(
             seq,
             self._ids.of(message).decode(),

@@ -237,6 +237,7 @@ class JsonSession:
         )
         subscribe.selector, subscribe.start = operation.selector or "", operation.start or ""
         subscribe.name, subscribe.durable = operation.durable or "", operation.durable is not None
+        subscribe.principal = self.client
         if operation.lease_s is not None:
             lease_s = within("/lease_s", operation.lease_s, 1, self._server.limits.max_lease_s)
             subscribe.lease_ms = round(lease_s * 1000)

@@ -28,6 +28,7 @@ from broker_app.net import problems
 from broker_app.net.auth.login import Identity, Logins
 from broker_app.net.policy.policy import ADMINISTER, READ_JOURNAL, READ_METRICS, Grant, Policy
 from broker_app.net.policy.principal import Principal
+from broker_app.net.policy.system_topics import is_of_broker, is_open
 from broker_app.rules.decision import Decision
 from broker_app.rules.event import BROWSE, MANAGE, METHODS, READ, RECEIVE, SEND, Event
 from mom_client.storeandforward import PREFIX
@@ -95,16 +96,19 @@ class _Everything(Container[str]):
 _ALL = _Everything()
 
 
-class _NothingForwarded(Container[str]):
-    """The addresses that all users may use if there are no rules: all but store-and-forward queues."""
+class _Unruled(Container[str]):
+    """The addresses that all users may use if there are no rules: all but store-and-forward queues, and the
+    broker's own destinations."""
 
-    _CLOSED = f"/{QUEUE}/{PREFIX}"
+    _CLOSED = (f"/{QUEUE}/{PREFIX}", f"/{QUEUE}/$", f"/{TOPIC}/$")
 
     def __contains__(self, item: object) -> bool:
-        return not (isinstance(item, str) and item.startswith(self._CLOSED))
+        if not (isinstance(item, str) and item.startswith(self._CLOSED)):
+            return True
+        return topic_of_dead_letters(parse(item)) is not None
 
 
-_NOT_FORWARDED = _NothingForwarded()
+_UNRULED = _Unruled()
 
 
 class Access:
@@ -229,7 +233,7 @@ class Access:
         """The addresses that the client may browse if that does not need a check of each; else None."""
         if self.has_full_access(client.identity):
             return _ALL
-        return _NOT_FORWARDED if self.is_unruled(client.identity) else None
+        return _UNRULED if self.is_unruled(client.identity) else None
 
     async def visible(self, client: Client, addresses: Iterable[str]) -> Container[str]:
         """Return the addresses that the client may browse; other tasks run in between."""
@@ -372,6 +376,8 @@ def decided_before_rules(
         return Decision(False, because=f"{_TOKEN}{token}")
     if fixed is None and admin:
         return Decision(True, because=f"{user} is an administrator, who may do everything")
+    if fixed is None and is_of_broker(destination):
+        return Decision(is_open(right, destination), because=_BROKER)
     return fixed
 
 
@@ -421,7 +427,7 @@ def _refusal(client: Client, right: str, destination: Destination, decided_by: s
     query = f"user={quote(user, safe='')}&action={METHODS[needed_right]}&destination={quote(what, safe=':')}"
     sentence = f"{user} may not {_VERBS[right]} {destination.kind} {destination.name}"
     if decided_by == _BROKER:
-        sentence += ": names that begin with $ are the broker's own"
+        sentence += ": names that begin with $ are the broker's own, for administrators"
     if decided_by.startswith(_TOKEN):
         query += f"&token={quote(decided_by.removeprefix(_TOKEN), safe='')}"
     return Refused(

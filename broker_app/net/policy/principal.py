@@ -15,7 +15,7 @@ _UNKNOWN_TOKEN: Final = ""
 
 
 class Principal(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Who asked for something: the user, the token by name and id (None: the password or a session), and the
+    """The origin of a request: the user, the token by name and id (None: the password or a session), and the
     connection as rules see it."""
 
     user: str

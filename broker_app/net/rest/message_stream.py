@@ -90,7 +90,7 @@ class MessageStream:
                 engine_client.peer, subscription, destination.address, c.INDIVIDUAL, credit
             )
             subscribe.selector, subscribe.receipt = query.get("selector", ""), pending_reply
-            subscribe.client = request.client.record_address
+            subscribe.client, subscribe.principal = request.client.record_address, request.client
             engine_client.submit(subscribe)
             await engine_client.answer(pending_reply)
             await stream(request, wait, partial(self._arrived, arrivals, live), self._ping_s)
