@@ -15,7 +15,9 @@ from broker_app.callback.webhooks.callback import PAUSED, Callback
 from broker_app.core import commands as c
 from broker_app.core.destination import parse
 from broker_app.core.message import Envelope
-from broker_app.net.auth.login import Logins
+from broker_app.net.auth.login import Identity, Logins
+from broker_app.net.json.outbox import Outbox
+from broker_app.net.json.session import JsonSession
 from broker_app.net.policy.access import Access, Client, ConnectionInfo
 from broker_app.net.policy.policy import Grant
 from broker_app.rules.event import BROWSE, MANAGE, METHODS, READ, RECEIVE, SEND
@@ -159,6 +161,38 @@ async def test_the_url_of_a_callback_is_shown_whole_to_its_owner_alone(node: Sma
         async with node.rest(user) as rest:
             assert (await rest.get("/callbacks/hook/status")).json()["url"] == expected
             assert [one["url"] for one in (await rest.get("/webhooks")).json()["items"]] == [expected]
+
+
+async def test_a_durable_subscription_gets_what_its_user_may_see(node: SmallNode) -> None:
+    async with node.stomp("root") as root, root.subscribe("/topic/$mom.event", durable="kept"):
+        pass
+    async with (
+        node.stomp("bob") as bob,
+        bob.subscribe("/topic/$mom.>") as messages,
+        node.stomp("root") as root,
+    ):
+        node.node.events.note("files", "timer", "read", detail="while away")
+        await put(node, "marker")
+        await Heard(messages).until("$mom.dest.created", "marker")
+        async with root.subscribe("/topic/$mom.event", durable="kept") as kept:
+            await Heard(kept).until("$mom.event", "while away")
+
+
+async def test_a_json_client_gets_what_its_user_may_see(node: SmallNode) -> None:
+    await node.rule(*BOBS)
+    sent = b""
+    outbox = Outbox()
+    info, bob = ConnectionInfo("websocket"), Identity("bob")
+    session = JsonSession(node.node.json, outbox, info, bob, authenticated=lambda: None)
+    session.enter()
+    await session.do(b'{"op":"subscribe","id":"1","topic":"$mom.>","mode":"deliver","credit":1000}')
+    await put(node, "hidden")
+    await put(node, "bobs")
+    async with asyncio.timeout(patient(10)):
+        while b"dest.created" not in sent:
+            sent += b"".join(await outbox.take())
+    session.end()
+    assert b"hidden" not in sent
 
 
 @pytest.mark.parametrize("name", ["$seeds", "$seed-copies", "$bulk.dead", "$anything"])

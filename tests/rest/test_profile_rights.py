@@ -234,3 +234,27 @@ async def test_a_message_of_an_earlier_version_names_no_token_and_gets_no_copies
         await until_depth(node, "a", 1)
         assert bodies(node, "a") == [b"new"]
         assert (await alice.delete(f"/seeds/{seed['id']}")).status_code == 204
+
+
+async def test_messages_to_profiles_in_a_transaction_have_a_share_and_are_sent_at_its_end(
+    node: SmallNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(seed_shares, "MOST", 1)
+    async with node.stomp("bob") as mom:
+        async with mom.transaction() as transaction:
+            await transaction.send("/profile/name = 'a'", "in a transaction")
+            await node.rule(Rule("all"))  # what was sent is checked again; it may still be sent
+            assert node.depth("$seeds") == 0
+        await until_depth(node, "a", 1)
+    assert bodies(node, "a") == [b"in a transaction"]
+
+
+async def test_a_transaction_with_a_message_to_a_profile_fails_when_its_user_may_send_no_more(
+    node: SmallNode,
+) -> None:
+    async with node.stomp("bob") as mom:
+        with pytest.raises(Refused):
+            async with mom.transaction() as transaction:
+                await transaction.send("/profile/name = 'a'", "in a transaction")
+                await node.rule(Rule("no", DENY), Rule("all"))
+    assert node.depth("$seeds") == node.depth("a") == 0

@@ -7,6 +7,7 @@ that part.
 from __future__ import annotations
 
 from collections.abc import Callable, Container
+from functools import lru_cache
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit, urlunsplit
 
@@ -40,21 +41,28 @@ class SystemRights:
 
     def may_subscribe(self, client: Client | None, topic: str) -> bool:
         """Return whether a client may have a subscription to a topic."""
-        return client is not None and self._access.allows(client, RECEIVE, Destination(TOPIC, topic))
+        if client is None:
+            return False
+        # What allows a whole kind of topics is cached once, and not for each destination that has one.
+        pattern = _open_topic(topic) or topic
+        return any(
+            self._access.allows(client, RECEIVE, Destination(TOPIC, name))
+            for name in dict.fromkeys((pattern, topic))
+        )
 
     def shown(self, client: Client | None, topic: str, facts: Facts) -> Facts | None:
         """The part of a message that a client may see, the message itself if it is all; None for nothing."""
         if client is None or not self.may_subscribe(client, topic):
             return None
-        kind = next((kind for pattern, kind in OPEN_TOPICS.items() if matches(pattern, topic)), None)
+        pattern = _open_topic(topic)
         # Of topics that are not open, the check above was the one for administrators.
-        return facts if kind is None else _KINDS[kind](self, client, facts)
+        return facts if pattern is None else _KINDS[OPEN_TOPICS[pattern]](self, client, facts)
 
     def _all(self, client: Client, facts: Facts) -> Facts | None:
         return facts
 
     def _destination(self, client: Client, facts: Facts) -> Facts | None:
-        """What is about one destination, for those who may browse it."""
+        """Facts about one destination, for those who may browse it."""
         return facts if self._may_browse(client, facts.get("destination") or facts["name"]) else None
 
     def _destinations(self, client: Client, facts: Facts) -> Facts | None:
@@ -65,7 +73,7 @@ class SystemRights:
         return facts if len(seen) == len(rows) else {**facts, member: seen}
 
     def _connection(self, client: Client, facts: Facts) -> Facts | None:
-        """What is about one connection, for its user, and for others as GET connections."""
+        """Facts about one connection, for its user, and for others as GET connections."""
         access, identity = self._access, client.identity
         seen = access.is_unruled(identity) or access.has_all_rights_of(identity, facts["user"])
         return facts if seen else None
@@ -101,6 +109,12 @@ _KINDS: Final[dict[str, Callable[[SystemRights, Client, Facts], Facts | None]]] 
     "callback": SystemRights._callback,
     "job": SystemRights._job,
 }
+
+
+@lru_cache(maxsize=50_000)
+def _open_topic(topic: str) -> str | None:
+    """The entry of `OPEN_TOPICS` for a topic; None if it is for administrators."""
+    return next((pattern for pattern in OPEN_TOPICS if matches(pattern, topic)), None)
 
 
 def public_url(url: str) -> str:
