@@ -6,7 +6,7 @@ While all may see all of a message it is published once for all; else it is deli
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -20,6 +20,8 @@ _CLOUDEVENT = b"content-type:application/cloudevents+json\n"
 Entry = tuple[Envelope, bytes]
 Facts = dict[str, Any]
 Receiving = Subscription | NamedSubscription
+#: (topic, facts) → the facts that are shown, or None
+Viewer = Callable[[str, Facts], Facts | None]
 
 
 @dataclass(slots=True, eq=False)
@@ -48,11 +50,12 @@ class SystemPublisher(Protocol):
 class Rights(Protocol):
     """Decides what clients are shown. A principal is that of a subscription."""
 
-    def shown(self, principal: Any, topic: str, facts: Facts) -> Facts | None:
-        """The facts of a message, or a part of them, that a client may see; None for nothing."""
+    def kind(self, topic: str) -> str:
+        """The topics that have the same viewers as a topic, by a name for all of them."""
 
-    def may_subscribe(self, principal: Any, topic: str) -> bool:
-        """Return whether a client may have a subscription to a topic."""
+    def viewer(self, principal: Any, topic: str) -> Viewer | None:
+        """Return what makes of the facts of messages what a client may see of them, for all topics of the
+        kind of `topic`; None if that is nothing."""
 
     def owner(self, user: str) -> object:
         """The principal of a durable subscription, by the name of its user."""
@@ -70,38 +73,41 @@ class SystemMessages:
         """Send messages to all that are subscribed and may see them, or a part of them."""
         for_all: list[Entry] = []
         for_each: dict[Receiving, list[Entry]] = {}
+        viewers: dict[tuple[Receiving, str], Viewer | None] = {}
         for message in messages:
-            shown = {one: self._shown(one, message) for one in self._subscriptions(message.topic)}
-            if all(facts is message.facts for facts in shown.values()):
-                for_all.append(message.entry(message.facts))
+            topic, facts, kind = message.topic, message.facts, self._rights.kind(message.topic)
+            shown: dict[Receiving, Facts | None] = {}
+            for one in self._subscriptions(topic):
+                if (one, kind) not in viewers:
+                    viewers[one, kind] = self._viewer(one, topic)
+                viewer = viewers[one, kind]
+                shown[one] = viewer(topic, facts) if viewer is not None else None
+            if all(seen is facts for seen in shown.values()):
+                for_all.append(message.entry(facts))
                 continue
-            for subscription, facts in shown.items():
-                if facts is not None:
-                    for_each.setdefault(subscription, []).append(message.entry(facts))
+            for subscription, seen in shown.items():
+                if seen is not None:
+                    for_each.setdefault(subscription, []).append(message.entry(seen))
         if for_all:
             self._publisher.publish(for_all)
         for subscription, entries in for_each.items():
             self._publisher.deliver(subscription, entries)
 
     def deliver(self, subscription: Subscription, messages: Iterable[SystemMessage]) -> None:
-        """Send messages to one subscription, as far as its client may see them."""
-        shown = ((message, self._shown(subscription, message)) for message in messages)
-        entries = [message.entry(facts) for message, facts in shown if facts is not None]
+        """Send messages of a snapshot to one subscription, as far as its client may see them."""
+        entries = []
+        for message in messages:
+            viewer = self._viewer(subscription, message.topic)
+            seen = None if viewer is None else _seen(viewer, message)
+            if seen is not None:
+                entries.append(message.entry(seen))
         if entries:
             self._publisher.deliver(subscription, entries)
 
-    def _shown(self, subscription: Receiving, message: SystemMessage) -> Facts | None:
+    def _viewer(self, subscription: Receiving, topic: str) -> Viewer | None:
         if isinstance(subscription, NamedSubscription):
-            principal = self._rights.owner(subscription.terms.owner)
-        else:
-            principal = subscription.principal
-        facts = message.facts
-        if message.event is None or "snapshot" not in message.event:
-            return self._rights.shown(principal, message.topic, facts)
-        if not self._rights.may_subscribe(principal, message.topic):
-            return None
-        items = [self._rights.shown(principal, message.topic, one) for one in facts["items"]]
-        return {**facts, "items": [one for one in items if one is not None]}
+            return self._rights.viewer(self._rights.owner(subscription.terms.owner), topic)
+        return self._rights.viewer(subscription.principal, topic)
 
     def _subscriptions(self, topic: str) -> Iterator[Receiving]:
         match = self._broker.destinations.topics.match(topic)
@@ -109,3 +115,11 @@ class SystemMessages:
             yield from group.members
         yield from match.singles
         yield from match.named
+
+
+def _seen(viewer: Viewer, message: SystemMessage) -> Facts | None:
+    """The facts of a message of a snapshot that are shown: of its items, if it has any, those that are."""
+    if message.event is None:
+        return viewer(message.topic, message.facts)
+    items = [viewer(message.topic, one) for one in message.facts["items"]]
+    return {**message.facts, "items": [one for one in items if one is not None]}

@@ -252,9 +252,11 @@ async def test_messages_to_profiles_in_a_transaction_have_a_share_and_are_sent_a
 async def test_a_transaction_with_a_message_to_a_profile_fails_when_its_user_may_send_no_more(
     node: SmallNode,
 ) -> None:
-    async with node.stomp("bob") as mom:
-        with pytest.raises(Refused):
-            async with mom.transaction() as transaction:
-                await transaction.send("/profile/name = 'a'", "in a transaction")
-                await node.rule(Rule("no", DENY), Rule("all"))
+    async def lose_the_right_within_a_transaction() -> None:
+        async with node.stomp("bob") as mom, mom.transaction() as transaction:
+            await transaction.send("/profile/name = 'a'", "in a transaction")
+            await node.rule(Rule("no", DENY), Rule("all"))
+
+    with pytest.raises(Refused):
+        await lose_the_right_within_a_transaction()
     assert node.depth("$seeds") == node.depth("a") == 0

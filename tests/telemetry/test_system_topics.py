@@ -23,11 +23,11 @@ Body = dict[str, Any]
 class Everything:
     """All may see all."""
 
-    def shown(self, principal: Any, topic: str, facts: Body) -> Body:
-        return facts
+    def kind(self, topic: str) -> str:
+        return topic
 
-    def may_subscribe(self, principal: Any, topic: str) -> bool:
-        return True
+    def viewer(self, principal: Any, topic: str) -> Any:
+        return lambda topic, facts: facts
 
     def owner(self, user: str) -> None:
         return None

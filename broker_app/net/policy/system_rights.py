@@ -7,7 +7,7 @@ that part.
 from __future__ import annotations
 
 from collections.abc import Callable, Container
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit, urlunsplit
 
@@ -18,6 +18,8 @@ from broker_app.net.policy.system_topics import OPEN_TOPICS
 from broker_app.rules.event import BROWSE, RECEIVE
 
 Facts = dict[str, Any]
+#: (topic, facts) → the facts that are shown, or None
+Viewer = Callable[[str, Facts], Facts | None]
 
 
 class JobOwner(NamedTuple):
@@ -49,6 +51,25 @@ class SystemRights:
             self._access.allows(client, RECEIVE, Destination(TOPIC, name))
             for name in dict.fromkeys((pattern, topic))
         )
+
+    def kind(self, topic: str) -> str:
+        """The topics that have the same viewers as a topic: their filter, or the topic alone."""
+        return _open_topic(topic) or topic
+
+    def viewer(self, client: Client | None, topic: str) -> Viewer | None:
+        """Return what makes of the facts of messages what a client may see of them, for all topics of the
+        kind of `topic`; None if that is nothing. It may be kept until the policy can change."""
+        if client is None:
+            return None
+        identity, pattern = client.identity, _open_topic(topic)
+        if self._access.narrow_token(identity):  # its grants may name single topics of a kind
+            return partial(self.shown, client)
+        if not self.may_subscribe(client, topic):
+            return None
+        if pattern is None or (OPEN_TOPICS[pattern] != "callback" and self._access.has_full_access(identity)):
+            return _whole
+        decide = _KINDS[OPEN_TOPICS[pattern]]
+        return lambda topic, facts: decide(self, client, facts)
 
     def shown(self, client: Client | None, topic: str, facts: Facts) -> Facts | None:
         """The part of a message that a client may see, the message itself if it is all; None for nothing."""
@@ -109,6 +130,10 @@ _KINDS: Final[dict[str, Callable[[SystemRights, Client, Facts], Facts | None]]] 
     "callback": SystemRights._callback,
     "job": SystemRights._job,
 }
+
+
+def _whole(topic: str, facts: Facts) -> Facts:
+    return facts
 
 
 @lru_cache(maxsize=50_000)
