@@ -27,7 +27,6 @@ from broker_app.collector_pauses import CollectorPauses
 from broker_app.config import ALL_BRIDGES, Config, overridden
 from broker_app.core.broker import Broker
 from broker_app.core.commands import Reconfigure
-from broker_app.core.destination import Destination
 from broker_app.core.errors import Refused
 from broker_app.engine import Engine
 from broker_app.internal_errors import internal_errors
@@ -45,15 +44,17 @@ from broker_app.net.auth.login import Identity, Logins
 from broker_app.net.json import JsonServer
 from broker_app.net.live_subscribers import LiveSubscribers
 from broker_app.net.operator_audit import OperatorActions
-from broker_app.net.policy.access import Access, Client, ConnectionInfo
+from broker_app.net.policy.access import Access
 from broker_app.net.policy.active_use import ActiveUse, in_use
 from broker_app.net.policy.decisions import Decisions
-from broker_app.net.policy.owner_rights import OwnerRights
+from broker_app.net.policy.owner_rights import OwnerRights, SenderRights
 from broker_app.net.policy.policy import Policy
+from broker_app.net.policy.system_rights import JobOwner, SystemRights
 from broker_app.net.rest import RestApi, RestLimits
 from broker_app.net.rest.metrics import Metrics
 from broker_app.net.rest.ndjson import MessageLines
 from broker_app.net.rest.refusals import Refusal
+from broker_app.net.rest.rights import destination_of_job
 from broker_app.net.service_registry import ServiceRegistry
 from broker_app.net.stomp import tcp
 from broker_app.net.stomp.connections import Connections
@@ -64,7 +65,6 @@ from broker_app.reflex.declaration import Declaration
 from broker_app.reflex.reflexes import Reflexes
 from broker_app.remote import Remote
 from broker_app.roles import CALLBACK
-from broker_app.rules.event import SEND, STOMP
 from broker_app.services.browser_sessions import BrowserSessions
 from broker_app.services.housekeeping import Housekeeping
 from broker_app.services.mirror_notices import MirrorNotices
@@ -84,6 +84,7 @@ from broker_app.telemetry.metrics.detailed_metrics import DetailedMetrics
 from broker_app.telemetry.metrics.node_metrics import NodeMetrics, Sources
 from broker_app.telemetry.metrics.pipeline_metrics import PipelineMetrics
 from broker_app.telemetry.pipeline_store import NoPipeline, PipelineStore
+from broker_app.telemetry.system_messages import SystemMessages
 
 log = logging.getLogger(__name__)
 
@@ -273,7 +274,7 @@ class Node:
         housekeeping = Housekeeping(config, engine, self._journal, statistics, registry, jobs)
         housekeeping.each_second.add(pauses.check)
         alerts = self._alerts(config, statistics, connections, housekeeping)
-        topics, publisher = self._system_topics(config, statistics, connections, alerts)
+        topics, publisher = self._system_topics(config, access, statistics, connections, alerts)
         events = SystemEvents(config, self.logins, self.events, connections, topics, publisher)
         started.push_async_callback(events.notifications.stop)
         alerts.start()
@@ -282,7 +283,9 @@ class Node:
             config, engine, self.events, self.mirror, self._declared_reflexes
         )
         admit_services(reflexes, registry, self.services)
-        self.seeds = seeds = SeedMessages(engine, self.services, partial(_may_send, access), reflexes.filter)
+        self.seeds = seeds = SeedMessages(
+            engine, self.services, SenderRights(access), registry.seed_shares, reflexes.filter
+        )
         self.rest = rest = RestApi(
             engine,
             engine.records,
@@ -460,13 +463,18 @@ class Node:
         )
 
     def _system_topics(
-        self, config: Config, statistics: Statistics, connections: Connections, alerts: AlertEvaluator
+        self,
+        config: Config,
+        access: Access,
+        statistics: Statistics,
+        connections: Connections,
+        alerts: AlertEvaluator,
     ) -> tuple[SystemTopics, SystemPublisher]:
         publisher = SystemPublisher(self.engine)
         topics = SystemTopics(
             self.broker,
             statistics,
-            publisher,
+            SystemMessages(self.broker, publisher, SystemRights(access, self._job_owner)),
             name=config.name,
             boot=secrets.token_hex(4),
             connections=connections.all,
@@ -478,6 +486,14 @@ class Node:
             clock=time.time,
         )
         return topics, publisher
+
+    def _job_owner(self, id: str) -> JobOwner | None:
+        try:
+            job = self.jobs.get(id)
+        except Refused:
+            return None
+        destination = destination_of_job(job)
+        return JobOwner(job.user, destination.address if destination is not None else "")
 
     async def _finish_accepted(self) -> None:
         if self.engine.ended is None:
@@ -605,8 +621,3 @@ class Node:
     async def delete_queue(self, address: str, *, force: bool) -> None:
         """Delete a queue; one with messages or consumers only with `force`. Raises Refusal."""
         await self.rest.remove_queue(address, force=force)
-
-
-def _may_send(access: Access, user: str, destination: Destination) -> bool:
-    """Return whether a user may send to a destination, from anywhere."""
-    return access.allows(Client(Identity(user), ConnectionInfo(STOMP)), SEND, destination)

@@ -18,12 +18,29 @@ from broker_app.core.policy import DestinationPolicy, Policies
 from broker_app.engine import Engine
 from broker_app.journal.memory import MemoryJournal, MemoryStorage
 from broker_app.net import profiles
-from broker_app.net.service_registry import ServiceRegistry
+from broker_app.net.policy.principal import Principal
+from broker_app.net.seed_shares import SeedShares
+from broker_app.net.service_registry import Service, ServiceRegistry
 from broker_app.reflex.registration import Registration
 from broker_app.services import seed_messages
-from broker_app.services.seed_messages import SeedMessages
+from broker_app.services.seed_messages import Seed, SeedMessages
 from tests.support.listener import Listener
 from tests.support.patience import patient
+
+ANNA = Principal("anna")
+
+
+class Rights:
+    """All may send to all services that are not forbidden; `forbid` changes the policy."""
+
+    def __init__(self) -> None:
+        self.policy: frozenset[str] = frozenset()
+
+    def forbid(self, *services: str) -> None:
+        self.policy = frozenset(services)
+
+    def may_send(self, sender: Principal, destination: Destination) -> bool:
+        return destination.name not in self.policy
 
 
 class Stage:
@@ -35,10 +52,8 @@ class Stage:
         self.engine = Engine(Broker(), self.journal)
         self.engine.recover()
         self.registry = ServiceRegistry()
-        self.forbidden: set[str] = set()
-        self.seeds = SeedMessages(
-            self.engine, self.registry, lambda user, mailbox: mailbox.name not in self.forbidden
-        )
+        self.rights = Rights()
+        self.seeds = SeedMessages(self.engine, self.registry, self.rights, SeedShares())
         self.client = Listener()
 
     async def register(self, name: str, **facts: object) -> None:
@@ -46,7 +61,7 @@ class Stage:
 
     async def send(self, criteria: str, body: bytes = b"hello", block: bytes = b"", **facts: object) -> None:
         envelope = Envelope("/profile/", block, **facts)  # type: ignore[arg-type]
-        stored = profiles.seed(envelope, criteria, "anna")
+        stored = profiles.seed(envelope, criteria, ANNA)
         self.engine.submit(c.Publish(self.client.peer, [(stored, body, b"r")]))
         await self.engine.wait_idle()
 
@@ -141,7 +156,7 @@ async def test_a_message_that_is_not_persistent_is_for_those_that_are_there(stag
 
 
 async def test_the_sender_must_be_allowed_to_send_to_the_service(stage: Stage) -> None:
-    stage.forbidden.add("secret")
+    stage.rights.forbid("secret")
     for name in ("secret", "open"):
         await stage.register(name)
     await stage.send("name <> ''")
@@ -207,7 +222,7 @@ async def test_after_a_crash_each_service_has_one_copy() -> None:
 @pytest.mark.parametrize("value", ["0", "x", "10001", "-1"])
 def test_the_number_of_copies_is_bounded(value: str) -> None:
     with pytest.raises(Refused, match="max-copies"):
-        profiles.seed(Envelope("/profile/", f"max-copies:{value}\n".encode()), "name = 'a'", "anna")
+        profiles.seed(Envelope("/profile/", f"max-copies:{value}\n".encode()), "name = 'a'", ANNA)
 
 
 def test_a_profile_is_a_condition() -> None:
@@ -257,3 +272,76 @@ async def test_a_look_at_many_services_gives_way_to_other_tasks(
     assert await stage.seeds._wanting(seed, list(stage.registry.all())) == []
     other.cancel()
     assert turns >= count
+
+
+@pytest.fixture
+def compared(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
+    """Each comparison of a seed with a service: the condition and the name."""
+    found: list[tuple[str, str]] = []
+    compare = SeedMessages._matches
+
+    def note(seeds: SeedMessages, seed: Seed, service: Service) -> bool:
+        found.append((seed.terms.criteria, service.registration.name))
+        return compare(seeds, seed, service)
+
+    monkeypatch.setattr(SeedMessages, "_matches", note)
+    return found
+
+
+async def test_seeds_and_services_that_wait_are_not_compared_again(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, compared: list[tuple[str, str]]
+) -> None:
+    monkeypatch.setattr("broker_app.services.seed_messages.CHECK_S", 0.01)
+    for number in range(20):
+        await stage.register(f"s{number}", type="shop")
+    for _ in range(3):
+        await stage.send("type LIKE 'bank%'")
+    await stage.until(lambda: len(compared) == 60)
+    for left, seed in zip((2, 1), list(stage.seeds.all()), strict=False):
+        # The end of a seed was noticed where all were compared again.
+        removed = (c.Chosen(seed.position),)
+        stage.engine.submit(c.Transfer(stage.client.peer, profiles.SEEDS.address, removed))
+        await stage.until(lambda left=left: len(list(stage.seeds.all())) == left)  # type: ignore[misc]
+    assert len(compared) == 60
+
+
+async def test_a_registration_is_compared_with_the_seeds_that_its_properties_can_match(
+    stage: Stage, compared: list[tuple[str, str]]
+) -> None:
+    for number in range(20):
+        await stage.send(f"name = 's{number}' AND machine LIKE 'h%'")
+    await stage.send("type IN ('shop', 'bank') OR type = 'hall'")
+    await stage.until(lambda: len(list(stage.seeds.all())) == 21)
+    await stage.register("s7", type="bank", machine="h1")
+    await stage.until(lambda: len(stage.bodies("s7")) == 2)
+    assert len(compared) == 2
+
+
+async def test_a_seed_is_compared_with_the_services_that_can_match_it(
+    stage: Stage, compared: list[tuple[str, str]]
+) -> None:
+    for number in range(20):
+        await stage.register(f"s{number}", type="shop" if number % 10 else "bank")
+    await stage.send("type = 'bank'")
+    await stage.until(lambda: len(stage.bodies("s0") + stage.bodies("s10")) == 2)
+    (service,) = stage.registry.named("s3")
+    stage.registry.change(service, type="bank")
+    await stage.until(lambda: len(stage.bodies("s3")) == 1)
+    assert sorted(name for _, name in compared) == ["s0", "s10", "s3"]
+
+
+async def test_of_copies_that_one_service_cannot_take_one_is_tried_at_a_time(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, compared: list[tuple[str, str]]
+) -> None:
+    full = DestinationPolicy(paused="producers")
+    stage.engine.submit(c.Reconfigure(Policies(exact={"/queue/full": full})))
+    await stage.register("full")
+    for number in range(5):
+        await stage.send("name = 'full'", str(number).encode())
+    await stage.until(lambda: len(compared) >= 5)
+    monkeypatch.setattr("broker_app.services.seed_messages.CHECK_S", 0.01)
+    await stage.send("name = 'other'")
+    await stage.until(lambda: len(compared) >= 8)
+    assert stage.bodies("full") == []
+    stage.engine.submit(c.Reconfigure(Policies()))
+    await stage.until(lambda: sorted(stage.bodies("full")) == [b"0", b"1", b"2", b"3", b"4"])

@@ -15,7 +15,7 @@ from functools import partial
 from typing import NamedTuple, TypeVar
 
 from broker_app.bulk.part import PartDamaged, PartHead, read_entries
-from broker_app.bulk.stage_store import CommitPlan, PartName, StageStore, WantedStage, remove
+from broker_app.bulk.stage_store import CommitPlan, Owner, PartName, StageStore, WantedStage, remove
 from broker_app.core import commands as c
 from broker_app.core.bulk_producer import BulkProducer, address_of, check_batch
 from broker_app.core.errors import Refused
@@ -117,7 +117,7 @@ class BatchCommits:
     # ------------------------------------------------------------------ what clients ask
 
     async def commit(
-        self, producer: str, batch: int, wanted: Sequence[WantedStage], user: str, permit: Permit
+        self, producer: str, batch: int, wanted: Sequence[WantedStage], owner: Owner, permit: Permit
     ) -> Committed:
         """Publish the rows of stages as one batch of a producer, unless it was published before. It goes on
         when its caller is cancelled. Raises Refused."""
@@ -126,7 +126,7 @@ class BatchCommits:
             raise _stopping()
         if len(self._tasks) >= MAX_WAITING:
             raise Refused("busy", f"{MAX_WAITING} commits are waiting already; send it again later")
-        task = asyncio.create_task(self._commit(producer, batch, wanted, user, permit))
+        task = asyncio.create_task(self._commit(producer, batch, wanted, owner, permit))
         self._tasks.add(task)
         task.add_done_callback(self._ended)
         return await asyncio.shield(task)
@@ -136,9 +136,9 @@ class BatchCommits:
         if not task.cancelled():
             task.exception()  # its caller may be gone
 
-    async def abort(self, stages: Iterable[str], user: str) -> None:
-        """Remove stages of a user; those that are being committed stay."""
-        await asyncio.to_thread(remove, self.stages.forget(stages, user))
+    async def abort(self, stages: Iterable[str], owner: Owner) -> None:
+        """Remove stages of an owner; those that are being committed stay."""
+        await asyncio.to_thread(remove, self.stages.forget(stages, owner))
 
     async def producers(self) -> list[BulkProducer]:
         """All producers whose last batch is known."""
@@ -155,17 +155,18 @@ class BatchCommits:
     # ------------------------------------------------------------------ committing
 
     async def _commit(
-        self, producer: str, batch: int, wanted: Sequence[WantedStage], user: str, permit: Permit
+        self, producer: str, batch: int, wanted: Sequence[WantedStage], owner: Owner, permit: Permit
     ) -> Committed:
+        user = owner.user
         async with self._lock:
             if self._stopping:
                 raise _stopping()
             await self._complete(producer)
             known = await self._state(producer)
             if known is not None and known.owner == user and batch < known.next_batch:
-                await self.abort([one.id for one in wanted], user)
+                await self.abort([one.id for one in wanted], owner)
                 return Committed(0, duplicate=True)
-            parts, size = self.stages.hold(wanted, user)
+            parts, size = self.stages.hold(wanted, owner)
             plan = CommitPlan(producer, user, batch, [part for part in parts if part.rows], {})
             try:
                 heads = await self._heads(plan)

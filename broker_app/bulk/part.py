@@ -83,6 +83,8 @@ class PartHead(msgspec.Struct, array_like=True, frozen=True):
     rows: int
     needs: dict[str, Need]
     envelopes: list[StoredEnvelope]
+    #: the token of the user, if that has not all rights of the user
+    token: str = ""
 
 
 class Rows(NamedTuple):

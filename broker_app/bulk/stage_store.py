@@ -64,14 +64,25 @@ class CommitPlan(msgspec.Struct, array_like=True, frozen=True):
     rerouted: dict[str, str]
 
 
+class Owner(NamedTuple):
+    """The login that stages rows: a user, and the token if it has not all rights of that user."""
+
+    user: str
+    token: str = ""
+
+    def has(self, stage: Owner) -> bool:
+        """Return True if what was staged by another login is this one's as well."""
+        return self.user == stage.user and self.token in ("", stage.token)
+
+
 class _Stage:
     """The parts of one stage that were written, by number: (rows, bytes). While `held` it is being
     committed."""
 
-    __slots__ = ("held", "parts", "touched_s", "user", "writing")
+    __slots__ = ("held", "owner", "parts", "touched_s", "writing")
 
-    def __init__(self, user: str, touched_s: float) -> None:
-        self.user = user
+    def __init__(self, owner: Owner, touched_s: float) -> None:
+        self.owner = owner
         self.touched_s = touched_s
         self.parts: dict[int, tuple[int, int]] = {}
         #: parts that are being written
@@ -113,30 +124,31 @@ class StageStore:
         stage, _, number = path.name.removesuffix(_ROWS).rpartition(".")
         try:
             head, facts = read_head(path), path.stat()
-            self._enter(stage, int(number), head.user, head.rows, facts.st_size, facts.st_mtime)
+            owner = Owner(head.user, head.token)
+            self._enter(stage, int(number), owner, head.rows, facts.st_size, facts.st_mtime)
         except (PartDamaged, OSError, ValueError):
             return False
         return True
 
     # ------------------------------------------------------------------ stages
 
-    def begin_part(self, stage: str, number: int, user: str, size: int) -> None:
+    def begin_part(self, stage: str, number: int, owner: Owner, size: int) -> None:
         """Note that a part of about `size` bytes is being written. Raises Refused if it cannot be."""
         known = self._stages.get(stage)
         if known is not None:
-            self._check_own(stage, known, user)
+            self._check_own(stage, known, owner)
             if known.held or number in known.writing:
                 raise Refused("busy", f"part {number} of stage {stage} is in use; send it again later")
         if self._parts >= MAX_PARTS:
             raise Refused("busy", f"{MAX_PARTS} parts of stages wait for their commit; send it again later")
         total = self._bytes_of.total()
-        if total + size > self._max_bytes or self._bytes_of[user] + size > self._max_bytes // 2:
+        if total + size > self._max_bytes or self._bytes_of[owner.user] + size > self._max_bytes // 2:
             raise Refused(
                 "busy",
                 f"rows of {self._max_bytes} bytes of all users, or half of that of one, are staged "
                 "(MOM_MAX_STAGED_BYTES); commit some, and send it again",
             )
-        self._stages.setdefault(stage, _Stage(user, self._clock())).writing.add(number)
+        self._stages.setdefault(stage, _Stage(owner, self._clock())).writing.add(number)
 
     def write_part(self, stage: str, number: int, pieces: Sequence[bytes | memoryview]) -> int:
         """Write a part, in place of a former one of that number; blocks. Returns its bytes. Raises
@@ -149,19 +161,19 @@ class StageStore:
         known = self._stages[stage]
         known.writing.discard(number)
         if rows >= 0:
-            self._enter(stage, number, known.user, rows, size, self._clock())
+            self._enter(stage, number, known.owner, rows, size, self._clock())
         elif not known.parts and not known.writing:
             del self._stages[stage]
 
-    def _enter(self, stage: str, number: int, user: str, rows: int, size: int, touched_s: float) -> None:
-        known = self._stages.setdefault(stage, _Stage(user, touched_s))
+    def _enter(self, stage: str, number: int, owner: Owner, rows: int, size: int, touched_s: float) -> None:
+        known = self._stages.setdefault(stage, _Stage(owner, touched_s))
         known.touched_s = max(known.touched_s, touched_s)
         former = known.parts.get(number)
         self._parts += former is None
-        self._bytes_of[user] += size - (former[1] if former else 0)
+        self._bytes_of[owner.user] += size - (former[1] if former else 0)
         known.parts[number] = rows, size
 
-    def hold(self, wanted: Sequence[WantedStage], user: str) -> tuple[list[PartName], int]:
+    def hold(self, wanted: Sequence[WantedStage], owner: Owner) -> tuple[list[PartName], int]:
         """The parts of these stages in order, which are kept until `release` or `drop`, and their bytes.
         Raises Refused if one is not complete."""
         parts: list[PartName] = []
@@ -174,7 +186,7 @@ class StageStore:
                     f"there is no stage {one.id[:80]!r}; stages are removed when they were not committed for "
                     f"{KEPT_S / 60:.0f} minutes. Stage the rows again",
                 )
-            self._check_own(one.id, known, user)
+            self._check_own(one.id, known, owner)
             if known.held or known.writing:
                 raise Refused("busy", f"stage {one.id} is being written, or committed; send it again later")
             rows = sum(of_part[0] for of_part in known.parts.values())
@@ -198,17 +210,17 @@ class StageStore:
                 self._stages[stage].held = False
                 self._stages[stage].touched_s = self._clock()
 
-    def forget(self, stages: Iterable[str], user: str = "") -> list[Path]:
-        """Forget stages, of `user` if it is not empty; the files that are to be removed. Those that are being
-        written or committed stay, unless there is no `user`."""
+    def forget(self, stages: Iterable[str], owner: Owner | None = None) -> list[Path]:
+        """Forget stages, of `owner` if there is one; the files that are to be removed. Those that are being
+        written or committed stay, unless there is no `owner`."""
         paths: list[Path] = []
         for stage in stages:
             known = self._stages.get(stage)
-            if known is None or (user and (known.user != user or known.held or known.writing)):
+            if known is None or (owner and (not owner.has(known.owner) or known.held or known.writing)):
                 continue
             del self._stages[stage]
             self._parts -= len(known.parts)
-            self._bytes_of[known.user] -= sum(size for _, size in known.parts.values())
+            self._bytes_of[known.owner.user] -= sum(size for _, size in known.parts.values())
             paths += [self.path(PartName(stage, number, 0)) for number in known.parts]
         self._bytes_of += Counter()  # drops what is zero
         return paths
@@ -224,9 +236,10 @@ class StageStore:
             ]
         )
 
-    def _check_own(self, stage: str, known: _Stage, user: str) -> None:
-        if known.user != user:
-            raise Refused("not-allowed", f"stage {stage} belongs to another user; take an id of your own")
+    def _check_own(self, stage: str, known: _Stage, owner: Owner) -> None:
+        if not owner.has(known.owner):
+            detail = f"stage {stage} belongs to another user or token; take an id of your own"
+            raise Refused("not-allowed", detail)
 
     # ------------------------------------------------------------------ files
 

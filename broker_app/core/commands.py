@@ -12,7 +12,7 @@ from typing import Any, ClassVar, NamedTuple
 from broker_app.core.errors import Refused
 from broker_app.core.limits import Limits
 from broker_app.core.message import Envelope
-from broker_app.core.model import Peer, Subscription
+from broker_app.core.model import NamedSubscription, Peer, Subscription
 from broker_app.core.policy import Policies
 
 AUTO, CLIENT, INDIVIDUAL = "auto", "client", "client-individual"
@@ -48,7 +48,8 @@ class Subscribe:
     a topic: where in the retained history to begin ("first", "last", "seq:…", "time:…"; empty is now). -
     `exclusive`, on a queue: one such consumer is served, others are on standby. - `snapshot`, on a system
     topic: send the present state first (`outcome.SnapshotWanted`). - `inner_ack`, with ack AUTO: see
-    `SetInnerAck`. - `client`: the `client_address` of the consumer where a peer receives for several."""
+    `SetInnerAck`. - `client`: the `client_address` of the consumer where a peer receives for several. -
+    `principal`, on a system topic: the publisher decides with it what the subscription is sent."""
 
     peer: Peer
     id: str
@@ -67,6 +68,7 @@ class Subscribe:
     client: str = ""
     inner_ack: bool = False
     receipt: Any = None
+    principal: object = None
 
 
 @dataclass(slots=True)
@@ -113,9 +115,10 @@ class DeleteSubscription:
 
 @dataclass(slots=True)
 class DeliverTo:
-    """Deliver messages of the broker itself to one topic subscription only, in order: (envelope, body)."""
+    """Deliver messages of the broker itself to one topic subscription only, which may be a named one without
+    consumers, in order: (envelope, body)."""
 
-    subscription: Subscription
+    subscription: Subscription | NamedSubscription
     messages: Sequence[tuple[Envelope, bytes]]
 
 

@@ -262,6 +262,7 @@ class Subscription:
         "inner_ack",
         "lease_ms",
         "peer",
+        "principal",
         "probe_ms",
         "probe_tag",
         "processing_ms",
@@ -282,6 +283,8 @@ class Subscription:
         self.peer = peer
         #: the `client_address` of the consumer
         self.client = peer.client
+        #: `commands.Subscribe.principal`
+        self.principal: object = None
         self.id = id
         self.address = address
         self.ack = ack

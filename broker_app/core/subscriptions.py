@@ -132,6 +132,7 @@ class Subscriptions:
             self._check_searches(peer.user, subscription.selector)
         subscription.exclusive = command.exclusive
         subscription.client = command.client or peer.client
+        subscription.principal = command.principal
         subscription.since_ms = self._turn.now_ms
         if not destination.is_queue:
             _check_filter(destination)
@@ -238,6 +239,11 @@ class Subscriptions:
     def deliver_to(self, command: c.DeliverTo) -> None:
         """Deliver messages to only one subscription."""
         subscription = command.subscription
+        if isinstance(subscription, NamedSubscription):
+            for envelope, body in command.messages:
+                message = self._turn.transient_message(envelope, body)
+                self._topic_delivery.deliver_named(subscription, message, b"")
+            return
         for envelope, body in command.messages:
             # It may have ended since they were requested, or by one of them; the queue of a durable one
             # remains.

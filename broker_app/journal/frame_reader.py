@@ -204,7 +204,7 @@ class FrameReader:
         self._evict()
 
     def _evict(self) -> None:
-        """Drop what was used longest ago; not while requests wait, which may need it beside what is fetched."""
+        """Drop what was used longest ago; not while requests wait, which may need it, too."""
         if self._fetching or self._waiting:
             return
         while self._cached > self._cache_bytes and len(self._cache) > 1:

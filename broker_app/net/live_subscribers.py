@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from broker_app.core.destination import Destination
+from broker_app.net.auth.login import Identity
 
 #: transports of subscribers
 WEBSOCKET, SSE = "websocket", "sse"
@@ -18,7 +19,7 @@ class LiveSubscriber:
     """One subscriber. `mode` is deliver or notify; `connection` is empty for event streams."""
 
     id: str
-    user: str
+    identity: Identity
     #: of the client
     address: str
     transport: str
@@ -51,7 +52,7 @@ class LiveSubscribers:
 
     def add(
         self,
-        user: str,
+        identity: Identity,
         address: str,
         transport: str,
         mode: str,
@@ -60,7 +61,14 @@ class LiveSubscribers:
     ) -> LiveSubscriber:
         """Add a subscriber. Each needs a `remove`."""
         subscriber = LiveSubscriber(
-            f"l{next(self._numbers)}", user, address, transport, mode, destination, connection, time.time()
+            f"l{next(self._numbers)}",
+            identity,
+            address,
+            transport,
+            mode,
+            destination,
+            connection,
+            time.time(),
         )
         self._subscribers[subscriber] = None
         return subscriber

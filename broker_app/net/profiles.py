@@ -13,6 +13,8 @@ from broker_app.core.destination import MAX_NAME, QUEUE, Destination
 from broker_app.core.errors import Refused
 from broker_app.core.message import DeliveryOptions, Envelope
 from broker_app.core.selectors import compiler
+from broker_app.net.policy import principal
+from broker_app.net.policy.principal import Principal
 
 PREFIX: Final = "/profile/"
 #: where seeds wait, and where each copy is noted
@@ -23,8 +25,10 @@ MAX_COPIES: Final = "max-copies"
 DEFAULT_COPIES, MOST_COPIES = 100, 10_000
 #: header of a copy with the id of its seed
 SEED_ID: Final = "seed-id"
-_CRITERIA, _SENDER = "mom-seed-criteria", "mom-seed-sender"
-_OWN: Final = (_CRITERIA, _SENDER, MAX_COPIES, SEED_ID)
+_CRITERIA, _PRINCIPAL = "mom-seed-criteria", "mom-seed-principal"
+#: the name of the sender, which seeds of earlier versions have instead of the principal
+_SENDER = "mom-seed-sender"
+_OWN: Final = (_CRITERIA, _PRINCIPAL, _SENDER, MAX_COPIES, SEED_ID)
 
 
 class SeedTerms(NamedTuple):
@@ -32,7 +36,7 @@ class SeedTerms(NamedTuple):
 
     criteria: str
     max_copies: int
-    sender: str
+    sender: Principal
 
 
 def criteria_of(address: str | None) -> str | None:
@@ -46,7 +50,7 @@ def criteria_of(address: str | None) -> str | None:
     return criteria
 
 
-def seed(envelope: Envelope, criteria: str, sender: str, max_copies: int | None = None) -> Envelope:
+def seed(envelope: Envelope, criteria: str, sender: Principal, max_copies: int | None = None) -> Envelope:
     """The envelope under which a message to a profile is stored; `max_copies` is that of its header unless
     it is given. Raises Refused."""
     given = header_block.headers(envelope.block)
@@ -58,14 +62,16 @@ def seed(envelope: Envelope, criteria: str, sender: str, max_copies: int | None 
     options = envelope.options
     if options is not None and (options.is_delayed or options.dedup_id):
         raise Refused("unsupported", "a message to a profile can be neither delayed nor deduplicated")
-    terms = {_CRITERIA: criteria, _SENDER: sender, MAX_COPIES: copies}
+    terms = {_CRITERIA: criteria, _PRINCIPAL: sender.text, MAX_COPIES: copies}
     return _with(envelope, SEEDS, terms)
 
 
 def terms_of(block: bytes) -> SeedTerms:
     """The terms of a seed that is stored."""
     found = header_block.headers(block)
-    return SeedTerms(found[_CRITERIA], int(found[MAX_COPIES]), found[_SENDER])
+    stored = found.get(_PRINCIPAL)
+    sender = principal.unknown(found[_SENDER]) if stored is None else principal.restored(stored)
+    return SeedTerms(found[_CRITERIA], int(found[MAX_COPIES]), sender)
 
 
 def copy(envelope: Envelope, service: str, seed_id: str, expires_ms: int) -> Envelope:

@@ -25,6 +25,8 @@ class Registration:
     connection: str = ""
     transport: str = ""
     marks: frozenset[str] = frozenset()
+    #: the name of the token that its client logged in with; empty without one
+    token: str = ""
 
     @property
     def has_callbacks(self) -> bool:

@@ -88,6 +88,25 @@ def demanded(condition: Condition | None) -> Demand:
             return None
 
 
+def judged_anywhere(condition: Condition, event: Event) -> bool | None:
+    """True if `condition` holds whatever the destination of `event` is, False if it never does, None if it
+    depends on the destination."""
+    match condition:
+        case Comparison(fact="queue" | "topic"):
+            return None
+        case Comparison():
+            return condition.test(event)
+        case Not(part=part):
+            known = judged_anywhere(part, event)
+            return None if known is None else not known
+        case Both(parts=parts):
+            each = [judged_anywhere(part, event) for part in parts]
+            return False if False in each else None if None in each else True
+        case Either(parts=parts):
+            each = [judged_anywhere(part, event) for part in parts]
+            return True if True in each else None if None in each else False
+
+
 def depth(condition: Condition) -> int:
     """The nesting depth; 1 for a comparison."""
     match condition:

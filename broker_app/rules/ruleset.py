@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import chain
 from operator import itemgetter
 
-from broker_app.rules.condition import Demand, demanded
+from broker_app.rules.condition import Demand, demanded, judged_anywhere
 from broker_app.rules.decision import NO_RULE, NO_RULE_NAMES_IT, NO_RULES, Decision, Entry, is_guarded
 from broker_app.rules.errors import RuleError
 from broker_app.rules.event import Event, is_wild
@@ -88,6 +88,17 @@ class Rules:
             if entry.test(event):
                 return entry.decision
         return NO_RULE
+
+    def may_allow(self, event: Event) -> bool:
+        """Return False if the rules allow `event`, which has no destination, at no destination at all."""
+        if not self.rules:
+            return True
+        for entry in self.entries:
+            if entry.rule.concerns(event.user, event.groups):
+                holds = True if entry.condition is None else judged_anywhere(entry.condition, event)
+                if holds or (holds is None and entry.decision.allowed):
+                    return entry.decision.allowed
+        return False
 
     def explain(self, event: Event) -> Explanation:
         """The same, and of each rule until the one that decides why it did not match."""

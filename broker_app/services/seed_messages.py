@@ -3,6 +3,10 @@
 A seed waits in a queue of its own until it has its last copy, expires, or is removed. Copies of a run and
 the notes of who has got one are published in one batch of the journal, so a crash neither forgets a
 copy nor repeats it.
+
+Nothing is looked at while nothing changes. A service that registers is compared with the seeds that its
+properties can match, and a seed with such services (`property_index`). A copy that was refused is tried again
+by itself, and one that its sender may not send when the policy has changed.
 """
 
 from __future__ import annotations
@@ -11,8 +15,9 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from broker_app.callback.arrival_feed import ArrivalFeed
 from broker_app.core import commands as c
@@ -28,8 +33,11 @@ from broker_app.core.selectors.selector import Selector
 from broker_app.engine import Engine
 from broker_app.engine.engine_requests import EngineRequests
 from broker_app.net import profiles
+from broker_app.net.policy.principal import Principal
+from broker_app.net.seed_shares import SeedShares
 from broker_app.net.service_registry import DEREGISTERED, Service, ServiceRegistry
 from broker_app.reflex.chain import Outcome
+from broker_app.services.property_index import Facts, PairIndex, Pairs, ServiceIndex, pairs_needed
 
 log = logging.getLogger(__name__)
 
@@ -40,16 +48,27 @@ _RUN: Final = 50
 #: seconds between looks for seeds that have ended, and attempts to make copies that were refused
 CHECK_S: Final = 5.0
 #: seconds of one step over seeds and services; then other tasks run
-_SLICE_S: Final = 0.004
+_SLICE_S: Final = 0.001
 _SEED, _SERVICE = "seed", "service"
 
-#: whether a user may send to a service's queue
-MaySend = Callable[[str, Destination], bool]
 #: the outcomes of reflexes about messages of a user, by index, each with the envelope that it has now
 Filter = Callable[[Sequence[tuple[Envelope, bytes]], str], Awaitable[Mapping[int, tuple[Outcome, Envelope]]]]
 #: the messages to publish for each service: its copy, and further ones
 _Copies = dict[str, list[tuple[Envelope, bytes]]]
 _NOTHING: Final = c.Need(0, 0, 0)
+#: conditions compare properties of services, and this with those of messages
+_NO_MESSAGE: Final = Message(Envelope(f"/{QUEUE}/"), b"", 0, 0, False)
+
+
+class Rights(Protocol):
+    """The rights of senders."""
+
+    @property
+    def policy(self) -> object:
+        """The policy that decides; another object after each change."""
+
+    def may_send(self, sender: Principal, destination: Destination) -> bool:
+        """Return whether a sender may send to a service's queue now."""
 
 
 async def _no_filter(
@@ -60,19 +79,23 @@ async def _no_filter(
 
 @dataclass(slots=True)
 class Seed:
-    """One seed: its position, when it expires (milliseconds since 1970, 0 for never), and the services that
-    have got a copy. `notes` are the positions of the notes of that. For services in `refused` a reflex has
-    refused it; they are asked again after a restart."""
+    """One seed: its position, its bytes, the properties that a service needs, when it expires (milliseconds
+    since 1970, 0 for never), and the services that have got a copy. `notes` are the positions of the notes of
+    that. For services in `refused` a reflex has refused it; they are asked again after a restart. It is
+    `denied` if its sender may not send to a service that matches."""
 
     position: int
     id: str
     terms: profiles.SeedTerms
     selector: Selector
     persistent: bool
+    size: int = 0
+    pairs: Pairs | None = None
     expires_ms: int = 0
     served: set[str] = field(default_factory=set)
     notes: list[int] = field(default_factory=list)
     refused: set[str] = field(default_factory=set)
+    denied: bool = False
 
     @property
     def has_all_copies(self) -> bool:
@@ -101,21 +124,37 @@ class SeedMessages:
     """Makes the copies. `start` once the engine has recovered."""
 
     def __init__(
-        self, engine: Engine, registry: ServiceRegistry, may_send: MaySend, filter: Filter = _no_filter
+        self,
+        engine: Engine,
+        registry: ServiceRegistry,
+        rights: Rights,
+        shares: SeedShares,
+        filter: Filter = _no_filter,
     ) -> None:
         self._engine = engine
         self._registry = registry
-        self._may_send = may_send
+        self._rights = rights
+        #: how many seeds each user has
+        self.shares = shares
         self._filter = filter
         self._requests = EngineRequests(engine, _PRODUCER)
         self._ids = engine.broker.turn.ids
         self._seeds: dict[int, Seed] = {}
+        self._seed_index: PairIndex[int] = PairIndex()
+        self._services = ServiceIndex()
+        #: by service: the seeds whose copy was refused, by position; that of one service is tried at a time
+        self._blocked: dict[str, dict[int, Seed]] = {}
+        #: the policy by which seeds were denied
+        self._policy = rights.policy
+        self._checked_s = time.monotonic()
         self._changed: dict[str, Service] = {}
         self._woken = asyncio.Event()
         self._pace = _Pace()
         #: the notes that were published since it was read; only this service publishes any
         taps = engine.broker.store.taps
         self._noted = PendingWatch(taps, profiles.COPIES.address, self._ids, 2 * _RUN, _nothing)
+        for service in registry.all():
+            self._services.put(service)
         registry.listeners.add(self._on_service)
 
     # ------------------------------------------------------------------ for operators
@@ -150,7 +189,7 @@ class SeedMessages:
                 await self._wait()
                 await self._take_new(feed)
                 await self._serve()
-                await self._drop_ended()
+                await self._check()
         except Refused:
             if self._engine.ended is None:
                 raise
@@ -159,17 +198,33 @@ class SeedMessages:
             self._noted.close()
 
     async def _wait(self) -> None:
-        try:
+        with suppress(TimeoutError):
             async with asyncio.timeout(CHECK_S):
                 await self._woken.wait()
-        except TimeoutError:
-            self._changed.update((service.id, service) for service in self._registry.all())
         self._woken.clear()
+
+    async def _check(self) -> None:
+        """If it is time, forget the seeds that have ended, and try again what was refused or denied."""
+        now = time.monotonic()
+        if now < self._checked_s + CHECK_S:
+            return
+        self._checked_s = now
+        await self._drop_ended()
+        await self._retry_blocked()
+        policy = self._rights.policy
+        if policy is not self._policy:
+            self._policy = policy
+            for seed in [seed for seed in self._seeds.values() if seed.denied]:
+                seed.denied = False
+                await self._copy(seed, self._services.matching(seed.pairs))
 
     def _on_service(self, event: str, service: Service) -> None:
         if event == DEREGISTERED:
+            self._services.discard(service)
             self._changed.pop(service.id, None)
-        elif self._seeds:
+            return
+        self._services.put(service)
+        if self._seeds:
             self._changed[service.id] = service
             self._woken.set()
 
@@ -196,31 +251,48 @@ class SeedMessages:
             await self._end(seed)
 
     async def _take_new(self, feed: ArrivalFeed) -> None:
+        self.shares.begin_reading()
         found = await feed.take()
         while found.seqs:
             await self._add(found.seqs)
             if not found.more:
-                return
+                break
             found = await feed.pending(found.seqs[-1])
+        self.shares.end_reading()
 
     async def _add(self, seqs: list[int]) -> None:
         for seq in seqs:
-            message = await self._message(seq)
-            if message is None or seq in self._seeds:
+            message = None if seq in self._seeds else await self._message(seq)
+            seed = None if message is None else self._enter(seq, message)
+            if seed is None:
                 continue
-            terms = profiles.terms_of(message.envelope.block)
-            seed = Seed(
-                seq,
-                self._ids.of(message).decode(),
-                terms,
-                compiler.compile(terms.criteria),
-                message.envelope.persistent,
-                message.expires_ms,
-            )
-            self._seeds[seq] = seed
-            await self._copy(seed, [service for service in self._registry.all() if service.active])
+            await self._copy(seed, self._services.matching(seed.pairs))
             if not seed.persistent:  # it is for those that are there
                 await self._end(seed)
+
+    def _enter(self, seq: int, message: Message) -> Seed | None:
+        """Begin a seed that is stored; None if it is none."""
+        envelope = message.envelope
+        try:
+            terms = profiles.terms_of(envelope.block)
+            selector = compiler.compile_stored(terms.criteria)
+        except (KeyError, ValueError, Refused) as error:
+            log.warning("message %d of %s is no seed: %r", seq, profiles.SEEDS.address, error)
+            return None
+        seed = Seed(
+            seq,
+            self._ids.of(message).decode(),
+            terms,
+            selector,
+            envelope.persistent,
+            len(message.body) + envelope.overhead_bytes,
+            pairs_needed(selector.anchors),
+            message.expires_ms,
+        )
+        self._seeds[seq] = seed
+        self._seed_index.add(seq, seed.pairs)
+        self.shares.waits(terms.sender.user, seed.size)
+        return seed
 
     async def _message(self, seq: int) -> Message | None:
         """A seed with its body; None if it is gone."""
@@ -254,11 +326,28 @@ class SeedMessages:
     async def _serve(self) -> None:
         """Make copies for services that registered or changed."""
         changed, self._changed = list(self._changed.values()), {}
-        active = [service for service in changed if service.active]
-        if not active:
-            return
-        for seed in list(self._seeds.values()):
-            await self._copy(seed, active)
+        for start in range(0, len(changed), _RUN):
+            wanted: dict[int, list[Service]] = {}
+            for service in changed[start : start + _RUN]:
+                for position in self._seed_index.of(Facts.of(service.registration).pairs):
+                    wanted.setdefault(position, []).append(service)
+                await self._pace.give_way()
+            for position, services in wanted.items():
+                if position in self._seeds:
+                    await self._copy(self._seeds[position], services)
+
+    async def _retry_blocked(self) -> None:
+        """Try again to make copies that were refused; of each service until one is refused again, which is
+        the last one of it next time."""
+        blocked, self._blocked = self._blocked, {}
+        for name, seeds in blocked.items():
+            while seeds and name not in self._blocked:
+                position = next(iter(seeds))
+                seed = seeds.pop(position)
+                if position in self._seeds:
+                    await self._copy(seed, self._registry.named(name))
+            if seeds:
+                self._blocked[name] = seeds | self._blocked.get(name, {})
 
     async def _copy(self, seed: Seed, services: list[Service]) -> None:
         """Make a copy for each of the services that matches and has none."""
@@ -282,24 +371,17 @@ class SeedMessages:
             if len(wanted) >= most:
                 break
             name = service.registration.name
-            if not seed.is_settled_for(name) and service.active and self._matches(seed, service):
+            if seed.is_settled_for(name) or not service.active or not self._matches(seed, service):
+                continue
+            if self._rights.may_send(seed.terms.sender, Destination(QUEUE, name)):
                 wanted[name] = None
+            else:
+                seed.denied = True
         return list(wanted)
 
     def _matches(self, seed: Seed, service: Service) -> bool:
-        registration = service.registration
-        mailbox = Destination(QUEUE, registration.name)
-        properties = {
-            "name": registration.name,
-            "user": registration.user,
-            "machine": registration.machine,
-            "type": registration.type,
-            "events": ",".join(registration.events),
-        }
-        message = Message(Envelope(mailbox.address), b"", 0, 0, False)
-        return seed.selector.accepts(properties, message, self._ids) and self._may_send(
-            seed.terms.sender, mailbox
-        )
+        properties = Facts.of(service.registration)._asdict()
+        return seed.selector.accepts(properties, _NO_MESSAGE, self._ids)
 
     async def _accepted(self, seed: Seed, message: Message, names: list[str]) -> _Copies:
         """The copies that reflexes accept, by service, each with the messages that they publish with it."""
@@ -308,7 +390,7 @@ class SeedMessages:
             for name in names
         }
         rows = [row for (row,) in copies.values()]
-        for index, (outcome, envelope) in (await self._filter(rows, seed.terms.sender)).items():
+        for index, (outcome, envelope) in (await self._filter(rows, seed.terms.sender.user)).items():
             name, reason = names[index], outcome.reason
             if outcome.accepted:
                 further = [(one.envelope, one.body) for one in outcome.further]
@@ -329,7 +411,9 @@ class SeedMessages:
             return list(copies)
         except Refused as refused:
             if len(copies) == 1:
-                log.info("a copy of %s for %s has to wait: %s", seed.id, *copies, refused.detail)
+                (name,) = copies
+                self._blocked.setdefault(name, {})[seed.position] = seed
+                log.info("a copy of %s for %s has to wait: %s", seed.id, name, refused.detail)
                 return []
         published = []
         for name, rows in copies.items():
@@ -360,13 +444,17 @@ class SeedMessages:
 
     async def _end(self, seed: Seed) -> None:
         """Remove a seed, then the notes of its copies."""
-        self._seeds.pop(seed.position, None)
+        if self._seeds.pop(seed.position, None) is not None:
+            self._seed_index.discard(seed.position, seed.pairs)
+            self.shares.ended(seed.terms.sender.user, seed.size)
         await self._delete(profiles.SEEDS, [seed.position])
         await self._delete(profiles.COPIES, seed.notes)
 
     async def _drop_ended(self) -> None:
         """Forget seeds that expired, or that an administrator removed from the queue."""
         queue = self._engine.broker.destinations.queues.get(profiles.SEEDS.address)
+        if queue is not None and queue.depth == len(self._seeds):
+            return
         waiting = {} if queue is None else self._engine.broker.store.waiting(queue, set(self._seeds))
         for seed in [seed for seed in self._seeds.values() if seed.position not in waiting]:
             await self._end(seed)

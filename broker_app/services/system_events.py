@@ -9,7 +9,7 @@ from broker_app.bridge.timeline import Event as BridgeEvent
 from broker_app.config import Config
 from broker_app.core.commands import DeliverTo, Publish
 from broker_app.core.message import Envelope
-from broker_app.core.model import InnerReceiver, Peer, Subscription
+from broker_app.core.model import InnerReceiver, Peer
 from broker_app.engine import Engine
 from broker_app.net.auth.login import Logins
 from broker_app.net.stomp.connections import Connections
@@ -20,6 +20,7 @@ from broker_app.telemetry import SystemTopics
 from broker_app.telemetry.alerts import AlertEvent
 from broker_app.telemetry.alerts.texts import shown
 from broker_app.telemetry.event_log import ALERTS, BRIDGES, CALLBACKS, FILES, EventLog
+from broker_app.telemetry.system_messages import Receiving
 
 log = logging.getLogger(__name__)
 
@@ -36,7 +37,7 @@ class SystemPublisher(InnerReceiver):
         size = sum(len(body) for _, body in entries)
         self._engine.submit(Publish(self._peer, [(envelope, body, None) for envelope, body in entries]), size)
 
-    def deliver(self, subscription: Subscription, entries: list[tuple[Envelope, bytes]]) -> None:
+    def deliver(self, subscription: Receiving, entries: list[tuple[Envelope, bytes]]) -> None:
         """Deliver messages to one subscription."""
         self._engine.submit(DeliverTo(subscription, entries), sum(len(body) for _, body in entries))
 

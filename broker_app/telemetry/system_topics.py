@@ -6,15 +6,13 @@ docs/protocol.md lists them. A subscriber with `snapshot:true` receives the pres
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import islice
-from typing import Any, Protocol
+from typing import Any
 
 from broker_app.core.broker import Broker
 from broker_app.core.destination import MAX_NAME, is_system_topic, parse
-from broker_app.core.message import Envelope
 from broker_app.core.model import Subscription
 from broker_app.core.outcome import (
     SYSTEM,
@@ -35,6 +33,7 @@ from broker_app.telemetry.callbacks import callback_changes
 from broker_app.telemetry.destination_stats_feed import DestinationStatsFeed
 from broker_app.telemetry.mirror_changes import MirrorChanges
 from broker_app.telemetry.statistics import Statistics, consumer, rfc3339
+from broker_app.telemetry.system_messages import SystemMessage, SystemMessages
 
 STATS_TOPIC = f"{SYSTEM}.stats"
 NODE_TOPIC, CHANGES_TOPIC = f"{SYSTEM}.node", f"{SYSTEM}.destinations"
@@ -54,19 +53,9 @@ JUST_ENDED_S = 5.0
 #: items of one kind in a snapshot
 MAX_ITEMS = 1_000
 
-_JSON = b"content-type:application/json\n"
-_CLOUDEVENT = b"content-type:application/cloudevents+json\n"
 _WILDCARDS = str.maketrans({"*": "%2A", ">": "%3E", "#": "%23"})
 
-Entry = tuple[Envelope, bytes]
 Facts = dict[str, Any]
-
-
-class SystemPublisher(Protocol):
-    """Publishes the messages."""
-
-    def publish(self, entries: list[Entry]) -> None: ...
-    def deliver(self, subscription: Subscription, entries: list[Entry]) -> None: ...
 
 
 class SystemTopics:
@@ -79,7 +68,7 @@ class SystemTopics:
         self,
         broker: Broker,
         statistics: Statistics,
-        speaker: SystemPublisher,
+        messages: SystemMessages,
         *,
         name: str,
         boot: str,
@@ -93,7 +82,7 @@ class SystemTopics:
     ) -> None:
         self._broker = broker
         self._statistics = statistics
-        self._publisher = speaker
+        self._messages = messages
         self._source = f"mom://{name}"
         self._boot = boot
         self._connections = connections
@@ -147,7 +136,7 @@ class SystemTopics:
                 case DeadLetter():
                     self._on_dead_letter(fact)
                 case SnapshotWanted(subscription):
-                    self._publisher.deliver(subscription, self.snapshot(subscription.address))
+                    self._messages.deliver(subscription, self.snapshot(subscription.address))
 
     def connection(self, event: str, about: Facts, reason: str = "") -> None:
         """A connection logged in ("opened") or ended ("closed")."""
@@ -239,10 +228,9 @@ class SystemTopics:
         missed, self._missed = self._missed, 0
         if missed and events:
             events[-1][1]["missed"] = missed
-        entries = list(self._numbers())
-        entries += [_cloud_event(topic, event) for topic, event in events if self._is_subscribed(topic)]
-        if entries:
-            self._publisher.publish(entries)
+        messages = list(self._numbers())
+        messages += [_cloud_event(topic, event) for topic, event in events if self._is_subscribed(topic)]
+        self._messages.publish(messages)
 
     def _forget(self) -> None:
         self._events.clear()
@@ -259,15 +247,15 @@ class SystemTopics:
     def _is_subscribed(self, topic: str) -> bool:
         return any(self._broker.destinations.topics.match(topic))
 
-    def _numbers(self) -> Iterator[Entry]:
+    def _numbers(self) -> Iterator[SystemMessage]:
         if self._is_subscribed(NODE_TOPIC):
-            yield _entry(NODE_TOPIC, self._of_node())
+            yield SystemMessage(NODE_TOPIC, self._of_node())
         if not self._is_subscribed(CHANGES_TOPIC):
             self._destination_changes.forget()
         elif (changed := self._destination_changes.next_message()) is not None:
-            yield _entry(CHANGES_TOPIC, changed)
+            yield SystemMessage(CHANGES_TOPIC, changed)
         if self._is_subscribed(STATS_TOPIC):
-            yield _entry(STATS_TOPIC, self._statistics.latest())
+            yield SystemMessage(STATS_TOPIC, self._statistics.latest())
         for address in self._statistics.moving():
             topic = f"{STATS_TOPIC}.{_in_topic(address)}"
             if self._is_subscribed(topic):
@@ -281,8 +269,8 @@ class SystemTopics:
         }
         return {**head, "node": {**head["node"], **counts}}
 
-    def _of_destination(self, topic: str, address: str) -> Entry:
-        return _entry(topic, {"time": rfc3339(self._clock()), **self._statistics.full(address)})
+    def _of_destination(self, topic: str, address: str) -> SystemMessage:
+        return SystemMessage(topic, {"time": rfc3339(self._clock()), **self._statistics.full(address)})
 
     def _check_full(self) -> None:
         for address in list(self._full):
@@ -337,15 +325,15 @@ class SystemTopics:
 
     # ------------------------------------------------------------------ snapshots
 
-    def snapshot(self, address: str) -> list[Entry]:
+    def snapshot(self, address: str) -> list[SystemMessage]:
         """The present state for a new subscriber of the filter `address`: one message for each topic, with at
         most `MAX_ITEMS` items."""
         included = partial(matches, parse(address).name)
-        entries: list[Entry] = []
+        entries: list[SystemMessage] = []
         if included(NODE_TOPIC):
-            entries.append(_entry(NODE_TOPIC, self._of_node()))
+            entries.append(SystemMessage(NODE_TOPIC, self._of_node()))
         if included(STATS_TOPIC):
-            entries.append(_entry(STATS_TOPIC, self._statistics.latest()))
+            entries.append(SystemMessage(STATS_TOPIC, self._statistics.latest()))
         addresses = [row["name"] for row in self._statistics.latest()["destinations"]]
         for known in addresses:
             topic = f"{STATS_TOPIC}.{_in_topic(known)}"
@@ -393,7 +381,7 @@ class SystemTopics:
                 consumed.setdefault(topic, []).append(consumer(self._broker, subscription))
         return entries + [self._state(topic, iter(things)) for topic, things in consumed.items()]
 
-    def _state(self, topic: str, things: Iterable[Facts]) -> Entry:
+    def _state(self, topic: str, things: Iterable[Facts]) -> SystemMessage:
         things = iter(things)
         items = list(islice(things, MAX_ITEMS))
         data = {"items": items, "complete": next(things, None) is None}
@@ -437,13 +425,5 @@ def _in_topic(address: str) -> str:
     return ".".join(levels)[: MAX_NAME - len(CONSUMER) - 1].rstrip()
 
 
-def _entry(topic: str, body: Facts) -> Entry:
-    return Envelope(f"/topic/{topic}", _JSON, persistent=False), _encode(body)
-
-
-def _cloud_event(topic: str, event: Facts) -> Entry:
-    return Envelope(f"/topic/{topic}", _CLOUDEVENT, persistent=False), _encode(event)
-
-
-def _encode(body: Facts) -> bytes:
-    return json.dumps(body, separators=(",", ":"), ensure_ascii=False).encode()
+def _cloud_event(topic: str, event: Facts) -> SystemMessage:
+    return SystemMessage(topic, event["data"], event)

@@ -15,7 +15,6 @@ from rest_framework.exceptions import AuthenticationFailed, PermissionDenied, Th
 from rest_framework.request import Request
 
 from broker_app.models import Token
-from broker_app.net.auth.login import Identity
 from broker_app.net.http.origin_check import Origins
 from broker_app.web.backends import slowed
 
@@ -52,8 +51,7 @@ class PasswordAuthentication(BasicAuthentication):
         self, userid: str, password: str, request: Request | None = None
     ) -> tuple[Any, None]:
         node = getattr(getattr(request, "_request", request), "scope", {}).get("mom.node")
-        identity = node.logins.cached(userid, password) if node is not None else None
-        if identity is not None and identity == Identity(userid):
+        if node is not None and node.logins.knows_password(userid, password):
             user = User.objects.filter(username=userid, is_active=True).first()
             if user is not None:
                 return user, None

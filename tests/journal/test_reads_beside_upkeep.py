@@ -1,4 +1,4 @@
-"""A read of a shared journal finds its records, whenever the upkeep replaces or deletes the segments they were in."""
+"""Reads of a shared journal find their records, whenever the upkeep replaces or deletes segments."""
 
 from __future__ import annotations
 

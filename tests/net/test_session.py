@@ -10,7 +10,9 @@ import pytest
 from broker_app.config import Config
 from broker_app.core.errors import Refused
 from broker_app.core.message import MessageIds
+from broker_app.net.auth.login import Identity
 from broker_app.net.policy.access import ConnectionInfo
+from broker_app.net.seed_shares import SeedShares
 from broker_app.net.stomp.conversation import ACCEPTS, AUTHENTICATING, CLOSED, NEXT, Environment
 from broker_app.net.stomp.registrations import Registrar
 from broker_app.net.stomp.session import StompSession
@@ -67,13 +69,14 @@ class Stage:
         self.engine: Any = SimpleNamespace(
             ended=None, full=False, submit=lambda command, size: self.commands.append(command)
         )
-        self.identity: Any = SimpleNamespace(user="ann")
+        self.identity = Identity("ann")
         self.logins: Any = SimpleNamespace(cached=lambda login, passcode: None, certified=lambda names: None)
         self.access: Any = SimpleNamespace(check=lambda *what: None)
         self.ids = MessageIds(1)
         self.client_events = ClientEvents(lambda: self.now)
         self.failover_uris: Callable[[], Sequence[str]] = list
         self.registrar: Registrar = OpenRegistrar()
+        self.seed_shares = SeedShares()
         self.websocket_url = ""
         self.full = False
         self.checks: list[Callable[..., None]] = []

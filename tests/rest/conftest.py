@@ -28,7 +28,7 @@ from broker_app.net.live_subscribers import LiveSubscribers
 from broker_app.net.operator_audit import OperatorActions
 from broker_app.net.policy.access import Access
 from broker_app.net.policy.decisions import Decisions
-from broker_app.net.policy.owner_rights import OwnerRights
+from broker_app.net.policy.owner_rights import OwnerRights, SenderRights
 from broker_app.net.policy.policy import Policy, TokenFacts, UserFacts
 from broker_app.net.rest import RestApi, RestLimits
 from broker_app.net.rest.metrics import Metrics
@@ -164,7 +164,9 @@ class Rest:
         self.callbacks = Supervisor(self.engine, Config(data=jobs), OwnerRights(self.access).refusal)
         self.services = ServiceRegistry()
         self.live = LiveSubscribers()
-        self.seeds = SeedMessages(self.engine, self.services, lambda user, destination: True)
+        self.seeds = SeedMessages(
+            self.engine, self.services, SenderRights(self.access), self.registry.seed_shares
+        )
         self.events = EventLog(lambda: 1_750_000_000.0)
         #: one item for each time that the broker was ordered to stop
         self.shut_downs: list[None] = []

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from broker_app.core.destination import QUEUE, TOPIC, Destination
+from broker_app.net.auth.login import Identity
 from broker_app.net.service_registry import ServiceRegistry
 from broker_app.reflex.registration import CALLBACKS, Registration, RegistrationVerdict
 from tests.rest.conftest import Rest
@@ -132,9 +133,9 @@ async def test_several_programs_may_share_a_name() -> None:
 
 async def test_live_subscribers_are_listed_to_their_user_and_to_administrators(rest: Rest) -> None:
     queue, prices = Destination(QUEUE, "stock"), Destination(TOPIC, "prices")
-    mine = rest.live.add("alice", "127.0.0.1", "sse", "notify", queue)
+    mine = rest.live.add(Identity("alice"), "127.0.0.1", "sse", "notify", queue)
     mine.count(1)
-    rest.live.add("bob", "127.0.0.1", "websocket", "deliver", prices, "c1")
+    rest.live.add(Identity("bob"), "127.0.0.1", "websocket", "deliver", prices, "c1")
     await rest.publish("stock", "1")
     (shown,) = (await rest.alice.get("/subscribers")).json()["items"]
     assert (shown["source"], shown["mode"], shown["transport"]) == ("/queue/stock", "notify", "sse")

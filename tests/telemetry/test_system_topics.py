@@ -9,15 +9,28 @@ import pytest
 
 from broker_app.core import commands as c
 from broker_app.core.message import Envelope
-from broker_app.core.model import Subscription
 from broker_app.core.outcome import Outcome
 from broker_app.core.policy import REJECT_NEWEST, DestinationPolicy, Policies
 from broker_app.telemetry import Statistics, SystemTopics
 from broker_app.telemetry import destination_stats_feed as moved
 from broker_app.telemetry import system_topics as told
+from broker_app.telemetry.system_messages import Receiving, SystemMessages
 from tests.core.stage import Client, Stage
 
 Body = dict[str, Any]
+
+
+class Everything:
+    """All may see all."""
+
+    def kind(self, topic: str) -> str:
+        return topic
+
+    def viewer(self, principal: Any, topic: str) -> Any:
+        return lambda topic, facts: facts
+
+    def owner(self, user: str) -> None:
+        return None
 
 
 class Heard(Stage):
@@ -35,7 +48,8 @@ class Heard(Stage):
         self.voice = self.client("$mom")
         self.statistics = Statistics(self.broker, "mom", "1")
         self.system_topics = SystemTopics(
-            self.broker, self.statistics, self, name="mom", boot="b",
+            self.broker, self.statistics, SystemMessages(self.broker, self, Everything()),
+            name="mom", boot="b",
             connections=lambda: self.connections, bridges=lambda: self.bridges, jobs=lambda: self.jobs,
             callbacks=lambda: self.callbacks,
             alerts=lambda: self.alerts, mirrors=lambda: self.mirrors,
@@ -51,7 +65,7 @@ class Heard(Stage):
         self.published += [envelope.address for envelope, _ in entries]
         self.decide(c.Publish(self.voice.peer, [(envelope, body, None) for envelope, body in entries]))
 
-    def deliver(self, subscription: Subscription, entries: list[tuple[Envelope, bytes]]) -> None:
+    def deliver(self, subscription: Receiving, entries: list[tuple[Envelope, bytes]]) -> None:
         self.decide(c.DeliverTo(subscription, entries))
 
     def second(self) -> None:

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from broker_app.net.auth.login_throttle import MAX_VERIFICATIONS, LoginThrottle, Slowed, VerificationSlots
 from broker_app.net.policy.policy import Policy, UserFacts
@@ -28,6 +28,8 @@ _REMEMBERED = 10_000
 _GOOD_S = 600.0
 _BAD_S = 300.0
 _COOKIE_S = 5.0
+#: characters of the digest of a token that are its id
+_ID_LENGTH = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +43,12 @@ class Identity:
 
 
 ANONYMOUS = Identity("anonymous")
+
+
+class _Token(NamedTuple):
+    id: str
+    #: seconds since the epoch
+    expires: float | None
 
 
 class Logins:
@@ -64,7 +72,7 @@ class Logins:
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._policy = policy
-        self._tokens = _names(policy)
+        self._tokens = _by_name(policy)
         #: identities whose password or token the current policy has replaced
         self._replaced: frozenset[Identity] = frozenset()
         self._verify = verify
@@ -97,7 +105,7 @@ class Logins:
         the other caches are cleared."""
         self._replaced = _replaced(self._policy, policy)
         self._policy = policy
-        self._tokens = _names(policy)
+        self._tokens = _by_name(policy)
         self._bad.clear()
         self._cookies.clear()
 
@@ -115,6 +123,28 @@ class Logins:
         if identity.session is not None and identity.session in self._ended:
             return False
         return identity not in self._replaced and self.is_known(identity)
+
+    def token_id(self, identity: Identity) -> str:
+        """The id of the token that was used, which no later token of the same name has; empty without one."""
+        known = self._tokens.get((identity.user, identity.token or ""))
+        return known.id if known is not None else ""
+
+    def restored(self, user: str, token: str | None, token_id: str) -> Identity | None:
+        """The identity that was stored with what acts later; None if its user has gone, or its token was
+        revoked, replaced or has expired."""
+        identity = Identity(user, token)
+        if not self.is_known(identity):
+            return None
+        if token is None:
+            return identity
+        known = self._tokens[user, token]
+        expired = known.expires is not None and known.expires <= self._clock()
+        return None if expired or known.id != token_id else identity
+
+    def owner(self, user: str) -> Identity | None:
+        """The identity under which acts what a user has configured, such as a callback; None if the user may
+        not log in."""
+        return Identity(user) if user in self._policy.users else None
 
     def end_session(self, session: str) -> None:
         """End a browser session; its key is never used again."""
@@ -173,6 +203,11 @@ class Logins:
         facts = self._policy.users.get(login)
         known = self._good.get(self._good_digest(facts, passcode)) if facts is not None else None
         return known[1] if known is not None and known[0] > self._clock() else None
+
+    def knows_password(self, login: str, passcode: str) -> bool:
+        """Return True if this is known without waiting to be the password of a user, and no token."""
+        identity = self.cached(login, passcode)
+        return identity is not None and identity == self.owner(login)
 
     async def authenticate(self, login: str, passcode: str, address: str = "") -> Identity | None:
         """Authenticate a client; returns None on failure, after a delay that slows down guessing.
@@ -286,9 +321,12 @@ class Logins:
         return hmac.digest(self._key, text, "sha256")
 
 
-def _names(policy: Policy) -> frozenset[tuple[str, str]]:
-    """The owner and name of each token."""
-    return frozenset((facts.user, facts.name) for facts in policy.tokens.values())
+def _by_name(policy: Policy) -> dict[tuple[str, str], _Token]:
+    """The tokens by owner and name."""
+    return {
+        (facts.user, facts.name): _Token(digest.hex()[:_ID_LENGTH], facts.expires)
+        for digest, facts in policy.tokens.items()
+    }
 
 
 def _replaced(former: Policy, policy: Policy) -> frozenset[Identity]:

@@ -33,6 +33,7 @@ class Registrations:
             tuple(operation.events),
             connection,
             "websocket",
+            token=client.identity.token or "",
         )
         origin = operation.origin.origin("/origin") if operation.origin is not None else None
         service = await self._registry.register(registration, origin=origin)

@@ -195,8 +195,9 @@ class JsonSession:
         self._done(operation.ref)
 
     def _live(self, mode: str, destination: Destination) -> LiveSubscriber:
-        address = self.connection_info.address or ""
-        return self._server.live.add(self.user, address, WEBSOCKET, mode, destination, self.id)
+        assert self.client is not None, "it has logged in"
+        address, identity = self.connection_info.address or "", self.client.identity
+        return self._server.live.add(identity, address, WEBSOCKET, mode, destination, self.id)
 
     def _close_subscription(self, subscription: Deliveries | Notifications) -> None:
         subscription.close()
@@ -236,6 +237,7 @@ class JsonSession:
         )
         subscribe.selector, subscribe.start = operation.selector or "", operation.start or ""
         subscribe.name, subscribe.durable = operation.durable or "", operation.durable is not None
+        subscribe.principal = self.client
         if operation.lease_s is not None:
             lease_s = within("/lease_s", operation.lease_s, 1, self._server.limits.max_lease_s)
             subscribe.lease_ms = round(lease_s * 1000)

@@ -27,6 +27,8 @@ from broker_app.core.errors import Refused
 from broker_app.net import problems
 from broker_app.net.auth.login import Identity, Logins
 from broker_app.net.policy.policy import ADMINISTER, READ_JOURNAL, READ_METRICS, Grant, Policy
+from broker_app.net.policy.principal import Principal
+from broker_app.net.policy.system_topics import is_of_broker, is_open
 from broker_app.rules.decision import Decision
 from broker_app.rules.event import BROWSE, MANAGE, METHODS, READ, RECEIVE, SEND, Event
 from mom_client.storeandforward import PREFIX
@@ -94,16 +96,19 @@ class _Everything(Container[str]):
 _ALL = _Everything()
 
 
-class _NothingForwarded(Container[str]):
-    """The addresses that all users may use if there are no rules: all but store-and-forward queues."""
+class _Unruled(Container[str]):
+    """The addresses that all users may use if there are no rules: all but store-and-forward queues, and the
+    broker's own destinations."""
 
-    _CLOSED = f"/{QUEUE}/{PREFIX}"
+    _CLOSED = (f"/{QUEUE}/{PREFIX}", f"/{QUEUE}/$", f"/{TOPIC}/$")
 
     def __contains__(self, item: object) -> bool:
-        return not (isinstance(item, str) and item.startswith(self._CLOSED))
+        if not (isinstance(item, str) and item.startswith(self._CLOSED)):
+            return True
+        return topic_of_dead_letters(parse(item)) is not None
 
 
-_NOT_FORWARDED = _NothingForwarded()
+_UNRULED = _Unruled()
 
 
 class Access:
@@ -116,6 +121,8 @@ class Access:
         self._logins = logins
         self._note = note
         self._known: dict[tuple[Client, str, Destination], _Verdict] = {}
+        #: whether clients may send to any destination at all
+        self._senders: dict[Client, bool] = {}
         self._adopt(logins.policy)
 
     def check(self, client: Client, right: str, destination: Destination) -> None:
@@ -148,6 +155,62 @@ class Access:
         """Return True if the client has the permission, for lists. Not recorded."""
         return self._verdict(client, right, destination).allowed
 
+    def check_may_send(self, client: Client) -> None:
+        """Raise Refused("not-allowed") if there is no destination at all that the client may send to."""
+        refusal = self.sending_refusal(client)
+        if refusal is not None:
+            raise refusal
+
+    def sending_refusal(self, client: Client) -> Refused | None:
+        """The refusal if there is no destination at all that the client may send to; else None."""
+        self._refresh()
+        may_send = self._senders.get(client)
+        if may_send is None:
+            if len(self._senders) >= self.MAX_KNOWN:
+                self._senders.clear()
+            may_send = self._senders[client] = self._may_send_anywhere(client)
+        if may_send:
+            return None
+        return Refused(
+            "not-allowed",
+            f"{client.identity.user} may not send to any destination, so the message would reach no service: "
+            "a rule has to allow it, and the token that is used, if any, has to grant it",
+            right=SEND,
+        )
+
+    def _may_send_anywhere(self, client: Client) -> bool:
+        identity = client.identity
+        if not self._logins.is_known(identity):
+            return False
+        grants = self._granted(identity)
+        if grants is not None and not any(SEND in grant.rights for grant in grants):
+            return False
+        event = self._event(client, method=METHODS[SEND])
+        return self._is_owner_admin(identity) or self._policy.rules.may_allow(event)
+
+    def principal_of(self, client: Client) -> Principal:
+        """The client as it is stored with what acts for it later."""
+        identity, info = client
+        return Principal(identity.user, identity.token, self._logins.token_id(identity), *info)
+
+    def client_of(self, principal: Principal) -> Client | None:
+        """The client that a stored principal is now; None if its user or its token has gone."""
+        identity = self._logins.restored(principal.user, principal.token, principal.token_id)
+        if identity is None:
+            return None
+        info = ConnectionInfo(principal.protocol, principal.address, principal.tls, principal.client)
+        return Client(identity, info)
+
+    def owner(self, user: str, protocol: str) -> Client | None:
+        """The client as which acts what a user has configured; None if the user may not log in."""
+        identity = self._logins.owner(user)
+        return None if identity is None else Client(identity, ConnectionInfo(protocol))
+
+    @property
+    def policy(self) -> Policy:
+        """The policy that decides now."""
+        return self._logins.policy
+
     def event_of(self, client: Client, right: str, destination: Destination) -> Event | None:
         """The event that rules decide for this; None if it is decided without rules."""
         return self._verdict(client, right, destination).event
@@ -170,7 +233,7 @@ class Access:
         """The addresses that the client may browse if that does not need a check of each; else None."""
         if self.has_full_access(client.identity):
             return _ALL
-        return _NOT_FORWARDED if self.is_unruled(client.identity) else None
+        return _UNRULED if self.is_unruled(client.identity) else None
 
     async def visible(self, client: Client, addresses: Iterable[str]) -> Container[str]:
         """Return the addresses that the client may browse; other tasks run in between."""
@@ -210,6 +273,17 @@ class Access:
         self._refresh()
         return identity.user == user and self._granted(identity) is None
 
+    def is_own(self, identity: Identity, user: str, token: str | None) -> bool:
+        """Return True if what a user, by a token or without one, has created is the identity's: it has all
+        rights of that user, or uses the same token."""
+        same_token = bool(token) and identity.user == user and identity.token == token
+        return same_token or self.has_all_rights_of(identity, user)
+
+    def narrow_token(self, identity: Identity) -> str:
+        """The token of an identity that has not all rights of its user; else empty."""
+        self._refresh()
+        return "" if self._granted(identity) is None else identity.token or ""
+
     def may_manage_of_others(self, client: Client, destination: Destination) -> bool:
         """Return True if the client may end what other users created for a destination: an administrator, or
         a client that a rule allows to manage it. The absence of rules is not enough."""
@@ -245,17 +319,17 @@ class Access:
         )
         if before is not None:
             return _Verdict(before.allowed, before.because)
-        event = self._event(client, right, destination)
+        event = self._event(client, **asked_of_rules(right, destination))
         decision = self._policy.rules.decide(event)
         return _Verdict(decision.allowed, decision.reason, event, decision)
 
-    def _event(self, client: Client, right: str, destination: Destination) -> Event:
+    def _event(self, client: Client, **asked: Any) -> Event:
         identity, connection_info = client
         facts = self._policy.users.get(identity.user)
         return Event(
             user=identity.user,
             groups=facts.groups if facts is not None else frozenset(),
-            **asked_of_rules(right, destination),
+            **asked,
             address=connection_info.address,
             protocol=connection_info.protocol,
             tls=connection_info.tls,
@@ -280,6 +354,7 @@ class Access:
     def _adopt(self, policy: Policy) -> None:
         self._policy = policy
         self._known.clear()
+        self._senders.clear()
         self._grants = {(facts.user, facts.name): facts.grants for facts in policy.tokens.values()}
 
 
@@ -301,6 +376,8 @@ def decided_before_rules(
         return Decision(False, because=f"{_TOKEN}{token}")
     if fixed is None and admin:
         return Decision(True, because=f"{user} is an administrator, who may do everything")
+    if fixed is None and is_of_broker(destination):
+        return Decision(is_open(right, destination), because=_BROKER)
     return fixed
 
 
@@ -350,7 +427,7 @@ def _refusal(client: Client, right: str, destination: Destination, decided_by: s
     query = f"user={quote(user, safe='')}&action={METHODS[needed_right]}&destination={quote(what, safe=':')}"
     sentence = f"{user} may not {_VERBS[right]} {destination.kind} {destination.name}"
     if decided_by == _BROKER:
-        sentence += ": names that begin with $ are the broker's own"
+        sentence += ": names that begin with $ are the broker's own, for administrators"
     if decided_by.startswith(_TOKEN):
         query += f"&token={quote(decided_by.removeprefix(_TOKEN), safe='')}"
     return Refused(

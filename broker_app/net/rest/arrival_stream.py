@@ -58,7 +58,7 @@ class ArrivalStream:
             wake=wait.woken.set,
         )
         address = request.client.connection_info.address or ""
-        live = self._live.add(request.user, address, SSE, "notify", destination)
+        live = self._live.add(request.client.identity, address, SSE, "notify", destination)
         try:
             await stream(request, wait, partial(self._events, feed, request.name, live), self._ping_s)
         finally:

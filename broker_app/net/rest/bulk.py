@@ -17,7 +17,7 @@ import msgspec
 
 from broker_app.bulk.batch_commits import BatchCommits
 from broker_app.bulk.part import BULK_DEAD_LETTERS, PartHead
-from broker_app.bulk.stage_store import MAX_PARTS_OF_STAGE, WantedStage
+from broker_app.bulk.stage_store import MAX_PARTS_OF_STAGE, Owner, WantedStage
 from broker_app.core import dead_letters
 from broker_app.core.bulk_producer import BulkProducer
 from broker_app.core.destination import DEAD_SUFFIX, QUEUE, Destination, parse
@@ -98,11 +98,12 @@ class BulkEndpoints:
         asked = await asyncio.to_thread(wanted, given, self._envelopes)
         targets = await self._targets(request, asked)
         user, now_ms = request.user, time.time_ns() // 1_000_000
-        builder = PartBuilder(user, targets, self._envelopes, dead_letters=dead_letters, now_ms=now_ms)
+        owner = _owner(request)
+        builder = PartBuilder(owner, targets, self._envelopes, dead_letters=dead_letters, now_ms=now_ms)
         decided = await filtered(self._reflexes, [one.envelope for one in asked], rows, user)
         pieces = await asyncio.to_thread(builder.build, asked, rows, decided)
         stages, written, size = self._commits.stages, -1, 0
-        stages.begin_part(stage, number, user, sum(map(len, pieces)))
+        stages.begin_part(stage, number, owner, sum(map(len, pieces)))
         try:
             size = await asyncio.to_thread(stages.write_part, stage, number, pieces)
             written = len(rows.sizes)
@@ -147,7 +148,7 @@ class BulkEndpoints:
         body = await request.json(CommitRequest)
         _check_stages([stage.id for stage in body.stages])
         result = await self._commits.commit(
-            body.producer, body.batch, body.stages, request.user, partial(self._permit, request)
+            body.producer, body.batch, body.stages, _owner(request), partial(self._permit, request)
         )
         return json_reply({"published": result.published, "duplicate": result.duplicate})
 
@@ -175,7 +176,7 @@ class BulkEndpoints:
         request.query()
         body = await request.json(AbortRequest)
         _check_stages(body.stages)
-        await self._commits.abort(body.stages, request.user)
+        await self._commits.abort(body.stages, _owner(request))
         return NO_CONTENT
 
     # ------------------------------------------------------------------ producers
@@ -183,8 +184,13 @@ class BulkEndpoints:
     async def producers(self, request: Request) -> Reply:
         """GET bulk/producers"""
         limit = whole_number(request.query(("limit",)), "limit", 50, 1, self._limits.max_page)
-        everyone = request.access.is_admin(request.client.identity)
-        found = [one for one in await self._commits.producers() if everyone or one.owner == request.user]
+        access, identity = request.access, request.client.identity
+        everyone = access.is_admin(identity)
+        found = [
+            one
+            for one in await self._commits.producers()
+            if everyone or access.has_all_rights_of(identity, one.owner)
+        ]
         newest = nlargest(limit, found, key=lambda one: one.time_ms)
         return json_reply({"items": [_facts(one) for one in newest], "total": len(found)})
 
@@ -208,6 +214,11 @@ def add_bulk(router: Router, endpoints: BulkEndpoints) -> None:
     router.add("POST", Route((b"bulk", b"abort")), endpoints.abort)
     router.add("GET", Route((b"bulk", b"producers")), endpoints.producers)
     router.add("DELETE", Route((b"bulk", b"producers"), (), True), endpoints.forget)
+
+
+def _owner(request: Request) -> Owner:
+    identity = request.client.identity
+    return Owner(identity.user, request.access.narrow_token(identity))
 
 
 def _facts(producer: BulkProducer) -> dict[str, Any]:

@@ -26,6 +26,7 @@ from broker_app.bulk.part import (
     encoded,
     numbers,
 )
+from broker_app.bulk.stage_store import Owner
 from broker_app.core.commands import Need
 from broker_app.core.destination import QUEUE, TOPIC, Destination, parse
 from broker_app.core.errors import Refused
@@ -141,14 +142,14 @@ class PartBuilder:
 
     def __init__(
         self,
-        user: str,
+        owner: Owner,
         targets: Mapping[Destination, Target],
         envelopes: Envelopes,
         *,
         dead_letters: bool,
         now_ms: int,
     ) -> None:
-        self._user = user
+        self._owner = owner
         self._targets = targets
         self._envelopes = envelopes
         self._dead_letters = dead_letters
@@ -184,7 +185,10 @@ class PartBuilder:
             if self._dead_letters:
                 indexes[row] = self._dead_index(index, asked[index], refusal)
         self._check(refused_codes, len(indexes))
-        head = PartHead(self._user, self._dead_letters, len(indexes), _by_address(asked, needs), self._stored)
+        head = PartHead(
+            *(self._owner.user, self._dead_letters, len(indexes), _by_address(asked, needs), self._stored),
+            token=self._owner.token,
+        )
         return encoded(head, Rows(indexes, rows.sizes, rows.bodies))
 
     def _largest(self, one: Wanted) -> int:

@@ -12,6 +12,7 @@ from typing import Any
 from broker_app.core.errors import Refused
 from broker_app.net import operator_audit
 from broker_app.net.policy.policy import Policy
+from broker_app.net.policy.system_rights import public_url
 from broker_app.net.rest.bridges import no_such
 from broker_app.net.rest.limits import RestLimits
 from broker_app.net.rest.refusals import Refusal, from_core, invalid
@@ -36,13 +37,13 @@ class CallbackEndpoints:
     async def all(self, request: Request) -> Reply:
         """GET webhooks: the status of the callbacks that the client may see, by name"""
         request.query()
-        rows = [row for row in self.whole() if _may(request, row["owner"])]
+        rows = [_shown(request, one) for one in self._callbacks.reports() if _may(request, one["owner"])]
         return json_reply({"items": rows})
 
     async def status(self, request: Request) -> Reply:
         """GET callbacks/{name}/status"""
         request.query()
-        return json_reply(shown_callback(self._known(request)))
+        return json_reply(_shown(request, self._known(request)))
 
     async def pushes(self, request: Request) -> Reply:
         """GET callbacks/{name}/pushes: the last ones, the newest first"""
@@ -58,14 +59,16 @@ class CallbackEndpoints:
         self._known(request)
         self._callbacks.push_now(request.name)
         request.audit(operator_audit.RETRIED, _KIND, request.name)
-        return json_reply(shown_callback(self._known(request)))
+        return json_reply(_shown(request, self._known(request)))
 
     async def test(self, request: Request) -> Reply:
         """POST callbacks/{name}/test: send a signed sample, and show request and answer"""
         request.query()
-        self._known(request)
+        known = self._known(request)
         found = await self.try_out(request.name)
         request.audit(operator_audit.TESTED, _KIND, request.name, ok=found["ok"])
+        if not _owns(request, known["owner"]):
+            found = {**found, "request": {**found["request"], "url": public_url(found["request"]["url"])}}
         return json_reply(found)
 
     async def confirm(self, request: Request) -> Reply:
@@ -139,5 +142,14 @@ def _endpoints(
 
 def _may(request: Request, owner: str) -> bool:
     """Return whether the client may see and control callbacks of a user."""
-    identity = request.client.identity
-    return request.access.is_admin(identity) or request.access.has_all_rights_of(identity, owner)
+    return request.access.is_admin(request.client.identity) or _owns(request, owner)
+
+
+def _owns(request: Request, owner: str) -> bool:
+    return request.access.has_all_rights_of(request.client.identity, owner)
+
+
+def _shown(request: Request, report: Facts) -> Facts:
+    """The status of a callback; its whole URL is for its owner."""
+    shown = shown_callback(report)
+    return shown if _owns(request, report["owner"]) else {**shown, "url": public_url(shown["url"])}

@@ -25,7 +25,7 @@ class LiveSubscriberEndpoint:
             {
                 "id": lambda one: one.id,
                 "name": lambda one: one.destination.name,
-                "user": lambda one: one.user,
+                "user": lambda one: one.identity.user,
                 "address": lambda one: one.address,
                 "transport": lambda one: one.transport,
                 "mode": lambda one: one.mode,
@@ -50,7 +50,12 @@ class LiveSubscriberEndpoint:
         """GET subscribers: all for administrators, their own for other users."""
         query = request.query(self._listing.parameters)
         sees_all = request.access.has_full_access(request.client.identity)
-        visible = (one for one in self._live.all() if sees_all or one.user == request.user)
+        access, identity = request.access, request.client.identity
+        visible = (
+            one
+            for one in self._live.all()
+            if sees_all or access.is_own(identity, one.identity.user, one.identity.token)
+        )
         page: Any = await self._listing.page_of_many(visible, query)
         return json_reply(page._asdict())
 

@@ -83,14 +83,14 @@ class MessageStream:
         arrivals = Arrivals(wait.woken)
         subscription = engine_client.open_collection(arrivals, request.user)
         address = request.client.connection_info.address or ""
-        live = self._live.add(request.user, address, SSE, DELIVER, destination)
+        live = self._live.add(request.client.identity, address, SSE, DELIVER, destination)
         try:
             pending_reply = engine_client.pending_reply()
             subscribe = c.Subscribe(
                 engine_client.peer, subscription, destination.address, c.INDIVIDUAL, credit
             )
             subscribe.selector, subscribe.receipt = query.get("selector", ""), pending_reply
-            subscribe.client = request.client.record_address
+            subscribe.client, subscribe.principal = request.client.record_address, request.client
             engine_client.submit(subscribe)
             await engine_client.answer(pending_reply)
             await stream(request, wait, partial(self._arrived, arrivals, live), self._ping_s)

@@ -17,6 +17,7 @@ from broker_app.net.rest.refusals import Refusal, from_core, invalid
 from broker_app.net.rest.replies import NO_CONTENT, Reply, json_reply
 from broker_app.net.rest.requests import Request, whole_number
 from broker_app.net.rest.routing import Route, Router
+from broker_app.net.seed_shares import SeedShares
 from broker_app.telemetry.statistics import rfc3339
 
 _SEEDS = b"seeds"
@@ -33,8 +34,10 @@ class Seed(Protocol):
 
 
 class Seeds(Protocol):
-    """The seeds of the node."""
+    """The seeds of the node; `shares` has the number of each user."""
 
+    @property
+    def shares(self) -> SeedShares: ...
     def all(self) -> Iterator[Any]: ...
     def find(self, id: str) -> Any: ...
     async def remove(self, seed: Any) -> None: ...
@@ -61,7 +64,7 @@ class ProfileEndpoints:
             {
                 "id": lambda seed: seed.id,
                 "profile": lambda seed: seed.terms.criteria,
-                "sender": lambda seed: seed.terms.sender,
+                "sender": lambda seed: seed.terms.sender.user,
                 "copies": lambda seed: len(seed.served),
                 "max_copies": lambda seed: seed.terms.max_copies,
                 "services": lambda seed: sorted(seed.served),
@@ -83,6 +86,10 @@ class ProfileEndpoints:
     async def publish(self, request: Request) -> Reply:
         """POST profiles/messages?profile=type = 'shop'&max_copies=10"""
         query = request.query(("profile", "max_copies"))
+        access, client, engine_client = request.access, request.client, self._engine_client
+        access.check_may_send(client)
+        if engine_client.engine.full:
+            await engine_client.backpressure.wait()
         body = await request.body(self._limits.max_body_bytes)
         if "profile" not in query:
             raise invalid("query/profile", "is missing: a condition on services, such as type = 'shop'")
@@ -91,14 +98,18 @@ class ProfileEndpoints:
             criteria = profiles.criteria_of(profiles.PREFIX + query["profile"])
             assert criteria is not None
             given = self._envelopes.of_request(profiles.SEEDS.address, request.headers)
-            envelope = profiles.seed(given, criteria, request.user, copies)
+            envelope = profiles.seed(given, criteria, access.principal_of(client), copies)
+            # A request that had to wait may be older than the policy.
+            access.check_may_send(client)
+            self._seeds.shares.admit(request.user, len(body) + envelope.overhead_bytes)
         except Refused as refused:
             raise from_core(refused) from None
-        reply = self._engine_client.pending_reply()
-        self._engine_client.submit(
-            c.Publish(self._engine_client.peer, [(envelope, body, reply)]), len(body) + COMMAND_BYTES
+        reply = engine_client.pending_reply()
+        engine_client.submit(
+            c.Publish(engine_client.peer, [(envelope, body, reply)], request.user, client.record_address),
+            len(body) + COMMAND_BYTES,
         )
-        (message,) = await self._engine_client.answer(reply)
+        (message,) = await engine_client.answer(reply)
         assert message is not None, "a detailed peer gets the message"
         return self._publisher.created(message, self._target, 0)
 
@@ -120,5 +131,7 @@ class ProfileEndpoints:
 
 
 def _visible(request: Request) -> Any:
-    everything = request.access.has_full_access(request.client.identity)
-    return lambda seed: everything or seed.terms.sender == request.user
+    access, identity = request.access, request.client.identity
+    if access.has_full_access(identity):
+        return lambda seed: True
+    return lambda seed: access.is_own(identity, seed.terms.sender.user, seed.terms.sender.token)

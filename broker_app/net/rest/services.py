@@ -139,6 +139,7 @@ class ServiceEndpoints:
             body.type,
             tuple(body.events),
             transport="rest",
+            token=request.client.identity.token or "",
         )
         origin = body.origin.origin("/origin") if body.origin is not None else None
         service = await self._registry.register(registration, body.lease_s, origin)
@@ -191,10 +192,9 @@ class ServiceEndpoints:
 
     def _own(self, request: Request) -> Service:
         service = self._find(request)
-        if service.registration.user != request.user and not request.access.has_full_access(
-            request.client.identity
-        ):
-            raise Refusal("not-allowed", "the service belongs to another user", right="manage")
+        if not _is_own(request, service) and not request.access.has_full_access(request.client.identity):
+            detail = "the service belongs to another user, or was registered by another token"
+            raise Refusal("not-allowed", detail, right="manage")
         return service
 
     def _pending(self, service: Service) -> int:
@@ -202,8 +202,13 @@ class ServiceEndpoints:
         return 0 if queue is None else queue.depth
 
 
+def _is_own(request: Request, service: Service) -> bool:
+    registration = service.registration
+    return request.access.is_own(request.client.identity, registration.user, registration.token)
+
+
 def _may_see(request: Request, service: Service) -> bool:
-    if service.registration.user == request.user:
+    if _is_own(request, service):
         return True
     mailbox = Destination(QUEUE, service.registration.name)
     return any(request.access.allows(request.client, right, mailbox) for right in (SEND, RECEIVE, BROWSE))
@@ -212,7 +217,7 @@ def _may_see(request: Request, service: Service) -> bool:
 def _audit(request: Request, action: str, service: Service) -> None:
     """Record what an operator does; not that programs come and go by themselves."""
     registration = service.registration
-    if registration.user != request.user or request.header(b"mom-reason"):
+    if not _is_own(request, service) or request.header(b"mom-reason"):
         request.audit(action, "services", registration.name, id=service.id, user=registration.user)
 
 

@@ -21,6 +21,7 @@ from broker_app.engine import Engine
 from broker_app.net.auth.login import Identity, Logins
 from broker_app.net.auth.login_throttle import Slowed
 from broker_app.net.policy.access import Access, Client, ConnectionInfo
+from broker_app.net.seed_shares import SeedShares
 from broker_app.net.stomp.bridge_flows import Bridged
 from broker_app.net.stomp.headers import PrivateNames
 from broker_app.net.stomp.registrations import Registrar
@@ -105,6 +106,7 @@ class Sessions(Protocol):
     ids: MessageIds
     client_events: ClientEvents
     registrar: Registrar
+    seed_shares: SeedShares
     #: the WebSocket of the broker; without a host it is that of the client's connection. Empty if not known
     websocket_url: str
     #: returns the addresses of all brokers that can serve the client; none where the journal is not shared

@@ -137,6 +137,7 @@ class SessionRegistration:
             service.events,
             connection,
             info.protocol,
+            token=identity.token or "",
         )
         registrar.begin_service(registration, service.origin, done)
         return None

@@ -8,6 +8,7 @@ from broker_app.core import commands as c
 from broker_app.core.destination import Destination, parse
 from broker_app.core.errors import Refused
 from broker_app.core.offset import Flow
+from broker_app.net import profiles
 from broker_app.net.stomp.conversation import OPEN, Conversation
 from broker_app.net.stomp.disconnection import Disconnection
 from broker_app.net.stomp.sends import Sends
@@ -66,10 +67,17 @@ class Revocation:
         """Messages that were sent with a permission which is now revoked must not be committed."""
         peer = self._conversation.peer
         for name, transaction in peer.transactions.items():
-            refusals = (self._revoked(SEND, parse(address)) for address in transaction.targets)
+            refusals = (self._sending_revoked(address) for address in transaction.targets)
             refusal = next(filter(None, refusals), None)
             if refusal is not None:
                 self._conversation.submit(c.MarkRollbackOnly(peer, name, refusal))
+
+    def _sending_revoked(self, address: str) -> Refused | None:
+        if address != profiles.SEEDS.address:
+            return self._revoked(SEND, parse(address))
+        client = self._conversation.client
+        assert client is not None
+        return self._conversation.sessions.access.sending_refusal(client)
 
     def _revoked(self, right: str, destination: Destination) -> Refused | None:
         client = self._conversation.client

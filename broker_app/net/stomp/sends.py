@@ -17,8 +17,11 @@ from mom_client.stomp.frame import Frame, Headers
 #: destinations for which a session caches the permission to send
 MAX_SENDS = 1_000
 
-#: what the headers of a SEND mean: ("" or the name of its transaction or flow, envelope, True for a flow)
-SendPlan = tuple[str, Envelope, bool]
+#: kinds of SEND: that of the bridge of another broker has a flow, one to a profile is a seed
+PLAIN, FLOW, SEED = range(3)
+#: what the headers of a SEND mean: ("" if it is sent by itself, or the name of its transaction or flow, or
+#: the prefix of profiles; envelope; kind)
+SendPlan = tuple[str, Envelope, int]
 
 
 class Sends:
@@ -47,14 +50,17 @@ class Sends:
             reply_to = None
         envelope = headers.envelope(given, destination, reply_to)
         if bridge_flows.FLOW in given:
-            return bridge_of(self._conversation, bridge_flows.FLOW).check_plan(given), envelope, True
-        return given.get("transaction", ""), envelope, False
+            return bridge_of(self._conversation, bridge_flows.FLOW).check_plan(given), envelope, FLOW
+        return given.get("transaction", ""), envelope, PLAIN
 
     def _plan_of_seed(self, given: Headers, criteria: str) -> SendPlan:
-        """The plan of messages to a profile. The permission is checked for each copy."""
-        sender = client_of(self._conversation).identity.user
+        """The plan of messages to a profile. The permission is checked for each copy; who may send nowhere
+        gets none stored."""
+        access, client = self._conversation.sessions.access, client_of(self._conversation)
+        access.check_may_send(client)
+        sender = access.principal_of(client)
         envelope = profiles.seed(headers.envelope(given, profiles.SEEDS), criteria, sender)
-        return given.get("transaction", ""), envelope, False
+        return profiles.PREFIX, envelope, SEED
 
     def _permit(self, destination: Destination) -> None:
         """Check the permission to send, once until the policy changes. Raises Refused."""
@@ -72,13 +78,20 @@ class Sends:
         """The destinations that were sent to recently."""
         return self._permitted
 
-    def enlist(self, frame: Frame) -> None:
-        """Send within a transaction."""
-        transaction, envelope, _ = frame.headers.plan
+    def send(self, frame: Frame) -> None:
+        """Send within a transaction, or to a profile. Raises Refused when the user has too many seeds."""
+        transaction, envelope, kind = frame.headers.plan
         conversation = self._conversation
-        publish = c.Publish(conversation.peer, [(envelope, frame.body, frame.receipt)])
-        command = c.Enlist(conversation.peer, transaction, publish, frame.receipt)
-        conversation.submit(command, size_of(publish.entries))
+        entries = [(envelope, frame.body, frame.receipt)]
+        size = size_of(entries)
+        if kind == SEED:
+            conversation.sessions.seed_shares.admit(conversation.peer.user, size)
+            transaction = frame.headers.get("transaction", "")
+        publish = c.Publish(conversation.peer, entries)
+        if transaction:
+            conversation.submit(c.Enlist(conversation.peer, transaction, publish, frame.receipt), size)
+        else:
+            conversation.submit(publish, size)
 
 
 def size_of(entries: Sequence[c.Entry]) -> int:

@@ -50,7 +50,7 @@ from broker_app.net.stomp.opening import CLOSED_EVENT, Opening, frame_limits
 from broker_app.net.stomp.opening import OPENED_EVENT as OPENED_EVENT
 from broker_app.net.stomp.opening import VERSION as VERSION
 from broker_app.net.stomp.revocation import Revocation
-from broker_app.net.stomp.sends import Sends, size_of
+from broker_app.net.stomp.sends import FLOW, Sends, size_of
 from broker_app.net.stomp.subscriptions import Subscriptions
 from broker_app.net.stomp.timeouts import Timeouts
 from mom_client.stomp import frame as wire
@@ -278,7 +278,7 @@ class StompSession:
                 if not plan[0]:
                     entries.append((plan[1], frame.body, frame.receipt))
                     continue
-                if plan[2] and conversation.bridge is not None:
+                if plan[2] == FLOW and conversation.bridge is not None:
                     conversation.bridge.take(plan[0], plan[1], frame.body, frame.receipt)
                     continue
             elif index and deadline.passed:
@@ -460,11 +460,11 @@ _TRANSACTION_COMMANDS: dict[bytes, type[c.Begin | c.Commit | c.Abort]] = {
     wire.ABORT: c.Abort,
 }
 
-#: runs of SEND are taken without it; one within a transaction is not
+#: runs of SEND are taken without it; those within a transaction and to profiles are not
 _HANDLERS: dict[bytes, Callable[[StompSession, Frame], None]] = {
     wire.CONNECT: lambda session, frame: session._opening.connect(frame),
     wire.STOMP: lambda session, frame: session._opening.connect(frame),
-    wire.SEND: lambda session, frame: session._sends.enlist(frame),
+    wire.SEND: lambda session, frame: session._sends.send(frame),
     wire.SUBSCRIBE: lambda session, frame: session._subscriptions.subscribe(frame),
     wire.UNSUBSCRIBE: lambda session, frame: session._subscriptions.unsubscribe(frame),
     wire.ACK: lambda session, frame: session._acknowledgements.ack(frame),

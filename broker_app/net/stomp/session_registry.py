@@ -19,6 +19,7 @@ from broker_app.net.auth.login import Identity, Logins
 from broker_app.net.auth.login_throttle import Slowed
 from broker_app.net.origin import Origin
 from broker_app.net.policy.access import Access
+from broker_app.net.seed_shares import SeedShares
 from broker_app.net.stomp.conversation import Authenticated, Environment
 from broker_app.net.stomp.registrations import Outcome, Registrar
 from broker_app.net.stomp.session import StompSession
@@ -97,6 +98,8 @@ class SessionRegistry:
         #: decides which services may register
         self.registrar: Registrar = OpenRegistrar()
         self.websocket_url = ""
+        #: the messages to profiles of each user
+        self.seed_shares = SeedShares()
         #: called for connections that log in, and for those that end
         self.listeners: EventListeners[[str, StompSession]] = EventListeners("the connections' listeners")
         #: the history of each client

@@ -80,6 +80,7 @@ class Subscriptions:
         )
         subscribe.snapshot = headers.snapshot(given, destination)
         subscribe.start = times.start(headers.start(given))
+        subscribe.principal = conversation.client
         return subscribe
 
     def _begin_flow(self, frame: Frame, id: str, destination: Destination) -> None:
