@@ -1,6 +1,6 @@
 """The shares of users in a number that is limited for the whole node.
 
-One user has at most half of it, so that nobody can take it from all others. The last tenth is reserved for
+One user has at most half of it, so that none can take it from all others. The last tenth is reserved for
 administrators, who have no share: they can repair a node on which users have taken all that they may.
 """
 

@@ -21,7 +21,7 @@ from broker_app.mirror.follower import Follower
 from broker_app.mirror.membership import Member, Membership
 from broker_app.mirror.standby import Order, Standby, Taken
 from broker_app.mirror.takeovers import Takeover
-from broker_app.net.rest.mirrors import ACTIVE, STANDBY, STOPPED, UNREACHABLE
+from broker_app.net.rest.mirrors import ACTIVE, DATABASE, STANDBY, STOPPED, UNREACHABLE
 from broker_app.telemetry.statistics import rfc3339
 
 log = logging.getLogger(__name__)
@@ -46,13 +46,14 @@ class Mirror:
         addresses: Addresses,
         make_store: Callable[[], Store],
         *,
-        has_database: bool,
+        configuration: str,
     ) -> None:
         self.name = name
         self.role = role
         self.addresses = addresses
         self._lease_s = lease_s
-        self._has_database = has_database
+        #: how the configuration is carried to the other brokers
+        self._configuration = configuration
         self._make_store = make_store
         self._store = make_store()  # for what operators ask
         self.membership = Membership(make_store(), self._member)
@@ -150,7 +151,7 @@ class Mirror:
             # The last note of a broker that stops has the number that is lost with it.
             non_persistent=self._non_persistent if journal is not None or self._has_stopped else 0,
             lease_s=self._lease_s,
-            has_database=self._has_database,
+            has_database=self._configuration == DATABASE,
         )
 
     @property
@@ -222,6 +223,7 @@ class Mirror:
             "lease_s": self._lease_s,
             "lease": self._lease(),
             "private_journal": self._private_journal(),
+            "configuration": self._configuration,
             "brokers": [_shown(member, end) for member in self.membership.members],
             "would_be_lost": {
                 "persistent": 0,
