@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from broker_app.core import commands as c
 from broker_app.telemetry import Statistics
 from broker_app.telemetry.alerts import (
     DEFAULT_RULES,
@@ -211,6 +212,24 @@ def test_dead_letters_that_come_are_counted_for_ten_minutes_and_those_of_before_
     for _ in range(12):
         stage.look(5)
     assert stage.found("dead-letters") == {}
+
+
+def test_dead_letter_queues_that_were_deleted_take_no_place_of_new_ones(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("broker_app.telemetry.alerts.conditions.MAX_GROWING", 2)
+    stage = Broken()
+    producer = stage.client()
+    stage.look()
+    for name in ("a", "b"):
+        producer.publish(f"/queue/{name}.dead")
+        stage.look(30)
+        producer.do(c.DeleteQueue(producer.peer, f"/queue/{name}.dead", True))
+    for _ in range(21):
+        stage.look(30)
+    producer.publish("/queue/c.dead")
+    stage.look(30)
+    assert stage.found("dead-letters") == {"/queue/c.dead": 1}
 
 
 def flow(state: str, depth: int, *, paused: bool = False, code: str = "") -> dict[str, Any]:
