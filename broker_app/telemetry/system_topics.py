@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import islice
-from typing import Any, Protocol
+from typing import Any, Protocol, assert_never
 
 from broker_app.core.broker import Broker
 from broker_app.core.destination import MAX_NAME, is_system_topic, parse
@@ -18,6 +18,7 @@ from broker_app.core.message import Envelope
 from broker_app.core.model import Subscription
 from broker_app.core.outcome import (
     SYSTEM,
+    Arrived,
     ConsumerJoined,
     ConsumerLeft,
     ConsumerSlow,
@@ -26,6 +27,7 @@ from broker_app.core.outcome import (
     DestinationDeleted,
     DestinationFull,
     Event,
+    MessagesEnded,
     SnapshotWanted,
 )
 from broker_app.core.topic import matches
@@ -126,6 +128,8 @@ class SystemTopics:
         """Facts of one batch of the core."""
         for fact in events:
             match fact:
+                case Arrived() | MessagesEnded():
+                    pass  # there is no event for each message
                 case DestinationCreated(address):
                     self._note(MADE, "mom.dest.created", address, {"destination": address})
                 case DestinationDeleted(address):
@@ -148,6 +152,8 @@ class SystemTopics:
                     self._on_dead_letter(fact)
                 case SnapshotWanted(subscription):
                     self._publisher.deliver(subscription, self.snapshot(subscription.address))
+                case unknown:
+                    assert_never(unknown)
 
     def connection(self, event: str, about: Facts, reason: str = "") -> None:
         """A connection logged in ("opened") or ended ("closed")."""

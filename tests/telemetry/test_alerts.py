@@ -23,6 +23,7 @@ from broker_app.telemetry.alerts import (
     Violation,
 )
 from broker_app.telemetry.alerts.alert_state import CALM_S, MAX_ENDED, MAX_OF_RULE
+from broker_app.telemetry.alerts.rule import ConditionName
 from broker_app.telemetry.alerts.texts import page, sentence, shown
 from broker_app.telemetry.client_events import ClientIdentity
 from broker_app.telemetry.event_log import FILES, EventLog
@@ -301,7 +302,7 @@ def test_a_full_store_a_flapping_client_and_refused_files() -> None:
     ],
 )
 def test_each_alert_has_a_sentence_and_a_page(
-    condition: str, subject: str, value: float, said: str, where: str
+    condition: ConditionName, subject: str, value: float, said: str, where: str
 ) -> None:
     alert = Alert("1", "r", condition, "warning", subject, 1, NOW, NOW, value)
     assert sentence(alert) == said

@@ -28,13 +28,6 @@ MAX_REASON = 500
 _ANY_ORIGIN = ((b"access-control-allow-origin", b"*"),)
 
 
-class Successor(Protocol):
-    """A standby that can take over."""
-
-    @property
-    def id(self) -> str: ...
-
-
 class MirrorOperations(Protocol):
     """The operations on the brokers that share a journal. All raise Refused."""
 
