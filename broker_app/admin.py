@@ -7,8 +7,10 @@ from typing import Any
 
 import django.contrib.auth.admin  # noqa: F401 - registers the users that are replaced below
 from django.contrib import admin
+from django.contrib.admin.exceptions import DisallowedModelAdminLookup
 from django.contrib.auth.models import Group, User
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponseBadRequest
+from django.utils.html import escape
 
 from broker_app.models import (
     AuditChain,
@@ -28,6 +30,13 @@ from broker_app.models import (
 class ReadOnlyAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
     """A read-only list of rows. It has no filters by field: they would reveal hidden fields letter by
     letter."""
+
+    def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> Any:
+        """The list; a lookup that is refused is one line of the log, and no traceback."""
+        try:
+            return super().changelist_view(request, extra_context)
+        except DisallowedModelAdminLookup as refused:
+            return HttpResponseBadRequest(escape(refused))
 
     def lookup_allowed(self, lookup: str, value: Any, request: HttpRequest | None = None) -> bool:
         return False

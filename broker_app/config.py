@@ -125,7 +125,8 @@ class Config:
         None, "host name by which clients and mirrors reach this broker, else that of host"
     )
     secret_key_file: Path | None = _setting(  # noqa: RUF009
-        None, "file of the secret key, else in data; brokers that share a database need the same one"
+        None,
+        "file of the secret key, else in data; brokers that share a journal or a database need the same one",
     )
     host: str = _setting("127.0.0.1", "address that the web and STOMP listeners bind")
     port: int = _setting(8000, "port of web, REST and WebSocket; 0 takes a free one", least=0, most=65535)

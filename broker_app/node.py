@@ -195,6 +195,8 @@ class Node:
         self.seeds: SeedMessages
         self.rest: RestApi
         self._services: Services
+        #: parts that are there and wait for the engine, to be called with what ended it
+        self._on_engine_end: list[Callable[[BaseException], None]] = []
         self._started = AsyncExitStack()
 
     @property
@@ -203,24 +205,33 @@ class Node:
         return self._shared.mirror if self._shared is not None else None
 
     def _fail(self, error: BaseException) -> None:
-        self.rest.engine_ended(error)
-        self.json.engine_ended(error)
-        self.jobs.engine_ended(error)
-        self.bulk.engine_ended(error)
-        self.callbacks.engine_ended(error)
-        self.seeds.engine_ended(error)
+        """The engine has ended, also while the node starts."""
+        for engine_ended in self._on_engine_end:
+            engine_ended(error)
         if not self.failed.done():
             self.failed.set_result(error)
+
+    def _when_engine_ends(self, engine_ended: Callable[[BaseException], None]) -> None:
+        """Call a part with what ends the engine; also if that has happened already."""
+        self._on_engine_end.append(engine_ended)
+        if self.failed.done():
+            engine_ended(self.failed.result())
 
     # ------------------------------------------------------------------ start and stop
 
     async def start(self, stomp: socket.socket | None, stomp_tls: socket.socket | None) -> None:
         """Recover, then accept STOMP clients, plain and over TLS. The caller starts the web listener.
 
-        Raises what failed, after it stopped the parts that had started.
+        Raises what failed, after it stopped the parts that had started: what ended the engine, if it has
+        ended, since other failures follow from that.
         """
         async with AsyncExitStack() as started:
-            await self._start(started, stomp, stomp_tls)
+            try:
+                await self._start(started, stomp, stomp_tls)
+            except Exception as error:
+                if self.failed.done():
+                    raise self.failed.result() from error
+                raise
             self._started = started.pop_all()
 
     async def end_json_clients(self) -> None:
@@ -260,16 +271,20 @@ class Node:
             self.services.register_at_origin = callback_broker.register
             started.push_async_callback(callback_broker.stop)
         self.json = JsonServer(engine, self.logins, access, config, self.services, live, f"MOM/{VERSION}")
+        self._when_engine_ends(self.json.engine_ended)
         self.logins.present = lambda: (*registry.identities(), *self.json.identities())
         connections = Connections(registry)
         statistics = Statistics(broker, config.name, VERSION, destinations=config.stats_destinations)
         # A broker with a new journal is another sender: it numbers its messages from the beginning.
         self.bridges = bridges = Supervisor(engine, f"{config.name}~{self._journal.tag:x}")
         self.callbacks = callbacks = Callbacks(engine, config, OwnerRights(access).refusal, self._make_poster)
+        self._when_engine_ends(callbacks.engine_ended)
         lines = MessageLines(RestLimits.of(config))
         self.jobs = jobs = JobManager(engine, engine.records, config.data / "jobs", lines)
+        self._when_engine_ends(jobs.engine_ended)
         stages = StageStore(config.data / "bulk", config.max_staged_bytes)
         self.bulk = bulk = BatchCommits(engine, stages, shared=self._shared is not None)
+        self._when_engine_ends(bulk.engine_ended)
         lags = CursorLags(self._journal)
         housekeeping = Housekeeping(config, engine, self._journal, statistics, registry, jobs)
         housekeeping.each_second.add(pauses.check)
@@ -286,6 +301,7 @@ class Node:
         self.seeds = seeds = SeedMessages(
             engine, self.services, SenderRights(access), registry.seed_shares, reflexes.filter
         )
+        self._when_engine_ends(seeds.engine_ended)
         self.rest = rest = RestApi(
             engine,
             engine.records,
@@ -316,6 +332,7 @@ class Node:
             mirror=self.mirror,
             control_document=self._control_document,
         )
+        self._when_engine_ends(rest.engine_ended)
         policy = PolicyFollower(
             *(self._started_with, engine, self.logins, registry, self.json, rest, bridges, callbacks),
             reflexes,
@@ -363,6 +380,8 @@ class Node:
         started.push_async_callback(bridges.stop)
         callbacks.start(self.logins.policy.callbacks)
         started.push_async_callback(callbacks.stop)
+        if self.failed.done():
+            raise self.failed.result()
         await self._listen(started, tasks, stomp, stomp_tls)
         started.callback(rest.stop)
 

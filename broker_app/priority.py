@@ -18,10 +18,11 @@ _SLICE_NS: Final = 100_000_000
 
 
 def lower_priority(pid: int, niceness: int) -> None:
-    """Lower the priority of a process that has just been started in a session of its own; `niceness` is
-    added to that of this process."""
+    """Lower the priority of a process with a session of its own; `niceness` is added to that of this
+    process."""
     with contextlib.suppress(OSError):  # it has ended already
-        os.setpriority(os.PRIO_PROCESS, pid, _beyond_ours(niceness))
+        for thread in _threads(pid):
+            os.setpriority(os.PRIO_PROCESS, thread, _beyond_ours(niceness))
     lower_session_priority(pid, niceness)
 
 
@@ -48,6 +49,11 @@ def _lengthen_slice(pid: int) -> None:
     niceness = os.getpriority(os.PRIO_PROCESS, pid)
     attributes = _ATTRIBUTES.pack(_ATTRIBUTES.size, os.SCHED_BATCH, 0, niceness, 0, _SLICE_NS, 0, 0)
     ctypes.CDLL(None).syscall(number, pid, attributes, 0)
+
+
+def _threads(pid: int) -> list[int]:
+    """The ids of the threads of a process: Linux has a niceness for each."""
+    return [int(name) for name in os.listdir(f"/proc/{pid}/task")] if sys.platform == "linux" else [pid]
 
 
 def _beyond_ours(niceness: int) -> int:

@@ -32,7 +32,7 @@ from broker_app.node import AuditLog, Node, Ports, Shared
 from broker_app.reflex.declaration import Declaration
 from broker_app.serve import serve
 from broker_app.services.policy_follower import limits_of, policies_of
-from broker_app.task_supervisor import count_unhandled, supervised
+from broker_app.task_supervisor import TaskSupervisor, count_unhandled
 from broker_app.telemetry.pipeline_store import NoPipeline, PipelineStore
 
 log = logging.getLogger(__name__)
@@ -168,16 +168,14 @@ class Process:
 
         ports = _ports(listeners)
         standby = mirror.stand_by(make_broker, make_journal, lambda: policies_of(logins.policy))
-        tasks = [
-            asyncio.create_task(self._site.follow(logins.reload)),
+        tasks = TaskSupervisor()
+        tasks.start("policy of a standby", partial(self._site.follow, logins.reload))
+        if replicator is None:
+            tasks.start("audit log", partial(self._site.keep, self._actions))
+        else:
             # What is written here would be replaced by what the active broker has: orders of operators are
             # written after the takeover.
-            asyncio.create_task(
-                supervised("audit log", partial(self._site.keep, self._actions))
-                if replicator is None
-                else replicator.follow()
-            ),
-        ]
+            tasks.start("replicated configuration", replicator.follow)
         try:
             return await stand_by(
                 standby,
@@ -191,9 +189,7 @@ class Process:
                 partial(self._on_standby, ports),
             )
         finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            await tasks.stop()
 
     async def _refresh(self, replicator: ConfigurationReplicator | None) -> None:
         """Take over the configuration of the broker that served before."""

@@ -22,6 +22,7 @@ from broker_app.core.errors import Refused
 from broker_app.engine import Engine
 from broker_app.engine.engine_requests import EngineRequests
 from broker_app.internal_errors import internal_errors
+from broker_app.shares import Shares
 
 log = logging.getLogger(__name__)
 
@@ -72,6 +73,7 @@ class BatchCommits:
         #: why batches cannot be completed yet, as it was logged
         self._logged: dict[str, str] = {}
         self._tasks: set[asyncio.Task[Committed]] = set()
+        self._waiting = Shares(lambda: MAX_WAITING, "commits that wait for their turn")
         self._upkeep: asyncio.Task[None] | None = None
         self._stopping = False
 
@@ -117,22 +119,29 @@ class BatchCommits:
     # ------------------------------------------------------------------ what clients ask
 
     async def commit(
-        self, producer: str, batch: int, wanted: Sequence[WantedStage], owner: Owner, permit: Permit
+        self,
+        producer: str,
+        batch: int,
+        wanted: Sequence[WantedStage],
+        owner: Owner,
+        permit: Permit,
+        *,
+        admin: bool = False,
     ) -> Committed:
         """Publish the rows of stages as one batch of a producer, unless it was published before. It goes on
         when its caller is cancelled. Raises Refused."""
         check_batch(producer, batch)
         if self._stopping:
             raise _stopping()
-        if len(self._tasks) >= MAX_WAITING:
-            raise Refused("busy", f"{MAX_WAITING} commits are waiting already; send it again later")
+        self._waiting.take(owner.user, admin=admin)
         task = asyncio.create_task(self._commit(producer, batch, wanted, owner, permit))
         self._tasks.add(task)
-        task.add_done_callback(self._ended)
+        task.add_done_callback(partial(self._ended, owner.user))
         return await asyncio.shield(task)
 
-    def _ended(self, task: asyncio.Task[Committed]) -> None:
+    def _ended(self, user: str, task: asyncio.Task[Committed]) -> None:
         self._tasks.discard(task)
+        self._waiting.add(user, -1)
         if not task.cancelled():
             task.exception()  # its caller may be gone
 

@@ -22,6 +22,7 @@ import msgspec
 
 from broker_app.bulk.part import PartDamaged, PartHead, read_head
 from broker_app.core.errors import Refused
+from broker_app.shares import Shares
 
 log = logging.getLogger(__name__)
 
@@ -102,7 +103,11 @@ class StageStore:
         self._clock = clock
         self._stages: dict[str, _Stage] = {}
         self._bytes_of: Counter[str] = Counter()
-        self._parts = 0
+        self._parts = Shares(
+            lambda: MAX_PARTS,
+            "parts of stages that wait for their commit",
+            "commit or abort some, and send it again",
+        )
         self._new_files = itertools.count()
 
     # ------------------------------------------------------------------ start
@@ -132,15 +137,15 @@ class StageStore:
 
     # ------------------------------------------------------------------ stages
 
-    def begin_part(self, stage: str, number: int, owner: Owner, size: int) -> None:
+    def begin_part(self, stage: str, number: int, owner: Owner, size: int, *, admin: bool = False) -> None:
         """Note that a part of about `size` bytes is being written. Raises Refused if it cannot be."""
         known = self._stages.get(stage)
         if known is not None:
             self._check_own(stage, known, owner)
             if known.held or number in known.writing:
                 raise Refused("busy", f"part {number} of stage {stage} is in use; send it again later")
-        if self._parts >= MAX_PARTS:
-            raise Refused("busy", f"{MAX_PARTS} parts of stages wait for their commit; send it again later")
+        if known is None or number not in known.parts:
+            self._parts.check(owner.user, admin=admin)
         total = self._bytes_of.total()
         if total + size > self._max_bytes or self._bytes_of[owner.user] + size > self._max_bytes // 2:
             raise Refused(
@@ -169,7 +174,8 @@ class StageStore:
         known = self._stages.setdefault(stage, _Stage(owner, touched_s))
         known.touched_s = max(known.touched_s, touched_s)
         former = known.parts.get(number)
-        self._parts += former is None
+        if former is None:
+            self._parts.add(owner.user)
         self._bytes_of[owner.user] += size - (former[1] if former else 0)
         known.parts[number] = rows, size
 
@@ -219,7 +225,7 @@ class StageStore:
             if known is None or (owner and (not owner.has(known.owner) or known.held or known.writing)):
                 continue
             del self._stages[stage]
-            self._parts -= len(known.parts)
+            self._parts.add(known.owner.user, -len(known.parts))
             self._bytes_of[known.owner.user] -= sum(size for _, size in known.parts.values())
             paths += [self.path(PartName(stage, number, 0)) for number in known.parts]
         self._bytes_of += Counter()  # drops what is zero

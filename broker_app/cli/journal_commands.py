@@ -36,12 +36,13 @@ _FINDINGS = ("file", "offset", "damage", "finding")
 
 @app.command()
 def verify(ctx: typer.Context, directory: _Directory = Path("data/journal")) -> None:
-    """Verify the checksums of all records. Exit code 1 if there is damage."""
+    """Verify the checksums of all records, and decode them. Exit code 1 if there is damage."""
+    from broker_app.core import record_check
     from broker_app.journal import inspect
 
     _check(directory)
     rows = []
-    for finding in inspect.verify(directory):
+    for finding in inspect.verify(directory, record_check.check):
         name = Path(finding.file).name
         rows.append(
             {"file": name, "offset": finding.offset, "damage": finding.damage, "finding": finding.sentence}
@@ -162,13 +163,19 @@ def dump(
     bodies: Annotated[bool, typer.Option("--bodies", help="include message bodies")] = False,
 ) -> None:
     """Print the records as JSON lines, in the order of the files."""
+    from broker_app.core import record_check
     from broker_app.journal import inspect
 
     _check(directory)
     readers: dict[str, Reader] = {}
     for batch in inspect.dump(directory, first_position=first):
         for record in batch["records"]:
-            print(json.dumps(_readable(batch, record, readers, bodies), ensure_ascii=False))
+            try:
+                record_check.check(record["content"], len(batch["destinations"]))
+                shown = _readable(batch, record, readers, bodies)
+            except ValueError as error:
+                shown = {"position": record["position"], "type": record["type"], "error": str(error)}
+            print(json.dumps(shown, ensure_ascii=False))
 
 
 def _check(directory: Path) -> None:

@@ -41,6 +41,7 @@ def status(ctx: typer.Context) -> None:
     lease, lost = found["lease"], found["would_be_lost"]
     held = f"held by {lease['holder']}, epoch {lease['epoch']}" if lease else "never held"
     given.output.say(f"broker {found['name']}, journal in {found['journal']}; lease {held}")
+    given.output.say(f"configuration: {found['configuration']}")
     if private := found["private_journal"]:
         why = f": {private['error']}" if private["error"] else ""
         given.output.say(f"private journal in {private['place']}: {private['state']}{why}")

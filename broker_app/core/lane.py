@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from heapq import heappop, merge
 from itertools import islice, takewhile
-from operator import itemgetter
+from operator import attrgetter, countOf, itemgetter
 from typing import Any
 
 from broker_app.core.message import Message
@@ -21,6 +21,7 @@ from broker_app.core.message import Message
 #: beyond every position
 UNREACHED = 1 << 63
 _LAST = itemgetter(-1)
+_RECORDED = attrgetter("recorded")
 
 
 class Positions:
@@ -260,6 +261,12 @@ class Lane:
         ready: consumers with selectors passed over that one, and have left."""
         returned = [message for _, message in sorted(self.returned, key=itemgetter(0))]
         return merge(returned, self.ready, key=sequence_of) if returned else iter(self.ready)
+
+    @property
+    def unrecorded(self) -> int:
+        """The number of messages that are not recorded; all of them are in memory."""
+        returned = sum(not message.recorded for _, message in self.returned)
+        return returned + countOf(map(_RECORDED, self.ready), False)
 
     def first(self) -> Message | None:
         """The next message in memory, if any."""

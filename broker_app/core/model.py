@@ -568,7 +568,7 @@ class Queue:
     @property
     def unrecorded(self) -> int:
         """The number of waiting messages that are not recorded, and are lost when the broker stops."""
-        return sum(not message.recorded for lane in self.lanes for message in lane.in_memory())
+        return sum(lane.unrecorded for lane in self.lanes if lane.shift)
 
     def apply_policy(self, policy: DestinationPolicy) -> None:
         """Set the policy, and what follows from it for every message or consumer."""

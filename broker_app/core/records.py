@@ -469,6 +469,12 @@ def clients(records: bytes, start: int, end: int) -> array[int] | None:
     return found
 
 
+def row_size(kind: int, version: int) -> int | None:
+    """The bytes of one message in a record with columns; None for records without."""
+    found = _ROW_SIZES.get((kind, version))
+    return None if found is None else found[0]
+
+
 def _messages(start: int, end: int, kind: int, version: int) -> int:
     """The number of messages of a record with columns."""
     return (end - start - HEAD_SIZE) // _ROW_SIZES[kind, version][0]

@@ -27,6 +27,7 @@ from broker_app.jobs.slots import Slots
 from broker_app.jobs.store import Store
 from broker_app.jobs.transfer_job import TransferJob
 from broker_app.jobs.worker import JobContext, JobRunner, LineFormat
+from broker_app.shares import Shares
 
 log = logging.getLogger(__name__)
 
@@ -39,9 +40,8 @@ MAX_PLANS = 50
 PLAN_VALID_MS = 15 * 60 * 1000
 #: positions of all plans together: 8 bytes each
 MAX_PLANNED = 10_000_000
-#: plans that are made at the same time: all, and those of one user
+#: plans that are made at the same time
 MAX_PLANNING = 4
-MAX_PLANNING_OF_USER = 2
 MAX_IMPORT_BYTES = 1024 * 1024 * 1024
 MAX_IMPORT_LINES = 1 << 24
 
@@ -66,7 +66,7 @@ class JobManager:
         self._tasks: set[asyncio.Task[None]] = set()
         self._slots = Slots()
         self._numbers = itertools.count(1)
-        self._planning: Counter[str] = Counter()
+        self._planning = Shares(lambda: MAX_PLANNING, "plans that are being made")
         self._stopping = False
         #: of all files of finished jobs
         self.bytes_kept = 0
@@ -104,14 +104,9 @@ class JobManager:
 
     # ------------------------------------------------------------------ plans
 
-    async def plan(self, spec: JobSpec, user: str) -> JobPlan:
+    async def plan(self, spec: JobSpec, user: str, *, admin: bool = False) -> JobPlan:
         """A dry run. Raises Refused."""
-        if self._planning[user] >= MAX_PLANNING_OF_USER:
-            raise Refused("busy", f"{MAX_PLANNING_OF_USER} plans of {user} are being made already")
-        if self._planning.total() >= MAX_PLANNING:
-            raise Refused("busy", f"{MAX_PLANNING} plans are being made already")
-        self._planning[user] += 1
-        try:
+        with self._planning.taken(user, admin=admin):
             now_ms = _now_ms()
             job_plan = await plan.build(
                 spec,
@@ -121,9 +116,6 @@ class JobManager:
                 now_ms,
                 now_ms + PLAN_VALID_MS,
             )
-        finally:
-            self._planning[user] -= 1
-            self._planning += Counter()  # drops what is zero
         job_plan.user = user
         self._plans[job_plan.id] = job_plan
         self._forget_plans()

@@ -1,8 +1,9 @@
 """Looking at a journal from outside, running or stopped, without changing or locking anything."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from struct import error as StructError
 from typing import Any
 
 from broker_app.journal import codec, meta, snapshots
@@ -46,18 +47,27 @@ class _Tally:
     start: int = FIRST_POSITION  # of a replay: the position of the newest good snapshot
 
 
-def verify(directory: str | Path) -> Iterator[Finding]:
-    """Check every byte that counts; the findings, at last a summary.
+#: raises ValueError for a record that makes no sense; gets the size of the table of its batch, too
+CheckRecord = Callable[[bytes, int], None]
+
+
+def _any_record(record: bytes, names: int) -> None:
+    """Accept: what records mean is known to those who write them."""
+
+
+def verify(directory: str | Path, check_record: CheckRecord = _any_record) -> Iterator[Finding]:
+    """Check every byte that counts; the findings, at last a summary. A checksum shows what was damaged after
+    a record was written; `check_record` finds one that was nonsense then.
 
     On a running journal an incomplete last batch is not damage: it is just being written.
     """
     files = Files(Path(directory))
-    findings, tally = _look(files)
+    findings, tally = _look(files, check_record)
     if any(finding.damage for finding in findings):
         # A running journal writes and reclaims while its files are read one after the other, which can
         # look like a gap; but real damage is found again at the same place.
         before = findings
-        findings, tally = _look(files)
+        findings, tally = _look(files, check_record)
         findings = [finding for finding in findings if not finding.damage or finding in before]
     yield from findings
     damaged = sum(finding.damage for finding in findings)
@@ -67,9 +77,10 @@ def verify(directory: str | Path) -> Iterator[Finding]:
     yield Finding(str(directory), sentence)
 
 
-def _look(files: Files) -> tuple[list[Finding], _Tally]:
+def _look(files: Files, check_record: CheckRecord) -> tuple[list[Finding], _Tally]:
     tally = _Tally()
-    return [*_verify_meta(files), *_verify_snapshots(files, tally), *_verify_segments(files, tally)], tally
+    beside = [*_verify_meta(files), *_verify_snapshots(files, tally)]
+    return [*beside, *_verify_segments(files, tally, check_record)], tally
 
 
 def _verify_meta(files: Files) -> Iterator[Finding]:
@@ -79,7 +90,7 @@ def _verify_meta(files: Files) -> Iterator[Finding]:
         yield Finding(meta.META, str(error), 0, damage=True)
 
 
-def _verify_segments(files: Files, tally: _Tally) -> Iterator[Finding]:
+def _verify_segments(files: Files, tally: _Tally, check_record: CheckRecord) -> Iterator[Finding]:
     pending: Finding | None = None  # an end that is honest only if nothing follows it
     for seen in _segments(files):
         if isinstance(seen, Finding):
@@ -90,7 +101,7 @@ def _verify_segments(files: Files, tally: _Tally) -> Iterator[Finding]:
         if seen.header.kind == codec.LOG and seen.scan.frames:
             yield from _verify_join(seen, tally, pending)
             tally.next_position, pending = seen.next_position, None
-        yield from _verify_frames(seen)
+        yield from _verify_frames(seen, check_record)
         if seen.scan.later is None and seen.scan.torn:
             sentence = "the last batch is incomplete: never confirmed, or just being written"
             pending = Finding(_name(seen), sentence, seen.scan.end)
@@ -125,7 +136,7 @@ def _verify_join(seen: _Seen, tally: _Tally, pending: Finding | None) -> Iterato
         yield Finding(_name(seen), sentence, codec.SEGMENT_HEADER_BYTES, damage=True)
 
 
-def _verify_frames(seen: _Seen) -> Iterator[Finding]:
+def _verify_frames(seen: _Seen, check_record: CheckRecord) -> Iterator[Finding]:
     expected = None
     for offset, frame in seen.scan.frames:
         if expected not in (None, frame.first_position):
@@ -134,12 +145,15 @@ def _verify_frames(seen: _Seen) -> Iterator[Finding]:
             )
         expected = frame.next_position if seen.header.kind == codec.LOG else None
         try:
-            found = len(_places(seen.content, offset, frame))
+            places = _places(seen.content, offset, frame)
+            names = len(_table(seen.content, offset, frame))
+            for _, start, end in places:
+                check_record(seen.content[start:end], names)
         except ValueError as error:
             yield Finding(_name(seen), f"the batch's records make no sense: {error}", offset, damage=True)
             continue
-        if found != frame.count:
-            yield Finding(_name(seen), f"{found} records instead of {frame.count}", offset, damage=True)
+        if len(places) != frame.count:
+            yield Finding(_name(seen), f"{len(places)} records instead of {frame.count}", offset, damage=True)
     if seen.scan.later is not None:
         offset, frame = seen.scan.later
         lost = f"positions {expected if expected is not None else '?'} to {frame.first_position - 1}"
@@ -181,6 +195,15 @@ def _name(seen: _Seen) -> str:
     return segment_name(seen.header.kind, seen.header.sequence)
 
 
+def _table(content: bytes, offset: int, frame: codec.Frame) -> list[str]:
+    """The table of the frame's destinations. Raises ValueError."""
+    table = content[offset + codec.FRAME_HEADER_BYTES : offset + frame.records_at]
+    try:
+        return codec.decode_table(table)
+    except StructError as error:
+        raise ValueError(f"the table of destinations is cut off: {error}") from error
+
+
 def _places(content: bytes, offset: int, frame: codec.Frame) -> list[tuple[int, int, int]]:
     """(position, start, end) of the frame's records. Raises ValueError."""
     start, end = offset + frame.records_at, offset + frame.length
@@ -200,10 +223,12 @@ def dump(directory: str | Path, *, first_position: int = 0, records: bool = True
         if isinstance(seen, Finding):
             continue
         for offset, frame in seen.scan.frames:
-            places = _places(seen.content, offset, frame)
+            try:
+                places, table = _places(seen.content, offset, frame), _table(seen.content, offset, frame)
+            except ValueError:  # `verify` reports it
+                break
             if places and places[-1][0] < first_position:
                 continue
-            table = seen.content[offset + codec.FRAME_HEADER_BYTES : offset + frame.records_at]
             batch: dict[str, Any] = {
                 "file": _name(seen),
                 "offset": offset,
@@ -213,7 +238,7 @@ def dump(directory: str | Path, *, first_position: int = 0, records: bool = True
                 "time_us": frame.time_us,
                 "count": frame.count,
                 "carried": bool(frame.flags & codec.CARRIED),
-                "destinations": codec.decode_table(table),
+                "destinations": table,
             }
             if records:
                 batch["records"] = [

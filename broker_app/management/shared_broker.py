@@ -9,9 +9,11 @@ from broker_app.config import Config
 from broker_app.journal_factory import is_shared, make_store
 from broker_app.listeners import Listeners
 from broker_app.mirror.addresses import addresses_of
+from broker_app.mirror.configuration_key import ConfigurationKey
 from broker_app.mirror.configuration_replicator import ConfigurationReplicator
 from broker_app.mirror.mirror import Mirror
 from broker_app.mirror.replicated_configuration import ReplicatedConfiguration
+from broker_app.net.rest.mirrors import DATABASE
 from mom_site.database import file_of
 
 
@@ -28,13 +30,18 @@ class SharedBroker:
         if not is_shared(config):
             return None
         make = partial(make_store, config)
-        has_database = config.database is not None
+        configuration = None if config.database is not None else _replicated(config)
+        carried = DATABASE if configuration is None else configuration.carried
         addresses = addresses_of(config, listeners)
-        mirror = Mirror(config.name, config.role, config.lease_s, addresses, make, has_database=has_database)
-        if has_database:
-            return cls(mirror, None)
-        return cls(mirror, ReplicatedConfiguration(make(), file_of(config.data), config.secret_key_path))
+        mirror = Mirror(config.name, config.role, config.lease_s, addresses, make, configuration=carried)
+        return cls(mirror, configuration)
 
     def replicator(self) -> ConfigurationReplicator | None:
         """The replicator of the configuration; None if brokers share a database."""
         return ConfigurationReplicator(self.configuration) if self.configuration is not None else None
+
+
+def _replicated(config: Config) -> ReplicatedConfiguration:
+    file = config.secret_key_file
+    key = ConfigurationKey(file, config.name) if file is not None else None
+    return ReplicatedConfiguration(make_store(config), file_of(config.data), config.secret_key_path, key)

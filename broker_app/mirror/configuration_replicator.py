@@ -11,7 +11,9 @@ from typing import Final
 
 from broker_app.journal.errors import JournalError
 from broker_app.journal.shared import SharedJournal
+from broker_app.mirror.configuration_key import ConfigurationRefused
 from broker_app.mirror.replicated_configuration import ReplicatedConfiguration
+from broker_app.net.rest.mirrors import READABLE
 
 log = logging.getLogger(__name__)
 
@@ -26,6 +28,12 @@ class ConfigurationReplicator:
         self._journal: SharedJournal | None = None
         self._lock = asyncio.Lock()
         self._failing = False
+        if configuration.carried == READABLE:
+            log.warning(
+                "the configuration is readable in the store of the journal: each reader of that store has "
+                "the secret key, and so is an administrator of this broker. Set MOM_SECRET_KEY_FILE to a "
+                "file with the same content at all brokers of this name (docs/mirrors.md)"
+            )
 
     def serve(self, journal: SharedJournal) -> None:
         """Store from now on with the lease of this journal."""
@@ -58,7 +66,10 @@ class ConfigurationReplicator:
             try:
                 await asyncio.to_thread(work)
                 self._failing = False
-            except (JournalError, OSError, sqlite3.Error, ValueError, KeyError) as error:
+            except (
+                *(JournalError, ConfigurationRefused, OSError, sqlite3.Error),
+                *(ValueError, KeyError, TypeError, AttributeError),
+            ) as error:
                 if not self._failing:
                     log.warning("the configuration is not %s now: %s", what, error)
                 self._failing = True

@@ -21,7 +21,8 @@ from broker_app.mirror.follower import Follower
 from broker_app.mirror.membership import Member, Membership
 from broker_app.mirror.standby import Order, Standby, Taken
 from broker_app.mirror.takeovers import Takeover
-from broker_app.net.rest.mirrors import ACTIVE, STANDBY, STOPPED, UNREACHABLE
+from broker_app.mirror.unrecorded_count import UnrecordedCount
+from broker_app.net.rest.mirrors import ACTIVE, DATABASE, STANDBY, STOPPED, UNREACHABLE
 from broker_app.telemetry.statistics import rfc3339
 
 log = logging.getLogger(__name__)
@@ -46,13 +47,14 @@ class Mirror:
         addresses: Addresses,
         make_store: Callable[[], Store],
         *,
-        has_database: bool,
+        configuration: str,
     ) -> None:
         self.name = name
         self.role = role
         self.addresses = addresses
         self._lease_s = lease_s
-        self._has_database = has_database
+        #: how the configuration is carried to the other brokers
+        self._configuration = configuration
         self._make_store = make_store
         self._store = make_store()  # for what operators ask
         self.membership = Membership(make_store(), self._member)
@@ -60,6 +62,7 @@ class Mirror:
         self._follower: Follower | None = None
         self._journal: SharedJournal | None = None
         self._broker: Broker | None = None
+        self._unrecorded: UnrecordedCount | None = None
         #: takeovers that are known, the newest first
         self.history: list[Takeover] = []
         #: counted by the loop, for the notes of this broker
@@ -95,6 +98,7 @@ class Mirror:
         """This broker serves from now on. `on_handover` is called, in the loop, with the broker that is to
         take over when an operator has ordered that."""
         self._journal, self._broker = taken.journal, taken.broker
+        self._unrecorded = UnrecordedCount(taken.broker)
         self._on_handover = on_handover
         self._standby = self._follower = None
         self.history.insert(0, taken.takeover)
@@ -103,16 +107,17 @@ class Mirror:
 
     def each_second(self) -> None:
         """Count what the notes of an active broker contain, and carry out an order of an operator."""
-        if self._broker is None:
+        if self._broker is None or self._unrecorded is None:
             return
-        self._count(self._broker)
+        self._unrecorded.step()
+        self._note(self._broker, self._unrecorded)
         successor = self.membership.find(self.membership.successor)
         if successor is not None and successor.alive and successor.id != self.addresses.id:
             self._hand_over(successor)
 
-    def _count(self, broker: Broker) -> None:
+    def _note(self, broker: Broker, unrecorded: UnrecordedCount) -> None:
         self._next_position = broker.turn.next_position
-        self._non_persistent = sum(queue.unrecorded for queue in broker.destinations.queues.values())
+        self._non_persistent = unrecorded.total
 
     def _hand_over(self, successor: Member) -> None:
         if self._on_handover is not None:
@@ -150,7 +155,7 @@ class Mirror:
             # The last note of a broker that stops has the number that is lost with it.
             non_persistent=self._non_persistent if journal is not None or self._has_stopped else 0,
             lease_s=self._lease_s,
-            has_database=self._has_database,
+            has_database=self._configuration == DATABASE,
         )
 
     @property
@@ -222,6 +227,7 @@ class Mirror:
             "lease_s": self._lease_s,
             "lease": self._lease(),
             "private_journal": self._private_journal(),
+            "configuration": self._configuration,
             "brokers": [_shown(member, end) for member in self.membership.members],
             "would_be_lost": {
                 "persistent": 0,
@@ -305,9 +311,10 @@ class Mirror:
     async def stop_serving(self) -> None:
         """This broker does not serve any more; its journal is about to be released."""
         was_held = self._journal is not None and self._journal.is_held
-        if self._broker is not None:
-            self._count(self._broker)
-        self._journal = self._broker = self._on_handover = None
+        if self._broker is not None and self._unrecorded is not None:
+            self._unrecorded.count_all()
+            self._note(self._broker, self._unrecorded)
+        self._journal = self._broker = self._unrecorded = self._on_handover = None
         self._has_stopped = True
         if not was_held:
             return  # another broker serves, or the journal cannot be reached

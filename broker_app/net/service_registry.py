@@ -18,6 +18,7 @@ from broker_app.core.errors import Refused
 from broker_app.internal_errors import EventListeners
 from broker_app.net.origin import Origin, OriginRegistration, RegisterAtOrigin
 from broker_app.reflex.registration import CALLBACKS, Registration, RegistrationVerdict
+from broker_app.shares import Shares
 
 #: what happens to a service; listeners are called with it
 REGISTERED, CHANGED, DEREGISTERED = "registered", "changed", "deregistered"
@@ -81,6 +82,7 @@ class ServiceRegistry:
         self._services: dict[str, Service] = {}
         self._by_name: dict[str, dict[str, Service]] = {}
         self._numbers = itertools.count(1)
+        self._shares = Shares(lambda: MOST, "services", "deregister some", "too-many")
         self.listeners: EventListeners[[str, Service]] = EventListeners("the listeners of services")
 
     def __len__(self) -> int:
@@ -98,12 +100,26 @@ class ServiceRegistry:
         return list(self._by_name.get(name, {}).values())
 
     async def register(
-        self, registration: Registration, lease_s: float | None = None, origin: Origin | None = None
+        self,
+        registration: Registration,
+        lease_s: float | None = None,
+        origin: Origin | None = None,
+        *,
+        admin: bool = False,
     ) -> Service:
         """Add a service, which ends with its connection, or after `lease_s`. Raises Refused when a reflex
-        refuses it, when there are too many, and when its origin refuses it."""
-        if len(self._services) >= MOST:
-            raise Refused("too-many", f"{MOST} services are registered already; deregister some")
+        refuses it, when there are too many, and when its origin refuses it. `admin` is True for one of an
+        administrator."""
+        self._shares.take(registration.user, admin=admin)
+        try:
+            return await self._admit(registration, lease_s, origin)
+        except BaseException:
+            self._shares.add(registration.user, -1)
+            raise
+
+    async def _admit(
+        self, registration: Registration, lease_s: float | None, origin: Origin | None
+    ) -> Service:
         verdict = await self.admit(registration)
         if not verdict.accepted:
             facts = {"reflex": verdict.reflex, **verdict.facts}
@@ -139,6 +155,7 @@ class ServiceRegistry:
         """Remove a service. Twice is harmless."""
         if self._services.pop(service.id, None) is None:
             return
+        self._shares.add(service.registration.user, -1)
         of_name = self._by_name[service.registration.name]
         del of_name[service.id]
         if not of_name:

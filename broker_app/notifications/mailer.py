@@ -12,7 +12,7 @@ from typing import Final
 
 #: seconds for each step of an SMTP session
 TIMEOUT_S: Final = 15.0
-NO_TLS, STARTTLS, TLS = SECURITIES = ("none", "starttls", "tls")
+NO_TLS, STARTTLS, TLS = "none", "starttls", "tls"
 
 
 @dataclass(frozen=True, slots=True)

@@ -73,10 +73,6 @@ class MessageChains:
         steps = by_type.steps
         return by_type.of(type_of(envelope.block)) if steps is None else steps
 
-    def of_type(self, address: str, type: str) -> Steps:
-        """The chain of messages of a type to `address`."""
-        return self._learn(address).of(type)
-
     def may_match(self, address: str) -> bool:
         """Return whether messages of a subscription to `address`, which may have wildcards, have a chain."""
         return any(one.service.overlaps(address) for one in self._matchers)

@@ -216,6 +216,7 @@ class LibraryClient:
             return
         self.functions = hello.functions
         self._ready = True
+        self._process.give_way()
         wanted = self._kept | {request.function for request in self._waiting}
         self._specs = {number: spec for number, spec in self._specs.items() if number in wanted}
         self._process.send(wire.frame(wire.Functions(list(self._specs.values()))))

@@ -40,7 +40,7 @@ _LOOK_S: Final = 0.02
 #: seconds that a process has to end in good order
 STOP_S: Final = 1.0
 #: the niceness of a process, beyond the broker's; and of one whose library has just failed, for it may loop
-#: again. Not more: Python would take longer to start on a busy machine than a library may take to load
+#: again. Not while it loads: on a busy machine that would take longer than it may
 NICENESS: Final = 10
 NICENESS_AFTER_FAILURES: Final = 15
 
@@ -79,6 +79,7 @@ class Process:
         self._child: subprocess.Popen[bytes] | None = None
         self._output = OutputLog(library)
         self._exit_timer: asyncio.TimerHandle | None = None
+        self._gives_way = False
         self._ended = False
         self._why = ""
         #: set when the process is reaped
@@ -100,9 +101,15 @@ class Process:
         starting = self._loop.run_in_executor(self._place.spawner, self._spawn, theirs)
         starting.add_done_callback(self._started)
 
+    def give_way(self) -> None:
+        """The library is loaded: lower the priority of the process."""
+        self._gives_way = True
+        if self._child is not None:
+            lower_priority(self._child.pid, self._niceness)
+
     def _spawn(self, theirs: socket.socket) -> subprocess.Popen[bytes]:
         with theirs:
-            child = subprocess.Popen(
+            return subprocess.Popen(
                 [
                     *(sys.executable, "-P", "-u", "-m", "broker_app.reflex.worker", str(theirs.fileno())),
                     *(self._library, str(self._place.memory_bytes), self._place.directory),
@@ -115,8 +122,6 @@ class Process:
                 cwd="/",
                 start_new_session=True,
             )
-        lower_priority(child.pid, self._niceness)
-        return child
 
     def _started(self, starting: asyncio.Future[subprocess.Popen[bytes]]) -> None:
         error = starting.exception()
@@ -126,6 +131,8 @@ class Process:
             return
         self._child = child = starting.result()
         assert child.stdout is not None
+        if self._gives_way:  # its library was loaded before this was called
+            self.give_way()
         self._output.follow(self._loop, child.stdout)
         if self._ended:  # it was killed before it existed
             self._reap(child)

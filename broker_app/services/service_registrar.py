@@ -35,19 +35,29 @@ class ServiceRegistrar:
         return self._reflexes.begin_registration(registration, done)
 
     def begin_service(
-        self, registration: Registration, origin: Origin | None, done: Callable[[Outcome], None]
+        self,
+        registration: Registration,
+        origin: Origin | None,
+        done: Callable[[Outcome], None],
+        *,
+        admin: bool,
     ) -> None:
         """Register a connection as a service; `done` gets the outcome."""
-        task = asyncio.create_task(self._register(registration, origin, done))
+        task = asyncio.create_task(self._register(registration, origin, done, admin=admin))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
     async def _register(
-        self, registration: Registration, origin: Origin | None, done: Callable[[Outcome], None]
+        self,
+        registration: Registration,
+        origin: Origin | None,
+        done: Callable[[Outcome], None],
+        *,
+        admin: bool,
     ) -> None:
         outcome: Outcome
         try:
-            service = await self._services.register(registration, origin=origin)
+            service = await self._services.register(registration, origin=origin, admin=admin)
         except Refused as refused:
             outcome = refused
         except Exception as error:  # of this client, and of no other

@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import islice
-from typing import Any
+from typing import Any, assert_never
 
 from broker_app.core.broker import Broker
 from broker_app.core.destination import MAX_NAME, is_system_topic, parse
 from broker_app.core.model import Subscription
 from broker_app.core.outcome import (
     SYSTEM,
+    Arrived,
     ConsumerJoined,
     ConsumerLeft,
     ConsumerSlow,
@@ -24,6 +25,7 @@ from broker_app.core.outcome import (
     DestinationDeleted,
     DestinationFull,
     Event,
+    MessagesEnded,
     SnapshotWanted,
 )
 from broker_app.core.topic import matches
@@ -115,6 +117,8 @@ class SystemTopics:
         """Facts of one batch of the core."""
         for fact in events:
             match fact:
+                case Arrived() | MessagesEnded():
+                    pass  # there is no event for each message
                 case DestinationCreated(address):
                     self._note(MADE, "mom.dest.created", address, {"destination": address})
                 case DestinationDeleted(address):
@@ -137,6 +141,8 @@ class SystemTopics:
                     self._on_dead_letter(fact)
                 case SnapshotWanted(subscription):
                     self._messages.deliver(subscription, self.snapshot(subscription.address))
+                case unknown:
+                    assert_never(unknown)
 
     def connection(self, event: str, about: Facts, reason: str = "") -> None:
         """A connection logged in ("opened") or ended ("closed")."""

@@ -59,7 +59,7 @@ def _stylesheet(file: str) -> SafeString:
 def _read_manifest() -> dict[str, Any]:
     path = finders.find(BUILT + "manifest.json")
     if path is None:
-        raise ImproperlyConfigured("the console is not built: run make frontend")
+        raise ImproperlyConfigured("the console is not built: run make build")
     with open(path, encoding="utf-8") as file:
         manifest: dict[str, Any] = json.load(file)
     return manifest

@@ -87,18 +87,6 @@ def difference(old: int, new: int) -> list[Changed]:
     return [between for between, _ in _between(old, new)]
 
 
-def state_at(number: int) -> dict[str, dict[str, Spec]]:
-    """All specs of a version, by kind and key. Raises NoSuchVersion."""
-    with transaction.atomic():
-        state = {name: kind.read() for name, kind in RESOURCE_TYPES.items()}
-        for one in difference(actions.lock_version(), number):
-            if one.after is None:
-                state[one.kind].pop(one.key, None)
-            else:
-                state[one.kind][one.key] = one.after
-    return state
-
-
 @transaction.atomic
 def go_back(
     actor: Actor,

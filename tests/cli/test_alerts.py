@@ -17,7 +17,7 @@ def test_an_alert_rule_is_configured_and_its_alert_acknowledged(mom: Mom) -> Non
     rows = mom("alert", "rule", "ls", "-o", "json").json()
     assert {row["name"]: row["origin"] for row in rows} == {
         "at-once": "",
-        **dict.fromkeys(CONDITIONS, "built-in"),
+        **dict.fromkeys(map(str, CONDITIONS), "built-in"),
     }
     assert mom("alert", "ls").code == 0
     missing = mom("alert", "ack", "1f")

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sqlite3
 import time
+from base64 import b64encode
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from broker_app.journal.file_store import FileStore
 from broker_app.journal.store import Note
+from broker_app.mirror.configuration_key import ConfigurationKey, ConfigurationRefused
+from broker_app.mirror.configuration_replicator import ConfigurationReplicator
 from broker_app.mirror.replicated_configuration import ReplicatedConfiguration
 
 
@@ -38,6 +44,16 @@ class Broker:
         self.key = place / name / "secret_key"
         self.store = CountingStore(place, "B")
         self.configuration = ReplicatedConfiguration(self.store, self.database, self.key)
+
+    def use_key(self, keys: str, name: str = "B") -> None:
+        """Start again with MOM_SECRET_KEY_FILE."""
+        self.key.write_text(keys, "ascii")
+        sealing = ConfigurationKey(self.key, name)
+        self.configuration = ReplicatedConfiguration(self.store, self.database, self.key, sealing)
+
+    def store_has(self, path: Path) -> bool:
+        """Return True for a file of the shared store."""
+        return path.is_file() and "mom_journal_B" in str(path)
 
     def execute(self, statement: str) -> list[Any]:
         with closing(sqlite3.connect(self.database)) as connection:
@@ -102,3 +118,105 @@ def test_a_configuration_whose_digest_came_first_is_read_until_it_is_there(tmp_p
         active.store.put_note(key, content)
     assert standby.configuration.restore()
     assert len(standby.execute("SELECT name FROM users")) == 3
+
+
+def note_of(broker: Broker) -> bytes:
+    return broker.store.notes("configuration")["configuration"].content
+
+
+def sealing(place: Path, keys: str = "fresh\na key\n") -> tuple[Broker, Broker]:
+    """An active broker and a standby, both with a key file; that of the former key is below."""
+    active, standby = pair(place)
+    for broker in (active, standby):
+        broker.use_key(keys)
+    return active, standby
+
+
+def test_who_reads_the_store_finds_neither_keys_nor_users(tmp_path: Path) -> None:
+    active, standby = sealing(tmp_path)
+    assert active.carry()
+    stored = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if active.store_has(path))
+    assert b"fresh" not in stored
+    assert b"a key" not in stored
+    for column in (b"anna", b64encode(b"SQLite format 3")[:16], b"SQLite format 3"):
+        assert column not in stored
+    assert standby.configuration.restore()
+    assert len(standby.execute("SELECT name FROM users")) == 2
+    assert standby.key.read_text("ascii") == "fresh\na key\n", "the operator's file is not replaced"
+
+
+def test_a_configuration_that_others_made_is_refused(tmp_path: Path) -> None:
+    active, standby = sealing(tmp_path)
+    assert (active.carry(), standby.configuration.restore()) == (True, True)
+    sealed = json.loads(note_of(active))
+    eve = Broker(tmp_path, "eve")
+    eve.execute("CREATE TABLE users (name)")
+    eve.use_key("eves\n")
+    assert eve.carry()
+    with pytest.raises(ConfigurationRefused, match="copy the file of MOM_SECRET_KEY_FILE"):
+        standby.configuration.restore()
+    forged = {**json.loads(note_of(eve)), "key": sealed["key"]}
+    standby.store.put_note("configuration", json.dumps(forged).encode())
+    standby.store.put_note("digest/configuration", b"another")
+    with pytest.raises(ConfigurationRefused, match="changed in the store without the key"):
+        standby.configuration.restore()
+    assert len(standby.execute("SELECT name FROM users")) == 2
+
+
+def test_a_configuration_that_was_refused_is_not_read_again(tmp_path: Path) -> None:
+    active, standby = sealing(tmp_path)
+    standby.use_key("another\n")
+    assert active.carry()
+    with pytest.raises(ConfigurationRefused):
+        standby.configuration.restore()
+    standby.store.read = 0
+    with pytest.raises(ConfigurationRefused):
+        standby.configuration.restore()
+    assert standby.store.read < 1_000
+
+
+def test_the_configuration_of_another_broker_is_refused(tmp_path: Path) -> None:
+    active, standby = sealing(tmp_path)
+    active.use_key("fresh\n", name="C")
+    assert active.carry()
+    with pytest.raises(ConfigurationRefused, match="that of the broker 'C'"):
+        standby.configuration.restore()
+
+
+def test_one_of_an_older_version_is_taken_until_the_first_sealed_one_if_it_has_a_known_key(
+    tmp_path: Path,
+) -> None:
+    active, standby = pair(tmp_path)
+    assert active.carry()
+    standby.use_key("fresh\n")
+    with pytest.raises(ConfigurationRefused, match="it is not sealed"):
+        standby.configuration.restore()
+    standby.use_key("fresh\na key\n")
+    assert standby.configuration.restore()
+    assert standby.carry()
+    active.execute("INSERT INTO users VALUES ('eve')")
+    assert active.carry()
+    with pytest.raises(ConfigurationRefused, match="it is not sealed"):
+        standby.configuration.restore()
+
+
+def test_a_broker_without_the_key_does_not_replace_what_is_sealed(tmp_path: Path) -> None:
+    active, standby = pair(tmp_path)
+    active.use_key("fresh\n")
+    assert active.carry()
+    with pytest.raises(ConfigurationRefused, match="this broker has no key"):
+        standby.configuration.restore()
+    standby.key.write_text("its own", "ascii")
+    standby.execute("CREATE TABLE users (name)")
+    with pytest.raises(ConfigurationRefused, match="this broker has no key"):
+        standby.carry()
+
+
+@pytest.mark.parametrize(("has_key", "warns"), [(True, False), (False, True)])
+async def test_a_broker_without_a_key_file_says_what_a_reader_of_the_store_can_do(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, has_key: bool, warns: bool
+) -> None:
+    active, _ = sealing(tmp_path) if has_key else pair(tmp_path)
+    ConfigurationReplicator(active.configuration)
+    assert ("each reader of that store" in caplog.text) is warns
+    assert ("Set MOM_SECRET_KEY_FILE" in caplog.text) is warns

@@ -343,6 +343,29 @@ async def test_users_rules_and_bridges_are_those_of_the_broker_that_served(mirro
     assert "MOM is ready" in mirror.log
     assert "log in" not in mirror.log, "its link was replaced with the accounts"
     assert not (mirror.data / "login_link").exists()
+    for broker in (main, mirror):
+        assert "each reader of that store has the secret key" in broker.log
+
+
+async def test_with_a_key_file_the_configuration_is_sealed_in_the_store(
+    mirrors: Mirrors, postgres: Postgres, tmp_path: Path
+) -> None:
+    key = tmp_path / "secret-key"
+    key.write_text("correct-horse-battery-staple\n", "ascii")
+    key.chmod(0o600)
+    main, mirror = (mirrors.make(environment={"MOM_SECRET_KEY_FILE": str(key)}) for _ in range(2))
+    main.start()
+    mirror.start(standby=True)
+    give_john_a_queue(main)
+    main.kill()
+    wait_until_serving(mirror)
+    await check_john(mirror)
+    assert status(mirror)["configuration"] == "sealed"
+    assert "each reader of that store" not in main.log + mirror.log
+    notes = postgres.execute(f'SELECT key, content FROM "mom_journal_{mirrors.name}".note')
+    stored = {str(name): bytes(content) for name, content in notes}  # type: ignore[call-overload]
+    assert b'"sealed"' in stored["configuration"]
+    assert not any(b"correct-horse" in content or b"secret_key" in content for content in stored.values())
 
 
 async def test_brokers_that_share_a_database_have_the_users_and_rules_of_now(

@@ -13,8 +13,9 @@ import pytest
 from broker_app.net.auth.login import Identity
 from broker_app.net.stomp.session import StompSession
 from broker_app.net.stomp.tcp import TcpConnection
+from tests.support.awaiting import until
 from tests.support.patience import patient
-from tests.support.small_broker import RawClient, SmallBroker, small_broker
+from tests.support.small_broker import PASSWORD, RawClient, SmallBroker, small_broker
 
 CONNECT = b"CONNECT\naccept-version:1.2\nhost:/\nlogin:anna\npasscode:secret\n\n\0"
 
@@ -288,6 +289,21 @@ async def test_a_connection_above_the_limit_gets_an_error() -> None:
         )
         await first.close()
         await second.close()
+
+
+async def test_one_user_has_half_of_the_connections_and_gets_an_error_beyond() -> None:
+    async with small_broker(max_connections=4) as broker:
+        first, second = await broker.client(), await broker.client()
+        third = await broker.stranger()
+        third.send(f"CONNECT\naccept-version:1.2\nhost:/\nlogin:anna\npasscode:{PASSWORD}\n\n\0".encode())
+        refused = problem((await third.ended()).rstrip(b"\0\n"))
+        assert refused["type"] == "/docs/problems/too-many"
+        assert "anna has 2 connections already; the share of one user is 2 of 4" in str(refused["detail"])
+        await second.close()
+        await until(lambda: len(broker.registry.sessions) == 1)
+        again = await broker.client()
+        for client in (first, third, again):
+            await client.close()
 
 
 async def test_malformed_frames_do_not_affect_other_clients(broker: SmallBroker) -> None:

@@ -458,6 +458,20 @@ async def test_only_so_many_connections_are_taken() -> None:
         await first.conversation.leave()
 
 
+async def test_one_user_has_half_of_the_connections() -> None:
+    async with small_broker(max_connections=4) as broker:
+        first, second = await opened(broker), await opened(broker)
+        third = JsonClient(broker, identity=ANNA)
+        await third.conversation.event()
+        reason, _ = await third.closed()
+        assert reason["type"] == "/docs/problems/busy"
+        assert "anna has 2 connections already; the share of one user is 2 of 4" in reason["detail"]
+        await second.conversation.leave()
+        again = await opened(broker)
+        for client in (first, again):
+            await client.conversation.leave()
+
+
 def test_objects_are_found_however_their_bytes_arrive() -> None:
     objects = [b'{"a":"}{\\"\\\\"}', b'{"b":{"c":[{}]}}', b"{}", '{"d":"é\\u007d"}'.encode()]
     stream = b" \n".join(objects) + b"\n"

@@ -1,7 +1,9 @@
 """Throttling of wrong passwords: which clients, and for how long."""
 
 import itertools
-from contextlib import ExitStack
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, suppress
 
 import pytest
 
@@ -54,6 +56,27 @@ def test_after_five_wrong_passwords_an_account_is_locked_at_that_address(
     assert wait_s(throttle, "john", "10.0.0.1") == 1
     clock.now += 1
     assert wait_s(throttle, "john", "10.0.0.1") == 0
+
+
+def test_of_many_parallel_guesses_exactly_five_are_verified(throttle: LoginThrottle) -> None:
+    meeting = threading.Barrier(2)
+
+    def look(number: int) -> bool:
+        throttle.admit("john", "10.0.0.1")
+        with throttle.verifying("john", "10.0.0.1"):
+            with suppress(threading.BrokenBarrierError):
+                meeting.wait(0.2)  # two are verified at once, where they may be
+            throttle.wrong("john", "10.0.0.1", f"guess {number}")
+        return True
+
+    def verified(number: int) -> bool:
+        try:
+            return look(number)
+        except Slowed:
+            return False
+
+    with ThreadPoolExecutor(20) as threads:
+        assert sum(threads.map(verified, range(20))) == 5
 
 
 def test_the_lock_doubles_up_to_a_quarter_of_an_hour(throttle: LoginThrottle, clock: Clock) -> None:

@@ -71,7 +71,7 @@ class Stage:
         )
         self.identity = Identity("ann")
         self.logins: Any = SimpleNamespace(cached=lambda login, passcode: None, certified=lambda names: None)
-        self.access: Any = SimpleNamespace(check=lambda *what: None)
+        self.access: Any = SimpleNamespace(check=lambda *what: None, is_admin=lambda identity: False)
         self.ids = MessageIds(1)
         self.client_events = ClientEvents(lambda: self.now)
         self.failover_uris: Callable[[], Sequence[str]] = list
@@ -96,6 +96,9 @@ class Stage:
         timers, self.timers = self.timers, []
         for _, function in timers:
             function()
+
+    def enter(self, session: Any, identity: Any) -> None:
+        """There are few connections."""
 
     def join(self, session: Any) -> int:
         return 1

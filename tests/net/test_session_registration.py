@@ -34,7 +34,12 @@ class Registrar:
         return self.verdict
 
     def begin_service(
-        self, registration: Registration, origin: Origin | None, done: Callable[[Outcome], None]
+        self,
+        registration: Registration,
+        origin: Origin | None,
+        done: Callable[[Outcome], None],
+        *,
+        admin: bool,
     ) -> None:
         self.origins.append(origin)
         self.begin_registration(registration, done)

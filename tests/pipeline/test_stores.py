@@ -162,6 +162,30 @@ def test_user_and_password_come_from_the_credential(
         assert "pass/word" not in str(raised.value)
 
 
+@pytest.mark.parametrize("stores", ["postgres"], indirect=True)
+def test_the_documented_role_for_readers_reads_the_journal_and_not_the_configuration(
+    stores: Stores, shared: JournalStage, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    publish(shared, 3)
+    page = (Path(__file__).parents[2] / "docs" / "pipeline.md").read_text("utf-8")
+    (statements,) = [part for part in page.split("```") if part.startswith("sql\nCREATE ROLE mom_reader")]
+    with psycopg.connect(stores.url(), autocommit=True) as owner:
+        owner.execute(statements.removeprefix("sql\n").replace("mom_journal_B1", f"mom_journal_{name}"))  # type: ignore[arg-type]
+    url = f"postgresql://127.0.0.1:{stores.port}/postgres"
+    monkeypatch.setenv(SECRET, "mom_reader:PASSWORD")
+    stage_options = parse({"url": url, "broker": name, "credential": SECRET})
+    with closing(open_journal(name, stage_options)) as journal:
+        low, end, epoch, tag = journal.span()
+        found = list(checked(journal, Range(name, low, end, epoch, tag), fail_on_loss=True))
+        assert found[-1].frame.next_position == end == 4
+        assert journal.position_at(shared.now_us + 1) == end
+    with psycopg.connect(url, user="mom_reader", autocommit=True) as reader:
+        for statement in ("SELECT content FROM note", "DELETE FROM batch", "UPDATE lease SET epoch = 9"):
+            reader.execute(f"SET search_path = mom_journal_{name}")  # type: ignore[arg-type]
+            with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                reader.execute(statement)  # type: ignore[arg-type]
+
+
 def add_user(stores: Stores, user: str, password: str) -> None:
     """Add a user to a server."""
     if stores.url().startswith("postgres"):

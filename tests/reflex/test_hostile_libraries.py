@@ -340,6 +340,18 @@ async def test_a_process_gives_way_to_others_and_is_bounded(filtering: Filtering
     assert _open_files(pid) == ["/dev/null", "pipe", "pipe", "socket"]
 
 
+async def test_a_library_is_loaded_with_the_priority_of_the_broker_and_gives_way_then(
+    filtering: FilteringBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, logger="broker_app.reflex.output_log")
+    content = "import os\nprint('niceness', os.nice(0), flush=True)\ndef pass_on(message):\n    return 1\n"
+    filtering.library("loading", content)
+    filtering.declare(reflex(ARRIVAL, "pass_on", library="loading"))
+    ours = os.getpriority(os.PRIO_PROCESS, 0)
+    await until(lambda: f"library loading: niceness {ours}" in caplog.messages)
+    await until(lambda: _more_niceness(filtering) == 10)
+
+
 async def test_a_process_gives_way_even_more_after_failures_until_an_operator_restarts_it(
     hostile: FilteringBroker,
 ) -> None:

@@ -270,7 +270,7 @@ async def test_a_body_that_does_not_come_is_given_up(make_rest: MakeRest) -> Non
     for events in ([], [part(b"x")]):
         status, body = await exchange(rest, events, [])
         assert (status, b"problems/timeout" in body) == (408, True)
-    assert rest.rest_api._dispatcher.uploads.bytes == 0
+    assert rest.rest_api._dispatcher.uploads.total == 0
 
 
 async def test_an_announced_size_is_refused_before_anything_is_read(rest: Rest) -> None:
@@ -279,14 +279,14 @@ async def test_an_announced_size_is_refused_before_anything_is_read(rest: Rest) 
 
 
 async def test_all_uploads_together_are_bounded(make_rest: MakeRest) -> None:
-    rest = make_rest(limits=RestLimits(max_uploading_bytes=100))
+    rest = make_rest(limits=RestLimits(max_uploading_bytes=200))
     first = asyncio.ensure_future(exchange(rest, [part(b"x" * 60), part(b"y")], []))
-    await rest.until(lambda: rest.rest_api._dispatcher.uploads.bytes == 61)
+    await rest.until(lambda: rest.rest_api._dispatcher.uploads.total == 61)
     status, body = await exchange(rest, [part(b"x" * 60), part(b"y")], [])
     assert (status, b"problems/busy" in body) == (503, True)
     first.cancel()
     await asyncio.gather(first, return_exceptions=True)
-    assert rest.rest_api._dispatcher.uploads.bytes == 0
+    assert rest.rest_api._dispatcher.uploads.total == 0
 
 
 async def test_a_client_that_leaves_in_the_middle_publishes_nothing(rest: Rest) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from broker_app.core import commands as c
 from broker_app.telemetry import Statistics
 from broker_app.telemetry.alerts import (
     DEFAULT_RULES,
@@ -22,6 +23,7 @@ from broker_app.telemetry.alerts import (
     Violation,
 )
 from broker_app.telemetry.alerts.alert_state import CALM_S, MAX_ENDED, MAX_OF_RULE
+from broker_app.telemetry.alerts.rule import ConditionName
 from broker_app.telemetry.alerts.texts import page, sentence, shown
 from broker_app.telemetry.client_events import ClientIdentity
 from broker_app.telemetry.event_log import FILES, EventLog
@@ -213,6 +215,24 @@ def test_dead_letters_that_come_are_counted_for_ten_minutes_and_those_of_before_
     assert stage.found("dead-letters") == {}
 
 
+def test_dead_letter_queues_that_were_deleted_take_no_place_of_new_ones(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("broker_app.telemetry.alerts.conditions.MAX_GROWING", 2)
+    stage = Broken()
+    producer = stage.client()
+    stage.look()
+    for name in ("a", "b"):
+        producer.publish(f"/queue/{name}.dead")
+        stage.look(30)
+        producer.do(c.DeleteQueue(producer.peer, f"/queue/{name}.dead", True))
+    for _ in range(21):
+        stage.look(30)
+    producer.publish("/queue/c.dead")
+    stage.look(30)
+    assert stage.found("dead-letters") == {"/queue/c.dead": 1}
+
+
 def flow(state: str, depth: int, *, paused: bool = False, code: str = "") -> dict[str, Any]:
     error = {"code": code, "detail": "", "at_ms": 0} if code else None
     return {"state": state, "depth": depth, "paused": paused, "error": error}
@@ -282,7 +302,7 @@ def test_a_full_store_a_flapping_client_and_refused_files() -> None:
     ],
 )
 def test_each_alert_has_a_sentence_and_a_page(
-    condition: str, subject: str, value: float, said: str, where: str
+    condition: ConditionName, subject: str, value: float, said: str, where: str
 ) -> None:
     alert = Alert("1", "r", condition, "warning", subject, 1, NOW, NOW, value)
     assert sentence(alert) == said

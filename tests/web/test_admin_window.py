@@ -39,6 +39,16 @@ def test_no_page_is_chosen_by_a_field_that_is_not_shown(
     assert answers == {400}
 
 
+def test_a_refused_lookup_is_one_line_of_the_log(
+    inside: Client, admin: User, caplog: pytest.LogCaptureFixture
+) -> None:
+    page = reverse("admin:auth_user_changelist")
+    assert inside.get(page, {"password__startswith": "a"}).status_code == 400
+    (record,) = [record for record in caplog.records if record.name.startswith("django")]
+    assert record.exc_info is None
+    assert page in record.getMessage()
+
+
 def test_every_existing_page_refuses_lookups(inside: Client, admin: User) -> None:
     for model in apps.get_models():
         if site.site.is_registered(model):

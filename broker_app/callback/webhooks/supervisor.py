@@ -25,6 +25,7 @@ from broker_app.core.errors import Refused
 from broker_app.engine import Engine
 from broker_app.engine.engine_requests import EngineRequests
 from broker_app.internal_errors import EventListeners
+from broker_app.shares import Shares
 
 #: tests at the same time
 MAX_TESTS: Final = 8
@@ -57,7 +58,7 @@ class Supervisor:
         self._webhooks: dict[str, Webhook] = {}
         #: webhooks that end, by name; their subscriptions are deleted when they have
         self._ending: dict[str, asyncio.Task[None]] = {}
-        self._tests = 0
+        self._tests = Shares(lambda: MAX_TESTS, "tests of callbacks")
         self._totals = PushTotals()
         self._environment = Environment(
             engine,
@@ -155,8 +156,6 @@ class Supervisor:
         webhook = self._webhooks.get(name)
         if webhook is None:
             return None
-        if self._tests >= MAX_TESTS:
-            raise Refused("busy", f"{MAX_TESTS} callbacks are being tested already")
         callback = webhook.callback
         if callback.config_error:
             raise Refused("conflict", callback.config_error)
@@ -168,11 +167,8 @@ class Supervisor:
             time.time(),
             {"callback": callback.name, "note": "a test, not a message of the queue"},
         )
-        self._tests += 1
-        try:
+        with self._tests.taken(callback.owner, admin=False):
             return report.of_attempt(await webhook.sender.try_once(event))
-        finally:
-            self._tests -= 1
 
     # ------------------------------------------------------------------ within
 

@@ -70,6 +70,12 @@ class _Counts(Generic[_Key]):
         known = self._known.get(key)
         return max(0.0, known[2] - self._clock()) if known is not None else 0.0
 
+    def left(self, key: _Key) -> int:
+        """The wrong passwords that are free still; at least one, which is then the only one."""
+        level, since, _ = self._known.get(key, (0.0, 0.0, 0.0))
+        level = max(0.0, level - (self._clock() - since) / self._decay_s)
+        return max(1, self._free - round(level))
+
     def add(self, key: _Key, wrong: int = 1) -> None:
         """Add to the count, and begin the pause that is due."""
         now = self._clock()
@@ -132,6 +138,10 @@ class LoginThrottle:
         #: pairs of account and address that have logged in before
         self._familiar: dict[tuple[str, str], None] = {}
         self._looks = threading.BoundedSemaphore(MAX_VERIFICATIONS)
+        #: verifications that go on or have a turn, by account and address and by address
+        self._verified: Counter[tuple[str, str]] = Counter()
+        self._verified_at: Counter[str] = Counter()
+        self._turns = threading.Condition()
 
     def admit(self, account: str, address: str) -> None:
         """Allow one password to be verified. Raises Slowed."""
@@ -147,11 +157,37 @@ class LoginThrottle:
     @contextmanager
     def verifying(self, account: str, address: str) -> Iterator[None]:
         """Context of one verification; waits for its turn. Raises Slowed if others were wrong meanwhile."""
-        with self._looks:
+        with self._turn(_pair(account, address)), self._looks:
             wait_s = self.locked_s(account, address)
             if wait_s:
                 raise Slowed(wait_s)
             yield
+
+    @contextmanager
+    def _turn(self, pair: tuple[str, str]) -> Iterator[None]:
+        """Wait while those that are being verified would use up what is free, if all of them are wrong."""
+        with self._turns:
+            self._turns.wait_for(
+                lambda: (
+                    self._verified[pair] < self._pairs.left(pair)
+                    and self._verified_at[pair[1]] < self._addresses.left(pair[1])
+                )
+            )
+            self._count_verified(pair, 1)
+        try:
+            yield
+        finally:
+            with self._turns:
+                self._count_verified(pair, -1)
+                self._turns.notify_all()
+
+    def _count_verified(self, pair: tuple[str, str], by: int) -> None:
+        self._verified[pair] += by
+        self._verified_at[pair[1]] += by
+        if not self._verified[pair]:
+            del self._verified[pair]
+        if not self._verified_at[pair[1]]:
+            del self._verified_at[pair[1]]
 
     def locked_s(self, account: str, address: str) -> float:
         """Seconds for which no password is verified for this account at this address."""

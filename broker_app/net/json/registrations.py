@@ -21,7 +21,9 @@ class Registrations:
         self._registry = registry
         self._own: dict[str, Service] = {}
 
-    async def register(self, operation: o.Register, client: Client, connection: str) -> Registered:
+    async def register(
+        self, operation: o.Register, client: Client, connection: str, *, admin: bool
+    ) -> Registered:
         """The event `registered`. Raises Refused when a reflex refuses the service."""
         if len(self._own) >= MOST:
             raise Refused("too-many", f"a connection may register {MOST} services")
@@ -36,7 +38,7 @@ class Registrations:
             token=client.identity.token or "",
         )
         origin = operation.origin.origin("/origin") if operation.origin is not None else None
-        service = await self._registry.register(registration, origin=origin)
+        service = await self._registry.register(registration, origin=origin, admin=admin)
         self._own[service.id] = service
         return Registered(
             ref=operation.ref, id=service.id, service=operation.service, callbacks=service.has_callbacks

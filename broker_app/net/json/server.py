@@ -22,6 +22,7 @@ from broker_app.net.rest import message_json
 from broker_app.net.rest.limits import RestLimits
 from broker_app.net.service_registry import ServiceRegistry
 from broker_app.rules.event import WEBSOCKET
+from broker_app.shares import Shares
 
 #: seconds that clients have to leave when the broker stops
 _LEAVE_S: Final = 1.0
@@ -50,6 +51,10 @@ class JsonServer:
         self.limits = RestLimits.of(config)
         self.blocks = message_json.Blocks()
         self._sessions: dict[JsonSession, JsonConnection] = {}
+        #: of sessions that have logged in
+        self.places = Shares(
+            lambda: self.config.max_connections, "connections", "close some (MOM_MAX_CONNECTIONS)"
+        )
 
     @property
     def full(self) -> bool:
@@ -84,6 +89,8 @@ class JsonServer:
             await connection.run(receive)
         finally:
             del self._sessions[session]
+            if session.client is not None:
+                self.places.add(session.client.identity.user, -1)
 
     async def _identity(self, scope: MutableMapping[str, Any], address: str) -> Identity | None:
         """The identity that the header Authorization of the handshake proves; None without that header.

@@ -152,6 +152,10 @@ class JsonSession:
     # ------------------------------------------------------------------ login
 
     def _open(self, identity: Identity) -> None:
+        try:
+            self._server.places.take(identity.user, admin=self._server.access.is_admin(identity))
+        except Refused as refused:
+            raise Closed(from_core(refused), _POLICY) from None
         self.identity = identity
         self.client = Client(identity, self.connection_info)
         self.engine_client.peer.user = identity.user
@@ -293,7 +297,9 @@ class JsonSession:
     async def _register(self, operation: o.Register) -> None:
         self._check(parse(f"/queue/{operation.service}"))
         assert self.client is not None
-        registered = await self._registrations.register(operation, self.client, self.id)
+        registered = await self._registrations.register(
+            operation, self.client, self.id, admin=self._server.access.is_admin(self.client.identity)
+        )
         self._outbox.put(events.encode(registered))
 
     async def _deregister(self, operation: o.Deregister) -> None:

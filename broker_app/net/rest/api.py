@@ -152,7 +152,7 @@ class RestApi:
         self._access = access
         self._credentials = Credentials(logins, Origins(config.known_hosts, config.allowed_origins))
         self._behind_tls = config.behind_tls
-        self._waiting = WaitingRequests(self._limits)
+        self._waiting = WaitingRequests(self._limits, access.is_admin)
         self._engine_client = EngineClient(engine, round(self._limits.max_queue_wait_s * 1000))
         self._numbers = itertools.count(1)
         self._blocks = message_json.Blocks()

@@ -29,12 +29,13 @@ from broker_app.net.rest.bulk_rows import MEDIA_TYPE, PartBuilder, Target, Wante
 from broker_app.net.rest.envelopes import Envelopes
 from broker_app.net.rest.limits import RestLimits
 from broker_app.net.rest.message_json import rfc3339
-from broker_app.net.rest.refusals import Refusal, busy, from_core, invalid, too_large
+from broker_app.net.rest.refusals import Refusal, from_core, invalid, too_large
 from broker_app.net.rest.replies import NO_CONTENT, Reply, json_reply
 from broker_app.net.rest.requests import Request, whole_number
 from broker_app.net.rest.routing import Route, Router
 from broker_app.reflex.reflexes import Reflexes
 from broker_app.rules.event import SEND
+from broker_app.shares import Shares
 
 FAIL, DEAD_LETTER = ON_ERROR = ("fail", "dead_letter")
 #: stages of one commit
@@ -69,7 +70,7 @@ class BulkEndpoints:
         self._broker = commits.engine.broker
         self._limits = limits
         self._envelopes = Envelopes(limits)
-        self._at_once = 0
+        self._at_once = Shares(lambda: MAX_AT_ONCE, "parts of stages whose rows are read")
 
     async def stage(self, request: Request) -> Reply:
         """POST bulk/stage"""
@@ -82,14 +83,10 @@ class BulkEndpoints:
         if request.media_type != MEDIA_TYPE:
             raise Refusal("unsupported-type", f"send the rows as {MEDIA_TYPE.decode()}")
         self._broker.resource_alarms.check_alarm(adds=True)
-        if self._at_once >= MAX_AT_ONCE:
-            raise busy(f"{MAX_AT_ONCE} requests are being staged already; send it again later")
-        self._at_once += 1
-        try:
-            body = await request.body(self._limits.max_stage_bytes)
+        # Its place is taken when all of it is here: a slow upload takes none from others.
+        body = await request.body(self._limits.max_stage_bytes)
+        with self._at_once.taken(request.user, admin=request.is_admin):
             return await self._stage(request, stage, number, body, dead_letters=on_error == DEAD_LETTER)
-        finally:
-            self._at_once -= 1
 
     async def _stage(
         self, request: Request, stage: str, number: int, body: bytes, *, dead_letters: bool
@@ -103,7 +100,7 @@ class BulkEndpoints:
         decided = await filtered(self._reflexes, [one.envelope for one in asked], rows, user)
         pieces = await asyncio.to_thread(builder.build, asked, rows, decided)
         stages, written, size = self._commits.stages, -1, 0
-        stages.begin_part(stage, number, owner, sum(map(len, pieces)))
+        stages.begin_part(stage, number, owner, sum(map(len, pieces)), admin=request.is_admin)
         try:
             size = await asyncio.to_thread(stages.write_part, stage, number, pieces)
             written = len(rows.sizes)
@@ -148,7 +145,8 @@ class BulkEndpoints:
         body = await request.json(CommitRequest)
         _check_stages([stage.id for stage in body.stages])
         result = await self._commits.commit(
-            body.producer, body.batch, body.stages, _owner(request), partial(self._permit, request)
+            *(body.producer, body.batch, body.stages, _owner(request), partial(self._permit, request)),
+            admin=request.is_admin,
         )
         return json_reply({"published": result.published, "duplicate": result.duplicate})
 

@@ -6,6 +6,7 @@ import asyncio
 
 import msgspec
 
+from broker_app.core.errors import Refused
 from broker_app.journal import cursors
 from broker_app.journal.errors import JournalError, TooManyCursors
 from broker_app.journal.port import CursorState, Journal
@@ -16,6 +17,7 @@ from broker_app.net.rest.journal_rights import JournalRights
 from broker_app.net.rest.refusals import Refusal, invalid
 from broker_app.net.rest.replies import NO_CONTENT, Reply, json_reply
 from broker_app.net.rest.requests import Request
+from broker_app.shares import reserve
 
 
 class CursorPosition(msgspec.Struct, forbid_unknown_fields=True):
@@ -53,6 +55,7 @@ class CursorEndpoints:
             raise invalid("path", "a cursor has a name of 1 to 100 characters: a-z, 0-9, '.', '_', ':', '-'")
         body = await request.json(CursorPosition)
         self._log.check(body.position)
+        self._check_room(request)
         stored = _Stored()
         self._journal.set_cursor(request.name, body.position, stored)
         await stored.wait()
@@ -68,6 +71,17 @@ class CursorEndpoints:
         await stored.wait()
         request.audit(operator_audit.DELETED, "cursors", request.name, position=state.position)
         return NO_CONTENT
+
+    def _check_room(self, request: Request) -> None:
+        """Raises Refused if the last new cursors are reserved for administrators."""
+        known, reserved = self._journal.cursors(), reserve(cursors.MAX_CURSORS)
+        left = cursors.MAX_CURSORS - len(known)
+        if request.name not in known and left <= reserved and not request.is_admin:
+            raise Refused(
+                "conflict",
+                f"there are {len(known)} cursors already; of {cursors.MAX_CURSORS} the last {reserved} are "
+                "reserved for administrators: drop one that is not used",
+            )
 
     def _known(self, request: Request) -> CursorState:
         state = self._journal.cursors().get(request.name)

@@ -14,9 +14,10 @@ from broker_app.net.rest.credentials import Credentials
 from broker_app.net.rest.limits import RestLimits
 from broker_app.net.rest.refusals import Refusal
 from broker_app.net.rest.replies import NO_CONTENT, Header, Reply, problem_reply
-from broker_app.net.rest.requests import Departed, Receive, Request, Scope, Send, Uploads
+from broker_app.net.rest.requests import Departed, Receive, Request, Scope, Send
 from broker_app.net.rest.routing import Match, Router, raw_path_of
 from broker_app.rules.event import REST
+from broker_app.shares import Shares
 
 _log = logging.getLogger(__name__)
 _NO_STORE: Header = (b"cache-control", b"no-store")
@@ -53,7 +54,8 @@ class Dispatcher:
         self._request_id = request_id
         self._behind_tls = behind_tls
         self._call = call
-        self.uploads = Uploads()
+        #: bytes of bodies that are being received
+        self.uploads = Shares(lambda: limits.max_uploading_bytes, "bytes of bodies that are being received")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive, send, self._access, self._limits, self.uploads, self._actions)

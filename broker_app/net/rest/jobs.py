@@ -78,7 +78,7 @@ class JobEndpoints:
         )
         by_body = filters.of(spec.filter).q is not None
         self._rights.permit_source(request, spec.op, filters.address_of(spec.source), by_body=by_body)
-        job_plan = await self._jobs.plan(spec, request.user)
+        job_plan = await self._jobs.plan(spec, request.user, admin=request.is_admin)
         self._rights.permit_plan(request, job_plan)
         if body.dry_run:
             return json_reply(self._planned(request, job_plan))

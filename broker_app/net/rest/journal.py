@@ -13,16 +13,17 @@ from broker_app.net.rest import message_json
 from broker_app.net.rest.journal_log import HISTORY_GONE, JournalLog
 from broker_app.net.rest.journal_rights import JournalRights
 from broker_app.net.rest.long_poll import WaitingRequest, WaitingRequests
-from broker_app.net.rest.refusals import Refusal, busy, invalid
+from broker_app.net.rest.refusals import Refusal, invalid
 from broker_app.net.rest.replies import Header, Reply, json_reply
 from broker_app.net.rest.requests import Departed, Request, whole_number
 from broker_app.net.rest.routing import Route, Router
+from broker_app.shares import Shares
 
 MEDIA_TYPE = b"application/vnd.mom.journal"
 #: most bytes of one read, unless a batch is larger
 CHUNK_BYTES = 1024 * 1024
 #: replies with frames at the same time, node-wide
-MAX_READERS = 4
+MAX_READERS = 8
 #: seconds that a client may take for one chunk
 CHUNK_S = 60.0
 MAX_POSITION = 10**15 - 1
@@ -44,7 +45,7 @@ class JournalEndpoints:
         self._name = name
         self._rights = rights
         self._waiting = waiting
-        self._readers = 0
+        self._readers = Shares(lambda: MAX_READERS, "replies with frames of the journal")
 
     async def span(self, request: Request) -> Reply:
         """GET journal/span"""
@@ -107,17 +108,14 @@ class JournalEndpoints:
 
     @contextmanager
     def _reading(self, request: Request) -> Iterator[WaitingRequest]:
-        """Count a reply with frames; it ends when its client loses its login. Raises Refusal if there are
+        """Count a reply with frames; it ends when its client loses its login. Raises Refused if there are
         too many."""
-        if self._readers >= MAX_READERS:
-            raise busy(f"{MAX_READERS} replies with frames of the journal are being sent already")
-        wait = self._waiting.enter(request.client)
-        self._readers += 1
-        try:
-            yield wait
-        finally:
-            self._readers -= 1
-            self._waiting.leave(wait)
+        with self._readers.taken(request.user, admin=request.is_admin):
+            wait = self._waiting.enter(request.client)
+            try:
+                yield wait
+            finally:
+                self._waiting.leave(wait)
 
     def _wanted(self, query: dict[str, str]) -> Span:
         """The positions that a query names, which are stored. Raises Refusal."""

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from broker_app.core.destination import Destination
 from broker_app.core.errors import Refused
 from broker_app.net.auth.login import Identity
 from broker_app.net.policy.access import Access, Client
 from broker_app.net.rest.limits import RestLimits
-from broker_app.net.rest.refusals import busy
 from broker_app.rules.event import RECEIVE
+from broker_app.shares import Shares
 
 
 class WaitingRequest:
@@ -35,19 +35,22 @@ class WaitingRequest:
 
 
 class WaitingRequests:
-    """All waiting requests of a REST API, as many as its limits allow."""
+    """All waiting requests of a REST API, as many as its limits allow. `is_admin` returns True for those who
+    may use the reserve."""
 
-    def __init__(self, limits: RestLimits) -> None:
-        self._limits = limits
+    def __init__(self, limits: RestLimits, is_admin: Callable[[Identity], bool]) -> None:
+        self._is_admin = is_admin
+        self._shares = Shares(
+            lambda: limits.max_waiting, "requests that wait for messages", "end some, or send it again later"
+        )
         self._waits: set[WaitingRequest] = set()
         self.stopped = False
 
     def enter(
         self, client: Client, source: Destination | None = None, right: str = RECEIVE
     ) -> WaitingRequest:
-        """Raises Refusal when too many wait. Each `enter` needs a `leave`."""
-        if len(self._waits) >= self._limits.max_waiting:
-            raise busy(f"{self._limits.max_waiting} requests wait for messages already")
+        """Raises Refused when too many wait. Each `enter` needs a `leave`."""
+        self._shares.take(client.identity.user, admin=self._is_admin(client.identity))
         wait = WaitingRequest(client, source, right)
         if self.stopped:
             wait.end()
@@ -55,7 +58,9 @@ class WaitingRequests:
         return wait
 
     def leave(self, wait: WaitingRequest) -> None:
-        self._waits.discard(wait)
+        if wait in self._waits:
+            self._waits.remove(wait)
+            self._shares.add(wait.client.identity.user, -1)
 
     def stop(self) -> None:
         """End all waits, and those that begin later."""

@@ -22,15 +22,10 @@ CAUSES = STARTED, FORMER_STOPPED, EXPIRED, SWITCHOVER, FORCED = (
     "switchover",
     "forced",
 )
+#: how the configuration reaches the other brokers
+CARRIED = SEALED, READABLE, DATABASE = "sealed", "readable in the store", "in a shared database"
 MAX_REASON = 500
 _ANY_ORIGIN = ((b"access-control-allow-origin", b"*"),)
-
-
-class Successor(Protocol):
-    """A standby that can take over."""
-
-    @property
-    def id(self) -> str: ...
 
 
 class MirrorOperations(Protocol):

@@ -15,23 +15,15 @@ from broker_app.net.http.tracing import trace_of
 from broker_app.net.operator_audit import Operator, OperatorActions
 from broker_app.net.policy.access import Access, Client
 from broker_app.net.rest.limits import RestLimits
-from broker_app.net.rest.refusals import Refusal, busy, invalid, too_large, unknown
+from broker_app.net.rest.refusals import Refusal, invalid, too_large, unknown
 from broker_app.net.rest.replies import JSON, Header
+from broker_app.shares import Shares
 
 Scope = dict[str, Any]
 Receive = Callable[[], Awaitable[dict[str, Any]]]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 _Struct = TypeVar("_Struct", bound=msgspec.Struct)
 _MAX_PARAMETERS = 100
-
-
-class Uploads:
-    """Bytes of bodies that are being received, over all requests."""
-
-    __slots__ = ("bytes",)
-
-    def __init__(self) -> None:
-        self.bytes = 0
 
 
 class Idempotency(Protocol):
@@ -107,7 +99,7 @@ class Request:
         send: Send,
         access: Access,
         limits: RestLimits,
-        uploads: Uploads,
+        uploads: Shares,
         actions: OperatorActions,
     ) -> None:
         self.method: str = scope["method"]
@@ -139,6 +131,11 @@ class Request:
     @property
     def user(self) -> str:
         return self.client.identity.user
+
+    @property
+    def is_admin(self) -> bool:
+        """True if the client is an administrator; with a token only if it has the right `administer`."""
+        return self.access.is_admin(self.client.identity)
 
     @property
     def media_type(self) -> bytes:
@@ -241,19 +238,17 @@ class Request:
 
     async def _rest(self, first: bytes, limit: int, deadline: asyncio.Timeout) -> bytes:
         parts, size = [first], len(first)
-        uploads = self._uploads
-        uploads.bytes += size
+        uploads, user, admin = self._uploads, self.user, self.is_admin
+        uploads.add(user, size)
         try:
             async for part in self._parts(deadline):
+                uploads.take(user, admin=admin, count=len(part))
                 parts.append(part)
                 size += len(part)
-                uploads.bytes += len(part)
                 if size > limit:
                     raise too_large("the body", limit, size)
-                if uploads.bytes > self._limits.max_uploading_bytes:
-                    raise busy("the node is receiving as many bytes as it takes at once")
         finally:
-            uploads.bytes -= size
+            uploads.add(user, -size)
         return b"".join(parts)
 
     async def _parts(self, deadline: asyncio.Timeout) -> AsyncIterator[bytes]:

@@ -142,7 +142,7 @@ class ServiceEndpoints:
             token=request.client.identity.token or "",
         )
         origin = body.origin.origin("/origin") if body.origin is not None else None
-        service = await self._registry.register(registration, body.lease_s, origin)
+        service = await self._registry.register(registration, body.lease_s, origin, admin=request.is_admin)
         location = f"/api/v1/services/{service.id}".encode()
         return json_reply(self._listing.row(service), 201, [(b"location", location)])
 

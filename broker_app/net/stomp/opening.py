@@ -135,6 +135,7 @@ class Opening:
 
         outcome: Outcome | None
         try:
+            self._conversation.sessions.enter(self._session, identity)
             outcome = self.registration.begin(
                 identity, connection, self._connection_info, self._handshake.service, done
             )

@@ -51,9 +51,15 @@ class Registrar(Protocol):
         """Return the verdict about a connection, or None if `done` gets it later."""
 
     def begin_service(
-        self, registration: Registration, origin: Origin | None, done: Callable[[Outcome], None]
+        self,
+        registration: Registration,
+        origin: Origin | None,
+        done: Callable[[Outcome], None],
+        *,
+        admin: bool,
     ) -> None:
-        """Register a connection as a service; `done` gets the outcome later."""
+        """Register a connection as a service; `done` gets the outcome later. `admin` is True for that of an
+        administrator."""
 
     def service_of(self, connection: str) -> str | None:
         """The name of the service that a connection is registered as; None if it is none."""
@@ -139,7 +145,8 @@ class SessionRegistration:
             info.protocol,
             token=identity.token or "",
         )
-        registrar.begin_service(registration, service.origin, done)
+        admin = self._sessions.access.is_admin(identity)
+        registrar.begin_service(registration, service.origin, done, admin=admin)
         return None
 
     @property

@@ -24,6 +24,7 @@ from broker_app.net.stomp.conversation import Authenticated, Environment
 from broker_app.net.stomp.registrations import Outcome, Registrar
 from broker_app.net.stomp.session import StompSession
 from broker_app.reflex.registration import Registration, RegistrationVerdict
+from broker_app.shares import Shares
 from broker_app.telemetry.client_events import ClientEvents
 
 log = logging.getLogger(__name__)
@@ -46,7 +47,12 @@ class OpenRegistrar:
         return RegistrationVerdict(True, registration)
 
     def begin_service(
-        self, registration: Registration, origin: Origin | None, done: Callable[[Outcome], None]
+        self,
+        registration: Registration,
+        origin: Origin | None,
+        done: Callable[[Outcome], None],
+        *,
+        admin: bool,
     ) -> None:
         """Accept, in the next round of the loop."""
         asyncio.get_running_loop().call_soon(done, RegistrationVerdict(True, registration))
@@ -83,6 +89,11 @@ class SessionRegistry:
         self.config = config
         self.ids = ids
         self.sessions: dict[StompSession, None] = {}
+        #: the users of sessions that have logged in
+        self._users: dict[StompSession, str] = {}
+        self._places = Shares(
+            lambda: self.config.max_connections, "connections", "close some (MOM_MAX_CONNECTIONS)", "too-many"
+        )
         #: sessions with fast heart-beats, which are checked by themselves: seconds between two checks, when
         #: the next one is due (monotonic)
         self._fast: dict[StompSession, tuple[float, float]] = {}
@@ -117,11 +128,19 @@ class SessionRegistry:
         self.opened_total += 1
         return self.opened_total
 
+    def enter(self, session: StompSession, identity: Identity) -> None:
+        """Note that a session has logged in. Raises Refused when there are too many connections."""
+        self._places.take(identity.user, admin=self.access.is_admin(identity))
+        self._users[session] = identity.user
+
     def leave(self, session: StompSession) -> bool:
         """Remove a session that has ended. Returns False if it was removed before."""
         if session not in self.sessions:
             return False
         del self.sessions[session]
+        user = self._users.pop(session, None)
+        if user is not None:
+            self._places.add(user, -1)
         self._fast.pop(session, None)
         came, went = self._bytes_gone
         self._bytes_gone = came + session.conversation.bytes_in, went + session.conversation.bytes_out

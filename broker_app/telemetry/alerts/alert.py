@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Final
 
+from broker_app.telemetry.alerts.rule import ConditionName
+
 FIRING, ACKNOWLEDGED, SILENCED, ENDED = STATES = ("firing", "acknowledged", "silenced", "ended")
 #: of states in which something is still wrong
 OPEN: Final = (FIRING, ACKNOWLEDGED, SILENCED)
@@ -18,7 +20,7 @@ class Alert:
 
     id: str
     rule: str
-    condition: str
+    condition: ConditionName
     severity: str
     subject: str
     threshold: float

@@ -4,7 +4,7 @@ broker."""
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from broker_app.core.broker import Broker
@@ -74,7 +74,7 @@ class ConditionChecks:
         dead = {
             queue.address: queue.counters.published for queue, depth, is_dead, _ in self._waiting() if is_dead
         }
-        self._growth.note(now, dead)
+        self._growth.note(now, dead, self._broker.destinations.queues)
 
     def find(self, rule: AlertRule) -> list[Violation]:
         """All findings of the rule, the worst first."""
@@ -141,15 +141,17 @@ class ConditionChecks:
 
 
 class _Growth:
-    """The growth of dead letters by queue: samples of their totals, half a minute apart."""
+    """The growth of dead letters by queue: samples of their totals, half a minute apart. One that was
+    deleted is forgotten when its growth is no longer looked at."""
 
     def __init__(self) -> None:
         self._points: dict[str, deque[tuple[float, int]]] = {}
         self._latest: dict[str, int] = {}
         self._begun = False
 
-    def note(self, now: float, totals: Mapping[str, int]) -> None:
-        """`totals` are how many came since the node started, to queues that hold any."""
+    def note(self, now: float, totals: Mapping[str, int], queues: Container[str]) -> None:
+        """`totals` are how many came since the node started, to those of all `queues` that hold any."""
+        self._forget(now, queues)
         for address, total in totals.items():
             if address not in self._points and len(self._points) < MAX_GROWING:
                 # What was there at the first look did not come since.
@@ -161,9 +163,19 @@ class _Growth:
             if total < points[-1][1]:  # the queue was created again
                 points.clear()
                 points.append((now, 0))
-            elif now - points[-1][0] >= GROWTH_STEP_S:
+            elif now - points[-1][0] >= GROWTH_STEP_S and address in queues:
                 points.append((now, total))
             self._latest[address] = total
+
+    def _forget(self, now: float, queues: Container[str]) -> None:
+        """Forget queues that were deleted so long ago that nothing can have come since."""
+        gone = [
+            address
+            for address, points in self._points.items()
+            if now - points[-1][0] > rules.GROWTH_S and address not in queues
+        ]
+        for address in gone:
+            del self._points[address], self._latest[address]
 
     def shift(self, by_s: float) -> None:
         """Move all points forward by this time, because the clock was set."""

@@ -6,13 +6,21 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 from broker_app import wildcards
 
-OLDEST_MESSAGE_AGE, DEAD_LETTERS, NO_CONSUMER, BRIDGE_STALLED, JOURNAL_DISK_USAGE, FLAPPING, CONFIGURATION = (
-    "oldest", "dead-letters", "no-consumer", "bridge-stalled", "store", "flapping", "configuration",
-)  # fmt: skip
+OLDEST_MESSAGE_AGE: Final = "oldest"
+DEAD_LETTERS: Final = "dead-letters"
+NO_CONSUMER: Final = "no-consumer"
+BRIDGE_STALLED: Final = "bridge-stalled"
+JOURNAL_DISK_USAGE: Final = "store"
+FLAPPING: Final = "flapping"
+CONFIGURATION: Final = "configuration"
+#: a match of these that lacks one is found by mypy
+ConditionName = Literal[
+    "oldest", "dead-letters", "no-consumer", "bridge-stalled", "store", "flapping", "configuration"
+]  # fmt: skip
 WARNING, CRITICAL = SEVERITIES = ("warning", "critical")
 #: seconds over which dead letters are counted
 GROWTH_S: Final = 600
@@ -30,7 +38,7 @@ class Condition(NamedTuple):
     severity: str
 
 
-CONDITIONS: Final[Mapping[str, Condition]] = MappingProxyType(
+CONDITIONS: Final[Mapping[ConditionName, Condition]] = MappingProxyType(
     {
         OLDEST_MESSAGE_AGE: Condition(
             "the oldest message of a queue with consumers is this old", "destination", "seconds",
@@ -69,7 +77,7 @@ class AlertRule:
     match `pattern` (empty: all). `notify` are the targets of notifications (`notifications.target`)."""
 
     name: str
-    condition: str
+    condition: ConditionName
     threshold: float
     for_s: float
     severity: str

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, assert_never
 from urllib.parse import urlencode
 
 from broker_app import durations
@@ -52,8 +52,10 @@ def sentence(alert: Alert) -> str:
             return f"the store is {value:g} % full"
         case rules.FLAPPING:
             return f"{name} connected {value:,.0f} times in 5 min"
-        case _:
+        case rules.CONFIGURATION:
             return f"files of the configuration were refused: {alert.facts.get('detail', '')}"
+        case unknown:
+            assert_never(unknown)
 
 
 def page(alert: Alert) -> str:
@@ -68,10 +70,12 @@ def page(alert: Alert) -> str:
             return "configuration/files"
         case rules.JOURNAL_DISK_USAGE:
             return "?" + urlencode({"at": _second(alert.since)})
-        case _:
+        case rules.OLDEST_MESSAGE_AGE | rules.DEAD_LETTERS | rules.NO_CONSUMER:
             at = _second(alert.since)
             query = {"name": name.removeprefix("/queue/"), "tab": "history", "at": at}
             return "queues/one?" + urlencode(query)
+        case unknown:
+            assert_never(unknown)
 
 
 def _second(at: float) -> str:

@@ -21,6 +21,7 @@ from broker_app.net.rest.listing import Listing
 from broker_app.net.rest.openapi.schemas import ref
 from broker_app.net.rest.refusals import Refusal, invalid
 from broker_app.rules.event import MANAGE
+from broker_app.shares import reserve
 from broker_app.web import actions
 from broker_app.web.actor import actor_of
 from broker_app.web.api import request_params
@@ -32,7 +33,7 @@ from broker_app.web.api.resources import has, listing
 from broker_app.web.api.rows import Row, row_of, rows_of
 from broker_app.web.owner_rights import refusal
 from broker_app.web.resource_types import RESOURCE_TYPES, Spec
-from broker_app.web.resource_types.callbacks import address_of
+from broker_app.web.resource_types.callbacks import MOST, address_of
 from broker_app.web.resource_types.resource_type import no_such
 
 _KIND = "callbacks"
@@ -168,6 +169,12 @@ def _check_own(request: Request, edit: actions.Edit) -> None:
     own = models.Callback.objects.filter(values__owner=user).exclude(name=edit.key).count()
     if own >= MOST_OF_USER:
         raise actions.Conflict(f"You have {MOST_OF_USER} callbacks; remove one first.")
+    of_all, reserved = models.Callback.objects.exclude(name=edit.key).count(), reserve(MOST)
+    if of_all >= MOST - reserved:
+        raise actions.Conflict(
+            f"There are {of_all} callbacks of all users; of {MOST} the last {reserved} are reserved for "
+            "administrators. Ask one, or remove a callback."
+        )
 
 
 def _completed(

@@ -34,7 +34,7 @@ STATE_LABELS: Final = {
     "retrying": _("retrying"), "stalled": _("stalled"), "failed": _("failed"),
     "paused": _("paused"), "asleep": _("suspended"),
 }  # fmt: skip
-#: labels of events of bridges, flows, alerts, callbacks and reflexes
+#: labels of events of bridges, flows, alerts, callbacks, reflexes, mirrors and files
 EVENT_LABELS: Final = {
     "connected": _("connected"), "retrying": _("retrying"), "failed": _("failed"),
     "reconfigured": _("reconfigured"), "restarted": _("restarted"), "paused": _("paused"),
@@ -47,6 +47,11 @@ EVENT_LABELS: Final = {
     "breaker opened": _("breaker opened"), "breaker closed": _("breaker closed"),
     "subscription replaced": _("subscription replaced"), "subscription deleted": _("subscription deleted"),
     "subscription kept": _("subscription kept"),
+    "not delivered": _("not delivered"),
+    "took over": _("took over"), "active without main": _("active without main"),
+    "mirror joined": _("mirror joined"), "mirror left": _("mirror left"),
+    "settings differ": _("settings differ"),
+    "applied": _("applied"), "unchanged": _("unchanged"),
 }  # fmt: skip
 _SIGNS: Final = {
     "running": ("●", "good"),

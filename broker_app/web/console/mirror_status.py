@@ -13,9 +13,12 @@ from broker_app import durations
 from broker_app.journal.private_journal import PrivateState
 from broker_app.net.rest.mirrors import (
     ACTIVE,
+    DATABASE,
     EXPIRED,
     FORCED,
     FORMER_STOPPED,
+    READABLE,
+    SEALED,
     STANDBY,
     STARTED,
     STOPPED,
@@ -45,6 +48,12 @@ PRIVATE_STATES: Final = {
     PrivateState.COPYING: State(_("being copied"), "▲", "warn"),
     PrivateState.IN_STEP: State(_("in step"), "●", "good"),
     PrivateState.FAILED: State(_("not written"), "■", "bad"),
+}
+#: how the configuration reaches the other brokers
+CONFIGURATIONS: Final = {
+    SEALED: State(_("sealed"), "●", "good"),
+    READABLE: State(_("readable in the store"), "▲", "warn"),
+    DATABASE: State(_("in a shared database"), "●", "quiet"),
 }
 #: reasons of takeovers
 CAUSES: Final = {
@@ -84,6 +93,8 @@ def shown(status: Mapping[str, Any]) -> Facts:
         "epoch": lease["epoch"] if lease else None,
         "lease_left": durations.in_words(lease["left_s"]) if lease else "",
         "renewed": durations.in_words(status["lease_s"] - lease["left_s"]) if lease else "",
+        "configuration": CONFIGURATIONS[status["configuration"]],
+        "is_readable": status["configuration"] == READABLE,
         "private": _private(status["private_journal"]),
         "takeovers": takeovers,
         "latest": latest,

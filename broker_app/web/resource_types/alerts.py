@@ -46,7 +46,7 @@ class AlertRules(ResourceType):
         """Missing members have their built-in value, or the default of the condition."""
         whole: dict[str, Any] = {"pattern": "", "enabled": True, "notify": [], "comment": "", **spec}
         whole.setdefault("condition", key if key in DEFAULT_RULES else "")
-        condition = CONDITIONS.get(whole["condition"]) if isinstance(whole["condition"], str) else None
+        condition = next((one for name, one in CONDITIONS.items() if name == whole["condition"]), None)
         if condition is not None:
             for field in ("threshold", "for_s", "severity"):
                 whole.setdefault(field, getattr(condition, field))

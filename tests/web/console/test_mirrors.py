@@ -42,7 +42,7 @@ def a_status(*brokers: dict[str, Any], **facts: Any) -> dict[str, Any]:
         "name": "B1", "id": "b1:8000", "role": 1, "state": "active", "journal": "PostgreSQL at db",
         "lease_s": 3.0, "lease": {"holder": "b1:8000", "epoch": 3, "left_s": 2.6},
         "brokers": list(brokers), "would_be_lost": {"persistent": 0, "non_persistent": 0},
-        "successor": None, "takeovers": [], "private_journal": None, **facts,
+        "successor": None, "takeovers": [], "private_journal": None, "configuration": "sealed", **facts,
     }  # fmt: skip
 
 
@@ -105,6 +105,18 @@ def test_the_page_shows_the_private_journal(inside: Client, node: AnsweringNode)
     private |= {"state": "failed", "pending_frames": 0, "error": "no space left"}
     page = page_of(inside)
     assert "not written" in page and "no space left" in page and "to be copied" not in page
+
+
+def test_the_page_shows_whether_the_configuration_is_sealed(inside: Client, node: AnsweringNode) -> None:
+    node.status = a_status(a_broker("b1:8000"))
+    page = page_of(inside)
+    assert "sealed" in page
+    assert "MOM_SECRET_KEY_FILE" not in page
+    node.status = a_status(a_broker("b1:8000"), configuration="readable in the store")
+    page = page_of(inside)
+    assert "readable in the store" in page
+    assert "Each reader of the store of the journal has the secret key" in page
+    assert "Set MOM_SECRET_KEY_FILE" in page
 
 
 def test_the_page_has_the_addresses_of_all_consoles(inside: Client, node: AnsweringNode) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from broker_app.journal.private_journal import PrivateState
-from broker_app.net.rest.mirrors import CAUSES, MAX_REASON, STATES
+from broker_app.net.rest.mirrors import CARRIED, CAUSES, MAX_REASON, STATES
 from broker_app.net.rest.openapi.operations import in_path, json_body, json_reply, operation
 from broker_app.net.rest.openapi.schemas import (
     OPTIONAL_TEXT,
@@ -65,6 +65,11 @@ SCHEMAS: Json = {
                     "error": {**TEXT, "description": "why it is not written; else empty"},
                 },
                 "required": ["place", "state", "pending_frames", "error"],
+            },
+            "configuration": {
+                "enum": list(CARRIED),
+                "description": "how users, rules and bridges reach the other brokers; where they are "
+                "`readable in the store`, each reader of it is an administrator: set MOM_SECRET_KEY_FILE",
             },
             "brokers": array_of(
                 object_of(
