@@ -7,9 +7,9 @@ import time
 from email.utils import parsedate_to_datetime
 from typing import Final, NamedTuple
 
-from broker_app.callback.webhooks import http_exchange as exchange
 from broker_app.callback.webhooks.host import ALIVE, BROKEN, NO_WORKER, RETRY_AFTER
-from broker_app.callback.webhooks.http_exchange import Answer, Unanswered
+from broker_app.http_client import exchange
+from broker_app.http_client.exchange import Answer, Unanswered
 
 #: outcomes of pushes, by which they are counted
 ACCEPTED, ENDED, DELAYED, REFUSED, FAILED, TIMED_OUT, UNREACHABLE, FORBIDDEN, UNSENT = OUTCOMES = (

@@ -26,7 +26,6 @@ from broker_app.callback.webhooks.challenge import challenge
 from broker_app.callback.webhooks.deliverer import Deliverer
 from broker_app.callback.webhooks.durable_subscription import DurableSubscriptions
 from broker_app.callback.webhooks.host import Host, Hosts
-from broker_app.callback.webhooks.http_exchange import Poster
 from broker_app.callback.webhooks.notifier import Notifier
 from broker_app.callback.webhooks.push_log import PushLog
 from broker_app.callback.webhooks.push_totals import PushTotals
@@ -36,6 +35,7 @@ from broker_app.callback.webhooks.verdict import retry_delay_s
 from broker_app.core.errors import Refused
 from broker_app.engine import Engine
 from broker_app.engine.engine_requests import EngineRequests
+from broker_app.http_client.exchange import Poster
 from broker_app.task_supervisor import supervised
 
 #: the states of a callback

@@ -9,7 +9,7 @@ import pytest
 
 from broker_app.callback.webhooks import verdict
 from broker_app.callback.webhooks.host import ALIVE, BROKEN, RETRY_AFTER
-from broker_app.callback.webhooks.http_exchange import Answer
+from broker_app.http_client.exchange import Answer
 
 
 def of(status: int, retry_after: str = "") -> verdict.Verdict:

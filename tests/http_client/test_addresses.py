@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import socket
 from pathlib import Path
 
 import pytest
-from aiohttp.abc import AbstractResolver, ResolveResult
 
-from broker_app.callback.webhooks.address_filter import AddressFilter
-from broker_app.callback.webhooks.http_client import HttpClient
-from broker_app.callback.webhooks.http_exchange import HttpRequest, Unanswered
+from broker_app.http_client.address_filter import AddressFilter
+from broker_app.http_client.client import HttpClient
+from broker_app.http_client.exchange import HttpRequest, Unanswered
 from tests.callback.webhooks.hooks import callback, hooks
 from tests.callback.webhooks.receiver import answer, receiver
 
@@ -50,27 +48,18 @@ def test_an_entry_that_is_neither_network_nor_host_is_named() -> None:
         AddressFilter(["10.0.0.0/99"])
 
 
-class Names(AbstractResolver):
+class Names:
     """Answers each question with the next of `answers`, the last one for ever."""
 
     def __init__(self, *answers: list[str]) -> None:
         self._answers = list(answers)
         self.asked = 0
 
-    async def resolve(
-        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
-    ) -> list[ResolveResult]:
-        addresses = self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
+    async def resolve(self, host: str, port: int) -> list[str]:
         self.asked += 1
-        return [
-            ResolveResult(
-                hostname=host, host=address, port=port, proto=0, flags=socket.AI_NUMERICHOST,
-                family=socket.AF_INET6 if ":" in address else socket.AF_INET,
-            )
-            for address in addresses
-        ]  # fmt: skip
+        return self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
 
-    async def close(self) -> None:
+    def close(self) -> None:
         """Nothing is open."""
 
 

@@ -1,4 +1,4 @@
-"""The addresses that a webhook may connect to: public ones, and those that the administrator lists.
+"""The addresses that the client may connect to: public ones, and those that the administrator lists.
 
 Without it, a user who may create a callback could have the broker send requests into its own network.
 """
@@ -10,6 +10,9 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_add
 from typing import Final
 
 Address = IPv4Address | IPv6Address
+
+#: networks that allow all addresses, for what only administrators can name
+EVERY_ADDRESS: Final = ("0.0.0.0/0", "::/0")
 
 #: special-purpose networks of IPv4 (RFC 6890 and the registry of IANA)
 _NOT_PUBLIC_4: Final = tuple(
