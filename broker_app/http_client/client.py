@@ -142,7 +142,7 @@ class HttpClient:
             if not limit.expired():  # the operating system has given up
                 raise _unconnected(error) from error
             raise Unanswered(
-                exchange.TIMEOUT, f"it did not accept a connection within {CONNECT_S:g} s"
+                exchange.CONNECT, f"it did not accept a connection within {CONNECT_S:g} s"
             ) from None
         except (OSError, ValueError) as error:
             raise _unconnected(error) from error

@@ -105,7 +105,7 @@ class Webhook:
     @property
     def host(self) -> Host:
         """Its receiver."""
-        return self._env.hosts.of(self.callback.url)
+        return self._env.hosts.of(self.callback.owner, self.callback.url)
 
     @property
     def in_flight(self) -> int:
@@ -247,7 +247,7 @@ class Webhook:
             await self._wait(_SUBSCRIBE_S)
 
     def _make_pusher(self, callback: Callback) -> Deliverer | Notifier:
-        env, host = self._env, self._env.hosts.of(callback.url)
+        env, host = self._env, self._env.hosts.of(callback.owner, callback.url)
         source = f"{env.source}{callback.address}"
         if callback.mode == DELIVER:
             return Deliverer(
