@@ -57,7 +57,7 @@ class Room:
 
 
 class Connections:
-    """What all owners know of a receiver: whether it accepts connections."""
+    """The connections of all owners to a receiver, and whether it accepts them."""
 
     def __init__(self, breaker: Breaker, notify: Callable[[str, str], None]) -> None:
         self.gate = Gate(breaker, notify, self._changed)
@@ -75,7 +75,7 @@ class Connections:
 
 
 class Host:
-    """One receiver as one owner sees it. `notify` hears of its breaker, as a gate tells it."""
+    """One receiver as one owner sees it. `notify` is that of a gate."""
 
     def __init__(
         self,
@@ -171,7 +171,7 @@ class Host:
         self.answers.reset()
 
     def changed(self) -> None:
-        """Tell the callers that a gate has opened or closed."""
+        """Notify the callers: a gate has opened or closed."""
         for caller in list(self.callers):
             caller.host_changed()
         self.serve_waiting()
