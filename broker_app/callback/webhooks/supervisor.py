@@ -107,6 +107,7 @@ class Supervisor:
         self._webhooks.clear()
         if ending or self._ending:
             await asyncio.wait([*ending, *self._ending.values()])
+        await self._environment.states.close()
         if self._poster is not None:
             await self._poster.close()
 
