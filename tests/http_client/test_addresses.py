@@ -20,12 +20,21 @@ PRIVATE = """
     ::ffff:127.0.0.1 ::ffff:10.0.0.1 ::ffff:a9fe:a9fe ::127.0.0.1 64:ff9b::7f00:1 64:ff9b::10.0.0.1
     64:ff9b:1::1 100::1 5f00::1 3fff::1
 """.split()
+OF_CLOUDS = """
+    168.63.129.16 ::ffff:168.63.129.16 64:ff9b::a83f:8110 161.26.0.10 166.9.1.1 100.100.100.200 fd00:ec2::254
+"""
 PUBLIC = "8.8.8.8 1.1.1.1 172.32.0.1 2606:4700::1111 2a00:1450:4001:80b::200e ::ffff:8.8.8.8 64:ff9b::808:808"
 
 
 @pytest.mark.parametrize("address", PRIVATE)
 def test_special_addresses_are_refused(address: str) -> None:
     assert "is not public" in AddressFilter().refusal("hooks.example.org", address)
+
+
+@pytest.mark.parametrize("address", OF_CLOUDS.split())
+def test_addresses_of_agents_and_services_within_clouds_are_refused(address: str) -> None:
+    assert "is not public" in AddressFilter().refusal("hooks.example.org", address)
+    assert AddressFilter([address]).refusal("hooks.example.org", address) == "", "unless they are listed"
 
 
 @pytest.mark.parametrize("address", PUBLIC.split())
