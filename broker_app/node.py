@@ -254,8 +254,9 @@ class Node:
             registry.websocket_url = config.websocket_url(self.web_port)
         self.services = ServiceRegistry()
         live = LiveSubscribers()
-        callback_broker = CallbackBroker(engine) if config.role == CALLBACK else None
-        if callback_broker is not None:
+        callback_broker = None
+        if config.role == CALLBACK:
+            callback_broker = CallbackBroker(engine, config.max_websocket_bytes)
             self.services.register_at_origin = callback_broker.register
             started.push_async_callback(callback_broker.stop)
         self.json = JsonServer(engine, self.logins, access, config, self.services, live, f"MOM/{VERSION}")

@@ -34,7 +34,6 @@ def test_special_addresses_are_refused(address: str) -> None:
 @pytest.mark.parametrize("address", OF_CLOUDS.split())
 def test_addresses_of_agents_and_services_within_clouds_are_refused(address: str) -> None:
     assert "is not public" in AddressFilter().refusal("hooks.example.org", address)
-    assert AddressFilter([address]).refusal("hooks.example.org", address) == "", "unless they are listed"
 
 
 @pytest.mark.parametrize("address", PUBLIC.split())
