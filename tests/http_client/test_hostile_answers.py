@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import time
 from collections.abc import AsyncIterator
 
 import pytest
@@ -13,7 +12,7 @@ import pytest
 from broker_app.http_client.address_filter import AddressFilter
 from broker_app.http_client.client import HttpClient
 from broker_app.http_client.exchange import Answer, HttpRequest, Unanswered
-from tests.http_client.stranger import Stranger, stranger
+from tests.http_client.stranger import Stranger, Turns, stranger
 
 #: exchanges with one stranger at the same time
 TOGETHER = 20
@@ -23,19 +22,6 @@ OK = b"HTTP/1.1 200 OK\r\n"
 CHUNKED = OK + b"Transfer-Encoding: chunked\r\n\r\n"
 EARLY = b"HTTP/1.1 103 Early Hints\r\n\r\n"
 TOO_MANY_LINES = "PROTOCOL: its answer has more than 256 header lines"
-
-
-class Turns:
-    """The longest turn of the loop, in processor time of its thread: that of others does not count."""
-
-    def __init__(self) -> None:
-        self.longest_s = 0.0
-
-    async def watch(self) -> None:
-        while True:
-            began = time.thread_time()
-            await asyncio.sleep(0)
-            self.longest_s = max(self.longest_s, time.thread_time() - began)
 
 
 @contextlib.asynccontextmanager
