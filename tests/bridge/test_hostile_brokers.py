@@ -40,6 +40,8 @@ async def test_frames_without_an_end_hold_nothing_up(frame: bytes) -> None:
 
 
 async def test_a_remote_broker_sends_a_bridge_no_large_frames() -> None:
-    with stranger(CONNECTED + b"MESSAGE\ncontent-length:1000000\n\n", b"a" * 4096) as there:
-        with pytest.raises(ConnectionLost, match="the body has 1000000 bytes, allowed are 65536"):
-            await (await open_link(there)).run(lambda frames: None)
+    with (
+        stranger(CONNECTED + b"MESSAGE\ncontent-length:1000000\n\n", b"a" * 4096) as there,
+        pytest.raises(ConnectionLost, match="the body has 1000000 bytes, allowed are 65536"),
+    ):
+        await (await open_link(there)).run(lambda frames: None)

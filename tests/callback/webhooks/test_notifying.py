@@ -104,7 +104,8 @@ async def test_a_journal_that_cannot_be_read_for_a_moment_ends_no_notifications(
     async with hooks(tmp_path, memory_bytes=1024 * 1024) as own, receiver() as there:
         await own.publish(*[b"x" * 300_000] * 12)  # most of them are not in memory
         journal = own.node._journal
-        read, refused = journal.read, []
+        read = journal.read
+        refused: list[Any] = []
 
         def busy_once(positions: Any, found: Any) -> None:
             if refused:
