@@ -29,7 +29,8 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._share = share
         self._on_lost = on_lost
         self._transport: asyncio.Transport
-        self._buffer = bytearray(PIECE)
+        # A view: TLS of asyncio writes into slices of it.
+        self._buffer = memoryview(bytearray(PIECE))
         #: what came and is not parsed yet
         self._unparsed = bytearray()
         self._reading = True
@@ -118,11 +119,11 @@ class HttpConnection(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = transport  # type: ignore[assignment]
 
-    def get_buffer(self, sizehint: int) -> bytearray:
+    def get_buffer(self, sizehint: int) -> memoryview:
         return self._buffer
 
     def buffer_updated(self, nbytes: int) -> None:
-        self._unparsed += memoryview(self._buffer)[:nbytes]
+        self._unparsed += self._buffer[:nbytes]
         if self._expiry is not None:
             self.close()  # it answers no request
             return
