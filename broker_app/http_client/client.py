@@ -184,7 +184,8 @@ class HttpClient:
 
     async def _connect_to(self, url: _Url, address: str) -> HttpConnection:
         if url.secure and self._tls is None:
-            self._tls = ssl.create_default_context()
+            # In a thread: it reads a hundred certificates.
+            self._tls = await asyncio.to_thread(ssl.create_default_context)
         _, connection = await asyncio.get_running_loop().create_connection(
             lambda: HttpConnection(self._share, partial(self._lost, url[:3])),
             address,
