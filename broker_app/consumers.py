@@ -7,10 +7,10 @@ from typing import Any
 from channels.consumer import AsyncConsumer
 from django.conf import settings
 
-from broker_app.callback.webhooks.address_filter import AddressFilter
-from broker_app.callback.webhooks.http_exchange import Poster
 from broker_app.callback.webhooks.worker_poster import carry_out
 from broker_app.channel_layer import ConfiguredLayer
+from broker_app.http_client.address_filter import AddressFilter
+from broker_app.http_client.exchange import Poster
 from broker_app.internal_errors import internal_errors
 from broker_app.net.http.asgi import Receive, Scope, Send
 
@@ -59,7 +59,7 @@ class WebhookWorker(AsyncConsumer):  # type: ignore[misc]
 
 def _make_http_client() -> Poster:
     # Here: brokers, which load this module too, need it only with callbacks.
-    from broker_app.callback.webhooks.http_client import HttpClient
+    from broker_app.http_client.client import HttpClient
 
     return HttpClient(AddressFilter(settings.MOM.webhook_allow))
 

@@ -20,7 +20,6 @@ from broker_app.bridge.connection_test import try_connection
 from broker_app.bridge.supervisor import Supervisor
 from broker_app.bulk.batch_commits import BatchCommits
 from broker_app.bulk.stage_store import StageStore
-from broker_app.callback.webhooks.http_exchange import Poster
 from broker_app.callback.webhooks.supervisor import Supervisor as Callbacks
 from broker_app.callback_broker.callback_broker import CallbackBroker
 from broker_app.collector_pauses import CollectorPauses
@@ -29,6 +28,7 @@ from broker_app.core.broker import Broker
 from broker_app.core.commands import Reconfigure
 from broker_app.core.errors import Refused
 from broker_app.engine import Engine
+from broker_app.http_client.exchange import Poster
 from broker_app.internal_errors import internal_errors
 from broker_app.jobs.job_manager import JobManager
 from broker_app.journal.segments import SegmentJournal
@@ -266,8 +266,9 @@ class Node:
             registry.websocket_url = config.websocket_url(self.web_port)
         self.services = ServiceRegistry()
         live = LiveSubscribers()
-        callback_broker = CallbackBroker(engine) if config.role == CALLBACK else None
-        if callback_broker is not None:
+        callback_broker = None
+        if config.role == CALLBACK:
+            callback_broker = CallbackBroker(engine, config.max_websocket_bytes)
             self.services.register_at_origin = callback_broker.register
             started.push_async_callback(callback_broker.stop)
         self.json = JsonServer(engine, self.logins, access, config, self.services, live, f"MOM/{VERSION}")

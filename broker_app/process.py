@@ -12,9 +12,9 @@ from functools import partial
 from typing import Any
 
 from broker_app import private_journal, roles
-from broker_app.callback.webhooks.http_exchange import Poster
 from broker_app.config import Config
 from broker_app.core.broker import Broker
+from broker_app.http_client.exchange import Poster
 from broker_app.journal.shared import SharedJournal
 from broker_app.journal.store import Holder, Store, Unreachable
 from broker_app.journal_factory import make_shared

@@ -78,12 +78,11 @@ class Link:
             take(await self._receive())
 
     async def _receive(self) -> list[Frame | AckRun]:
-        try:
-            data = await self._transport.receive()
-        except OSError as error:
-            raise ConnectionLost(self._reason(str(error))) from error
-        if not data:
-            raise ConnectionLost(self._reason("the broker ended the connection"))
+        if self.connection.has_unread:
+            await asyncio.sleep(0)  # however much comes, others have their turns
+            data = b""
+        else:
+            data = await self._bytes()
         frames: list[Frame | AckRun] = []
         for item in self.connection.receive(data, self._loop.time()):
             if isinstance(item, Malformed):
@@ -92,6 +91,15 @@ class Link:
                 raise ErrorFrame(frames, item)
             frames.append(item)
         return frames
+
+    async def _bytes(self) -> bytes:
+        try:
+            data = await self._transport.receive()
+        except OSError as error:
+            raise ConnectionLost(self._reason(str(error))) from error
+        if not data:
+            raise ConnectionLost(self._reason("the broker ended the connection"))
+        return data
 
     def _reason(self, otherwise: str) -> str:
         return "the broker was silent for too long" if self._silent else otherwise

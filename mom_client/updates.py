@@ -2,12 +2,14 @@
 
 import asyncio
 import http.client
+import io
 import logging
 import time
 import urllib.error
 import urllib.parse
 import urllib.request
 from pathlib import Path
+from typing import Any
 
 __all__ = ["UpdateSource"]
 
@@ -16,6 +18,8 @@ log = logging.getLogger("mom_client")
 MAX_BYTES = 64 * 1024
 READ_S = 5.0
 _PIECE = 8192
+#: bytes of an exchange, with all heads
+MAX_EXCHANGE = 256 * 1024
 
 
 class UpdateSource:
@@ -59,12 +63,64 @@ class UpdateSource:
                 return _text(file.read(MAX_BYTES + 1))
         deadline = time.monotonic() + READ_S
         data = b""
-        with urllib.request.urlopen(self._source, timeout=READ_S) as reply:
+        opener = urllib.request.build_opener(_HttpHandler, _HttpsHandler)
+        with opener.open(self._source, timeout=READ_S) as reply:
             while len(data) <= MAX_BYTES and (piece := reply.read1(_PIECE)):
                 data += piece
                 if time.monotonic() > deadline:
                     raise TimeoutError
         return _text(data)
+
+
+class _BoundedReader(io.RawIOBase):
+    """Reads at most `MAX_EXCHANGE` bytes, within `READ_S`."""
+
+    def __init__(self, raw: io.RawIOBase) -> None:
+        self._raw = raw
+        self._left = MAX_EXCHANGE
+        self._deadline = time.monotonic() + READ_S
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int | None:
+        if time.monotonic() > self._deadline:
+            raise TimeoutError
+        count: int | None = self._raw.readinto(buffer)
+        self._left -= count or 0
+        if self._left < 0:
+            raise OSError(f"it sent more than {MAX_EXCHANGE:,} bytes")
+        return count
+
+    def close(self) -> None:
+        self._raw.close()
+        super().close()
+
+
+class _Answer(http.client.HTTPResponse):
+    """An answer that is bounded with its head, and with what comes before it (100 Continue)."""
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self.fp = io.BufferedReader(_BoundedReader(self.fp.detach()))
+
+
+class _HttpConnection(http.client.HTTPConnection):
+    response_class = _Answer
+
+
+class _HttpsConnection(http.client.HTTPSConnection):
+    response_class = _Answer
+
+
+class _HttpHandler(urllib.request.HTTPHandler):
+    def http_open(self, request: urllib.request.Request) -> http.client.HTTPResponse:
+        return self.do_open(_HttpConnection, request)
+
+
+class _HttpsHandler(urllib.request.HTTPSHandler):
+    def https_open(self, request: urllib.request.Request) -> http.client.HTTPResponse:
+        return self.do_open(_HttpsConnection, request)
 
 
 def _text(data: bytes) -> str:

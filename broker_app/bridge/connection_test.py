@@ -19,6 +19,7 @@ from cryptography import x509
 
 from broker_app.bridge import bridge_errors as troubles
 from broker_app.bridge.bridge_errors import BridgeError
+from broker_app.bridge.framing import LIMITS
 from broker_app.remote import Remote
 from mom_client.errors import ConnectionLost, Refused
 from mom_client.link import Link
@@ -227,7 +228,8 @@ class Trial:
         hello = {"host": remote.host, "mom-bridge": self._sender, "mom-soft-errors": "true"}
         if remote.user:
             hello |= {"login": remote.user, "passcode": remote.password}
-        self._link = await Link.open(remote.address, opener, Connection(heart_beat_s=(0, 0)), hello)
+        connection = Connection(heart_beat_s=(0, 0), limits=LIMITS)
+        self._link = await Link.open(remote.address, opener, connection, hello)
         headers = self._link.connection.headers
         server = headers.get("server") or "a broker without a name"
         sure = "another MOM: exactly once" if "mom-bridge" in headers else "no MOM: at least once"

@@ -17,8 +17,11 @@ from broker_app.core.model import Delivery
 from mom_client.link import Link
 from mom_client.stomp import frame as wire
 from mom_client.stomp.encode import convert_block, escape
+from mom_client.stomp.parser import Limits
 from mom_client.storeandforward import SYNC_QUEUE
 
+#: what a remote broker may send: it confirms and refuses, and sends no messages
+LIMITS: Final = Limits(max_body=64 * 1024)
 #: lines that belong to a frame and not to a message, should a message have them
 _OF_FRAMES: Final = rb"destination|receipt|transaction|content-length|mom-flow"
 _FRAME_LINES: Final = re.compile(rb"^(?:%b):.*\n" % _OF_FRAMES, re.MULTILINE)

@@ -19,6 +19,7 @@ from typing import Any, Final
 from broker_app.bridge import bridge_errors as errors
 from broker_app.bridge.bridge_errors import BridgeError
 from broker_app.bridge.flow import Flow, Phase
+from broker_app.bridge.framing import LIMITS
 from broker_app.bridge.inflight_window import PIPE_BYTES, Budget
 from broker_app.bridge.timeline import Timeline
 from broker_app.engine import Engine
@@ -275,7 +276,7 @@ class Pipe:
         if remote.user:
             hello |= {"login": remote.user, "passcode": remote.password}
         async with asyncio.timeout(CONNECT_S):
-            return await Link.open(remote.address, open_by_address, Connection(), hello)
+            return await Link.open(remote.address, open_by_address, Connection(limits=LIMITS), hello)
 
     async def _serve(self, link: Link) -> BridgeError | None:
         """Serve the flows until the connection ends; why, or None when it was meant to."""

@@ -105,9 +105,10 @@ class ArrivalFeed:
                 return found
 
     async def take(self) -> Notification:
-        """Return what began to wait since the last call; possibly nothing."""
-        began, self._began = self._began, True
-        found = await self._inspect(self._arrived if began else self._first)
+        """Return what began to wait since the last call; possibly nothing. It may be called again after it
+        has raised, as when the journal cannot be read."""
+        found = await self._inspect(self._arrived if self._began else self._first)
+        self._began = True
         self._seq = max(self._seq, found.seq)
         return found._replace(seq=self._seq)
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from broker_app.callback_broker.callback_messages import CallbackMessages
 from broker_app.callback_broker.origin_connection import OriginConnection, OriginService
+from broker_app.callback_broker.origin_link import longest_event
 from broker_app.callback_broker.original_messages import OriginalMessages
 from broker_app.callback_broker.pending_queue import PendingQueue
 from broker_app.callback_broker.remote_broker import RemoteBroker
@@ -19,9 +20,11 @@ from broker_app.reflex.registration import Registration
 
 
 class CallbackBroker:
-    """Connects services to their origins: one connection for each remote broker and login."""
+    """Connects services to their origins: one connection for each remote broker and login. Messages of
+    origins have at most `max_message` bytes."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, max_message: int) -> None:
+        self._max_event = longest_event(max_message)
         self._callback_messages = CallbackMessages(engine)
         self._originals = OriginalMessages(engine, self._callback_messages)
         self._remotes: list[RemoteBroker] = []
@@ -41,7 +44,7 @@ class CallbackBroker:
             self._remotes.append(remote)
         connection = remote.find(origin)
         if connection is None:
-            connection = OriginConnection(origin, remote, self._make_queue, self._unused)
+            connection = OriginConnection(origin, remote, self._make_queue, self._unused, self._max_event)
             remote.connections.append(connection)
         else:
             connection.extend(origin.urls)

@@ -57,7 +57,8 @@ class OriginConnection:
     """Notifies the queues of services of arrivals, and fetches and settles originals for them.
 
     `make_queue` makes the pending queue of a service, unless another connection to the same broker (`remote`)
-    has it already. `unused` is called when the last service has ended.
+    has it already. `unused` is called when the last service has ended. Events of the origin have at most
+    `max_event` bytes.
     """
 
     def __init__(
@@ -66,8 +67,10 @@ class OriginConnection:
         remote: RemoteBroker,
         make_queue: Callable[[OriginConnection, str], PendingQueue],
         unused: Callable[[OriginConnection], None],
+        max_event: int,
     ) -> None:
         self.origin = origin
+        self._max_event = max_event
         self.remote = remote
         #: the address in use, or of the last attempt
         self.url = origin.urls[0]
@@ -162,7 +165,7 @@ class OriginConnection:
 
     async def _wait_link(self) -> OriginLink:
         """The connection. Raises Refused when an attempt to connect has failed."""
-        while self._link is None:
+        while self._link is None or self._link.is_lost:
             self._failed.clear()
             waits = [asyncio.ensure_future(event.wait()) for event in (self._connected, self._failed)]
             try:
@@ -284,7 +287,7 @@ class OriginConnection:
             self.url = self._urls[0]
             self._urls.rotate(-1)
             try:
-                link = await OriginLink.open(self.url, self.origin, self._take)
+                link = await OriginLink.open(self.url, self.origin, self._take, self._max_event)
             except OriginLost as lost:
                 self._attempt_failed(str(lost), None)
             except Refused as refused:

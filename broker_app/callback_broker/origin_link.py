@@ -11,9 +11,11 @@ from typing import Any, Final, Self
 
 import msgspec
 from websockets.asyncio.client import ClientConnection, connect
-from websockets.exceptions import InvalidHandshake, WebSocketException
+from websockets.exceptions import ConnectionClosed, InvalidHandshake, WebSocketException
+from websockets.frames import CloseCode
 from websockets.typing import Subprotocol
 
+from broker_app.callback_broker import origin_events
 from broker_app.core.errors import Refused
 from broker_app.net.origin import Origin
 from mom_client.transport import tls_context
@@ -23,10 +25,16 @@ CONNECT_S: Final = 10.0
 ANSWER_S: Final = 30.0
 #: seconds between pings, and to answer one: an origin that is gone is noticed within their sum
 PING_S: Final = 5.0
-#: bytes of one event: the messages of one answer, in Base64
-MAX_EVENT: Final = 512 * 1024 * 1024
+#: bytes of messages in one answer, besides the last one, and of the rest of an event
+_ANSWER: Final = 8 * 1024 * 1024
+_FRAME: Final = 1024 * 1024
 _CLOSE_S: Final = 1.0
 _SUBPROTOCOL: Final = Subprotocol("mom.v1.json")
+
+
+def longest_event(max_message: int) -> int:
+    """The bytes of the longest event of an origin with messages of so many bytes: some of them, in Base64."""
+    return (max_message + _ANSWER) * 4 // 3 + _FRAME
 
 
 class OriginLost(ConnectionError):
@@ -36,17 +44,24 @@ class OriginLost(ConnectionError):
 class OriginLink:
     """One open connection. `on_event` is called with events that answer nothing."""
 
-    def __init__(self, socket: ClientConnection, on_event: Callable[[dict[str, Any]], None]) -> None:
+    def __init__(
+        self, socket: ClientConnection, on_event: Callable[[dict[str, Any]], None], max_event: int
+    ) -> None:
         self._socket = socket
+        self._max_event = max_event
         self._on_event = on_event
         self._numbers = itertools.count(1)
-        self._open: dict[str, asyncio.Future[dict[str, Any]]] = {}
+        #: operations without an answer
+        self._open: dict[str, tuple[dict[str, Any], asyncio.Future[dict[str, Any]]]] = {}
         self._sending: set[asyncio.Task[None]] = set()
         self._lost: OriginLost | None = None
 
     @classmethod
-    async def open(cls, url: str, origin: Origin, on_event: Callable[[dict[str, Any]], None]) -> Self:
-        """Connect and log in. Raises OriginLost, or Refused when the login is not accepted."""
+    async def open(
+        cls, url: str, origin: Origin, on_event: Callable[[dict[str, Any]], None], max_event: int
+    ) -> Self:
+        """Connect and log in; events have at most `max_event` bytes. Raises OriginLost, or Refused when the
+        login is not accepted."""
         try:
             # The file that MOM_CA_FILE names may be missing: an error of this origin.
             tls = tls_context() if url.startswith("wss:") else None
@@ -58,7 +73,7 @@ class OriginLink:
                     ssl=tls,
                     compression=None,
                     proxy=None,
-                    max_size=MAX_EVENT,
+                    max_size=max_event,
                     ping_interval=PING_S,
                     ping_timeout=PING_S,
                     close_timeout=_CLOSE_S,
@@ -74,11 +89,16 @@ class OriginLink:
         except InvalidHandshake as error:
             raise OriginLost(f"it refuses a WebSocket: {error}") from error
         except (OSError, WebSocketException) as error:
-            raise OriginLost(str(error) or type(error).__name__) from error
+            raise _lost(error, max_event) from error
         if ready.get("op") != "ready":
             await socket.close()
             raise _refusal(ready)
-        return cls(socket, on_event)
+        return cls(socket, on_event, max_event)
+
+    @property
+    def is_lost(self) -> bool:
+        """True if the connection has ended, or will in a moment."""
+        return self._lost is not None
 
     async def run(self) -> None:
         """Read until the connection ends. Raises OriginLost with the reason."""
@@ -87,7 +107,7 @@ class OriginLink:
                 self._take(_decode(data))
             raise OriginLost("the origin closed the connection")
         except (OSError, WebSocketException) as error:
-            lost = error if isinstance(error, OriginLost) else OriginLost(str(error) or type(error).__name__)
+            lost = _lost(error, self._max_event)
             self._fail(lost)
             raise lost from error
 
@@ -100,8 +120,9 @@ class OriginLink:
             answer.set_exception(self._lost)
             return answer
         ref = str(next(self._numbers))
-        self._open[ref] = answer
-        sending = asyncio.create_task(self._send({"op": operation, "ref": ref, **members}))
+        asked = {"op": operation, "ref": ref, **members}
+        self._open[ref] = asked, answer
+        sending = asyncio.create_task(self._send(asked))
         self._sending.add(sending)
         sending.add_done_callback(self._sending.discard)
         return answer
@@ -127,7 +148,7 @@ class OriginLink:
             await self._socket.send(msgspec.json.encode(operation), text=True)
 
     def _take(self, event: dict[str, Any]) -> None:
-        answer = self._open.pop(event.get("ref") or "", None)
+        asked, answer = self._open.pop(str(event.get("ref") or ""), ({}, None))
         if answer is None:
             if event.get("op") == "closed":
                 raise OriginLost(f"the origin ended the connection: {event.get('detail', '')}")
@@ -136,12 +157,17 @@ class OriginLink:
             if event.get("op") == "problem":
                 answer.set_exception(_refusal(event))
             else:
-                answer.set_result(event)
+                try:
+                    answer.set_result(origin_events.answer(asked, event))
+                except ValueError as error:
+                    lost = OriginLost(str(error))
+                    answer.set_exception(lost)
+                    raise lost from None
 
     def _fail(self, lost: OriginLost) -> None:
         self._lost = self._lost or lost
         open_, self._open = self._open, {}
-        for answer in open_.values():
+        for _, answer in open_.values():
             if not answer.done():
                 answer.set_exception(lost)
 
@@ -158,12 +184,20 @@ def _authorization(origin: Origin) -> dict[str, str]:
 def _decode(data: str | bytes) -> dict[str, Any]:
     """One event. Raises OriginLost for what is none."""
     try:
-        event = msgspec.json.decode(data)
-    except (msgspec.DecodeError, RecursionError) as error:
-        raise OriginLost(f"the origin sent what is not JSON: {error}") from None
-    if not isinstance(event, dict):
-        raise OriginLost("the origin sent JSON that is not an object")
-    return event
+        return origin_events.decode(data)
+    except ValueError as error:
+        raise OriginLost(str(error)) from None
+
+
+def _lost(error: Exception, max_event: int) -> OriginLost:
+    """The end of a connection, with its reason."""
+    if isinstance(error, OriginLost):
+        return error
+    if isinstance(error, ConnectionClosed) and error.sent and error.sent.code == CloseCode.MESSAGE_TOO_BIG:
+        return OriginLost(
+            f"the origin sent an event of more than {max_event:,} bytes, which no message needs"
+        )
+    return OriginLost(str(error) or type(error).__name__)
 
 
 def _refusal(problem: dict[str, Any]) -> Refused:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 import logging
 from collections import deque
 from collections.abc import Callable
@@ -18,6 +17,7 @@ from broker_app.callback_broker.callback_messages import (
     CallbackMessage,
     CallbackMessages,
 )
+from broker_app.callback_broker.origin_events import Original
 from broker_app.callback_broker.origin_link import OriginLink, OriginLost
 from broker_app.core.errors import Refused
 from broker_app.core.message import Envelope, Message
@@ -265,7 +265,7 @@ class PendingQueue:
             self._waits_again(wanted.one)
 
     def _take(self, batch: list[Wanted], answer: dict[str, Any]) -> None:
-        items = {item["seq"]: item for item in answer["items"]}
+        items: dict[int, Original] = {item.seq: item for item in answer["items"]}
         status = {row["seq"]: row["status"] for row in answer["missing"]}
         fetched = Fetched([], [], [])
         left: list[Wanted] = []
@@ -273,7 +273,7 @@ class PendingQueue:
             one = wanted.one
             item = items.get(one.seq)
             if item is not None:
-                one.state, one.receipt = FETCHED, item["receipt"]
+                one.state, one.receipt = FETCHED, item.receipt
                 self.fetched += 1
                 if wanted.is_open:
                     fetched.originals.append((wanted, _original(item, one)))
@@ -333,18 +333,17 @@ class PendingQueue:
             self._compare_soon()
 
 
-def _original(item: dict[str, Any], one: CallbackMessage) -> Message:
+def _original(item: Original, one: CallbackMessage) -> Message:
     """The original, in the place of its callback message."""
     assert one.message is not None
     envelope = Envelope(
-        item["destination"],
-        base64.b64decode(item["block_base64"]),
-        persistent=item["persistent"],
-        priority=item["priority"],
-        expires_ms=item["expires_ms"],
+        item.destination,
+        item.block_base64,
+        persistent=item.persistent,
+        priority=item.priority,
+        expires_ms=item.expires_ms,
     )
-    body = base64.b64decode(item["body_base64"])
-    message = Message(envelope, body, one.message.position, item["time_ms"], recorded=False)
-    message.explicit_id = item["id"].encode()
-    message.attempts = item["attempts"]
+    message = Message(envelope, item.body_base64, one.message.position, item.time_ms, recorded=False)
+    message.explicit_id = item.id.encode()
+    message.attempts = item.attempts
     return message

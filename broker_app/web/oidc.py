@@ -22,10 +22,11 @@ from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_variables
 from django.views.decorators.http import require_GET
-from requests import RequestException
+from requests import RequestException, Session
 
 from broker_app.web.actions import CONSOLE, Actor, Claims, Conflict, InvalidEdits, external_user
 from broker_app.web.backends import PASSWORD
+from broker_app.web.outgoing_session import bound
 
 #: what allauth calls it
 PROVIDER = "oidc"
@@ -45,6 +46,10 @@ class _Provider(OpenIDConnectOAuth2Adapter):  # type: ignore[misc]
 
 class Adapter(DefaultSocialAccountAdapter):  # type: ignore[misc]
     """Continues after allauth once the provider has authenticated a user."""
+
+    def get_requests_session(self) -> Session:
+        """The session for requests to the provider."""
+        return bound(super().get_requests_session())
 
     def pre_social_login(self, request: HttpRequest, sociallogin: Any) -> None:
         raise ImmediateHttpResponse(_let_in(request, sociallogin))

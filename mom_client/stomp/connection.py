@@ -94,10 +94,17 @@ class Connection:
             named["requeue"] = "false"
         return self.encode(wire.ACK if requeue is None else wire.NACK, {**named, **extra})
 
+    @property
+    def has_unread(self) -> bool:
+        """True while there is more to receive of what was given."""
+        return self._parser.has_unread
+
     def receive(self, data: bytes, now: float) -> list[Frame | AckRun | Malformed]:
-        """The broker's frames in `data`; after a Malformed or an ERROR the connection is closed."""
-        self._last_received = now
-        items = self._parser.receive(data) if self.state is not State.CONNECTING else self._begin(data)
+        """The next of the broker's frames, with `data`; none of it while `has_unread`. After a Malformed or
+        an ERROR the connection is closed."""
+        if data:
+            self._last_received = now
+        items = self._read(data) if self.state is not State.CONNECTING else self._begin(data)
         for index, item in enumerate(items):
             error = self._follow(item)
             if error is not None:
@@ -113,7 +120,12 @@ class Connection:
             error = self._negotiate(items[0].headers)
             if error is not None:
                 return [error]
-        return items + self._parser.receive(data[end:]) if end else items
+        return items + self._read(data[end:]) if end else items
+
+    def _read(self, data: bytes) -> list[Frame | AckRun | Malformed]:
+        if data:
+            self._parser.put(data)
+        return self._parser.read()
 
     def _negotiate(self, headers: Mapping[str, str]) -> Malformed | None:
         version = headers.get("version", "1.0")

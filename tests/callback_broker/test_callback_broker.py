@@ -451,7 +451,7 @@ async def test_addresses_that_a_program_knows_are_tried_before_those_that_were_k
         raise AssertionError("no service has registered")
 
     origin = Origin(("ws://old/ws", "ws://older/ws"), "anna")
-    connection = OriginConnection(origin, RemoteBroker(), make_queue, lambda unused: None)
+    connection = OriginConnection(origin, RemoteBroker(), make_queue, lambda unused: None, 10**6)
     connection.extend(("ws://new/ws", "ws://older/ws"))
     assert connection.urls == ("ws://new/ws", "ws://older/ws", "ws://old/ws")
 

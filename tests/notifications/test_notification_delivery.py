@@ -116,8 +116,7 @@ async def test_a_webhook_gets_the_alert_as_json() -> None:
             b"HTTP/1.1 302 Go\r\nLocation: http://elsewhere/\r\n\r\n",
             "redirect to 'http://elsewhere/', which is not",
         ),
-        (b"220 mail.example\r\n", "does not speak HTTP"),
-        (b"", "does not speak HTTP"),
+        (b"220 mail.example\r\n", "its answer is no valid HTTP"),
     ],
 )
 async def test_a_refusal_of_a_webhook_is_reported_and_a_redirect_is_not_followed(
@@ -130,13 +129,20 @@ async def test_a_refusal_of_a_webhook_is_reported_and_a_redirect_is_not_followed
     assert len(web.taken) == 1
 
 
+async def test_a_webhook_that_answers_with_nothing_is_reported() -> None:
+    async with Web().running() as web:
+        web.answers = [b""]
+        with pytest.raises(OSError, match="it closed the connection before it had answered"):
+            await webhook.post(web.url, b"{}", {})
+
+
 async def test_a_webhook_that_stays_silent_is_not_waited_for_for_ever(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(webhook, "TIMEOUT_S", 0.2)
     async with Web().running() as web:
         web.answers = [b"silence"]
-        with pytest.raises(OSError, match=r"has not answered within 0\.2 s"):
+        with pytest.raises(OSError, match=r"there was no complete answer within 0\.2 s"):
             await webhook.post(web.url, b"{}", {})
 
 

@@ -76,7 +76,7 @@ class Callback:
         return all(getattr(self, name) == getattr(other, name) for name in _OF_CONSUMER)
 
 
-_OF_CONSUMER: Final = ("queue", "topic", "selector", "mode", "max_in_flight")
+_OF_CONSUMER: Final = ("owner", "queue", "topic", "selector", "mode", "max_in_flight")
 #: members that the spec does not have, or has in another form
 _NOT_IN_SPEC: Final = {
     "name", "headers", "secret", "former_secret", "former_until", "authorization", "config_error",

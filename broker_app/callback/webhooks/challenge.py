@@ -14,9 +14,9 @@ from typing import NamedTuple
 
 from broker_app.callback.webhooks import cloud_event
 from broker_app.callback.webhooks.cloud_event import CHALLENGE_TYPE
-from broker_app.callback.webhooks.http_exchange import Answer, Unanswered
 from broker_app.callback.webhooks.sender import Sender
 from broker_app.callback.webhooks.verdict import described
+from broker_app.http_client.exchange import Answer, Unanswered
 
 _ORIGIN, _CONFIRMATION, _ALLOWED = (
     "webhook-request-origin", "webhook-request-callback", "webhook-allowed-origin",

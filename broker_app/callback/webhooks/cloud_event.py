@@ -20,7 +20,9 @@ from broker_app.core.message import Message
 
 Headers = list[tuple[str, str]]
 
-#: the type of an event whose message has no header `type`
+#: the beginning of the types of events of the broker itself, which messages cannot have: a push is signed
+OWN_TYPES: Final = "mom."
+#: the type of an event whose message has no type, or one of those
 MESSAGE_TYPE: Final = "mom.message"
 ARRIVED_TYPE: Final = "mom.arrived"
 TEST_TYPE: Final = "mom.test"
@@ -68,10 +70,15 @@ def of_message(message: Message, message_id: str, source: str) -> Event:
             "time": _time(message.time_ms),
         }
     attributes = {"specversion": "1.0", **attributes}
+    headers = _of_application(found)
+    kind = attributes.get("type", "").strip()
+    if kind.lower().startswith(OWN_TYPES) and kind != MESSAGE_TYPE:
+        attributes["type"] = MESSAGE_TYPE
+        headers.append(("mom-header-type", _header(kind)))
     return Event(
         message_id,
         attributes,
-        _of_application(found),
+        headers,
         found.get("content-type") or "application/octet-stream",
         message.body,
     )

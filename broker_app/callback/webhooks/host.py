@@ -1,26 +1,30 @@
-"""Hosts: what all callbacks of one receiver share. Its breaker, a pause that it asked for, and how many
-pushes have no answer."""
+"""Hosts: what all callbacks of one owner to one receiver share, and what all owners do.
+
+A receiver may serve many, and answer to each as it likes: bad answers, and pauses that it asks for, concern
+only the owner whose push had that answer. That it accepts no connections concerns all.
+"""
 
 from __future__ import annotations
 
-import asyncio
-import time
 from collections.abc import Callable
+from functools import partial
 from typing import Final, Protocol
 from urllib.parse import urlsplit
 
 from broker_app.callback.webhooks.breaker import CLOSED, HALF_OPEN, OPEN, Breaker
+from broker_app.callback.webhooks.gate import Gate
 
-#: pushes without an answer: of one host, and of all together
+#: pushes without an answer: of one owner to one host, and of all together
 MAX_OF_HOST: Final = 100
 MAX_OF_ALL: Final = 2_000
 #: pushes that a host may have whatever others have, so that slow receivers cannot take all the room
 RESERVED: Final = 2
-#: seconds of a pause that a receiver asks for, at most
-LONGEST_PAUSE_S: Final = 3600.0
 
-#: the effects of a push on its host; the last two, causes of a pause, leave its breaker as it is
-ALIVE, BROKEN, RETRY_AFTER, NO_WORKER = "alive", "broken", "retry-after", "no-worker"
+#: the effects of a push on its host: it is alive, its answer is bad, it has none, or it accepts no
+#: connection; the last two, causes of a pause, leave its breakers as they are
+ALIVE, BROKEN, SILENT, UNCONNECTED, RETRY_AFTER, NO_WORKER = (
+    "alive", "broken", "silent", "unconnected", "retry-after", "no-worker",
+)  # fmt: skip
 PAUSES: Final = (RETRY_AFTER, NO_WORKER)
 
 
@@ -52,28 +56,56 @@ class Room:
             host.serve_waiting()
 
 
-class Host:
-    """One receiver. `notify` is called with "opened" and "closed" of its breaker, and a detail; not while it
-    opens again after a probe."""
+class Connections:
+    """The connections of all owners to a receiver, and whether it accepts them."""
 
-    def __init__(self, name: str, room: Room, notify: Callable[[str, str], None], breaker: Breaker) -> None:
+    def __init__(self, breaker: Breaker, notify: Callable[[str, str], None]) -> None:
+        self.gate = Gate(breaker, notify, self._changed)
+        self.hosts: dict[Host, None] = {}
+        self.in_flight = 0
+
+    def serve_waiting(self) -> None:
+        """Have callers of all owners begin pushes."""
+        for host in list(self.hosts):
+            host.serve_waiting()
+
+    def _changed(self) -> None:
+        for host in list(self.hosts):
+            host.changed()
+
+
+class Host:
+    """One receiver as one owner sees it. `notify` is that of a gate."""
+
+    def __init__(
+        self,
+        name: str,
+        room: Room,
+        connections: Connections,
+        breaker: Breaker,
+        notify: Callable[[str, str], None],
+    ) -> None:
         self.name = name
-        self.breaker = breaker
-        #: until when nothing is pushed, seconds since 1970; 0.0 while it may be pushed to
-        self.closed_until = 0.0
-        #: one of PAUSES while it is the cause for that; empty if it is the breaker
-        self.pause = ""
         self.callers: dict[Caller, None] = {}
+        self.answers = Gate(breaker, notify, self.changed)
+        self.connections = connections
         self._room = room
-        self._notify = notify
         self._in_flight = 0
         self._waiting: dict[Caller, None] = {}
-        self._timer: asyncio.TimerHandle | None = None
+        connections.hosts[self] = None
+
+    @property
+    def gate(self) -> Gate:
+        """Of its gates, the one that stops pushes for longer; that of its answers if none does."""
+        answers, connections = self.answers, self.connections.gate
+        if connections.closed_until > answers.closed_until:
+            return connections
+        return connections if answers.state == CLOSED and connections.state != CLOSED else answers
 
     @property
     def is_available(self) -> bool:
-        """True unless its breaker is open, or it has asked for a pause."""
-        return not self.closed_until
+        """True unless a breaker is open, or it has asked for a pause."""
+        return self.answers.is_available and self.connections.gate.is_available
 
     @property
     def is_idle(self) -> bool:
@@ -98,31 +130,31 @@ class Host:
                 self._room.wait(self)
             return False
         self._in_flight += 1
+        self.connections.in_flight += 1
         self._room.left -= 1
         return True
 
     def end(self, effect: str = "", detail: str = "", pause_s: float = 0.0) -> None:
-        """End a push: its answer shows that the host is alive, or broken, or the cause of a pause."""
+        """End a push, with its effect, and the seconds of the pause of which it is the cause."""
         self._in_flight -= 1
+        self.connections.in_flight -= 1
         self._room.left += 1
-        if pause_s:
-            self._close_for(min(pause_s, LONGEST_PAUSE_S), effect)
-        if effect == ALIVE and self.breaker.succeeded():
-            self._notify("closed", "it answers again")
-            if not pause_s:
-                self._reopen()
-        elif effect == BROKEN:
-            self._failed(detail)
-        self.serve_waiting()
+        was_probing = self.connections.gate.is_probing
+        if effect in PAUSES:
+            self.answers.close_for(pause_s, effect)
+        elif effect == ALIVE:
+            self.answers.succeeded()
+        elif effect in (BROKEN, SILENT):
+            self.answers.failed(detail)
+        if effect == UNCONNECTED:
+            self.connections.gate.failed(detail)
+        elif effect in (ALIVE, BROKEN, RETRY_AFTER):
+            self.connections.gate.succeeded()
+        if was_probing:
+            self.connections.serve_waiting()
+        else:
+            self.serve_waiting()
         self._room.share()
-
-    def _failed(self, detail: str) -> None:
-        was_closed = self.breaker.state == CLOSED
-        open_s = self.breaker.failed()
-        if open_s:
-            self._close_for(open_s)
-            if was_closed:
-                self._notify("opened", detail)
 
     def serve_waiting(self) -> None:
         """Have callers that wait begin pushes, in turn, while there is room."""
@@ -135,43 +167,28 @@ class Host:
 
     def reset(self) -> None:
         """Push again now."""
-        self.breaker.reset()
-        self._reopen()
+        self.connections.gate.reset()
+        self.answers.reset()
+
+    def changed(self) -> None:
+        """Notify the callers: a gate has opened or closed."""
+        for caller in list(self.callers):
+            caller.host_changed()
+        self.serve_waiting()
 
     @property
     def _has_room(self) -> bool:
-        if self.breaker.state == HALF_OPEN:
+        if self.answers.is_probing:
             return self._in_flight == 0
+        if self.connections.gate.is_probing:
+            return self.connections.in_flight == 0
         within = self._in_flight < MAX_OF_HOST
         return within and (self._room.left > 0 or self._in_flight < RESERVED)
 
-    def _close_for(self, seconds: float, pause: str = "") -> None:
-        until = time.time() + seconds
-        if until <= self.closed_until:
-            return
-        was_available, self.closed_until, self.pause = self.is_available, until, pause
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer = asyncio.get_running_loop().call_later(seconds, self._reopen)
-        if was_available:
-            self._changed()
-
-    def _reopen(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        self.closed_until, self.pause = 0.0, ""
-        self.breaker.try_again()
-        self._changed()
-        self.serve_waiting()
-
-    def _changed(self) -> None:
-        for caller in list(self.callers):
-            caller.host_changed()
-
 
 class Hosts:
-    """All receivers, by host and port. `notify` is called with the name of a host and its events."""
+    """All receivers, by owner, and by host and port. `notify` is called with the name of a host and its
+    events."""
 
     def __init__(
         self,
@@ -181,31 +198,44 @@ class Hosts:
         self._notify = notify
         self._make_breaker = make_breaker
         self._room = Room()
-        self._hosts: dict[str, Host] = {}
+        self._hosts: dict[tuple[str, str], Host] = {}
+        self._connections: dict[str, Connections] = {}
 
-    def of(self, url: str) -> Host:
-        """The host of a URL."""
-        name = host_name(url)
-        host = self._hosts.get(name)
-        if host is None:
-            self._sweep()
-            host = self._hosts[name] = Host(
-                name,
-                self._room,
-                lambda event, detail: self._notify(name, event, detail),
-                self._make_breaker(),
-            )
-        return host
+    def of(self, owner: str, url: str) -> Host:
+        """The host of a URL, as this owner sees it."""
+        key = owner, host_name(url)
+        host = self._hosts.get(key)
+        return host if host is not None else self._make(*key)
 
     def counts(self) -> dict[str, int]:
-        """The number of hosts by the state of their breakers."""
-        states = [host.breaker.state for host in self._hosts.values() if host.callers]
+        """The number of breakers of hosts in use, by their state. One for connections counts if it is not
+        closed."""
+        in_use = [host for host in self._hosts.values() if host.callers]
+        states = [host.answers.state for host in in_use]
+        shared = {host.connections for host in in_use}
+        states += [one.gate.state for one in shared if one.gate.state != CLOSED]
         return {state: states.count(state) for state in (CLOSED, OPEN, HALF_OPEN)}
+
+    def _make(self, owner: str, name: str) -> Host:
+        self._sweep()
+        if name not in self._connections:
+            self._connections[name] = Connections(self._make_breaker(), partial(self._notify, name))
+        host = self._hosts[owner, name] = Host(
+            name,
+            self._room,
+            self._connections[name],
+            self._make_breaker(),
+            lambda event, detail: self._notify(name, event, f"{detail} (callbacks of {owner})"),
+        )
+        return host
 
     def _sweep(self) -> None:
         """Forget hosts that no callback uses."""
-        for name in [name for name, host in self._hosts.items() if host.is_idle]:
-            del self._hosts[name]
+        for key in [key for key, host in self._hosts.items() if host.is_idle]:
+            host = self._hosts.pop(key)
+            del host.connections.hosts[host]
+        for name in [name for name, one in self._connections.items() if not one.hosts]:
+            del self._connections[name]
 
 
 def host_name(url: str) -> str:

@@ -7,9 +7,11 @@ in the next one. After a start everything that waits is reported again.
 from __future__ import annotations
 
 import asyncio
+import logging
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any, Final
 
 from broker_app.callback.arrival_feed import MOST, ArrivalFeed, Notification
@@ -19,12 +21,17 @@ from broker_app.callback.webhooks.cloud_event import ARRIVED_TYPE, Event
 from broker_app.callback.webhooks.host import Host
 from broker_app.callback.webhooks.sender import Sender
 from broker_app.callback.webhooks.verdict import ACCEPTED, ENDED, Verdict
+from broker_app.core.errors import Refused
 from broker_app.engine import Engine
 from broker_app.engine.engine_requests import EngineRequests
-from broker_app.internal_errors import internal_errors
+from broker_app.task_supervisor import supervised
+
+log = logging.getLogger(__name__)
 
 #: seconds that a push without an answer is waited for when it stops
 STOP_S: Final = 3.0
+#: seconds after which a journal that could not be read is read again
+_BUSY_S: Final = 1.0
 
 
 class Notifier:
@@ -49,6 +56,8 @@ class Notifier:
         self._engine = engine
         self._requests = requests
         self._feed: ArrivalFeed | None = None
+        #: what is being pushed
+        self._found: Notification | None = None
         self._task: asyncio.Task[None] | None = None
         #: set when the host may have room
         self._room = asyncio.Event()
@@ -65,7 +74,8 @@ class Notifier:
         self._feed = ArrivalFeed(
             self._engine.broker, self._engine.records, self._requests.inspect, self._callback.address
         )
-        self._task = asyncio.create_task(self._run(self._feed), name=f"callback {self._callback.name}")
+        name = f"notifications of the callback {self._callback.name}"
+        self._task = asyncio.create_task(supervised(name, partial(self._run, self._feed)), name=name)
 
     async def stop(self) -> None:
         """Report no more; wait a while for an answer."""
@@ -96,12 +106,24 @@ class Notifier:
     async def _run(self, feed: ArrivalFeed) -> None:
         try:
             while not self._stopping.is_set():
-                found = await feed.next()
-                self.coalesced += max(0, len(found.seqs) - 1)
-                await self._push_until_accepted(feed, found)
-        except Exception as error:  # a bug, or the engine has ended
+                if self._found is None:
+                    self._found = await self._take(feed.next)
+                    self.coalesced += max(0, len(self._found.seqs) - 1)
+                await self._push_until_accepted(feed, self._found)
+        except Exception:
             if self._engine.ended is None:
-                internal_errors.note("a webhook", error, self._callback.name)
+                raise
+
+    async def _take(self, take: Callable[[], Awaitable[Notification]]) -> Notification:
+        """Take what arrived, as soon as the journal can be read."""
+        while True:
+            try:
+                return await take()
+            except Refused as refused:
+                if refused.code != "busy":
+                    raise
+                log.warning("callback %s waits to read what arrived: %s", self._callback.name, refused.detail)
+                await self._pause(_BUSY_S)
 
     async def _push_until_accepted(self, feed: ArrivalFeed, found: Notification) -> None:
         """Push a notification; what arrives until it is accepted is added to it."""
@@ -112,8 +134,9 @@ class Notifier:
             if self._stopping.is_set():
                 return
             attempt += 1
-            done = await self._push(self._event(event_id, found), attempt)
+            done = await self._push(event_id, found, attempt)
             if done.outcome == ACCEPTED:
+                self._found = None
                 return
             if done.outcome == ENDED:
                 self._on_end(done.detail)
@@ -122,11 +145,11 @@ class Notifier:
             callback = self._sender.callback
             delay_s = verdict.retry_delay_s(attempt, callback.retry_s, callback.max_retry_s)
             await self._pause(max(delay_s, done.delay_s))
-            more = await feed.take()
+            more = await self._take(feed.take)
             if more.seqs or more.more or more.pending != found.pending:
                 # Another content is another notification.
                 event_id = f"ntf_{secrets.token_hex(12)}"
-                found = merged(found, more)
+                self._found = found = merged(found, more)
 
     async def _begin(self) -> None:
         """Wait until the host has room, and begin a push."""
@@ -137,14 +160,14 @@ class Notifier:
                 return
             await self._room.wait()
 
-    async def _push(self, event: Event, attempt: int) -> Verdict:
-        found = Verdict(verdict.FAILED)
+    async def _push(self, event_id: str, found: Notification, attempt: int) -> Verdict:
+        done = Verdict(verdict.FAILED)
         try:
-            found = await self._sender.push(event, attempt)
+            done = await self._sender.push(self._event(event_id, found), attempt)
         finally:
             self.in_flight = 0
-            self._host.end(found.effect, found.detail, found.pause_s)
-        return found
+            self._host.end(done.effect, done.detail, done.pause_s)
+        return done
 
     async def _pause(self, seconds: float) -> None:
         self._hurry.clear()

@@ -49,13 +49,14 @@ def of_webhook(webhook: Webhook, broker: Broker) -> dict[str, Any]:
 
 
 def of_breaker(host: Host) -> dict[str, Any]:
-    """The breaker of a host: `until_ms` is the end of a time in which nothing is pushed, None without one;
-    `pause` its cause, unless it is the breaker."""
+    """The breaker that stops pushes to a host, if one does: `until_ms` is the end of a time in which nothing
+    is pushed, None without one; `pause` its cause, unless it is the breaker."""
+    gate = host.gate
     return {
         "host": host.name,
-        "state": host.breaker.state,
-        "until_ms": round(host.closed_until * 1000) or None,
-        "pause": host.pause,
+        "state": gate.state,
+        "until_ms": round(gate.closed_until * 1000) or None,
+        "pause": gate.pause,
     }
 
 

@@ -8,10 +8,10 @@ from typing import NamedTuple
 from broker_app.callback.webhooks import cloud_event, verdict
 from broker_app.callback.webhooks.callback import Callback
 from broker_app.callback.webhooks.cloud_event import Event
-from broker_app.callback.webhooks.http_exchange import Answer, HttpRequest, Poster, Unanswered
 from broker_app.callback.webhooks.push_log import Push, PushLog
 from broker_app.callback.webhooks.signature import signature_headers
 from broker_app.callback.webhooks.verdict import Verdict
+from broker_app.http_client.exchange import Answer, HttpRequest, Poster, Unanswered
 
 
 class Attempt(NamedTuple):

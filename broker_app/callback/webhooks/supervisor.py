@@ -10,13 +10,11 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from broker_app.callback.webhooks import cloud_event, report
-from broker_app.callback.webhooks.address_filter import AddressFilter
 from broker_app.callback.webhooks.breaker import Breaker
 from broker_app.callback.webhooks.byte_budget import ByteBudget
 from broker_app.callback.webhooks.callback import Callback
 from broker_app.callback.webhooks.durable_subscription import DurableSubscriptions
 from broker_app.callback.webhooks.host import Hosts
-from broker_app.callback.webhooks.http_exchange import Poster
 from broker_app.callback.webhooks.push_totals import PushTotals
 from broker_app.callback.webhooks.state_file import StateFile
 from broker_app.callback.webhooks.webhook import Environment, Webhook
@@ -24,6 +22,8 @@ from broker_app.config import Config
 from broker_app.core.errors import Refused
 from broker_app.engine import Engine
 from broker_app.engine.engine_requests import EngineRequests
+from broker_app.http_client.address_filter import AddressFilter
+from broker_app.http_client.exchange import Poster
 from broker_app.internal_errors import EventListeners
 from broker_app.shares import Shares
 
@@ -108,6 +108,7 @@ class Supervisor:
         self._webhooks.clear()
         if ending or self._ending:
             await asyncio.wait([*ending, *self._ending.values()])
+        await self._environment.states.close()
         if self._poster is not None:
             await self._poster.close()
 
@@ -208,7 +209,7 @@ class Supervisor:
 
     def _make_http_client(self) -> Poster:
         # Here: it takes a third of a second, and most brokers have no callbacks.
-        from broker_app.callback.webhooks.http_client import HttpClient
+        from broker_app.http_client.client import HttpClient
 
         return HttpClient(AddressFilter(self._config.webhook_allow))
 

@@ -7,9 +7,9 @@ import time
 from email.utils import parsedate_to_datetime
 from typing import Final, NamedTuple
 
-from broker_app.callback.webhooks import http_exchange as exchange
-from broker_app.callback.webhooks.host import ALIVE, BROKEN, NO_WORKER, RETRY_AFTER
-from broker_app.callback.webhooks.http_exchange import Answer, Unanswered
+from broker_app.callback.webhooks.host import ALIVE, BROKEN, NO_WORKER, RETRY_AFTER, SILENT, UNCONNECTED
+from broker_app.http_client import exchange
+from broker_app.http_client.exchange import Answer, Unanswered
 
 #: outcomes of pushes, by which they are counted
 ACCEPTED, ENDED, DELAYED, REFUSED, FAILED, TIMED_OUT, UNREACHABLE, FORBIDDEN, UNSENT = OUTCOMES = (
@@ -22,6 +22,8 @@ _WORKER_PAUSE_S: Final = 5.0
 JITTER: Final = 0.2
 #: seconds that a receiver may have a message wait, at most
 LONGEST_DELAY_S: Final = 86_400.0
+#: codes of failures to connect, which are not of one callback
+_CONNECTING: Final = (exchange.DNS, exchange.CONNECT, exchange.TLS)
 _GONE, _TOO_MANY, _UNAVAILABLE = 410, 429, 503
 #: characters of an answer's body in a detail
 _SHOWN: Final = 200
@@ -57,14 +59,15 @@ def of_answer(answer: Answer) -> Verdict:
 def of_silence(error: Unanswered) -> Verdict:
     """The verdict on a push without an answer."""
     if error.code == exchange.TIMEOUT:
-        return Verdict(TIMED_OUT, 0, error.detail, effect=BROKEN)
+        return Verdict(TIMED_OUT, 0, error.detail, effect=SILENT)
     if error.code == exchange.ADDRESS:
-        return Verdict(FORBIDDEN, 0, error.detail, effect=BROKEN)
+        return Verdict(FORBIDDEN, 0, error.detail, effect=SILENT)
     if error.code == exchange.NO_WORKER:
         return Verdict(UNSENT, 0, error.detail, pause_s=_WORKER_PAUSE_S, effect=NO_WORKER)
     if error.code == exchange.WORKER:
         return Verdict(FAILED, 0, error.detail)
-    return Verdict(UNREACHABLE, 0, error.detail, effect=BROKEN)
+    effect = UNCONNECTED if error.code in _CONNECTING else BROKEN
+    return Verdict(UNREACHABLE, 0, error.detail, effect=effect)
 
 
 def retry_delay_s(attempts: int, first_s: float, longest_s: float) -> float:

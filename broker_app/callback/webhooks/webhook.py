@@ -26,7 +26,6 @@ from broker_app.callback.webhooks.challenge import challenge
 from broker_app.callback.webhooks.deliverer import Deliverer
 from broker_app.callback.webhooks.durable_subscription import DurableSubscriptions
 from broker_app.callback.webhooks.host import Host, Hosts
-from broker_app.callback.webhooks.http_exchange import Poster
 from broker_app.callback.webhooks.notifier import Notifier
 from broker_app.callback.webhooks.push_log import PushLog
 from broker_app.callback.webhooks.push_totals import PushTotals
@@ -36,6 +35,7 @@ from broker_app.callback.webhooks.verdict import retry_delay_s
 from broker_app.core.errors import Refused
 from broker_app.engine import Engine
 from broker_app.engine.engine_requests import EngineRequests
+from broker_app.http_client.exchange import Poster
 from broker_app.task_supervisor import supervised
 
 #: the states of a callback
@@ -105,7 +105,7 @@ class Webhook:
     @property
     def host(self) -> Host:
         """Its receiver."""
-        return self._env.hosts.of(self.callback.url)
+        return self._env.hosts.of(self.callback.owner, self.callback.url)
 
     @property
     def in_flight(self) -> int:
@@ -247,7 +247,7 @@ class Webhook:
             await self._wait(_SUBSCRIBE_S)
 
     def _make_pusher(self, callback: Callback) -> Deliverer | Notifier:
-        env, host = self._env, self._env.hosts.of(callback.url)
+        env, host = self._env, self._env.hosts.of(callback.owner, callback.url)
         source = f"{env.source}{callback.address}"
         if callback.mode == DELIVER:
             return Deliverer(

@@ -15,8 +15,8 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final, Protocol
 
-from broker_app.callback.webhooks import http_exchange as exchange
-from broker_app.callback.webhooks.http_exchange import Answer, HttpRequest, Poster, Unanswered
+from broker_app.http_client import exchange
+from broker_app.http_client.exchange import Answer, HttpRequest, Poster, Unanswered
 from broker_app.task_supervisor import supervised
 
 log = logging.getLogger(__name__)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from broker_app.callback.webhooks.breaker import Breaker
-from broker_app.callback.webhooks.http_client import MAX_BODY
+from broker_app.http_client.answer import MAX_BODY
 from tests.callback.webhooks import receiver as behaviors
 from tests.callback.webhooks.hooks import Hooks, callback, hooks, until
 from tests.callback.webhooks.receiver import Behavior, answer, receiver

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
+import pytest
 import standardwebhooks
 
+from broker_app.callback.webhooks.notifier import Notifier
+from broker_app.journal.errors import Busy
 from tests.callback.webhooks.hooks import SECRET, callback, hooks, until
 from tests.callback.webhooks.receiver import answer, receiver
 
@@ -94,3 +98,51 @@ async def test_410_ends_notifications(tmp_path: Path) -> None:
         await until(lambda: own.small.depth("a") == 2)
         assert len(there.received) == 1
         assert "/queue/a" not in own.node.broker.store.taps
+
+
+async def test_a_journal_that_cannot_be_read_for_a_moment_ends_no_notifications(tmp_path: Path) -> None:
+    async with hooks(tmp_path, memory_bytes=1024 * 1024) as own, receiver() as there:
+        await own.publish(*[b"x" * 300_000] * 12)  # most of them are not in memory
+        journal = own.node._journal
+        read = journal.read
+        refused: list[Any] = []
+
+        def busy_once(positions: Any, found: Any) -> None:
+            if refused:
+                read(positions, found)
+            else:
+                refused.append(positions)
+                found(None, Busy("files cannot be opened now: too many open files"))
+
+        journal.read = busy_once  # type: ignore[method-assign]
+        await own.have(callback(there.url, mode="notify"))
+        first = (await there.count(1))[0].json()
+        assert refused, "the journal was asked"
+        assert (first["pending"], len(first["seqs"])) == (12, 12), "what waited is reported all the same"
+        await own.publish(b"later")
+        assert (await there.count(2))[1].json()["pending"] == 13
+
+
+async def test_a_notifier_that_an_error_ends_is_started_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with hooks(tmp_path) as own, receiver() as there:
+        await own.have(callback(there.url, mode="notify"))
+        await own.publish(b"1")
+        await there.count(1)
+        pusher = own.node.callbacks._webhooks["hook"]._pusher
+        assert isinstance(pusher, Notifier)
+        failed: list[object] = []
+        event = pusher._event
+
+        def wrong_once(*arguments: Any) -> Any:
+            if failed:
+                return event(*arguments)
+            failed.append(arguments)
+            raise KeyError("a bug")
+
+        monkeypatch.setattr(pusher, "_event", wrong_once)
+        await own.publish(b"2")
+        pushed = (await there.count(2))[1].json()
+        assert failed
+        assert (pushed["pending"], len(pushed["seqs"])) == (2, 1), "its notification is not lost"

@@ -8,8 +8,9 @@ from email.utils import formatdate
 import pytest
 
 from broker_app.callback.webhooks import verdict
-from broker_app.callback.webhooks.host import ALIVE, BROKEN, RETRY_AFTER
-from broker_app.callback.webhooks.http_exchange import Answer
+from broker_app.callback.webhooks.host import ALIVE, BROKEN, NO_WORKER, RETRY_AFTER, SILENT, UNCONNECTED
+from broker_app.http_client import exchange
+from broker_app.http_client.exchange import Answer, Unanswered
 
 
 def of(status: int, retry_after: str = "") -> verdict.Verdict:
@@ -48,3 +49,21 @@ def test_a_receiver_cannot_ask_for_more_than_a_day(status: int) -> None:
 @pytest.mark.parametrize("text", ["-1", "soon", "1.5", formatdate(0, usegmt=True), "\u0664"])
 def test_a_time_that_is_none_or_is_over_asks_for_nothing(text: str) -> None:
     assert of(500, text).delay_s == 0.0
+
+
+@pytest.mark.parametrize(
+    ("code", "effect"),
+    [
+        (exchange.DNS, UNCONNECTED),
+        (exchange.CONNECT, UNCONNECTED),
+        (exchange.TLS, UNCONNECTED),
+        (exchange.TIMEOUT, SILENT),
+        (exchange.ADDRESS, SILENT),
+        (exchange.RESET, BROKEN),
+        (exchange.PROTOCOL, BROKEN),
+        (exchange.NO_WORKER, NO_WORKER),
+        (exchange.WORKER, ""),
+    ],
+)
+def test_only_failures_to_connect_concern_all_owners(code: str, effect: str) -> None:
+    assert verdict.of_silence(Unanswered(code, "why")).effect == effect

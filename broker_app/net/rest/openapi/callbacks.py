@@ -56,7 +56,7 @@ SCHEMAS: Json = {
             "reason": {**TEXT, "description": "why it does not run"},
             "breaker": object_of(
                 {
-                    "host": {**TEXT, "description": "host and port; callbacks to one host share a breaker"},
+                    "host": {**TEXT, "description": "host and port; an owner has one breaker for each"},
                     "state": {"enum": list(BREAKER_STATES)},
                     "until": {**OPTIONAL_TIME, "description": "until when nothing is pushed there"},
                     "pause": {

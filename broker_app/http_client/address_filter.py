@@ -1,4 +1,4 @@
-"""The addresses that a webhook may connect to: public ones, and those that the administrator lists.
+"""The addresses that the client may connect to: public ones, and those that the administrator lists.
 
 Without it, a user who may create a callback could have the broker send requests into its own network.
 """
@@ -11,6 +11,9 @@ from typing import Final
 
 Address = IPv4Address | IPv6Address
 
+#: networks that allow all addresses, for what only administrators can name
+EVERY_ADDRESS: Final = ("0.0.0.0/0", "::/0")
+
 #: special-purpose networks of IPv4 (RFC 6890 and the registry of IANA)
 _NOT_PUBLIC_4: Final = tuple(
     IPv4Network(network)
@@ -20,6 +23,15 @@ _NOT_PUBLIC_4: Final = tuple(
         "198.51.100.0/24", "203.0.113.0/24", "224.0.0.0/4", "240.0.0.0/4",
     )
 )  # fmt: skip
+#: addresses from public ranges that a cloud uses within itself; others than these are in the networks above
+_OF_CLOUDS: Final = tuple(
+    IPv4Network(network)
+    for network in (
+        "168.63.129.16/32",  # Azure: the agent of the host (WireServer), which has settings of the machine
+        "161.26.0.0/16",  # IBM: the service network (names, time, packages, licences)
+        "166.8.0.0/14",  # IBM: private endpoints of its services
+    )
+)
 #: the addresses of IPv6 that are given to hosts of the Internet, and what is special among them
 _PUBLIC_6: Final = IPv6Network("2000::/3")
 _NOT_PUBLIC_6: Final = tuple(
@@ -77,5 +89,5 @@ def _unmapped(address: Address) -> Address:
 
 def _is_public(address: Address) -> bool:
     if isinstance(address, IPv4Address):
-        return not any(address in network for network in _NOT_PUBLIC_4)
+        return not any(address in network for network in (*_NOT_PUBLIC_4, *_OF_CLOUDS))
     return address in _PUBLIC_6 and not any(address in network for network in _NOT_PUBLIC_6)

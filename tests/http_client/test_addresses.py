@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import socket
 from pathlib import Path
 
 import pytest
-from aiohttp.abc import AbstractResolver, ResolveResult
 
-from broker_app.callback.webhooks.address_filter import AddressFilter
-from broker_app.callback.webhooks.http_client import HttpClient
-from broker_app.callback.webhooks.http_exchange import HttpRequest, Unanswered
+from broker_app.http_client.address_filter import AddressFilter
+from broker_app.http_client.client import HttpClient
+from broker_app.http_client.exchange import HttpRequest, Unanswered
 from tests.callback.webhooks.hooks import callback, hooks
 from tests.callback.webhooks.receiver import answer, receiver
 
@@ -22,11 +20,19 @@ PRIVATE = """
     ::ffff:127.0.0.1 ::ffff:10.0.0.1 ::ffff:a9fe:a9fe ::127.0.0.1 64:ff9b::7f00:1 64:ff9b::10.0.0.1
     64:ff9b:1::1 100::1 5f00::1 3fff::1
 """.split()
+OF_CLOUDS = """
+    168.63.129.16 ::ffff:168.63.129.16 64:ff9b::a83f:8110 161.26.0.10 166.9.1.1 100.100.100.200 fd00:ec2::254
+"""
 PUBLIC = "8.8.8.8 1.1.1.1 172.32.0.1 2606:4700::1111 2a00:1450:4001:80b::200e ::ffff:8.8.8.8 64:ff9b::808:808"
 
 
 @pytest.mark.parametrize("address", PRIVATE)
 def test_special_addresses_are_refused(address: str) -> None:
+    assert "is not public" in AddressFilter().refusal("hooks.example.org", address)
+
+
+@pytest.mark.parametrize("address", OF_CLOUDS.split())
+def test_addresses_of_agents_and_services_within_clouds_are_refused(address: str) -> None:
     assert "is not public" in AddressFilter().refusal("hooks.example.org", address)
 
 
@@ -50,27 +56,18 @@ def test_an_entry_that_is_neither_network_nor_host_is_named() -> None:
         AddressFilter(["10.0.0.0/99"])
 
 
-class Names(AbstractResolver):
+class Names:
     """Answers each question with the next of `answers`, the last one for ever."""
 
     def __init__(self, *answers: list[str]) -> None:
         self._answers = list(answers)
         self.asked = 0
 
-    async def resolve(
-        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
-    ) -> list[ResolveResult]:
-        addresses = self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
+    async def resolve(self, host: str, port: int) -> list[str]:
         self.asked += 1
-        return [
-            ResolveResult(
-                hostname=host, host=address, port=port, proto=0, flags=socket.AI_NUMERICHOST,
-                family=socket.AF_INET6 if ":" in address else socket.AF_INET,
-            )
-            for address in addresses
-        ]  # fmt: skip
+        return self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
 
-    async def close(self) -> None:
+    def close(self) -> None:
         """Nothing is open."""
 
 
