@@ -54,9 +54,9 @@ class Damaged:
 
 
 class Run(NamedTuple):
-    """The first `count` of some positions, whose records take about `size` bytes."""
+    """The first `length` of some positions, whose records take about `size` bytes."""
 
-    count: int
+    length: int
     size: int
 
 

@@ -99,9 +99,10 @@ class Reader:
         found: list[bytes | Damaged] = []
         add = found.append
         left = self._at_once
+        batch: LoadedBatch | None = None
         first = following = 0
         for position in positions:
-            if not first <= position < following:
+            if batch is None or not first <= position < following:
                 stored = self._find(position)
                 batch = self._kept(stored)
                 if batch is None:

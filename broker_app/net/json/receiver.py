@@ -17,11 +17,6 @@ from broker_app.net.rest.requests import within
 
 #: the lease of a message that belongs to the connection
 UNTIL_CLOSED: Final = 0.0
-#: bytes of bodies after which an answer is sent, and messages that are read together
-_ANSWER_BYTES: Final = 8 * 1024 * 1024
-_TOGETHER: Final = 16
-#: the status of messages that were left out because the answer was long enough: ask for them again
-LEFT: Final = "left"
 
 
 class Receiver:
@@ -42,27 +37,15 @@ class Receiver:
         elif lease_s != UNTIL_CLOSED:
             within("/lease_s", lease_s, 1, self._limits.max_lease_s)
         row = self._exact if operation.exact else self._row
-        items: list[bytes] = []
-        missing: list[events.Missing] = []
-        left, size = operation.seqs, 0
-        while left and size < _ANSWER_BYTES:
-            seqs, left = left[:_TOGETHER], left[_TOGETHER:]
-            received = await self._chosen.receive(address, seqs, user, lease_s)
-            size += sum(len(message.body) for _, message in received.deliveries)
-            items += [row(tag, message) for tag, message in received.deliveries]
-            missing += map(_missing, received.missing)
-        missing += [events.Missing(seq, LEFT, "the answer is long enough") for seq in left]
-        return events.joined(
-            events.Received(ref=operation.ref, missing=missing), b'"items":[%b]}' % b",".join(items)
-        )
+        received = await self._chosen.receive(address, operation.seqs, user, lease_s, row)
+        answer = events.Received(ref=operation.ref, missing=[*map(_missing, received.missing)])
+        return events.joined(answer, b'"items":[%b]}' % b",".join(received.rows))
 
-    def _row(self, tag: int, message: Message) -> bytes:
-        client = self._engine_client
-        return message_json.received(
-            message, self._ids.of(message), client.receipt(tag), client.lease_until_ms(tag), self._blocks
-        )
+    def _row(self, tag: int, message: Message, until_ms: int) -> bytes:
+        receipt = self._engine_client.receipt(tag)
+        return message_json.received(message, self._ids.of(message), receipt, until_ms, self._blocks)
 
-    def _exact(self, tag: int, message: Message) -> bytes:
+    def _exact(self, tag: int, message: Message, until_ms: int) -> bytes:
         envelope = message.envelope
         return events.encode(
             events.ExactMessage(

@@ -10,6 +10,7 @@ from functools import partial
 from broker_app.core import commands as c
 from broker_app.core.message import Message
 from broker_app.core.selectors import compiler
+from broker_app.in_thread import in_thread_if_large
 from broker_app.net.live_subscribers import SSE, LiveSubscriber, LiveSubscribers
 from broker_app.net.rest import message_json
 from broker_app.net.rest.arrival_stream import ArrivalStream
@@ -105,15 +106,12 @@ class MessageStream:
     async def _arrived(self, arrivals: Arrivals, live: LiveSubscriber) -> AsyncIterator[bytes]:
         while arrivals.waiting:
             live.count(1)
-            yield self._event(*arrivals.waiting.popleft())
+            tag, message = arrivals.waiting.popleft()
+            render = partial(self._event, tag, message, self._engine_client.lease_until_ms(tag))
+            yield await in_thread_if_large(message.size, render)
 
-    def _event(self, tag: int, message: Message) -> bytes:
+    def _event(self, tag: int, message: Message, until_ms: int) -> bytes:
         message_id = self._ids.of(message)
-        item = message_json.received(
-            message,
-            message_id,
-            self._engine_client.receipt(tag),
-            self._engine_client.lease_until_ms(tag),
-            self._blocks,
-        )
+        receipt = self._engine_client.receipt(tag)
+        item = message_json.received(message, message_id, receipt, until_ms, self._blocks)
         return b"id: %b\nevent: message\ndata: %b\n\n" % (message_id, item)

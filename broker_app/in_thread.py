@@ -1,0 +1,17 @@
+"""Work on large bodies, which is done in a thread so that the event loop goes on."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Final, TypeVar
+
+_Value = TypeVar("_Value")
+
+#: bytes from which on a body is encoded in a thread: less takes a millisecond or two
+LARGE_BYTES: Final = 1024 * 1024
+
+
+async def in_thread_if_large(size: int, work: Callable[[], _Value]) -> _Value:
+    """The result of `work` on so many bytes."""
+    return await asyncio.to_thread(work) if size > LARGE_BYTES else work()
