@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from typing import Final, TypeVar
 
 _Value = TypeVar("_Value")
 
 #: bytes from which on a body is encoded in a thread: less takes a millisecond or two
 LARGE_BYTES: Final = 1024 * 1024
+
+
+async def joined(pieces: list[bytes]) -> bytes:
+    """The pieces as one; they are no longer in memory then."""
+    whole = await in_thread_if_large(sum(map(len, pieces)), partial(b"".join, pieces))
+    pieces.clear()
+    return whole
 
 
 async def in_thread_if_large(size: int, work: Callable[[], _Value]) -> _Value:

@@ -7,12 +7,14 @@ from typing import Final
 
 from broker_app.core.message import Message
 from broker_app.core.transfers import TransferResult
+from broker_app.in_thread import joined
 from broker_app.net.json import events
 from broker_app.net.json import operations as o
 from broker_app.net.rest import message_json
 from broker_app.net.rest.chosen import ChosenMessages
 from broker_app.net.rest.engine_client import EngineClient
 from broker_app.net.rest.limits import RestLimits
+from broker_app.net.rest.replies import separated
 from broker_app.net.rest.requests import within
 
 #: the lease of a message that belongs to the connection
@@ -39,15 +41,17 @@ class Receiver:
         row = self._exact if operation.exact else self._row
         received = await self._chosen.receive(address, operation.seqs, user, lease_s, row)
         answer = events.Received(ref=operation.ref, missing=[*map(_missing, received.missing)])
-        return events.joined(answer, b'"items":[%b]}' % b",".join(received.rows))
+        pieces = [events.encode(answer)[:-1], b',"items":[', *separated(received.rows), b"]}"]
+        received.rows.clear()
+        return await joined(pieces)
 
-    def _row(self, tag: int, message: Message, until_ms: int) -> bytes:
+    def _row(self, tag: int, message: Message, until_ms: int) -> list[bytes]:
         receipt = self._engine_client.receipt(tag)
-        return message_json.received(message, self._ids.of(message), receipt, until_ms, self._blocks)
+        return message_json.received_pieces(message, self._ids.of(message), receipt, until_ms, self._blocks)
 
-    def _exact(self, tag: int, message: Message, until_ms: int) -> bytes:
+    def _exact(self, tag: int, message: Message, until_ms: int) -> list[bytes]:
         envelope = message.envelope
-        return events.encode(
+        without_body = events.encode(
             events.ExactMessage(
                 seq=message.position,
                 id=self._ids.of(message).decode(),
@@ -59,9 +63,10 @@ class Receiver:
                 persistent=envelope.persistent,
                 expires_ms=message.expires_ms,
                 block_base64=base64.b64encode(envelope.block).decode(),
-                body_base64=base64.b64encode(message.body).decode(),
+                body_base64="",
             )
         )
+        return [without_body[:-2], *message_json.base64_pieces(message.body), b'"}']
 
 
 def _missing(result: TransferResult) -> events.Missing:

@@ -74,8 +74,9 @@ class Deliveries:
 
     def _event(self, tag: int, message: Message, until_ms: int) -> bytes:
         receipt = self._engine_client.receipt(tag)
-        row = message_json.received(message, self._ids.of(message), receipt, until_ms, self._blocks)
-        return events.joined(events.Message(sub=self.id, destination=message.envelope.address), row[1:])
+        row = message_json.received_pieces(message, self._ids.of(message), receipt, until_ms, self._blocks)
+        head = events.encode(events.Message(sub=self.id, destination=message.envelope.address))
+        return b"".join([head[:-1], b",", row[0][1:], *row[1:]])
 
     def close(self) -> None:
         """Send nothing more, and take no deliveries."""

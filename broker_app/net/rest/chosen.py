@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Final, Generic, NamedTuple, TypeVar, cast
+from typing import Final, NamedTuple, cast
 
 from broker_app.core import commands as c
 from broker_app.core.chosen_delivery import NOT_READ
@@ -21,13 +21,15 @@ from broker_app.net.rest.held_deliveries import Deliveries, wait_decided
 LEFT: Final = "left"
 _LONG_ENOUGH: Final = "the answer is long enough; ask for it again"
 
-Row = TypeVar("Row")
+#: makes JSON, in pieces, of a tag, a message and the end of its lease
+Render = Callable[[int, Message, int], list[bytes]]
 
 
-class Received(NamedTuple, Generic[Row]):
-    """The rows of what was delivered, their tags, and the results of the messages that were not delivered."""
+class Received(NamedTuple):
+    """The rows of what was delivered, each in pieces, their tags, and the results of the messages that were
+    not delivered."""
 
-    rows: list[Row]
+    rows: list[list[bytes]]
     tags: list[int]
     missing: list[TransferResult]
 
@@ -45,13 +47,13 @@ class ChosenMessages:
         seqs: Sequence[int],
         user: str,
         lease_s: float,
-        render: Callable[[int, Message, int], Row],
+        render: Render,
         client: str = "",
-    ) -> Received[Row]:
+    ) -> Received:
         """Deliver those of the messages that wait in the queue, up to `READ_BYTES` of bodies and at least
-        one; `render` makes a row of a tag, a message and the end of its lease, in a thread if it is large.
-        `client` is that of `DeliverChosen`. Raises Refusal when the queue delivers none."""
-        received: Received[Row] = Received([], [], [])
+        one; `render` makes their rows, in a thread if they are large. `client` is that of `DeliverChosen`.
+        Raises Refusal when the queue delivers none."""
+        received = Received([], [], [])
         left, size = seqs, 0
         while left and size < READ_BYTES:
             async with self._read.turn(left[:READ_POSITIONS]) as now:

@@ -26,6 +26,12 @@ class Reply(NamedTuple):
     headers: tuple[Header, ...] = ()
 
 
+def separated(rows: Iterable[list[bytes]]) -> list[bytes]:
+    """The pieces of JSON objects, with commas between the objects."""
+    pieces = [piece for row in rows for piece in (b",", *row)]
+    return pieces[1:]
+
+
 def json_reply(value: Any, status: int = 200, headers: Iterable[Header] = ()) -> Reply:
     return Reply(status, JSON, encode(value), tuple(headers))
 
