@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Final, TypeVar
 
@@ -11,6 +11,16 @@ _Value = TypeVar("_Value")
 
 #: bytes from which on a body is encoded in a thread: less takes a millisecond or two
 LARGE_BYTES: Final = 1024 * 1024
+
+
+def parts(pieces: list[bytes]) -> Iterator[bytes]:
+    """What is sent: the pieces as one, or one by one if they are large, without keeping what was sent."""
+    if sum(map(len, pieces)) <= LARGE_BYTES:
+        yield b"".join(pieces)
+        return
+    pieces.reverse()
+    while pieces:
+        yield pieces.pop()
 
 
 async def joined(pieces: list[bytes]) -> bytes:

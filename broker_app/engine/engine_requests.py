@@ -69,11 +69,14 @@ class EngineRequests(InnerReceiver):
         """
         records = self.engine.records
         fetched: dict[int, bytes | Damaged] = {}
-        while True:
-            try:
-                return await self.ask(c.Answer(self.peer, None), partial(_read, records, fetched, read))
-            except NotLoaded as missing:
-                fetched |= await records.load(missing.positions)
+        try:
+            while True:
+                try:
+                    return await self.ask(c.Answer(self.peer, None), partial(_read, records, fetched, read))
+                except NotLoaded as missing:
+                    fetched |= await records.load(missing.positions)
+        finally:
+            fetched.clear()  # tracebacks refer to it until they are collected
 
     def engine_ended(self, error: BaseException) -> None:
         """Fail all open requests."""

@@ -75,11 +75,14 @@ class RecordReader:
     async def repeat(self, work: Callable[[], _Value]) -> _Value:
         """The result of `work`, which must change nothing: it is repeated when records had to be fetched."""
         fetched: dict[int, bytes | Damaged] = {}
-        for _ in range(_MAX_REPEATS):
-            try:
-                return self.using(fetched, work)
-            except NotLoaded as missing:
-                fetched |= await self.load(missing.positions)
+        try:
+            for _ in range(_MAX_REPEATS):
+                try:
+                    return self.using(fetched, work)
+                except NotLoaded as missing:
+                    fetched |= await self.load(missing.positions)
+        finally:
+            fetched.clear()  # tracebacks refer to it until they are collected
         raise _busy()
 
     @asynccontextmanager
@@ -99,17 +102,22 @@ class _Answer:
     """Takes the answer of a read, if it comes at once."""
 
     def __init__(self, positions: Sequence[int]) -> None:
+        self._positions = positions
         self._found: list[bytes | Damaged] | None = None
-        self._error: Exception = NotLoaded(positions)
+        self._error: Exception | None = None
 
     def __call__(self, found: list[bytes | Damaged] | None, error: Exception | None) -> None:
-        self._found, self._error = found, error or self._error
+        self._found, self._error = found, error
 
     def result(self) -> list[bytes | Damaged]:
         """The records. Raises the error, or NotLoaded."""
-        if self._found is None:
-            raise self._error
-        return self._found
+        if self._found is not None:
+            return self._found
+        error, self._error = self._error or NotLoaded(self._positions), None
+        try:
+            raise error
+        finally:
+            del error  # or its traceback would keep itself, and what was read, in memory
 
 
 def or_damage(record: bytes | Damaged, priority: int) -> bytes:

@@ -15,6 +15,10 @@ from broker_app.journal.segment import Segment, StoredFrame
 _GONE = frozenset({errno.EIO, errno.ENOENT, errno.EBADMSG, errno.EUCLEAN})
 _ENTRY_BYTES = 40  # of memory a record, in addition to its content
 
+#: a frame with one record of more bytes is read in two pieces; the first has the destinations of most frames
+_LARGE_BYTES = 64 * 1024
+_HEAD_BYTES = 4 * 1024
+
 OpenFile = Callable[[Segment], File]
 
 
@@ -109,6 +113,8 @@ class FrameLoader:
 
 
 def _load(stored: StoredFrame, file: File) -> LoadedBatch:
+    if stored.length > _LARGE_BYTES and (alone := _load_alone(stored, file)) is not None:
+        return alone
     frame, content = load_frame(file, stored)
     if frame.flags & codec.CARRIED:
         records = codec.carried_records(content, frame.records_at, len(content))
@@ -116,6 +122,22 @@ def _load(stored: StoredFrame, file: File) -> LoadedBatch:
         return LoadedBatch(stored.first, stored.following, content, [], places)
     starts = codec.record_starts(content, frame.records_at, len(content))
     return LoadedBatch(stored.first, stored.first + frame.count, content, starts, None)
+
+
+def _load_alone(stored: StoredFrame, file: File) -> LoadedBatch | None:
+    """The only record of a frame, read without its head, so that it is not copied; None if the frame is
+    another one, or is damaged."""
+    head = file.read(_HEAD_BYTES, stored.offset)
+    frame = codec.decode_frame(head, 0)
+    if frame is None or frame.segment_id != stored.segment.segment_id or frame.length != stored.length:
+        return None
+    if frame.count != 1 or frame.flags & codec.CARRIED or frame.records_at > len(head):
+        return None
+    record = file.read(frame.length - frame.records_at, stored.offset + frame.records_at)
+    if not codec.is_whole_in_two(head[: frame.records_at], record, frame):
+        return None
+    starts = codec.record_starts(record, 0, len(record))
+    return LoadedBatch(stored.first, stored.first + 1, record, starts, None)
 
 
 def _time_of(stored: StoredFrame, open_file: OpenFile) -> int:

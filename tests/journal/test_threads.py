@@ -113,7 +113,7 @@ async def test_small_records_are_read_at_once_and_large_ones_in_the_thread(tmp_p
     system.reading.clear()
     assert await read(journal, 1) == [small]
     assert await read(journal, 2, 1) == [large, small]
-    assert system.reading == ["MainThread", "journal-read"]
+    assert system.reading == ["MainThread", "journal-read", "journal-read"]
     journal.close()
 
 

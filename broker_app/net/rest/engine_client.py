@@ -205,11 +205,14 @@ class EngineClient(InnerReceiver):
         """Return the result of `read`, called between two batches; again when records had to be fetched."""
         records = self.engine.records
         fetched: dict[int, bytes | Damaged] = {}
-        while True:
-            try:
-                return await self._inspect(partial(records.using, fetched, read))
-            except NotLoaded as missing:
-                fetched |= await records.load(missing.positions)
+        try:
+            while True:
+                try:
+                    return await self._inspect(partial(records.using, fetched, read))
+                except NotLoaded as missing:
+                    fetched |= await records.load(missing.positions)
+        finally:
+            fetched.clear()  # tracebacks refer to it until they are collected
 
     async def _inspect(self, read: Callable[[], _Value]) -> _Value:
         self.check_alive()

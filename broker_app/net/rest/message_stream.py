@@ -11,7 +11,7 @@ from broker_app.core import commands as c
 from broker_app.core.message import Message
 from broker_app.core.selectors import compiler
 from broker_app.engine.read_budget import READ_BYTES
-from broker_app.in_thread import in_thread_if_large
+from broker_app.in_thread import in_thread_if_large, parts
 from broker_app.net.live_subscribers import SSE, LiveSubscriber, LiveSubscribers
 from broker_app.net.rest import message_json
 from broker_app.net.rest.arrival_stream import ArrivalStream
@@ -133,10 +133,11 @@ class MessageStream:
             tag, message = arrived
             del arrived
             render = partial(self._event, tag, message, self._engine_client.lease_until_ms(tag))
-            yield await in_thread_if_large(message.size, render)
+            for part in parts(await in_thread_if_large(message.size, render)):
+                yield part
 
-    def _event(self, tag: int, message: Message, until_ms: int) -> bytes:
+    def _event(self, tag: int, message: Message, until_ms: int) -> list[bytes]:
         message_id = self._ids.of(message)
         receipt = self._engine_client.receipt(tag)
         item = message_json.received_pieces(message, message_id, receipt, until_ms, self._blocks)
-        return b"".join([b"id: %b\nevent: message\ndata: " % message_id, *item, b"\n\n"])
+        return [b"id: %b\nevent: message\ndata: " % message_id, *item, b"\n\n"]

@@ -13,7 +13,7 @@ from broker_app.core import commands as c
 from broker_app.core.destination import Destination
 from broker_app.core.message import Message
 from broker_app.core.selectors import compiler
-from broker_app.in_thread import in_thread_if_large, joined
+from broker_app.in_thread import in_thread_if_large
 from broker_app.net.rest import message_json
 from broker_app.net.rest.chosen import ChosenMessages
 from broker_app.net.rest.engine_client import EngineClient
@@ -99,7 +99,7 @@ class Receiver:
         if raw:
             return self._raw(*leases[0]) if leases else Reply(204)
         rows = [await in_thread_if_large(len(lease[1].body), partial(self._row, *lease)) for lease in leases]
-        return await self._reply(rows, time.monotonic() - began, destination.address)
+        return self._reply(rows, time.monotonic() - began, destination.address)
 
     def _check(self, body: ReceiveRequest, query: dict[str, str]) -> int:
         """The requested number of messages. Raises Refusal if it is out of bounds."""
@@ -142,7 +142,7 @@ class Receiver:
             }
             for result in received.missing
         ]
-        return await self._reply(received.rows, 0.0, source.address, b',"missing":' + encode(missing))
+        return self._reply(received.rows, 0.0, source.address, b',"missing":' + encode(missing))
 
     # ------------------------------------------------------------------ taking
 
@@ -200,15 +200,11 @@ class Receiver:
 
     # ------------------------------------------------------------------ replying
 
-    async def _reply(
-        self, rows: list[list[bytes]], waited_s: float, address: str, members: bytes = b""
-    ) -> Reply:
+    def _reply(self, rows: list[list[bytes]], waited_s: float, address: str, members: bytes = b"") -> Reply:
         queue = self._engine_client.engine.broker.destinations.queues.get(address)
         more = queue is not None and queue.depth > 0
         tail = b'],"waited_s":%.3f,"more":%b%b}' % (waited_s, b"true" if more else b"false", members)
-        pieces = [b'{"items":[', *separated(rows), tail]
-        rows.clear()
-        return Reply(200, JSON, await joined(pieces))
+        return Reply(200, JSON, pieces=[b'{"items":[', *separated(rows), tail])
 
     def _row(self, tag: int, message: Message, until_ms: int) -> list[bytes]:
         receipt = self._engine_client.receipt(tag) if tag else None
