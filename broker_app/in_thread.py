@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Final, TypeVar
 
@@ -11,10 +12,12 @@ _Value = TypeVar("_Value")
 
 #: bytes from which on a body is encoded in a thread: less takes a millisecond or two
 LARGE_BYTES: Final = 1024 * 1024
+#: one for all: each thread has memory of its own, and keeps much of what it once needed
+_THREAD: Final = ThreadPoolExecutor(1, "large-bodies")
 
 
 def parts(pieces: list[bytes]) -> Iterator[bytes]:
-    """What is sent: the pieces as one, or one by one if they are large, without keeping what was sent."""
+    """The parts to send: the pieces as one, or one by one if they are large, which keeps nothing of them."""
     if sum(map(len, pieces)) <= LARGE_BYTES:
         yield b"".join(pieces)
         return
@@ -32,4 +35,6 @@ async def joined(pieces: list[bytes]) -> bytes:
 
 async def in_thread_if_large(size: int, work: Callable[[], _Value]) -> _Value:
     """The result of `work` on so many bytes."""
-    return await asyncio.to_thread(work) if size > LARGE_BYTES else work()
+    if size <= LARGE_BYTES:
+        return work()
+    return await asyncio.get_running_loop().run_in_executor(_THREAD, work)

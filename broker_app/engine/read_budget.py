@@ -36,7 +36,7 @@ class ReadBudget:
         self._begin()
 
     def give_back(self, size: int) -> None:
-        """What was read is no longer needed, or was handed on to an owner who counts it."""
+        """Let others read: what was read is no longer needed, or has an owner who counts it."""
         self._used -= size
         self._begin()
 

@@ -60,7 +60,7 @@ class Unreadable(Exception):
         self.time_us = time_us
 
     def at(self, position: int) -> Damaged:
-        """What takes the place of a record of that batch."""
+        """The damage that takes the place of a record of that batch."""
         return Damaged(position, str(self), self.time_us)
 
 

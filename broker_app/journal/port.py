@@ -181,7 +181,7 @@ class Journal(Protocol):
         ...
 
     def measure(self, positions: Sequence[int], max_bytes: int) -> Run:
-        """How many of these PUBLISHED positions, from the first on, can be read with at most about
+        """The run of these PUBLISHED positions, from the first on, that can be read with at most about
         `max_bytes`; one at least. Cheap: reads nothing.
 
         Assumes: there is at least one.

@@ -36,7 +36,7 @@ class _Step(NamedTuple):
 
 
 class _Answer(NamedTuple):
-    """What the thread has read: the records, and the frames that they are in."""
+    """The records that the thread has read, and the frames that they are in."""
 
     records: list[bytes | Damaged]
     loaded: list[tuple[StoredFrame, LoadedBatch]]

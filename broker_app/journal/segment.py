@@ -289,7 +289,7 @@ class SegmentIndex:
             if not first <= position < following:
                 frame = self.frame_of(position)
                 if frame is None:
-                    continue  # reading it will tell
+                    continue  # reading it reports that
                 first, following, share = frame.first, frame.following, frame.length // frame.records
             if count and size + share > max_bytes:
                 return Run(count, size)
