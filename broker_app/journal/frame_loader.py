@@ -2,7 +2,7 @@
 
 import errno
 import struct
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from broker_app.journal import codec
@@ -40,16 +40,16 @@ class LoadedBatch:
         """The bytes of memory that it takes."""
         return len(self.content) + _ENTRY_BYTES * len(self.starts or self.places or ())
 
-    def records(self, positions: Sequence[int]) -> Iterator[bytes]:
+    def records(self, positions: Sequence[int]) -> list[bytes]:
         """The records at some of its positions. Raises NoSuchPosition."""
+        content, starts, first = self.content, self.starts, self.first
+        if self.places is None:
+            return [content[starts[p - first] : starts[p - first + 1]] for p in positions]
+        places = self.places
         for position in positions:
-            if self.places is None:
-                at = position - self.first
-                yield self.content[self.starts[at] : self.starts[at + 1]]
-            elif (place := self.places.get(position)) is not None:
-                yield self.content[place[0] : place[1]]
-            else:
+            if position not in places:
                 raise reclaimed(position)
+        return [content[slice(*places[position])] for position in positions]
 
 
 class Unreadable(Exception):

@@ -156,12 +156,13 @@ class Reader:
     def _plan(self, positions: Sequence[int]) -> list[_Step]:
         steps: list[_Step] = []
         first = following = 0
+        run: list[int] = []
         for position in positions:
             if not first <= position < following:
                 stored = self._find(position)
-                first, following = stored.first, stored.following
-                steps.append(_Step(stored, self._kept(stored), []))
-            steps[-1].positions.append(position)
+                first, following, run = stored.first, stored.following, []
+                steps.append(_Step(stored, self._kept(stored), run))
+            run.append(position)
         return steps
 
     def _carry_out(self, steps: list[_Step]) -> _Answer:
