@@ -36,8 +36,10 @@ class ExportJob(JobRunner):
                     found.clear()
                     await in_thread_if_large(sum(map(len, lines)), partial(_write, file, lines))
                 exported += sum(map(len, lines))
-                done = {"status": DONE, "count": len(lines), "bytes": exported}
-                gone = {"status": GONE, "count": read - len(lines)}
+                count = len(lines)
+                lines.clear()
+                done = {"status": DONE, "count": count, "bytes": exported}
+                gone = {"status": GONE, "count": read - count}
                 self._note([done] + [gone] * bool(gone["count"]))
                 if exported > MAX_EXPORT_BYTES:
                     self._end(STOPPED, f"the export has reached {MAX_EXPORT_BYTES} bytes")
