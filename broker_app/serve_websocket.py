@@ -18,10 +18,13 @@ Measured: benchmarks/RESULTS.md, W3.
 
 from __future__ import annotations
 
+import asyncio
 import codecs
 from typing import Any
 
+from uvicorn.protocols.utils import ClientDisconnected
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+from websockets.exceptions import InvalidState
 from websockets.frames import CloseCode, apply_mask  # type: ignore[attr-defined]  # the C one where there is one
 from websockets.http11 import Request
 
@@ -40,6 +43,8 @@ _LAST_DATA_OPCODE = 2  # continuation, text, binary
 _MASKED = 0x80
 #: masked, and the length follows in 16 bits; so many bytes of the frame are needed to know where it ends
 _LENGTH_16, _SHORT_HEAD = _MASKED | 126, 4
+#: characters of a fragment; a shorter message is sent as one frame
+_FRAGMENT = 1024 * 1024
 _NO_UTF8 = CloseCode.INVALID_DATA, "text is not UTF-8; send binary messages"
 #: the longest message of a client that has not logged in: its CONNECT, and as much again that waits for it
 UNAUTHENTICATED_LIMIT = 2 * LONGEST_CONNECT
@@ -93,9 +98,27 @@ class StreamedWebSocket(WebSocketsSansIOProtocol):
         self.conn.max_message_size = self.config.ws_max_size
 
     async def send(self, message: Any) -> None:
+        text = message.get("text")
+        if text is not None and len(text) > _FRAGMENT and self.handshake_complete:
+            await self._send_fragments(text)
+            return
         await super().send(message)
         if message["type"] == "websocket.http.response.body" and not message.get("more_body", False):
             self.handshake_complete = True  # or the library logs an error: the client was answered
+
+    async def _send_fragments(self, text: str) -> None:
+        """Send a large message in fragments: it is not copied as a whole, and the loop goes on in between."""
+        for at in range(0, len(text), _FRAGMENT):
+            await self.writable.wait()
+            if self.close_sent or self.transport.is_closing():
+                raise ClientDisconnected
+            send = self.conn.send_continuation if at else self.conn.send_text
+            try:
+                send(text[at : at + _FRAGMENT].encode(), fin=at + _FRAGMENT >= len(text))
+            except InvalidState as error:
+                raise ClientDisconnected from error
+            self.transport.write(b"".join(self.conn.data_to_send()))
+            await asyncio.sleep(0)
 
     def _refuse_version(self) -> None:
         response = self.conn.reject(426, f"Speak version {_VERSION} of the WebSocket protocol.\n")

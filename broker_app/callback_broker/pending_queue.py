@@ -24,7 +24,7 @@ from broker_app.core.message import Envelope, Message
 from broker_app.core.model import Subscription
 from broker_app.core.transfers import REFUSED as NOT_NOW
 from broker_app.internal_errors import internal_errors
-from broker_app.net.json.receiver import LEFT
+from broker_app.net.rest.chosen import LEFT
 
 log = logging.getLogger(__name__)
 

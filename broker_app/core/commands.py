@@ -266,7 +266,8 @@ class Disconnect:
 @dataclass(slots=True)
 class Loaded:
     """Hand in bodies that the core asked for (`Outcome.fetches`). Those at `damaged` positions could not be
-    read; their records contain only the reason (`records.damaged`)."""
+    read; their records contain only the reason (`records.damaged`). Those `left` were not read, since all
+    together are too large; the core asks for them again."""
 
     address: str
     priority: int
@@ -274,6 +275,7 @@ class Loaded:
     purpose: int
     records: Sequence[bytes]
     damaged: Collection[int] = ()
+    left: Sequence[int] = ()
 
 
 @dataclass(slots=True)

@@ -94,8 +94,8 @@ class DamagedMessages:
         self, queue: Queue, command: c.Loaded, lost: list[Message], kept: list[int]
     ) -> None:
         lane = queue.lane(command.priority)
-        if lane.scan is not None and lane.scan.reading == list(command.positions):
-            lane.scan.reading = kept
+        if lane.scan is not None and lane.scan.reading == [*command.positions, *command.left]:
+            lane.scan.reading = [*kept, *command.left]
         present = self._store.waiting(queue, {message.position for message in lost})
         lost = [message for message in lost if message.position in present]
         for message in lost:

@@ -205,6 +205,8 @@ class Histories:
             return  # it has ended
         replay = subscription.replay
         page, replay.loading = replay.loading, []
+        if command.left:
+            page = self._read_later(replay, page, command)
         for one, record in zip(page, command.records, strict=True):
             message = self._reader(one.history.address).message(record, one.position)
             if message.time_ms >= replay.not_before_ms and self._wants(subscription, message):
@@ -214,6 +216,14 @@ class Histories:
         if replay.tail is not None:
             self.finish_replay(subscription)
         replay.average_bytes = sum(map(len, command.records)) // max(1, len(command.records))
+
+    @staticmethod
+    def _read_later(replay: Replay, page: list[Page], command: c.Loaded) -> list[Page]:
+        """Have what was left be read next; returns the pages that were read."""
+        left = set(command.left)
+        replay.ahead[:0] = [one for one in page if one.position in left]
+        replay.tail = None  # what was published meanwhile is found in the history behind them
+        return [one for one in page if one.position not in left]
 
     def _reader(self, address: str) -> Reader:
         reader = self._readers.get(address)

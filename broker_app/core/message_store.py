@@ -147,6 +147,8 @@ class MessageStore:
         """Put bodies that were read back into memory."""
         lane = queue.lane(command.priority)
         wanted = set(lane.loading)
+        if command.left:
+            self._page_again(lane, wanted, command)
         if not wanted or not wanted.issubset(command.positions):
             return  # the queue was purged meanwhile, or all of them were moved
         del lane.loading[:]
@@ -168,6 +170,17 @@ class MessageStore:
         if usage is not None and usage.removes:
             self.over_limit[queue] = None
         self.mark_dirty(queue)
+
+    @staticmethod
+    def _page_again(lane: Lane, wanted: set[int], command: c.Loaded) -> None:
+        """Return what was left to its place among paged messages, if the lane still waits for it."""
+        left = wanted.intersection(command.left)
+        if not wanted - left <= set(command.positions):
+            return
+        for position in left:
+            lane.paged.insert(position)
+        wanted -= left
+        lane.loading = array("Q", [position for position in lane.loading if position in wanted])
 
     def page_out(self, lane: Lane, keep: int) -> None:
         """Drop recorded bodies from memory, of all but the first `keep` messages of `lane.ready`."""

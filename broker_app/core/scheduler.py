@@ -90,6 +90,9 @@ class Scheduler:
         schedule = self.schedules.get(command.address)
         if schedule is None:
             return []  # purged meanwhile
+        for position in command.left:
+            if due_ms := schedule.loading.pop(position, 0):
+                schedule.add(due_ms, position)
         read = schedule.reader.message
         taken = [
             read(record, position)

@@ -29,11 +29,12 @@ from broker_app.engine.clock import EngineClock, now_us
 from broker_app.engine.interceptors import CommandInterceptor, DeliveryInterceptor
 from broker_app.engine.journal_space import SpaceCheck
 from broker_app.engine.output import Output
+from broker_app.engine.read_budget import READ_BYTES, ReadBudget
 from broker_app.engine.record_reader import RecordReader, or_damage
 from broker_app.engine.snapshots import Snapshots
 from broker_app.internal_errors import EventListeners, internal_errors
 from broker_app.journal.errors import Busy, JournalFailed
-from broker_app.journal.port import Batch, Damaged, Journal
+from broker_app.journal.port import Batch, Damaged, Journal, Run
 
 log = logging.getLogger(__name__)
 
@@ -98,8 +99,9 @@ class Engine:
         #: called with the events of each batch
         self.listeners: EventListeners[[list[Event]]] = EventListeners("the engine's listeners")
         self.command_interceptors: tuple[CommandInterceptor, ...] = ()
+        self._read_budget = ReadBudget()
         #: for the API and for jobs
-        self.records = RecordReader(journal)
+        self.records = RecordReader(journal, self._read_budget)
         self._journal = journal
         self._clock = EngineClock(clock, steady)
         self._loop = asyncio.get_running_loop()
@@ -318,10 +320,20 @@ class Engine:
         self._clock.ring_at(self.broker.next_deadline_ms, self._ring)
 
     def _load(self, fetch: Fetch) -> None:
-        """Read messages back that the broker needs."""
-        self._journal.read(fetch.positions, partial(self._loaded, fetch))
+        """Read messages back that the broker needs, as many as may be in memory at a time."""
+        if not fetch.positions:
+            self._enter(Loaded(*fetch, []))
+            return
+        run = self._journal.measure(fetch.positions, READ_BYTES)
+        self._read_budget.take(run.size, partial(self._read, fetch, run))
 
-    def _loaded(self, fetch: Fetch, found: list[bytes | Damaged] | None, error: Exception | None) -> None:
+    def _read(self, fetch: Fetch, run: Run) -> None:
+        self._journal.read(fetch.positions[: run.length], partial(self._loaded, fetch, run))
+
+    def _loaded(
+        self, fetch: Fetch, run: Run, found: list[bytes | Damaged] | None, error: Exception | None
+    ) -> None:
+        self._read_budget.give_back(run.size)
         if self._ended is not None:
             return
         if found is None:
@@ -337,7 +349,9 @@ class Engine:
                 record.why,
             )
         records = [or_damage(record, fetch.priority) for record in found]
-        self._enter(Loaded(*fetch, records, {record.position for record in damaged}))
+        read, left = fetch.positions[: run.length], fetch.positions[run.length :]
+        lost = {record.position for record in damaged}
+        self._enter(Loaded(fetch.address, fetch.priority, read, fetch.purpose, records, lost, left))
 
     def _load_failed(self, fetch: Fetch, error: Exception) -> None:
         if not isinstance(error, Busy):  # a bug: what is in memory cannot be trusted any more

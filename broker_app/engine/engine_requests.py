@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, TypeVar
 
 from broker_app.core import commands as c
 from broker_app.core.errors import Refused
 from broker_app.core.model import InnerReceiver, Peer
 from broker_app.engine.engine import Backpressure, Engine
+from broker_app.engine.record_reader import RecordReader
 from broker_app.journal.errors import NotLoaded
+from broker_app.journal.port import Damaged
 
 _Value = TypeVar("_Value")
 _Question = (
@@ -22,6 +25,12 @@ _Question = (
     | c.Subscribe
     | c.Answer
 )
+
+
+def _read(
+    records: RecordReader, fetched: Mapping[int, bytes | Damaged], read: Callable[[], _Value], _: object
+) -> _Value:
+    return records.using(fetched, read)
 
 
 class _Request:
@@ -58,11 +67,16 @@ class EngineRequests(InnerReceiver):
 
         It is called again when records had to be fetched for it.
         """
-        while True:
-            try:
-                return await self.ask(c.Answer(self.peer, None), lambda _: read())
-            except NotLoaded as missing:
-                await self.engine.records.load(missing.positions)
+        records = self.engine.records
+        fetched: dict[int, bytes | Damaged] = {}
+        try:
+            while True:
+                try:
+                    return await self.ask(c.Answer(self.peer, None), partial(_read, records, fetched, read))
+                except NotLoaded as missing:
+                    fetched |= await records.load(missing.positions)
+        finally:
+            fetched.clear()  # tracebacks refer to it until they are collected
 
     def engine_ended(self, error: BaseException) -> None:
         """Fail all open requests."""

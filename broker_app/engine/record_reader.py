@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from typing import TypeVar
 
 from broker_app.core.errors import Refused
 from broker_app.core.message import DEFAULT_PRIORITY
 from broker_app.core.records import damaged as damaged_record
+from broker_app.engine.read_budget import READ_BYTES, ReadBudget
 from broker_app.journal.errors import Busy, NotLoaded
 from broker_app.journal.port import Damaged, Journal
 
@@ -19,10 +21,14 @@ _MAX_REPEATS = 10_000
 
 
 class RecordReader:
-    """Reads from the journal without waiting, or has the work repeated when the records have been fetched."""
+    """Reads from the journal without waiting, or has the work repeated when the records have been fetched.
+    All who read many messages share `budget`."""
 
-    def __init__(self, journal: Journal) -> None:
+    def __init__(self, journal: Journal, budget: ReadBudget) -> None:
         self._journal = journal
+        self._budget = budget
+        #: records that were fetched for the work that is being repeated
+        self._fetched: Mapping[int, bytes | Damaged] = {}
 
     def __call__(self, positions: Sequence[int]) -> list[bytes]:
         """Return PUBLISHED records; a damaged one is replaced by a record of the damage.
@@ -30,50 +36,88 @@ class RecordReader:
         Raises NotLoaded while they are being fetched (see `repeat`), Refused while files cannot be read,
         NoSuchPosition for a record that is no longer stored.
         """
-        answer = _Answer(positions)
-        self._journal.read(positions, answer)
-        try:
-            found = answer.result()
-        except Busy as error:
-            raise Refused("busy", "the broker cannot read its files now; try again in a moment") from error
+        fetched = self._fetched
+        found: list[bytes | Damaged]
+        if fetched and all(position in fetched for position in positions):
+            found = [fetched[position] for position in positions]
+        else:
+            answer = _Answer(positions)
+            self._journal.read(positions, answer)
+            try:
+                found = answer.result()
+            except Busy as error:
+                raise _busy() from error
         return [or_damage(record, DEFAULT_PRIORITY) for record in found]
 
-    async def load(self, positions: Sequence[int]) -> None:
-        """Wait until these records have been fetched, or cannot be."""
-        fetched: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    async def load(self, positions: Sequence[int]) -> dict[int, bytes | Damaged]:
+        """Fetch these records; none if one is no longer stored. Raises Refused while files cannot be read."""
+        fetched: asyncio.Future[list[bytes | Damaged]] = asyncio.get_running_loop().create_future()
 
         def found(records: list[bytes | Damaged] | None, error: Exception | None) -> None:
-            if not fetched.done():
-                fetched.set_result(None)
+            if fetched.done():
+                return
+            if isinstance(error, Busy):
+                fetched.set_exception(_busy())
+            else:  # what else is wrong is found when the work is repeated
+                fetched.set_result(records or [])
 
         self._journal.read(positions, found)
-        await fetched
+        return dict(zip(positions, await fetched, strict=False))
+
+    def using(self, fetched: Mapping[int, bytes | Damaged], work: Callable[[], _Value]) -> _Value:
+        """The result of `work`, for which these records were fetched."""
+        self._fetched = fetched
+        try:
+            return work()
+        finally:
+            self._fetched = {}
 
     async def repeat(self, work: Callable[[], _Value]) -> _Value:
         """The result of `work`, which must change nothing: it is repeated when records had to be fetched."""
-        for _ in range(_MAX_REPEATS):
-            try:
-                return work()
-            except NotLoaded as missing:
-                await self.load(missing.positions)
-        raise Refused("busy", "the broker could not fetch the messages; try again in a moment")
+        fetched: dict[int, bytes | Damaged] = {}
+        try:
+            for _ in range(_MAX_REPEATS):
+                try:
+                    return self.using(fetched, work)
+                except NotLoaded as missing:
+                    fetched |= await self.load(missing.positions)
+        finally:
+            fetched.clear()  # tracebacks refer to it until they are collected
+        raise _busy()
+
+    @asynccontextmanager
+    async def turn(self, positions: Sequence[int]) -> AsyncIterator[Sequence[int]]:
+        """Wait for the turn to read; those of the positions, from the first on, that may be read in it. What
+        is made of the messages is no longer in memory at the end of the `with` block."""
+        run = self._journal.measure(positions, READ_BYTES)
+        async with self._budget.hold(run.size):
+            yield positions[: run.length]
+
+
+def _busy() -> Refused:
+    return Refused("busy", "the broker cannot read its files now; try again in a moment")
 
 
 class _Answer:
     """Takes the answer of a read, if it comes at once."""
 
     def __init__(self, positions: Sequence[int]) -> None:
+        self._positions = positions
         self._found: list[bytes | Damaged] | None = None
-        self._error: Exception = NotLoaded(positions)
+        self._error: Exception | None = None
 
     def __call__(self, found: list[bytes | Damaged] | None, error: Exception | None) -> None:
-        self._found, self._error = found, error or self._error
+        self._found, self._error = found, error
 
     def result(self) -> list[bytes | Damaged]:
         """The records. Raises the error, or NotLoaded."""
-        if self._found is None:
-            raise self._error
-        return self._found
+        if self._found is not None:
+            return self._found
+        error, self._error = self._error or NotLoaded(self._positions), None
+        try:
+            raise error
+        finally:
+            del error  # or its traceback would keep itself, and what was read, in memory
 
 
 def or_damage(record: bytes | Damaged, priority: int) -> bytes:

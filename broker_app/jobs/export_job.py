@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from array import array
+from collections.abc import Sequence
 from functools import partial
+from io import FileIO
 
 from broker_app.core import views
 from broker_app.core.message import Message
 from broker_app.core.record_reader import Reader
 from broker_app.core.transfers import DONE, GONE
 from broker_app.core.turn import UNRECORDED
+from broker_app.in_thread import in_thread_if_large
 from broker_app.jobs import message_reader
 from broker_app.jobs.job import STOPPED
 from broker_app.jobs.worker import BATCH_BYTES, JobRunner
@@ -27,19 +29,24 @@ class ExportJob(JobRunner):
         exported = max((line.get("bytes", 0) for line in store.results(job.id)), default=0)
         with store.open_export(job.id, exported) as file:
             while job.processed < len(positions) and self._goes_on():
-                batch = positions[job.processed : job.processed + self._at_once()]
-                lines, read = await self.context.engine_requests.inspect(partial(self._lines, batch))
-                file.write(b"".join(lines))
+                following = positions[job.processed : job.processed + self._at_once()]
+                async with self.context.read.turn(following) as batch:
+                    found, read = await self.context.engine_requests.inspect(partial(self._messages, batch))
+                    lines = await in_thread_if_large(_size_of(found), partial(self._lines, found))
+                    found.clear()
+                    await in_thread_if_large(sum(map(len, lines)), partial(_write, file, lines))
                 exported += sum(map(len, lines))
-                done = {"status": DONE, "count": len(lines), "bytes": exported}
-                gone = {"status": GONE, "count": read - len(lines)}
+                count = len(lines)
+                lines.clear()
+                done = {"status": DONE, "count": count, "bytes": exported}
+                gone = {"status": GONE, "count": read - count}
                 self._note([done] + [gone] * bool(gone["count"]))
                 if exported > MAX_EXPORT_BYTES:
                     self._end(STOPPED, f"the export has reached {MAX_EXPORT_BYTES} bytes")
                 await self._pace(read)
 
-    def _lines(self, positions: array[int]) -> tuple[list[bytes], int]:
-        """Lines of the messages that still exist, and the number of positions that were read."""
+    def _messages(self, positions: Sequence[int]) -> tuple[list[tuple[Message, bytes]], int]:
+        """Messages that still exist with their ids, and the number of positions that were read."""
         context, source = self.context, self.job.source
         reader = Reader(source)
         of = context.broker.turn.ids.of
@@ -48,7 +55,7 @@ class ExportJob(JobRunner):
         if self.job.boot == context.boot and any(position >= UNRECORDED for position in positions):
             here = views.in_memory(queue) if queue is not None else ()
             in_memory = {message.position: message for message in here if not message.recorded}
-        lines: list[bytes] = []
+        found: list[tuple[Message, bytes]] = []
         size = read = 0
         for position in positions:
             if size >= BATCH_BYTES:
@@ -57,6 +64,17 @@ class ExportJob(JobRunner):
             record = message_reader.record_of(context.read, position)
             message = in_memory.get(position) if record is None else reader.message(record, position)
             if message is not None:
-                lines.append(context.lines.write(message, of(message)) + b"\n")
-                size += len(lines[-1])
-        return lines, read
+                found.append((message, of(message)))
+                size += len(message.body)
+        return found, read
+
+    def _lines(self, found: list[tuple[Message, bytes]]) -> list[bytes]:
+        return [self.context.lines.write(message, message_id) + b"\n" for message, message_id in found]
+
+
+def _write(file: FileIO, lines: list[bytes]) -> None:
+    file.write(b"".join(lines))
+
+
+def _size_of(found: list[tuple[Message, bytes]]) -> int:
+    return sum(len(message.body) for message, _ in found)

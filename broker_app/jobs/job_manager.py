@@ -82,7 +82,7 @@ class JobManager:
                 continue
             runner = _runner_of(job, self._context)
             try:
-                await self._context.read.repeat(runner.restore)
+                await runner.restore()
             except (OSError, ValueError, KeyError) as error:
                 log.warning("job %s cannot be read any more: %s", job.id, error)
                 job.state, job.reason, job.ended_ms = FAILED, "its files were damaged", _now_ms()

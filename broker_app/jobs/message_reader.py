@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from array import array
 from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager
 from functools import partial
 from typing import NamedTuple, Protocol, TypeVar
 
@@ -26,6 +27,8 @@ class JournalRead(Protocol):
     def __call__(self, positions: Sequence[int]) -> list[bytes]: ...
 
     async def repeat(self, work: Callable[[], _Value]) -> _Value: ...
+
+    def turn(self, positions: Sequence[int]) -> AbstractAsyncContextManager[Sequence[int]]: ...
 
 
 #: how long a reader may block the event loop

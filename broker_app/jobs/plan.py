@@ -6,7 +6,6 @@ from array import array
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 import msgspec
@@ -17,7 +16,6 @@ from broker_app.core.broker import Broker
 from broker_app.core.destination import QUEUE, is_reserved, parse
 from broker_app.core.errors import Refused
 from broker_app.core.message import Message
-from broker_app.core.record_reader import Reader
 from broker_app.core.views import LaneContents
 from broker_app.engine.engine_requests import EngineRequests
 from broker_app.jobs import filters, message_reader
@@ -44,7 +42,9 @@ MAX_MESSAGES = 1_000_000
 #: messages that a filter checks, and bytes of them, before the plan is marked as incomplete
 MAX_SCANNED = 1_000_000
 MAX_SCANNED_BYTES = 1024 * 1024 * 1024
+#: messages of the preview, and bytes of them; a larger one is alone
 SAMPLE = 5
+SAMPLE_BYTES = 1024 * 1024
 #: origins with a warning
 MAX_WARNED = 20
 #: messages a second; a slower job would hold its slot for weeks
@@ -189,34 +189,33 @@ async def _take_all(plan: JobPlan, snapshot: QueueSnapshot, read: JournalRead, m
     plan.matches = snapshot.size
     if plan.spec.op != PURGE:
         plan.positions = snapshot.positions()[:most]
-    for message in await read.repeat(lambda: list(_ends(plan.source, snapshot, read))):
+    async for message in message_reader.messages(read, plan.source, _ends(snapshot)):
         _note_time(plan, message)
     for lane in snapshot.lanes:
-        plan.sample += lane.messages[: SAMPLE - len(plan.sample)]
-        if len(plan.sample) < SAMPLE and lane.outside:
-            more = message_reader.QueueSnapshot(
-                [LaneContents([], lane.outside[: SAMPLE - len(plan.sample)])], 0, 0
-            )
-            plan.sample += await read.repeat(partial(_read_all, plan.source, more, read))
+        few = LaneContents(lane.messages[:SAMPLE], lane.outside[:SAMPLE])
+        async for message in message_reader.messages(read, plan.source, QueueSnapshot([few], 0, 0)):
+            if not _take_as_sample(plan, message):
+                return
 
 
-def _ends(address: str, snapshot: QueueSnapshot, read: JournalRead) -> Iterator[Message]:
+def _ends(snapshot: QueueSnapshot) -> QueueSnapshot:
     """The first and the last message of each lane, in memory and outside."""
-    for lane in snapshot.lanes:
-        yield from (lane.messages[at] for at in (0, -1) if lane.messages)
-        ends = lane.outside[:1] + lane.outside[-1:]
-        yield from _read_all(address, QueueSnapshot([LaneContents([], ends)], 0, 0), read)
+    lanes = [
+        LaneContents(
+            [lane.messages[at] for at in (0, -1) if lane.messages], lane.outside[:1] + lane.outside[-1:]
+        )
+        for lane in snapshot.lanes
+    ]
+    return QueueSnapshot(lanes, 0, 0)
 
 
-def _read_all(address: str, snapshot: QueueSnapshot, read: JournalRead) -> list[Message]:
-    reader = Reader(address)
-    found = []
-    for lane in snapshot.lanes:
-        for position in lane.outside:
-            record = message_reader.record_of(read, position)
-            if record is not None:
-                found.append(reader.message(record, position))
-    return found
+def _take_as_sample(plan: JobPlan, message: Message) -> bool:
+    """Keep a message for the preview; False if there are enough, or they are too large."""
+    size = sum(len(one.body) for one in plan.sample)
+    if len(plan.sample) == SAMPLE or (plan.sample and size + len(message.body) > SAMPLE_BYTES):
+        return False
+    plan.sample.append(message)
+    return True
 
 
 async def _match(
@@ -237,8 +236,7 @@ async def _match(
         if len(plan.positions) < most:
             plan.positions.append(message.position)
             plan.bytes += len(message.body)
-        if len(plan.sample) < SAMPLE:
-            plan.sample.append(message)
+        _take_as_sample(plan, message)
         _note_time(plan, message)
         headers = filters.headers_of(message.envelope.block)
         origin = dead_letter_headers.origin_of(message.envelope.block)

@@ -55,10 +55,17 @@ class TransferJob(JobRunner):
         job = self.job
         items = self._items()
         while job.processed < len(items) and self._goes_on():
-            batch = await self.context.read.repeat(partial(self._prepare, items, job.processed))
-            intent = [(entry.number, entry.id, entry.target, entry.lost) for entry in batch]
-            await asyncio.to_thread(self.context.store.intend, job.id, intent)
-            await self._ask(batch)
+            following = items[job.processed : job.processed + self._at_once()]
+            async with self.context.read.turn([item.position for item in following]) as positions:
+                chosen = following[: len(positions)]
+                batch = await self.context.read.repeat(partial(self._prepare, chosen, job.processed))
+                intent = [(entry.number, entry.id, entry.target, entry.lost) for entry in batch]
+                await asyncio.to_thread(self.context.store.intend, job.id, intent)
+                full = await self._ask(batch)
+                for entry in batch:
+                    entry.record = None
+            if full and not await self._full(full):
+                self._refuse(batch[job.processed - batch[0].number], full)
             await self._pace(len(batch))
 
     def _items(self) -> Sequence[JobItem]:
@@ -72,14 +79,13 @@ class TransferJob(JobRunner):
         ]
 
     def _prepare(self, items: Sequence[JobItem], start: int) -> list[BatchItem]:
-        """The next batch: items of one source, with their records."""
+        """The next batch: items of one source, with their records. The first has the number `start`."""
         batch: list[BatchItem] = []
         size = 0
         job, ids = self.job, self.context.broker.turn.ids
-        source = items[start].source
+        source = items[0].source
         reader = Reader(source)
-        for number in range(start, min(len(items), start + self._at_once())):
-            item = items[number]
+        for number, item in enumerate(items, start):
             if item.source != source or size >= BATCH_BYTES:
                 break
             entry = BatchItem(number, item)
@@ -100,9 +106,10 @@ class TransferJob(JobRunner):
         target = self.job.target
         return dead_letter_headers.origin_of(message.envelope.block) if target == c.ORIGIN else target
 
-    async def _ask(self, batch: list[BatchItem]) -> None:
-        """Submit a batch to the core, and write the results."""
-        job, engine_requests = self.job, self.context.engine_requests
+    async def _ask(self, batch: list[BatchItem]) -> str:
+        """Submit a batch to the core, and write the results. Returns why the next message found no room, or
+        nothing."""
+        engine_requests = self.context.engine_requests
         open_ones = [entry for entry in batch if entry.known is None and entry.number not in self._found]
 
         def note(answer: list[TransferResult]) -> str:
@@ -125,10 +132,12 @@ class TransferJob(JobRunner):
                 full = note([TransferResult(entry.item.position, GONE) for entry in open_ones])
             else:
                 raise
-        if full and not await self._full(full):
-            entry = batch[job.processed - batch[0].number]
-            entry.known = TransferResult(entry.item.position, REFUSED, detail=full)
-            self._note([self._line(entry)])
+        return full
+
+    def _refuse(self, entry: BatchItem, why: str) -> None:
+        """Write that a message found no room for too long."""
+        entry.known = TransferResult(entry.item.position, REFUSED, detail=why)
+        self._note([self._line(entry)])
 
     def _command(self, source: str, batch: Sequence[BatchItem]) -> c.Transfer | c.Insert:
         """The command for the core."""
@@ -175,4 +184,6 @@ class _Positions(Sequence[JobItem]):
         return len(self._positions)
 
     def __getitem__(self, number: Any) -> Any:
+        if isinstance(number, slice):
+            return [JobItem(self._source, position) for position in self._positions[number]]
         return JobItem(self._source, self._positions[number])

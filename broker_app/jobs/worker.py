@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Container, Iterator, Sequence
+from array import array
+from collections.abc import AsyncIterator, Callable, Container, Sequence
 from dataclasses import dataclass
+from functools import partial
 from io import FileIO
 from itertools import islice
 from typing import Any, NamedTuple, Protocol
@@ -117,7 +119,7 @@ class JobRunner:
 
     # ------------------------------------------------------------------ after a restart
 
-    def restore(self) -> None:
+    async def restore(self) -> None:
         """Find out how far an unfinished job was, when the node starts."""
         job = self.job
         job.processed, job.counts, self._found = 0, {}, {}
@@ -129,17 +131,19 @@ class JobRunner:
         for message in self._uncertain():
             uncertain.setdefault(message.target, {})[message.id.encode()] = message
         for target, by_id in uncertain.items():
-            for message_id, position in self._arrived(target, by_id, newest):
+            async for message_id, position in self._arrived(target, by_id, newest):
                 self._found[by_id[message_id].number] = MovedMessage(by_id[message_id], position)
 
-    def _arrived(self, address: str, ids: Container[bytes], after: int) -> Iterator[tuple[bytes, int]]:
+    async def _arrived(
+        self, address: str, ids: Container[bytes], after: int
+    ) -> AsyncIterator[tuple[bytes, int]]:
         """(id, position) of messages of a queue behind `after` with one of these ids."""
-        queue = self.context.broker.destinations.queues.get(address)
+        queue, read = self.context.broker.destinations.queues.get(address), self.context.read
         reader = Reader(address)
         if queue is None:
             return
-        for position in islice(views.outside(queue, after), MAX_SEARCHED):
-            record = message_reader.record_of(self.context.read, position)
+        for position in array("Q", islice(views.outside(queue, after), MAX_SEARCHED)):
+            record = await read.repeat(partial(message_reader.record_of, read, position))
             explicit = reader.message(record, position).explicit_id if record is not None else None
             if explicit is not None and explicit in ids:
                 yield explicit, position

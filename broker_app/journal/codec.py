@@ -182,6 +182,13 @@ def is_whole(content: bytes, at: int, frame: Frame) -> bool:
     return checksum(content[at + _PREFIX.size : end]) == frame.crc
 
 
+def is_whole_in_two(head: bytes, records: bytes, frame: Frame) -> bool:
+    """True if the frame that was read in two pieces is complete and its checksum right."""
+    if len(head) + len(records) != frame.length:
+        return False
+    return bool(google_crc32c.extend(checksum(head[_PREFIX.size :]), records) == frame.crc)
+
+
 def frames_of(content: bytes) -> Iterator[tuple[int, Frame]]:
     """(offset, header) of frames that follow each other; checksums are not looked at. Raises ValueError where
     no frame begins, or one is cut off."""

@@ -10,7 +10,7 @@ from broker_app.journal import codec, cursors, meta, recovery
 from broker_app.journal.copy_mark import NOTE
 from broker_app.journal.errors import JournalDamaged
 from broker_app.journal.files import Files
-from broker_app.journal.reader import load_frame
+from broker_app.journal.frame_loader import load_frame
 from broker_app.journal.segment import Segment
 from broker_app.journal.shared import missing_batch
 from broker_app.journal.store import Grant, Row, Store
@@ -70,7 +70,7 @@ class FilesContent:
         segment = self._segments[rows[0].segment]
         with closing(self._files.open(segment.name)) as file:
             for row in rows:
-                _, content = load_frame(file, segment, segment.batch_of(row.first_position))
+                _, content = load_frame(file, segment.frame(segment.batch_of(row.first_position)))
                 yield content
 
     def log(self, position: int) -> Iterator[bytes]:

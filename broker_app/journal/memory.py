@@ -25,6 +25,7 @@ from broker_app.journal.port import (
     LogFound,
     LogRun,
     OpenResult,
+    Run,
     Span,
     StoredBatch,
 )
@@ -178,6 +179,16 @@ class MemoryJournal:
             self._pending_reads.append(lambda: self._read(positions, found))
         else:
             self._read(positions, found)
+
+    def measure(self, positions: Sequence[int], max_bytes: int) -> Run:
+        """See `port.Journal.measure`."""
+        size = 0
+        for count, position in enumerate(positions):
+            more = len(self.storage.contents.get(position, b""))
+            if count and size + more > max_bytes:
+                return Run(count, size)
+            size += more
+        return Run(len(positions), size)
 
     def span(self) -> Span:
         """See `port.Journal.span`: it begins with the snapshot, or with the smallest cursor before that."""

@@ -53,6 +53,13 @@ class Damaged:
     time_us: int = 0
 
 
+class Run(NamedTuple):
+    """The first `length` of some positions, whose records take about `size` bytes."""
+
+    length: int
+    size: int
+
+
 #: takes the records that were read, or the error
 Found = Callable[[list[bytes | Damaged] | None, Exception | None], None]
 
@@ -170,6 +177,14 @@ class Journal(Protocol):
 
         Assumes: they are committed and not freed (a freed one may or may not still be there).
         A record that is stored and cannot be read is Damaged; the others are returned.
+        """
+        ...
+
+    def measure(self, positions: Sequence[int], max_bytes: int) -> Run:
+        """The run of these PUBLISHED positions, from the first on, that can be read with at most about
+        `max_bytes`; one at least. Cheap: reads nothing.
+
+        Assumes: there is at least one.
         """
         ...
 

@@ -1,82 +1,119 @@
-"""Reading records back by position: one read a batch, the last few batches kept taken apart."""
+"""Reading records back by position: one read a batch, the last few batches kept taken apart.
 
-import errno
-import struct
+What is small is read at once. More is read in a thread, with a descriptor of its own: the others, the index
+and what is kept belong to the loop's thread.
+"""
+
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from contextlib import closing
+from functools import partial
+from typing import NamedTuple
 
-from broker_app.journal import codec
-from broker_app.journal.errors import Busy, JournalDamaged, JournalFailed, NoSuchPosition, remedies
+from broker_app.journal.errors import Busy, NoSuchPosition
 from broker_app.journal.files import File, Files
-from broker_app.journal.port import Damaged
-from broker_app.journal.segment import Segment, SegmentIndex
+from broker_app.journal.frame_loader import FrameLoader, LoadedBatch, Unreadable, reclaimed
+from broker_app.journal.port import Damaged, Found
+from broker_app.journal.segment import Segment, SegmentIndex, StoredFrame
+from broker_app.journal.worker import CallSoon, Worker
 
 OPEN_FILES = 64
-#: what the system reports where content is gone for good; any other failure may pass, and costs no message
-_GONE = frozenset({errno.EIO, errno.ENOENT, errno.EBADMSG, errno.EUCLEAN})
-_ENTRY_BYTES = 40  # of memory a record, in addition to its content
+#: bytes of frames that are read at once: a thread costs more (0.1 ms) than it gives (a free loop)
+AT_ONCE_BYTES = 64 * 1024
+_NO_LIMIT = 1 << 62
 
 
-@dataclass(frozen=True, slots=True)
-class LoadedBatch:
-    """A checked frame: record of position p is `content[starts[p - first]:starts[p - first + 1]]`.
-
-    For the sparse records of a CARRIED frame, `places` maps position → (start, end) instead.
-    """
-
-    first: int
-    following: int
-    content: bytes
-    starts: list[int]
-    places: dict[int, tuple[int, int]] | None
+class _TooMuch(Exception):
+    """So much has to be read that the thread does it."""
 
 
-def load_frame(file: File, segment: Segment, number: int) -> tuple[codec.Frame, bytes]:
-    """The n-th frame of a segment and its bytes, checked. Raises JournalDamaged."""
-    offset = segment.batch_offsets[number]
-    content = file.read(segment.frame_length(number), offset)
-    frame = codec.decode_frame(content, 0)
-    if frame is None or frame.segment_id != segment.segment_id or not codec.is_whole(content, 0, frame):
-        start, end = segment.slots_of_batch(number)
-        raise JournalDamaged(
-            f"{file.path}: the batch at offset {offset} (position {segment.batch_positions[number]},"
-            f" {end - start} records) is damaged; {remedies(file.path.parent)}"
-        )
-    return frame, content
+class _Step(NamedTuple):
+    """Positions of one frame, which is loaded already or not."""
+
+    stored: StoredFrame
+    batch: LoadedBatch | None
+    positions: list[int]
 
 
-class _Unreadable(Exception):
-    """A batch is stored and cannot be read; the text names the place."""
+class _Answer(NamedTuple):
+    """The records that the thread has read, and the frames that they are in."""
 
-    def __init__(self, why: str, time_us: int) -> None:
-        super().__init__(why)
-        self.time_us = time_us
+    records: list[bytes | Damaged]
+    loaded: list[tuple[StoredFrame, LoadedBatch]]
+
+
+class _OwnFile:
+    """The descriptor of a thread: that of the segment that it read last."""
+
+    def __init__(self, files: Files) -> None:
+        self._files = files
+        self._file: File | None = None
+        self._segment: Segment | None = None
+
+    def open(self, segment: Segment) -> File:
+        """The file of a segment."""
+        if self._file is None or self._segment is not segment:
+            self.close()
+            self._file, self._segment = self._files.open(segment.name), segment
+        return self._file
+
+    def close(self) -> None:
+        """Close the file."""
+        file, self._file = self._file, None
+        if file is not None:
+            file.close()
 
 
 class Reader:
-    """Owns the files opened for reading and the cache of batches."""
+    """Owns the files opened for reading and the cache of batches. Without `call_soon_threadsafe` there is no
+    thread, and everything is read at once."""
 
-    def __init__(self, files: Files, cache_bytes: int) -> None:
+    def __init__(
+        self, files: Files, index: SegmentIndex, cache_bytes: int, call_soon_threadsafe: CallSoon | None
+    ) -> None:
         self._files = files
+        self._index = index
+        self._loader = FrameLoader(files)
+        self._worker = Worker("journal-read", call_soon_threadsafe)
+        self._at_once = _NO_LIMIT if call_soon_threadsafe is None else AT_ONCE_BYTES
         self._cache_bytes = cache_bytes
         self._cached: OrderedDict[tuple[int, int], LoadedBatch] = OrderedDict()
         self._cached_bytes = 0
         self._open: OrderedDict[str, File] = OrderedDict()
         self.loads = 0
 
-    def read(self, catalogue: SegmentIndex, positions: Sequence[int]) -> list[bytes | Damaged]:
+    def read(self, positions: Sequence[int], found: Found) -> None:
         """See `Journal.read`."""
+        try:
+            records = self._read_at_once(positions)
+        except _TooMuch:
+            self._read_in_thread(positions, found)
+        except Exception as error:
+            found(None, error)
+        else:
+            found(records, None)
+
+    # --------------------------------------------------------------------------- at once
+
+    def _read_at_once(self, positions: Sequence[int]) -> list[bytes | Damaged]:
         found: list[bytes | Damaged] = []
         add = found.append
+        left = self._at_once
+        batch: LoadedBatch | None = None
         first = following = 0
         for position in positions:
-            if not first <= position < following:
-                try:
-                    batch = self._batch(catalogue, position)
-                except _Unreadable as error:
-                    add(Damaged(position, str(error), error.time_us))
-                    continue
+            if batch is None or not first <= position < following:
+                stored = self._find(position)
+                batch = self._kept(stored)
+                if batch is None:
+                    left -= stored.length
+                    if left < 0:
+                        raise _TooMuch
+                    try:
+                        batch = self._load(stored)
+                    except Unreadable as error:
+                        add(error.at(position))
+                        continue
                 first, following, content, starts = batch.first, batch.following, batch.content, batch.starts
             if batch.places is None:
                 at = position - first
@@ -84,77 +121,102 @@ class Reader:
             elif (place := batch.places.get(position)) is not None:
                 add(content[place[0] : place[1]])
             else:
-                raise NoSuchPosition(position, "it was freed, and its space reclaimed")
+                raise reclaimed(position)
         return found
 
-    def _batch(self, catalogue: SegmentIndex, position: int) -> LoadedBatch:
-        segment = catalogue.find(position)
-        number = -1 if segment is None else segment.batch_of(position)
-        if segment is None or number < 0:
+    def _find(self, position: int) -> StoredFrame:
+        stored = self._index.frame_of(position)
+        if stored is None:
             raise NoSuchPosition(position, "nothing is stored there (never written, or freed and reclaimed)")
-        key = (segment.segment_id, number)
-        batch = self._cached.get(key)
-        if batch is None:
-            batch = self._load_or_raise(segment, number)
-            self._cached[key] = batch
-            self._cached_bytes += _size_bytes(batch)
-            self._evict()
+        return stored
+
+    def _load(self, stored: StoredFrame) -> LoadedBatch:
+        self.loads += 1
+        try:
+            batch = self._loader.load(stored, self.file)
+        except Busy:
+            self.forget(stored.segment)
+            raise
+        self._keep(stored, batch)
+        return batch
+
+    # ----------------------------------------------------------------------- in the thread
+
+    def _read_in_thread(self, positions: Sequence[int], found: Found) -> None:
+        try:
+            steps = self._plan(positions)
+        except NoSuchPosition as error:
+            found(None, error)
+            return
+        self.loads += sum(step.batch is None for step in steps)
+        self._worker.submit(
+            partial(self._carry_out, steps), partial(self._carried_out, steps, positions, found)
+        )
+
+    def _plan(self, positions: Sequence[int]) -> list[_Step]:
+        steps: list[_Step] = []
+        first = following = 0
+        run: list[int] = []
+        for position in positions:
+            if not first <= position < following:
+                stored = self._find(position)
+                first, following, run = stored.first, stored.following, []
+                steps.append(_Step(stored, self._kept(stored), run))
+            run.append(position)
+        return steps
+
+    def _carry_out(self, steps: list[_Step]) -> _Answer:
+        """Read records; in the thread."""
+        answer = _Answer([], [])
+        with closing(_OwnFile(self._files)) as own:
+            for stored, batch, positions in steps:
+                if batch is None:
+                    try:
+                        batch = self._loader.load(stored, own.open)
+                    except Unreadable as error:
+                        answer.records.extend(map(error.at, positions))
+                        continue
+                    if batch.size <= self._cache_bytes // 4:  # a larger one would drive all others out
+                        answer.loaded.append((stored, batch))
+                answer.records.extend(batch.records(positions))
+        return answer
+
+    def _carried_out(
+        self,
+        steps: list[_Step],
+        positions: Sequence[int],
+        found: Found,
+        answer: _Answer | None,
+        error: Exception | None,
+    ) -> None:
+        """A segment is taken out of the index before its file is used again: so what was read is as it was
+        stored if the segment is still there."""
+        if any(self._index.find(step.stored.first) is not step.stored.segment for step in steps):
+            self.read(positions, found)
+        elif answer is None:
+            found(None, error)
         else:
+            for stored, batch in answer.loaded:
+                self._keep(stored, batch)
+            found(answer.records, None)
+
+    # ------------------------------------------------------------------------- what is kept
+
+    def _kept(self, stored: StoredFrame) -> LoadedBatch | None:
+        key = (stored.segment.segment_id, stored.offset)
+        batch = self._cached.get(key)
+        if batch is not None:
             self._cached.move_to_end(key)
         return batch
 
-    def _load_or_raise(self, segment: Segment, number: int) -> LoadedBatch:
-        """Raises Busy while the file cannot be read; _CannotBeRead after a second attempt at content that is
-        damaged, because that is lost for good."""
-        for _ in range(2):
-            try:
-                return self._load(segment, number)
-            except Busy:
-                raise
-            except (JournalDamaged, JournalFailed, ValueError, struct.error) as failure:
-                if self._may_pass(failure):
-                    self.forget(segment)
-                    raise Busy(str(failure)) from failure
-                error = failure
-        start, end = segment.slots_of_batch(number)
-        place = f"{segment.name}, offset {segment.batch_offsets[number]}"
-        what = f"the batch of {end - start} records at position {segment.batch_positions[number]}"
-        cause = "is damaged" if isinstance(error, JournalDamaged) else f"cannot be read: {error}"
-        raise _Unreadable(f"{place}: {what} {cause}", self._time_of(segment, number)) from error
-
-    def _may_pass(self, failure: Exception) -> bool:
-        """True if it is a failure of the system, and not of what is stored."""
-        if not isinstance(failure, JournalFailed) or not isinstance(failure.__cause__, OSError):
-            return False
-        return failure.__cause__.errno not in _GONE or not self._files.directory.exists()
-
-    def _time_of(self, segment: Segment, number: int) -> int:
-        """The time when a damaged batch was written (µs), from its head; 0 if that is damaged."""
-        try:
-            content = self.file(segment).read(codec.FRAME_HEADER_BYTES, segment.batch_offsets[number])
-        except JournalFailed:
-            return 0
-        frame = codec.decode_frame(content, 0)
-        whole = frame is not None and frame.segment_id == segment.segment_id
-        return frame.time_us if frame is not None and whole else 0
-
-    def _load(self, segment: Segment, number: int) -> LoadedBatch:
-        self.loads += 1
-        frame, content = load_frame(self.file(segment), segment, number)
-        first = segment.batch_positions[number]
-        if segment.positions is None:
-            starts = codec.record_starts(content, frame.records_at, len(content))
-            return LoadedBatch(first, first + frame.count, content, starts, None)
-        records = codec.carried_records(content, frame.records_at, len(content))
-        places = {position: (start, end) for position, start, end in records}
-        last = number + 1 == len(segment.batch_positions)
-        following = segment.next_position if last else segment.batch_positions[number + 1]
-        return LoadedBatch(first, following, content, [], places)
-
-    def _evict(self) -> None:
+    def _keep(self, stored: StoredFrame, batch: LoadedBatch) -> None:
+        key = (stored.segment.segment_id, stored.offset)
+        former = self._cached.get(key)
+        self._cached_bytes += batch.size - (0 if former is None else former.size)
+        self._cached[key] = batch
         while self._cached_bytes > self._cache_bytes and len(self._cached) > 1:
-            _, batch = self._cached.popitem(last=False)
-            self._cached_bytes -= _size_bytes(batch)
+            _, evicted = self._cached.popitem(last=False)
+            self._cached_bytes -= evicted.size
 
     def file(self, segment: Segment) -> File:
         """The segment's file, opened if it has to be."""
@@ -195,13 +257,10 @@ class Reader:
             file.close()
 
     def close(self) -> None:
-        """Close all files."""
+        """Finish what is read in the thread, and close all files."""
+        self._worker.close()
         for file in self._open.values():
             file.close()
         self._open.clear()
         self._cached.clear()
         self._cached_bytes = 0
-
-
-def _size_bytes(batch: LoadedBatch) -> int:
-    return len(batch.content) + _ENTRY_BYTES * len(batch.starts or batch.places or ())

@@ -13,7 +13,7 @@ from itertools import compress
 
 from broker_app.journal import codec
 from broker_app.journal.files import File, Files
-from broker_app.journal.reader import load_frame
+from broker_app.journal.frame_loader import load_frame
 from broker_app.journal.segment import Segment, draw_segment_id, index_name, segment_name
 
 _PIECE = 256 * 1024  # bytes read between two pauses
@@ -88,7 +88,7 @@ class Relocation:
 
     def _copy_batch(self, source: Source, number: int, file: File, carry: Segment, out: File) -> int:
         segment = source.segment
-        frame, content = load_frame(file, segment, number)
+        frame, content = load_frame(file, segment.frame(number))
         positions = []
         parts: list[bytes] = []
         for slot, position, start, end in _records(segment, number, frame, content):

@@ -5,10 +5,13 @@ import sys
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from broker_app.journal import codec
 from broker_app.journal.files import File
+from broker_app.journal.port import Run
 
+_BEYOND = 1 << 62  # more bytes than any journal has
 MOSTLY_DEAD = 4  # less than one position in this many is live
 _LOG, _CARRY = "log", "carry"
 _INDEX_MAGIC = b"MOMIDX\r\n"
@@ -27,6 +30,24 @@ def index_name(name: str) -> str:
 def draw_segment_id() -> int:
     """A random number for one use of a file."""
     return random.SystemRandom().getrandbits(64)
+
+
+class StoredFrame(NamedTuple):
+    """The n-th frame of a segment, as the index has it now: `length` bytes at `offset`, with records of the
+    positions from `first` to before `following`."""
+
+    segment: "Segment"
+    number: int
+    offset: int
+    length: int
+    first: int
+    following: int
+
+    @property
+    def records(self) -> int:
+        """The number of its records."""
+        start, end = self.segment.slots_of_batch(self.number)
+        return end - start
 
 
 class Segment:
@@ -143,6 +164,15 @@ class Segment:
         end = self.batch_offsets[following] if following < len(self.batch_offsets) else self.end
         return end - self.batch_offsets[number]
 
+    def frame(self, number: int) -> StoredFrame:
+        """The n-th frame."""
+        first, offset = self.batch_positions[number], self.batch_offsets[number]
+        number_behind = number + 1
+        if number_behind == len(self.batch_positions):
+            return StoredFrame(self, number, offset, self.end - offset, first, self.next_position)
+        end, following = self.batch_offsets[number_behind], self.batch_positions[number_behind]
+        return StoredFrame(self, number, offset, end - offset, first, following)
+
     def run_of(self, position: int, max_bytes: int) -> tuple[int, int]:
         """The numbers [first, following) of the frames from that of a position on, of at most `max_bytes`
         together; one at least."""
@@ -242,6 +272,37 @@ class SegmentIndex:
         if at < 0 or position >= self._segments[at].next_position:
             return None
         return self._segments[at]
+
+    def frame_of(self, position: int) -> StoredFrame | None:
+        """The frame that holds the position; None if nothing is stored there."""
+        segment = self.find(position)
+        number = -1 if segment is None else segment.batch_of(position)
+        return None if segment is None or number < 0 else segment.frame(number)
+
+    def measure(self, positions: Sequence[int], max_bytes: int) -> Run:
+        """See `port.Journal.measure`. A record counts as the average of its frame."""
+        run = self._measure_ends(positions)
+        if run.size <= max_bytes:
+            return run
+        size = share = first = following = 0
+        for count, position in enumerate(positions):
+            if not first <= position < following:
+                frame = self.frame_of(position)
+                if frame is None:
+                    continue  # reading it reports that
+                first, following, share = frame.first, frame.following, frame.length // frame.records
+            if count and size + share > max_bytes:
+                return Run(count, size)
+            size += share
+        return Run(len(positions), size)
+
+    def _measure_ends(self, positions: Sequence[int]) -> Run:
+        """All positions, and the bytes from the first to the last one, which is more than they take. Most
+        runs are short and in one segment: then no single position has to be looked at."""
+        start, end = self.frame_of(min(positions)), self.frame_of(max(positions))
+        if start is None or end is None or start.segment is not end.segment:
+            return Run(len(positions), _BEYOND)
+        return Run(len(positions), end.offset + end.length - start.offset)
 
     def mark(self, positions: Sequence[int]) -> int | None:
         """Mark positions as live. Returns the first one that is not stored."""

@@ -17,6 +17,7 @@ from broker_app.journal.copy_mark import mark_in_files, refuse_incomplete
 from broker_app.journal.cursors import KEPT_BYTES, KEPT_S, Cursors, FileDocument
 from broker_app.journal.errors import JournalDamaged, JournalFailed, NoSpace, remedies
 from broker_app.journal.files import File, Files
+from broker_app.journal.frame_loader import load_frame
 from broker_app.journal.free_space import FreeSpace, SpaceMonitor, free_bytes
 from broker_app.journal.log_writer import LogWriter
 from broker_app.journal.port import (
@@ -27,10 +28,11 @@ from broker_app.journal.port import (
     Found,
     LogFound,
     OpenResult,
+    Run,
     Span,
     StoredBatch,
 )
-from broker_app.journal.reader import Reader, load_frame
+from broker_app.journal.reader import Reader
 from broker_app.journal.retention import Retention
 from broker_app.journal.segment import Segment, SegmentIndex
 from broker_app.journal.segment_pool import SegmentPool
@@ -70,8 +72,8 @@ class SegmentJournal:
     ) -> None:
         self.epoch = self.tag = self.created_us = 0
         self._files = files or Files(Path(directory))
-        self._reader = Reader(self._files, cache_bytes)
         self._index = SegmentIndex()
+        self._reader = Reader(self._files, self._index, cache_bytes, call_soon_threadsafe)
         self._log_reader = log_reader.of_files(self._files, self._index, call_soon_threadsafe)
         self._cursors = Cursors(
             FileDocument(self._files), call_soon_threadsafe, kept_s=cursor_s, moved=self._compact
@@ -195,7 +197,7 @@ class SegmentJournal:
         for number in range(len(segment.batch_positions)):
             if segment.batch_positions[number] < self._snapshots.position:
                 continue
-            frame, content = load_frame(file, segment, number)
+            frame, content = load_frame(file, segment.frame(number))
             yield StoredBatch(
                 frame.first_position,
                 frame.time_us,
@@ -352,13 +354,12 @@ class SegmentJournal:
     # --------------------------------------------------------------------------- reading
 
     def read(self, positions: Sequence[int], found: Found) -> None:
-        """See `port.Journal.read`. Local files are read at once."""
-        try:
-            records = self._reader.read(self._index, positions)
-        except Exception as error:
-            found(None, error)
-        else:
-            found(records, None)
+        """See `port.Journal.read`. What is small is read at once, as that is faster than asking a thread."""
+        self._reader.read(positions, found)
+
+    def measure(self, positions: Sequence[int], max_bytes: int) -> Run:
+        """See `port.Journal.measure`."""
+        return self._index.measure(positions, max_bytes)
 
     def span(self) -> Span:
         """See `port.Journal.span`."""

@@ -26,6 +26,7 @@ from broker_app.journal.port import (
     Found,
     LogFound,
     OpenResult,
+    Run,
     Span,
     StoredBatch,
 )
@@ -315,6 +316,10 @@ class SharedJournal:
     def read(self, positions: Sequence[int], found: Found) -> None:
         """See `port.Journal.read`."""
         self._reader.read(positions, found)
+
+    def measure(self, positions: Sequence[int], max_bytes: int) -> Run:
+        """See `port.Journal.measure`."""
+        return self._index.measure(positions, max_bytes)
 
     def span(self) -> Span:
         """See `port.Journal.span`."""

@@ -99,6 +99,8 @@ class Stage:
         self.damaged: set[int] = set()
         #: whether bodies that the core asks for are handed in at once
         self.loading = True
+        #: bodies that are handed in at a time; the others are left, as if they were too large together
+        self.read_at_once = 1 << 30
 
     @property
     def now_ms(self) -> int:
@@ -141,13 +143,15 @@ class Stage:
                 self.decide(self.loaded(fetch))
 
     def loaded(self, fetch: Fetch) -> c.Loaded:
+        positions, left = fetch.positions[: self.read_at_once], fetch.positions[self.read_at_once :]
         found = [
             records.damaged(fetch.priority, "the disk lost it", self.now_ms)
             if position in self.damaged
             else self.bodies[position]
-            for position in fetch.positions
+            for position in positions
         ]
-        return c.Loaded(*fetch, found, self.damaged.intersection(fetch.positions))
+        damaged = self.damaged.intersection(positions)
+        return c.Loaded(fetch.address, fetch.priority, positions, fetch.purpose, found, damaged, left)
 
     def _commit(self, outcome: Outcome) -> None:
         if not outcome.count:

@@ -231,6 +231,24 @@ class TestPaging:
         stage.client().subscribe("/queue/a")
         assert len(stage.fetches) == 1
 
+    @pytest.mark.parametrize("selector", ["", "JMSPriority >= 0"])
+    def test_bodies_that_were_left_are_asked_for_again_in_their_order(self, selector: str) -> None:
+        stage = Stage(window=1, fetch_messages=4)
+        stage.read_at_once = 1
+        fill(stage, *numbered(9))
+        consumer = stage.client()
+        consumer.subscribe("/queue/a", selector=selector)
+        assert consumer.take() == numbered(9)
+
+    def test_a_damaged_body_does_not_keep_those_that_were_left(self) -> None:
+        stage = Stage(window=1, fetch_messages=4)
+        stage.read_at_once = 1
+        fill(stage, *numbered(9))
+        stage.damaged = set(list(stage.bodies)[1:4])
+        consumer = stage.client()
+        consumer.subscribe("/queue/a")
+        assert consumer.take() == [b"0", *numbered(5, 4)]
+
     def test_bodies_that_arrive_after_a_purge_are_ignored(self) -> None:
         stage = Stage(window=1, fetch_messages=2)
         stage.loading = False

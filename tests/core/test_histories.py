@@ -141,7 +141,11 @@ class TestReading:
             got += client.take()
         assert got == bodies
 
-    def test_a_message_that_is_published_meanwhile_comes_in_its_place_and_once(self, stage: Stage) -> None:
+    @pytest.mark.parametrize("read_at_once", [3, 1_000])
+    def test_a_message_that_is_published_meanwhile_comes_in_its_place_and_once(
+        self, stage: Stage, read_at_once: int
+    ) -> None:
+        stage.read_at_once = read_at_once
         send(stage, *[b"%d" % number for number in range(600)])
         stage.loading = False
         client = listen(stage, "first")

@@ -53,7 +53,11 @@ def test_it_keeps_its_id_and_its_old_record_ends_in_the_same_batch(stage: Stage,
     assert kinds[records.PUBLISHED].flags == records.HAS_ID
 
 
-def test_delayed_messages_come_in_the_order_in_which_they_are_due(stage: Stage, consumer: Client) -> None:
+@pytest.mark.parametrize("read_at_once", [1, 1_000])
+def test_delayed_messages_come_in_the_order_in_which_they_are_due(
+    stage: Stage, consumer: Client, read_at_once: int
+) -> None:
+    stage.read_at_once = read_at_once
     for body, delay_ms in ((b"3", 300), (b"1", 100), (b"2", 200), (b"1b", 100)):
         later(stage, body, delay_ms)
     for _ in range(3):

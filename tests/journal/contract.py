@@ -85,6 +85,19 @@ class JournalContract:
             [published(b"%d" % number) for number in run] for run in ([0, 1], [1, 2, 3], [4])
         ]
 
+    def test_a_journal_measures_how_much_can_be_read_with_so_many_bytes(self, open_life: Open) -> None:
+        life = open_life()
+        life.commit(batch_of(1, [published(bytes(1_000)), published(bytes(1_000))], keep=[1, 2]))
+        life.commit(batch_of(3, [published(bytes(5_000))], keep=[3]))
+        life.commit(batch_of(4, [published(bytes(100))], keep=[4]))
+        measure = life.journal.measure
+        assert measure([1, 2, 3, 4], 100_000).length == 4
+        assert measure([1, 2, 3, 4], 2_500).length == 2
+        assert measure([4, 3, 2, 1], 6_000).length == 2
+        run = measure([3, 4], 1_000)
+        assert run.length == 1, "one is read, however large it is"
+        assert 5_000 <= run.size < 6_000
+
     def test_reading_says_when_it_is_worth_trying_again(self, open_life: Open, broken: Broken) -> None:
         life = open_life()
         life.publish(b"one")

@@ -2,12 +2,15 @@
 
 import asyncio
 import errno
+import os
 import threading
 from array import array
 from pathlib import Path
 from typing import Any
 
-from broker_app.journal.errors import JournalFailed
+import pytest
+
+from broker_app.journal.errors import JournalFailed, NoSuchPosition
 from broker_app.journal.files import Files
 from broker_app.journal.segments import SegmentJournal
 from tests.support.patience import patient
@@ -23,6 +26,12 @@ class GatedSystem(QuickSystem):
         self.gate.set()
         self.sync_threads: list[str] = []
         self.error: OSError | None = None
+
+        self.reading: list[str] = []
+
+    def pread(self, fd: int, size: int, offset: int) -> bytes:
+        self.reading.append(threading.current_thread().name)
+        return os.pread(fd, size, offset)
 
     def fdatasync(self, fd: int) -> None:
         self.sync_threads.append(threading.current_thread().name)
@@ -76,6 +85,56 @@ async def test_a_commit_is_not_done_and_not_readable_before_its_sync(tmp_path: P
     system.gate.set()
     await task
     assert read_now(journal, [1]) == [published(b"x")]
+    journal.close()
+
+
+async def read(journal: SegmentJournal, *positions: int) -> list[bytes]:
+    answer: asyncio.Future[list[bytes]] = asyncio.get_running_loop().create_future()
+    loop_thread = threading.current_thread()
+
+    def found(records: list[Any] | None, error: Exception | None) -> None:
+        assert threading.current_thread() is loop_thread
+        if records is None:
+            answer.set_exception(error or AssertionError("neither records nor an error"))
+        else:
+            answer.set_result(records)
+
+    journal.read(positions, found)
+    return await answer
+
+
+async def test_small_records_are_read_at_once_and_large_ones_in_the_thread(tmp_path: Path) -> None:
+    system = GatedSystem()
+    journal = threaded(tmp_path, files=Files(tmp_path, system), segment_bytes=1 << 20)
+    journal.open()
+    small, large = published(b"small"), published(bytes(100_000))
+    await commit(journal, batch_of(1, [small]))
+    await commit(journal, batch_of(2, [large]))
+    system.reading.clear()
+    assert await read(journal, 1) == [small]
+    assert await read(journal, 2, 1) == [large, small]
+    assert system.reading == ["MainThread", "journal-read", "journal-read"]
+    journal.close()
+
+
+async def test_what_was_moved_while_it_was_read_is_read_where_it_is_now(tmp_path: Path) -> None:
+    system = GatedSystem()
+    journal = threaded(tmp_path, files=Files(tmp_path, system), segment_bytes=300_000)
+    journal.open()
+    list(journal.replay())
+    journal.set_live_positions([])
+    large = published(bytes(100_000))
+    for position in range(1, 9):
+        await commit(journal, batch_of(position, [large]))
+    reading = asyncio.ensure_future(read(journal, 2))
+    await asyncio.sleep(0)
+    segment = journal._index.find(2)
+    assert segment is not None
+    journal._index.remove(segment)  # as when what is left of it was copied elsewhere
+    with pytest.raises(NoSuchPosition):
+        await reading
+    journal._index.add(segment)
+    assert await read(journal, 2) == [large]
     journal.close()
 
 

@@ -70,6 +70,18 @@ def _become(order: Order, lifeline: int) -> int:
     return 0
 
 
+def _app(running: node.Node) -> Any:
+    """The REST API and WebSockets of a node."""
+
+    async def serve(scope: dict[str, Any], receive: Any, send: Any) -> None:
+        if scope["type"] == "websocket":
+            await running.serve_websocket(scope, receive, send, None)
+        else:
+            await running.rest(scope, receive, send)
+
+    return serve
+
+
 async def _serve(order: Order, lifeline: int, answers: int) -> None:
     asyncio.get_running_loop().add_reader(lifeline, os._exit, 0)
     logins = Logins(order.policy, lambda given, expected: given == expected, failure_delay_s=0.01)
@@ -86,7 +98,7 @@ async def _serve(order: Order, lifeline: int, answers: int) -> None:
     config = Config(**order.settings)
     reflexes = cnf.read(config.reflex_file) if config.reflex_file is not None else []
     with bound(config) as listeners:
-        site = Site(app=lambda running: running.rest, follow=never, keep=keep, reflexes=reflexes)
+        site = Site(app=_app, follow=never, keep=keep, reflexes=reflexes)
         await run(config, logins, listeners, site, ready=ready)
 
 

@@ -178,7 +178,7 @@ class SelectiveDelivery:
         """Take bodies that were read back: for delivery, or to be matched only."""
         lane = queue.lane(command.priority)
         self._store.mark_dirty(queue)
-        if lane.scan is not None and lane.scan.reading == list(command.positions):
+        if lane.scan is not None and lane.scan.reading == [*command.positions, *command.left]:
             lane.scan.reading = None
             for position, record in zip(command.positions, command.records, strict=True):
                 if position in lane.paged:  # else it has left meanwhile

@@ -109,9 +109,10 @@ class JsonConnection:
 
     async def _write_all(self) -> None:
         while found := await self._outbox.take():
-            for event in found:
-                async with asyncio.timeout(STUCK_S):
-                    await self._send({"type": "websocket.send", "text": event.decode()})
+            found.reverse()
+            while found:
+                async with asyncio.timeout(STUCK_S):  # an event may be large: only its text is in memory
+                    await self._send({"type": "websocket.send", "text": found.pop().decode()})
             self._session.sent()
 
     async def _read_all(self, receive: Receive) -> None:

@@ -130,8 +130,3 @@ def with_problem(event: Event, refusal: Refusal) -> bytes:
     """An event with the members of a problem."""
     members: dict[str, Any] = {**msgspec.to_builtins(event), **refusal.body()}
     return encode(members)
-
-
-def joined(event: Event, rest: bytes) -> bytes:
-    """An event with further members, which are rendered: `"name":value,…}`."""
-    return b"%b,%b" % (encode(event)[:-1], rest)

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 
 from broker_app.callback.arrival_feed import ArrivalFeed
 from broker_app.core.destination import Destination
 from broker_app.core.message import Message
+from broker_app.in_thread import LARGE_BYTES, in_thread_if_large
 from broker_app.net.json import events
 from broker_app.net.json.outbox import Outbox
 from broker_app.net.live_subscribers import LiveSubscriber
 from broker_app.net.rest import message_json
 from broker_app.net.rest.engine_client import EngineClient
 
-#: messages that are rendered before other subscriptions have their turn
+#: messages that are rendered before other subscriptions have their turn; less when they are large
 RUN = 32
 
 
@@ -57,22 +59,24 @@ class Deliveries:
     async def events(self) -> list[bytes]:
         """The next messages."""
         found: list[bytes] = []
-        while self._waiting and len(found) < RUN:
+        size = 0
+        while self._waiting and len(found) < RUN and size < LARGE_BYTES:
             tag, message = self._waiting.popleft()
             self._changed(-message.size)
-            found.append(self._event(tag, message))
+            size += message.size
+            render = partial(self._event, tag, message, self._engine_client.lease_until_ms(tag))
+            found.append(await in_thread_if_large(message.size, render))
         if self._waiting:
             self._outbox.ask(self)
         if found:
             self.live.count(len(found))
         return found
 
-    def _event(self, tag: int, message: Message) -> bytes:
-        client = self._engine_client
-        row = message_json.received(
-            message, self._ids.of(message), client.receipt(tag), client.lease_until_ms(tag), self._blocks
-        )
-        return events.joined(events.Message(sub=self.id, destination=message.envelope.address), row[1:])
+    def _event(self, tag: int, message: Message, until_ms: int) -> bytes:
+        receipt = self._engine_client.receipt(tag)
+        row = message_json.received_pieces(message, self._ids.of(message), receipt, until_ms, self._blocks)
+        head = events.encode(events.Message(sub=self.id, destination=message.envelope.address))
+        return b"".join([head[:-1], b",", row[0][1:], *row[1:]])
 
     def close(self) -> None:
         """Send nothing more, and take no deliveries."""

@@ -2,24 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import NamedTuple, cast
+from typing import Final, NamedTuple, cast
 
 from broker_app.core import commands as c
 from broker_app.core.chosen_delivery import NOT_READ
 from broker_app.core.message import Message
 from broker_app.core.transfers import DONE, GONE, TransferResult
+from broker_app.engine.read_budget import READ_BYTES, READ_POSITIONS
+from broker_app.in_thread import in_thread_if_large
 from broker_app.jobs import message_reader
 from broker_app.jobs.message_reader import JournalRead
 from broker_app.net.rest.engine_client import EngineClient
 from broker_app.net.rest.held_deliveries import Deliveries, wait_decided
 
+#: the status of messages that were left out because the answer was long enough: ask for them again
+LEFT: Final = "left"
+_LONG_ENOUGH: Final = "the answer is long enough; ask for it again"
+
+#: makes JSON, in pieces, of a tag, a message and the end of its lease
+Render = Callable[[int, Message, int], list[bytes]]
+
 
 class Received(NamedTuple):
-    """Deliveries as (tag, message), and the results of the messages that were not delivered."""
+    """The rows of what was delivered, each in pieces, their tags, and the results of the messages that were
+    not delivered."""
 
-    deliveries: list[tuple[int, Message]]
+    rows: list[list[bytes]]
+    tags: list[int]
     missing: list[TransferResult]
 
 
@@ -31,10 +42,35 @@ class ChosenMessages:
         self._read = read
 
     async def receive(
-        self, address: str, seqs: Sequence[int], user: str, lease_s: float, client: str = ""
+        self,
+        address: str,
+        seqs: Sequence[int],
+        user: str,
+        lease_s: float,
+        render: Render,
+        client: str = "",
     ) -> Received:
-        """Those of the messages that wait in the queue; `client` is that of `DeliverChosen`. Raises Refusal
-        when the queue delivers none."""
+        """Deliver those of the messages that wait in the queue, up to `READ_BYTES` of bodies and at least
+        one; `render` makes their rows, in a thread if they are large. `client` is that of `DeliverChosen`.
+        Raises Refusal when the queue delivers none."""
+        received = Received([], [], [])
+        left, size = seqs, 0
+        while left and size < READ_BYTES:
+            async with self._read.turn(left[:READ_POSITIONS]) as now:
+                left = left[len(now) :]
+                deliveries, missing = await self._deliver(address, now, user, lease_s, client)
+                received.missing.extend(missing)
+                for tag, message in deliveries:
+                    size += len(message.body)
+                    received.tags.append(tag)
+                    render_it = partial(render, tag, message, self._engine_client.lease_until_ms(tag))
+                    received.rows.append(await in_thread_if_large(len(message.body), render_it))
+        received.missing.extend(TransferResult(seq, LEFT, detail=_LONG_ENOUGH) for seq in left)
+        return received
+
+    async def _deliver(
+        self, address: str, seqs: Sequence[int], user: str, lease_s: float, client: str
+    ) -> tuple[list[tuple[int, Message]], list[TransferResult]]:
         deliveries = Deliveries()
         subscription = self._engine_client.open_collection(deliveries, user)
         deliver = partial(c.DeliverChosen, self._engine_client.peer, subscription, address)
@@ -50,7 +86,7 @@ class ChosenMessages:
         finally:
             self._engine_client.close_collection(subscription)
         received = {message.position for _, message in deliveries.found}
-        return Received(deliveries.found, [_missing(one) for one in results if one.position not in received])
+        return deliveries.found, [_missing(one) for one in results if one.position not in received]
 
     async def _results(self, command: c.DeliverChosen) -> list[TransferResult]:
         command.receipt = reply = self._engine_client.pending_reply()

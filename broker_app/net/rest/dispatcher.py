@@ -6,6 +6,7 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable
 
 from broker_app.core.errors import Refused
+from broker_app.in_thread import parts
 from broker_app.net.http.tracing import trace_of
 from broker_app.net.operator_audit import OperatorActions
 from broker_app.net.policy.access import Access, Client, ConnectionInfo
@@ -101,8 +102,11 @@ async def send_reply(request: Request, reply: Reply) -> None:
     if reply.content_type:
         headers.append((b"content-type", reply.content_type))
     if reply.status != NO_CONTENT.status:
-        headers.append((b"content-length", b"%d" % len(reply.body)))
+        headers.append((b"content-length", b"%d" % reply.length))
     await request.send({"type": "http.response.start", "status": reply.status, "headers": headers})
+    if reply.pieces is not None and request.method != "HEAD":
+        for part in parts(reply.pieces):
+            await request.send({"type": "http.response.body", "body": part, "more_body": True})
     await request.send(
         {"type": "http.response.body", "body": b"" if request.method == "HEAD" else reply.body}
     )

@@ -11,6 +11,7 @@ import itertools
 import secrets
 from collections import OrderedDict
 from collections.abc import Callable
+from functools import partial
 from typing import Protocol, TypeVar
 
 from broker_app.core.commands import Answer, Command, Return
@@ -20,6 +21,7 @@ from broker_app.core.model import Delivery, InnerReceiver, Peer
 from broker_app.engine import Backpressure, Engine
 from broker_app.internal_errors import internal_errors
 from broker_app.journal.errors import NotLoaded
+from broker_app.journal.port import Damaged
 from broker_app.net.rest import refusals
 from broker_app.net.rest.refusals import Refusal
 from broker_app.net.rest.replies import Header
@@ -201,11 +203,16 @@ class EngineClient(InnerReceiver):
 
     async def inspect(self, read: Callable[[], _Value]) -> _Value:
         """Return the result of `read`, called between two batches; again when records had to be fetched."""
-        while True:
-            try:
-                return await self._inspect(read)
-            except NotLoaded as missing:
-                await self.engine.records.load(missing.positions)
+        records = self.engine.records
+        fetched: dict[int, bytes | Damaged] = {}
+        try:
+            while True:
+                try:
+                    return await self._inspect(partial(records.using, fetched, read))
+                except NotLoaded as missing:
+                    fetched |= await records.load(missing.positions)
+        finally:
+            fetched.clear()  # tracebacks refer to it until they are collected
 
     async def _inspect(self, read: Callable[[], _Value]) -> _Value:
         self.check_alive()

@@ -37,6 +37,8 @@ UNTRUSTED: tuple[Header, ...] = (
     (b"content-security-policy", b"default-src 'none'; sandbox"),
     (b"x-content-type-options", b"nosniff"),
 )
+#: bytes of a body that are encoded together; a multiple of 3
+_PIECE = 3 * 256 * 1024
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
@@ -114,10 +116,14 @@ def http_content_type(facts: Facts) -> bytes:
 
 def body_member(body: bytes, content_type: str | None) -> bytes:
     """`"body":…` for JSON and text, `"body_base64":"…"` for everything else."""
+    return b"".join(_body_pieces(body, content_type))
+
+
+def _body_pieces(body: bytes, content_type: str | None) -> list[bytes]:
     kind = "" if content_type is None else content_type.partition(";")[0].strip().lower()
     if kind == "application/json" or kind.endswith("+json"):
         if _is_json(body):
-            return b'"body":' + body
+            return [b'"body":', body]
     elif content_type is None or kind.startswith("text/") or kind in _TEXTUAL or kind.endswith("+xml"):
         try:
             text = body.decode()
@@ -126,8 +132,14 @@ def body_member(body: bytes, content_type: str | None) -> bytes:
         else:
             # Without a content type, a NUL is the sign of binary content.
             if content_type is not None or "\0" not in text:
-                return b'"body":' + encode(text)
-    return b'"body_base64":"' + base64.b64encode(body) + b'"'
+                return [b'"body":', encode(text)]
+    return [b'"body_base64":"', *base64_pieces(body), b'"']
+
+
+def base64_pieces(body: bytes) -> list[bytes]:
+    """A body in base64. No call takes long, so that other threads go on."""
+    view = memoryview(body)
+    return [base64.b64encode(view[at : at + _PIECE]) for at in range(0, len(body), _PIECE)]
 
 
 def _is_json(body: bytes) -> bool:
@@ -149,12 +161,18 @@ def received(
     message: Message, message_id: bytes, receipt: str | None, lease_until_ms: int, blocks: Blocks
 ) -> bytes:
     """A delivery as a JSON object in one line. Without a receipt it needs no settling."""
+    return b"".join(received_pieces(message, message_id, receipt, lease_until_ms, blocks))
+
+
+def received_pieces(
+    message: Message, message_id: bytes, receipt: str | None, lease_until_ms: int, blocks: Blocks
+) -> list[bytes]:
+    """The same in pieces, to be joined once: bodies may be large."""
     envelope = message.envelope
     facts = blocks.facts(envelope.block)
-    body = body_member(message.body, facts.content_type)
-    return (
+    head = (
         b'{"id":"%b","seq":%d,"receipt":%b,"lease_until":%b,"time":"%b","attempt":%d,"redelivered":%b,'
-        b'"priority":%d,"persistent":%b,%b%b}'
+        b'"priority":%d,"persistent":%b,%b'
     ) % (
         message_id,
         message.position,
@@ -166,9 +184,13 @@ def received(
         envelope.priority,
         _boolean(envelope.persistent),
         facts.json,
-        # JSON has line ends only between its tokens, where a blank does as well.
-        body.replace(b"\r", b" ").replace(b"\n", b" "),
     )
+    # JSON has line ends only between its tokens, where a blank does as well.
+    body = [
+        piece.replace(b"\r", b" ").replace(b"\n", b" ")
+        for piece in _body_pieces(message.body, facts.content_type)
+    ]
+    return [head, *body, b"}"]
 
 
 def browsed(

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from functools import partial
 
 from broker_app.core import commands as c
 from broker_app.core.message import Message
 from broker_app.core.selectors import compiler
+from broker_app.engine.read_budget import READ_BYTES
+from broker_app.in_thread import in_thread_if_large, parts
 from broker_app.net.live_subscribers import SSE, LiveSubscriber, LiveSubscribers
 from broker_app.net.rest import message_json
 from broker_app.net.rest.arrival_stream import ArrivalStream
@@ -27,15 +29,34 @@ MODES = DELIVER, NOTIFY = "deliver", "notify"
 
 
 class Arrivals:
-    """Deliveries that wait to be written; never more than the credit of their subscription."""
+    """Deliveries that wait to be written; never more than the credit of their subscription. `limit` is called
+    with True when they have many bytes, and with False when they have few again."""
 
-    def __init__(self, wake: asyncio.Event) -> None:
-        self.waiting: deque[tuple[int, Message]] = deque()
+    def __init__(self, wake: asyncio.Event, limit: Callable[[bool], None]) -> None:
+        self._waiting: deque[tuple[int, Message]] = deque()
+        self._bytes = 0
+        self._limited = False
         self._wake = wake
+        self._limit = limit
 
     def collect(self, tag: int, message: Message) -> None:
-        self.waiting.append((tag, message))
+        self._waiting.append((tag, message))
+        self._count(message.size)
         self._wake.set()
+
+    def take(self) -> tuple[int, Message] | None:
+        """The next delivery to be written."""
+        if not self._waiting:
+            return None
+        tag, message = self._waiting.popleft()
+        self._count(-message.size)
+        return tag, message
+
+    def _count(self, size: int) -> None:
+        self._bytes += size
+        if self._limited != (self._bytes > READ_BYTES):
+            self._limited = not self._limited
+            self._limit(self._limited)
 
 
 class MessageStream:
@@ -80,8 +101,12 @@ class MessageStream:
             return Reply(200, MEDIA_TYPE)
         engine_client = self._engine_client
         wait = self._waiting.enter(request.client, destination)
-        arrivals = Arrivals(wait.woken)
+        arrivals = Arrivals(wait.woken, lambda limited: set_credit(1 if limited else credit))
         subscription = engine_client.open_collection(arrivals, request.user)
+
+        def set_credit(credit: int) -> None:
+            engine_client.submit(c.SetCredit(engine_client.peer, subscription, credit))
+
         address = request.client.connection_info.address or ""
         live = self._live.add(request.client.identity, address, SSE, DELIVER, destination)
         try:
@@ -103,17 +128,16 @@ class MessageStream:
         return None
 
     async def _arrived(self, arrivals: Arrivals, live: LiveSubscriber) -> AsyncIterator[bytes]:
-        while arrivals.waiting:
+        while (arrived := arrivals.take()) is not None:
             live.count(1)
-            yield self._event(*arrivals.waiting.popleft())
+            tag, message = arrived
+            del arrived
+            render = partial(self._event, tag, message, self._engine_client.lease_until_ms(tag))
+            for part in parts(await in_thread_if_large(message.size, render)):
+                yield part
 
-    def _event(self, tag: int, message: Message) -> bytes:
+    def _event(self, tag: int, message: Message, until_ms: int) -> list[bytes]:
         message_id = self._ids.of(message)
-        item = message_json.received(
-            message,
-            message_id,
-            self._engine_client.receipt(tag),
-            self._engine_client.lease_until_ms(tag),
-            self._blocks,
-        )
-        return b"id: %b\nevent: message\ndata: %b\n\n" % (message_id, item)
+        receipt = self._engine_client.receipt(tag)
+        item = message_json.received_pieces(message, message_id, receipt, until_ms, self._blocks)
+        return [b"id: %b\nevent: message\ndata: " % message_id, *item, b"\n\n"]

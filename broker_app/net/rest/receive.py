@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
+from functools import partial
 
 import msgspec
 
@@ -12,6 +13,7 @@ from broker_app.core import commands as c
 from broker_app.core.destination import Destination
 from broker_app.core.message import Message
 from broker_app.core.selectors import compiler
+from broker_app.in_thread import in_thread_if_large
 from broker_app.net.rest import message_json
 from broker_app.net.rest.chosen import ChosenMessages
 from broker_app.net.rest.engine_client import EngineClient
@@ -20,7 +22,7 @@ from broker_app.net.rest.limits import RestLimits
 from broker_app.net.rest.long_poll import WaitingRequests
 from broker_app.net.rest.polls import Polls
 from broker_app.net.rest.refusals import invalid
-from broker_app.net.rest.replies import JSON, Header, Reply, encode
+from broker_app.net.rest.replies import JSON, Header, Reply, encode, separated
 from broker_app.net.rest.requests import Departed, Request, boolean, whole_number, within
 from broker_app.rules.event import RECEIVE
 
@@ -96,7 +98,8 @@ class Receiver:
             leases = [(0, message, 0) for _, message in found]
         if raw:
             return self._raw(*leases[0]) if leases else Reply(204)
-        return self._reply(leases, time.monotonic() - began, destination.address)
+        rows = [await in_thread_if_large(len(lease[1].body), partial(self._row, *lease)) for lease in leases]
+        return self._reply(rows, time.monotonic() - began, destination.address)
 
     def _check(self, body: ReceiveRequest, query: dict[str, str]) -> int:
         """The requested number of messages. Raises Refusal if it is out of bounds."""
@@ -127,12 +130,10 @@ class Receiver:
     ) -> Reply:
         """Those of the messages that still wait; the others with the reason."""
         client = request.client.record_address
-        received = await self._chosen.receive(source.address, seqs, request.user, lease_s, client)
-        found = received.deliveries
-        leases = [(tag, message, self._engine_client.lease_until_ms(tag)) for tag, message in found]
-        if body.ack == AUTO and found:
-            await self._settle([tag for tag, _ in found])
-            leases = [(0, message, 0) for _, message in found]
+        render = self._row if body.ack == LEASE else self._settled_row
+        received = await self._chosen.receive(source.address, seqs, request.user, lease_s, render, client)
+        if body.ack == AUTO and received.tags:
+            await self._settle(received.tags)
         missing = [
             {
                 "seq": result.position,
@@ -141,7 +142,7 @@ class Receiver:
             }
             for result in received.missing
         ]
-        return self._reply(leases, 0.0, source.address, b',"missing":' + encode(missing))
+        return self._reply(received.rows, 0.0, source.address, b',"missing":' + encode(missing))
 
     # ------------------------------------------------------------------ taking
 
@@ -199,20 +200,18 @@ class Receiver:
 
     # ------------------------------------------------------------------ replying
 
-    def _reply(
-        self, leases: list[tuple[int, Message, int]], waited_s: float, address: str, members: bytes = b""
-    ) -> Reply:
+    def _reply(self, rows: list[list[bytes]], waited_s: float, address: str, members: bytes = b"") -> Reply:
         queue = self._engine_client.engine.broker.destinations.queues.get(address)
         more = queue is not None and queue.depth > 0
-        rows = [
-            message_json.received(message, self._ids.of(message), self._receipt(tag), until_ms, self._blocks)
-            for tag, message, until_ms in leases
-        ]
         tail = b'],"waited_s":%.3f,"more":%b%b}' % (waited_s, b"true" if more else b"false", members)
-        return Reply(200, JSON, b'{"items":[' + b",".join(rows) + tail)
+        return Reply(200, JSON, pieces=[b'{"items":[', *separated(rows), tail])
 
-    def _receipt(self, tag: int) -> str | None:
-        return self._engine_client.receipt(tag) if tag else None
+    def _row(self, tag: int, message: Message, until_ms: int) -> list[bytes]:
+        receipt = self._engine_client.receipt(tag) if tag else None
+        return message_json.received_pieces(message, self._ids.of(message), receipt, until_ms, self._blocks)
+
+    def _settled_row(self, _: int, message: Message, __: int) -> list[bytes]:
+        return self._row(0, message, 0)
 
     def _raw(self, tag: int, message: Message, until_ms: int) -> Reply:
         """The bytes of the message as the body, everything else as `Mom-` headers."""

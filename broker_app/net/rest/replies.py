@@ -18,12 +18,25 @@ encode = msgspec.json.encode
 
 
 class Reply(NamedTuple):
-    """A whole reply; `content_type` empty means that there is no body."""
+    """A whole reply; `content_type` empty means that there is no body. A body that may be large is in
+    `pieces`, which are sent one by one."""
 
     status: int
     content_type: bytes = b""
     body: bytes = b""
     headers: tuple[Header, ...] = ()
+    pieces: list[bytes] | None = None
+
+    @property
+    def length(self) -> int:
+        """The bytes of the body."""
+        return len(self.body) if self.pieces is None else sum(map(len, self.pieces))
+
+
+def separated(rows: Iterable[list[bytes]]) -> list[bytes]:
+    """The pieces of JSON objects, with commas between the objects."""
+    pieces = [piece for row in rows for piece in (b",", *row)]
+    return pieces[1:]
 
 
 def json_reply(value: Any, status: int = 200, headers: Iterable[Header] = ()) -> Reply:

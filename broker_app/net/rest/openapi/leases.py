@@ -36,8 +36,9 @@ _MISSING = object_of(
     {
         "seq": COUNT,
         "status": {
-            "enum": ["gone", "unsettled", "refused"],
-            "description": "gone: settled, expired or removed; unsettled: another consumer has it",
+            "enum": ["gone", "unsettled", "refused", "left"],
+            "description": "gone: settled, expired or removed; unsettled: another consumer has it; "
+            "left: the answer has 8 MiB already, ask again",
         },
         "detail": TEXT,
     },

@@ -1,0 +1,40 @@
+"""Work on large bodies, which is done in a thread so that the event loop goes on."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Final, TypeVar
+
+_Value = TypeVar("_Value")
+
+#: bytes from which on a body is encoded in a thread: less takes a millisecond or two
+LARGE_BYTES: Final = 1024 * 1024
+#: one for all: each thread has memory of its own, and keeps much of what it once needed
+_THREAD: Final = ThreadPoolExecutor(1, "large-bodies")
+
+
+def parts(pieces: list[bytes]) -> Iterator[bytes]:
+    """The parts to send: the pieces as one, or one by one if they are large, which keeps nothing of them."""
+    if sum(map(len, pieces)) <= LARGE_BYTES:
+        yield b"".join(pieces)
+        return
+    pieces.reverse()
+    while pieces:
+        yield pieces.pop()
+
+
+async def joined(pieces: list[bytes]) -> bytes:
+    """The pieces as one; they are no longer in memory then."""
+    whole = await in_thread_if_large(sum(map(len, pieces)), partial(b"".join, pieces))
+    pieces.clear()
+    return whole
+
+
+async def in_thread_if_large(size: int, work: Callable[[], _Value]) -> _Value:
+    """The result of `work` on so many bytes."""
+    if size <= LARGE_BYTES:
+        return work()
+    return await asyncio.get_running_loop().run_in_executor(_THREAD, work)

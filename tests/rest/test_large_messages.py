@@ -1,0 +1,231 @@
+"""Reading large messages back from the journal: however they are asked for, memory stays within a budget and
+other clients are served meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+import websockets
+
+from broker_app.config import MIB
+from tests.support.node_process import NodeProcess, Nodes, nodes_in
+from tests.support.patience import patient
+
+COUNT = 14
+_RECEIPT = re.compile(rb'"receipt":"(r1\.[0-9a-f]+\.[0-9a-f]+)"')
+
+
+class Large:
+    """A queue of `COUNT` messages of so many MiB, none of which is in the memory of its node."""
+
+    def __init__(self, node: NodeProcess, mib: int) -> None:
+        self.node = node
+        self.mib = mib
+        self.seqs: list[int] = []
+
+    async def fill(self) -> None:
+        async with self.rest() as rest:
+            body = bytes(range(256)) * (self.mib * MIB // 256)
+            for _ in range(COUNT):
+                headers = {"content-type": "application/octet-stream"}
+                answer = await rest.post("/queues/large/messages", content=body, headers=headers)
+                assert answer.status_code == 201, answer.text
+                self.seqs.append(answer.json()["seq"])
+
+    def rest(self) -> httpx.AsyncClient:
+        client = self.node.rest()
+        client.timeout = httpx.Timeout(patient(120.0))
+        return client
+
+    def memory_mib(self, figure: str) -> float:
+        """`VmRSS` or `VmHWM` of the node."""
+        status = Path(f"/proc/{self.node.pid}/status").read_text()
+        return int(status.split(f"{figure}:")[1].split()[0]) / 1024
+
+    def forget_peak(self) -> None:
+        Path(f"/proc/{self.node.pid}/clear_refs").write_text("5")
+
+    async def blocked_s(self) -> float:
+        """The longest that the node has held up its loop in the last minute."""
+        async with self.rest() as rest:
+            blocked: float = (await rest.get("/stats")).json()["node"]["loop_blocked_1m_s"]
+        return blocked
+
+
+Plane = Callable[[Large], Awaitable[None]]
+
+
+# ---------------------------------------------------------------------- the ways to read
+
+
+async def rest_seqs(large: Large) -> None:
+    """REST, by number, until all were received."""
+    left = large.seqs
+    async with large.rest() as rest:
+        while left:
+            answer = await rest.post("/queues/large/receive", json={"seqs": left, "ack": "auto"})
+            assert answer.status_code == 200, answer.text
+            missing = json.loads(answer.content[answer.content.rindex(b'"missing":') + 10 : -1])
+            assert {one["status"] for one in missing} <= {"left"}
+            assert len(missing) < len(left)
+            left = [one["seq"] for one in missing]
+
+
+async def rest_max(large: Large) -> None:
+    """REST, as many as there are."""
+    received = 0
+    async with large.rest() as rest:
+        while received < COUNT:
+            body = {"max": COUNT, "ack": "auto", "wait_s": 20}
+            answer = await rest.post("/queues/large/receive", json=body)
+            assert answer.status_code == 200, answer.text
+            count = len(_RECEIPT.sub(b"", answer.content).split(b'"body_base64"')) - 1
+            assert count
+            received += count
+
+
+async def sse(large: Large) -> None:
+    """Server-sent events, settled by REST."""
+    async with large.rest() as rest, large.rest() as settling:
+        events = rest.stream("GET", "/queues/large/events?credit=100")
+        async with events as stream:
+            assert stream.status_code == 200
+            received, head = 0, b""
+            async for chunk in stream.aiter_bytes():
+                head = (head + chunk)[-200_000:]
+                for found in _RECEIPT.findall(head):
+                    await settling.post("/leases/settle", json={"ack": [found.decode()]})
+                    received += 1
+                head = head[-200:] if not _RECEIPT.search(head) else b""
+                if received == COUNT:
+                    return
+
+
+@contextlib.asynccontextmanager
+async def json_session(large: Large) -> AsyncIterator[websockets.ClientConnection]:
+    url = large.node.url.replace("http", "ws") + "/ws"
+    protocols = [websockets.Subprotocol("mom.v1.json")]
+    async with websockets.connect(
+        url, subprotocols=protocols, max_size=None, compression=None, proxy=None, ping_interval=None
+    ) as socket:
+        login = {"op": "login", "login": large.node.user, "passcode": large.node.password}
+        await socket.send(json.dumps(login))
+        await socket.recv()
+        yield socket
+
+
+async def json_seqs(large: Large) -> None:
+    """The JSON protocol, by number, as a callback broker fetches."""
+    left = large.seqs
+    async with json_session(large) as socket:
+        while left:
+            receive = {"op": "receive", "ref": "1", "queue": "large", "seqs": left, "exact": True}
+            await socket.send(json.dumps(receive))
+            answer = json.loads(await socket.recv())
+            assert answer["items"], answer
+            for one in answer["items"]:
+                await socket.send(json.dumps({"op": "ack", "receipt": one["receipt"]}))
+            left = [one["seq"] for one in answer["missing"]]
+
+
+async def json_deliver(large: Large) -> None:
+    """The JSON protocol, by credit."""
+    async with json_session(large) as socket:
+        subscribe = {"op": "subscribe", "id": "1", "queue": "large", "credit": 1000}
+        await socket.send(json.dumps(subscribe))
+        for _ in range(COUNT):
+            event = await socket.recv(decode=False)
+            receipt = _RECEIPT.search(event)
+            assert receipt is not None, event[:500]
+            await socket.send(json.dumps({"op": "ack", "receipt": receipt[1].decode()}))
+
+
+async def stomp(large: Large) -> None:
+    """STOMP with high credit."""
+    reader, writer = await asyncio.open_connection(large.node.host, large.node.stomp_port)
+    login = f"login:{large.node.user}\npasscode:{large.node.password}\n"
+    subscribe = "id:1\ndestination:/queue/large\nack:client-individual\ncredit:1000\n"
+    writer.write(f"CONNECT\naccept-version:1.2\nhost:/\n{login}\n\0SUBSCRIBE\n{subscribe}\n\0".encode())
+    received = 0
+    while received < COUNT:
+        head = (await reader.readuntil(b"\n\n")).strip().decode()
+        headers = dict(line.split(":", 1) for line in head.splitlines() if ":" in line)
+        left = int(headers.get("content-length", 0)) + 1
+        while left:
+            left -= len(await reader.read(min(left, MIB)))
+        if head.startswith("MESSAGE"):
+            writer.write(f"ACK\nid:{headers['ack']}\n\n\0".encode())
+            received += 1
+    await writer.drain()
+    writer.close()
+    await writer.wait_closed()
+
+
+async def job(large: Large, **wish: object) -> None:
+    async with large.rest() as rest:
+        answer = await rest.post("/jobs", json={"source": "large", **wish})
+        assert answer.status_code == 202, answer.text
+        url = f"/jobs/{answer.json()['id']}"
+        async with asyncio.timeout(patient(120.0)):
+            while (shown := (await rest.get(url)).json())["state"] in ("pending", "running"):
+                await asyncio.sleep(0.05)
+        assert shown["state"] in ("done", "stopped"), shown  # an export has at most 1 GiB
+
+
+async def export(large: Large) -> None:
+    """An export."""
+    await job(large, op="export")
+
+
+async def copy(large: Large) -> None:
+    """A copy into another queue."""
+    await job(large, op="copy", target="other")
+
+
+PLANES: tuple[Plane, ...] = (rest_seqs, rest_max, sse, json_seqs, json_deliver, stomp, export, copy)
+
+
+# ---------------------------------------------------------------------- the tests
+
+
+@pytest.fixture
+def nodes(tmp_path: Path) -> Iterator[Nodes]:
+    with nodes_in(tmp_path) as made:
+        yield made
+
+
+async def check(nodes: Nodes, plane: Plane, mib: int, most_mib: float, most_s: float) -> None:
+    large = Large(nodes.node("large"), mib)
+    large.node.start()
+    await large.fill()
+    large.node.kill()
+    large.node.start()
+    large.forget_peak()
+    before = large.memory_mib("VmRSS")
+    await plane(large)
+    peak = large.memory_mib("VmHWM") - before
+    blocked_s = await large.blocked_s()
+    print(f"\n{plane.__name__}: +{peak:.0f} MiB, blocked {blocked_s:.3f} s")
+    assert peak <= most_mib and blocked_s <= most_s
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("plane", PLANES, ids=lambda plane: plane.__name__)
+async def test_reading_large_messages_costs_the_memory_of_a_few(nodes: Nodes, plane: Plane) -> None:
+    # A few copies of one, and what the allocators of threads keep; a copy stays in the memory of its target.
+    await check(nodes, plane, mib=8, most_mib=8 * 20, most_s=0.25)
+
+
+@pytest.mark.soak
+@pytest.mark.slow
+@pytest.mark.process
+@pytest.mark.parametrize("plane", PLANES, ids=lambda plane: plane.__name__)
+async def test_reading_the_largest_messages_costs_300_mib(nodes: Nodes, plane: Plane) -> None:
+    await check(nodes, plane, mib=60, most_mib=300, most_s=0.25)
