@@ -188,7 +188,7 @@ class Publisher:
     def _drop_topic_count(self) -> None:
         """Stop counting one of the topics that were idle longest, preferably one without subscribers."""
         oldest = list(islice(self.topic_published, OLDEST_TOPICS))
-        unused = (name for name in oldest if not self._destinations.topics.match(name).copies)
+        unused = (name for name in oldest if not self._destinations.topics.count(name))
         del self.topic_published[next(unused, oldest[0])]
 
     def _matching(self, message: Message, matching: Match) -> Match:

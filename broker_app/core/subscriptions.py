@@ -147,12 +147,10 @@ class Subscriptions:
         elif destination.is_queue:
             self._join_queue(subscription, destination)
         else:
-            if not has_wildcard(destination.name):
-                _check_number(
-                    self._turn.policies.of(command.address),
-                    command.address,
-                    self._destinations.topics_of(destination).match(destination.name).copies,
-                )
+            policy = self._turn.policies.of(command.address)
+            if policy.max_consumers and not has_wildcard(destination.name):
+                matching = self._destinations.topics_of(destination).count(destination.name)
+                _check_number(policy, command.address, matching)
             subscription.queue = Queue(command.address, durable=False)
             subscription.queue.account = self._accounts.of(command.peer)
             subscription.watched = True
