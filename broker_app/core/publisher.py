@@ -135,6 +135,12 @@ class Publisher:
             queue = self._destinations.queue(envelope.address) if destination.kind == QUEUE else None
             self._route(queue, envelope, message.body, self._turn.ids.of(message))
 
+    def copies(self, address: str) -> int:
+        """How many copies are made of a message to a topic, at most."""
+        kind, _, name = address[1:].partition("/")
+        topics = self._destinations.topics if kind == "topic" else self._destinations.temporary_topics
+        return sum(map(len, topics.match(name)))
+
     def publish_to_topic(
         self, envelope: Envelope, body: bytes, source: bytes = b"", explicit_id: bytes | None = None
     ) -> Message:

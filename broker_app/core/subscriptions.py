@@ -394,19 +394,28 @@ class Subscriptions:
             if is_fanned_out(subscription) and subscription.fanout_group is None:
                 self._topic_delivery.serve_together(subscription, parse(subscription.address))
 
-    def end_all(self, peer: Peer) -> None:
-        """End all that a connection has: subscriptions, deliveries, temporary queues."""
+    def end_all(self, peer: Peer) -> bool:
+        """End all that a connection has: deliveries, subscriptions, temporary queues. Returns False if
+        something is left when the deadline has passed."""
         peer.paused = True  # nothing more is delivered to it, whatever is returned below
-        for subscription, message in peer.unsettled.values():
+        deadline = self._turn.deadline
+        for tag in deadline.each(iter(list(peer.unsettled))):
+            subscription, message = peer.unsettled.pop(tag)
             self._deliveries.return_delivery(subscription, message, CONSUMER_LEFT)
-        peer.unsettled.clear()
-        for subscription in list(peer.subscriptions.values()):
+        if peer.unsettled:
+            return False
+        for subscription in deadline.each(iter(list(peer.subscriptions.values()))):
             self.end(subscription, keep_unsettled=True)
+        if peer.subscriptions:
+            return False
         self._unsettled.peers.pop(peer, None)
-        for address in peer.temporary:
+        for address in deadline.each(iter(list(peer.temporary))):
             self._remove_temporary(address)
-        peer.temporary.clear()
+            peer.temporary.discard(address)
+        if peer.temporary:
+            return False
         self._accounts.close(peer)
+        return True
 
     def _remove_temporary(self, address: str) -> None:
         queue = self._destinations.queues.pop(address, None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from broker_app.core.commands import Command, Disconnect
 from broker_app.core.errors import internal
@@ -10,6 +10,9 @@ from broker_app.core.model import Delivery, Fanout, Peer
 from broker_app.core.outcome import Outcome
 from broker_app.engine.interceptors import DeliveryInterceptor
 from broker_app.internal_errors import internal_errors
+
+#: clients that are served between two looks at the clock
+_CLIENTS = 4
 
 
 class Output:
@@ -22,9 +25,10 @@ class Output:
         self._submit = submit
         self.interceptors: tuple[DeliveryInterceptor, ...] = ()
 
-    def send(self, outcome: Outcome) -> None:
-        """Send receipts, deliveries and refusals; close and throttle clients; log faults of commands."""
-        for peer in outcome.touched:
+    def send(self, outcome: Outcome) -> Iterator[None]:
+        """Send receipts, deliveries and refusals; close and throttle clients; log faults of commands. Between
+        two clients it may wait for the next turn of the loop; nothing is decided meanwhile."""
+        for at, peer in enumerate(outcome.touched, 1):
             peer.touched = False
             try:
                 if self.interceptors and peer.deliveries:
@@ -32,8 +36,10 @@ class Output:
                 peer.receiver.flush(peer)
             except Exception as error:
                 self._disconnect(peer, error)
+            if at % _CLIENTS == 0:
+                yield
         for fanout in outcome.fanouts:
-            self._fan_out(fanout)
+            yield from self._fan_out(fanout)
         for peer, refusal in outcome.closes:
             try:
                 peer.receiver.close(refusal)
@@ -76,7 +82,7 @@ class Output:
                 interceptor.take(peer, held)
         return deliveries
 
-    def _fan_out(self, fanout: Fanout) -> None:
+    def _fan_out(self, fanout: Fanout) -> Iterator[None]:
         sample = fanout.members[0]
         if any(interceptor.concerns(sample.address) for interceptor in self.interceptors):
             for subscription in fanout.members:
@@ -89,11 +95,14 @@ class Output:
             for subscription in fanout.members:
                 self._disconnect(subscription.peer, error)
             return
-        for subscription in fanout.members:
+        for at, subscription in enumerate(fanout.members, 1):
             try:
                 subscription.peer.receiver.send(data)
             except Exception as error:
                 self._disconnect(subscription.peer, error)
+            if at % _CLIENTS == 0:
+                yield
+        yield
 
     def _disconnect(self, peer: Peer, error: Exception) -> None:
         """A client could not be sent its data: close it, so that it connects again and gets the rest."""

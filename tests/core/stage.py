@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from random import Random
 from typing import Any, NamedTuple
 
 from broker_app.core import commands as c
@@ -21,6 +22,7 @@ from broker_app.core.policy import DestinationPolicy, Policies
 from broker_app.core.reasons import name_of
 from broker_app.core.recovery import Recovery
 from broker_app.core.snapshot import take_snapshot
+from broker_app.deadline import NEVER, Deadline
 
 START_US = 1_800_000_000_000_000
 
@@ -97,6 +99,8 @@ class Stage:
         self.fetches: list[Fetch] = []
         #: positions whose bodies cannot be read back
         self.damaged: set[int] = set()
+        #: when a turn ends before everything is done; the batch is then decided in several
+        self.deadline = NEVER
         #: whether bodies that the core asks for are handed in at once
         self.loading = True
 
@@ -117,7 +121,9 @@ class Stage:
 
     def decide(self, *run: c.Command) -> Outcome:
         """Carry out `run` and let the outcome out; returns it."""
-        outcome = self.broker.decide(run, self.now_us)
+        outcome = self.broker.decide(run, self.now_us, None, self.deadline)
+        while self.broker.is_behind:
+            outcome = self.broker.decide((), self.now_us, outcome, self.deadline)
         self._commit(outcome)
         self._let_out(outcome)
         if self.loading:
@@ -196,6 +202,12 @@ class Stage:
         is not."""
         self.broker = broker or self.recovered()
         self.fetches = []
+
+
+def interrupted(seed: int) -> Deadline:
+    """A deadline that has passed half of the times when it is asked."""
+    chance = Random(seed)
+    return Deadline(lambda: chance.random() - 0.5)
 
 
 def read(stored: Stored) -> Iterator[Record]:

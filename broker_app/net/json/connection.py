@@ -9,8 +9,8 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, Final
 
 from broker_app.core.errors import Refused
+from broker_app.deadline import Deadline
 from broker_app.internal_errors import internal_errors
-from broker_app.net.deadline import Deadline
 from broker_app.net.json import events
 from broker_app.net.json.outbox import Outbox
 from broker_app.net.json.session import Closed, JsonSession
@@ -47,7 +47,7 @@ class JsonConnection:
         self._outbox = outbox
         self._send = send
         self._splitter = ObjectSplitter(MAX_LOGIN)
-        self._deadline = Deadline()
+        self._deadline = Deadline(time.monotonic)
         config = session.config
         frames, bytes_ = config.max_frames_per_second, config.max_bytes_per_second
         self._rate = RateLimit(frames, bytes_, time.monotonic()) if frames or bytes_ else None
