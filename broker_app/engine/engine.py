@@ -120,7 +120,7 @@ class Engine:
         self._deadline = Deadline(steady)
         #: what was decided of the batch so far, and in how many turns
         self._unfinished: Outcome | None = None
-        self._turns = 0
+        self._turns = 1
         self._committing = False
         #: True while what was committed is being sent
         self._sending = False
@@ -257,6 +257,7 @@ class Engine:
         try:
             outcome = self._decide()
             if self.broker.is_behind and self._turns < TURNS:
+                self._turns += 1
                 self._unfinished = outcome
                 self._schedule()
             else:
@@ -271,7 +272,6 @@ class Engine:
 
     def _decide(self) -> Outcome:
         """Decide for one turn: what is left of the batch, or the beginning of the next one."""
-        self._turns += 1
         if self._unfinished is not None:
             self._deadline.begin()
             return self.broker.decide((), self._clock.now_us(), self._unfinished, self._deadline)
@@ -291,7 +291,8 @@ class Engine:
 
     def _decided(self, outcome: Outcome) -> None:
         """Commit a batch, or let it out at once when it has no records."""
-        self._unfinished, self._turns = None, 0
+        if self._unfinished is not None:
+            self._unfinished, self._turns = None, 1
         if self._waiting and not self.full:
             self._notify_waiting()
         if not outcome.count:
@@ -343,29 +344,29 @@ class Engine:
 
     def _act(self, outcome: Outcome) -> None:
         """Send what was decided, then schedule the next turn."""
-        sending = self._output.send(outcome)
-        for _ in sending:  # there are many
+        steps = self._output.send(outcome)
+        if steps is None:
+            self._sent(outcome)
+        else:
             self._deadline.begin()
-            self._send(outcome, sending)
-            return
-        self._sent(outcome)
+            self._send(outcome, steps)
 
-    def _send(self, outcome: Outcome, sending: Iterator[None]) -> None:
-        for _ in sending:
+    def _send(self, outcome: Outcome, steps: Iterator[None]) -> None:
+        for _ in steps:
             if self._deadline.passed:
                 self._sending = True
-                self._loop.call_soon(self._send_on, outcome, sending)
+                self._loop.call_soon(self._send_on, outcome, steps)
                 return
         self._sending = False
         self._sent(outcome)
 
-    def _send_on(self, outcome: Outcome, sending: Iterator[None]) -> None:
+    def _send_on(self, outcome: Outcome, steps: Iterator[None]) -> None:
         """Go on to send, in a later turn of the loop."""
         if self._ended is not None:
             return
         self._deadline.begin()
         try:
-            self._send(outcome, sending)
+            self._send(outcome, steps)
         except Exception as failure:  # a bug, or a journal that cannot be read
             self._end(failure)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from broker_app.core.commands import Command, Disconnect
 from broker_app.core.errors import internal
@@ -11,7 +11,7 @@ from broker_app.core.outcome import Outcome
 from broker_app.engine.interceptors import DeliveryInterceptor
 from broker_app.internal_errors import internal_errors
 
-#: clients that are served between two looks at the clock
+#: clients that are sent to between two looks at the clock
 _CLIENTS = 4
 
 
@@ -25,10 +25,26 @@ class Output:
         self._submit = submit
         self.interceptors: tuple[DeliveryInterceptor, ...] = ()
 
-    def send(self, outcome: Outcome) -> Iterator[None]:
-        """Send receipts, deliveries and refusals; close and throttle clients; log faults of commands. Between
-        two clients it may wait for the next turn of the loop; nothing is decided meanwhile."""
-        for at, peer in enumerate(outcome.touched, 1):
+    def send(self, outcome: Outcome) -> Iterator[None] | None:
+        """Send receipts, deliveries and refusals; close and throttle clients; log faults of commands. To many
+        clients it is sent in steps, which are returned: between two of them others may be served, but nothing
+        may be decided before the last one."""
+        if outcome.fanouts or len(outcome.touched) > _CLIENTS:
+            return self._in_steps(outcome)
+        self._flush(outcome.touched)
+        self._conclude(outcome)
+        return None
+
+    def _in_steps(self, outcome: Outcome) -> Iterator[None]:
+        for at in range(0, len(outcome.touched), _CLIENTS):
+            self._flush(outcome.touched[at : at + _CLIENTS])
+            yield
+        for fanout in outcome.fanouts:
+            yield from self._fan_out(fanout)
+        self._conclude(outcome)
+
+    def _flush(self, peers: Sequence[Peer]) -> None:
+        for peer in peers:
             peer.touched = False
             try:
                 if self.interceptors and peer.deliveries:
@@ -36,10 +52,9 @@ class Output:
                 peer.receiver.flush(peer)
             except Exception as error:
                 self._disconnect(peer, error)
-            if at % _CLIENTS == 0:
-                yield
-        for fanout in outcome.fanouts:
-            yield from self._fan_out(fanout)
+
+    def _conclude(self, outcome: Outcome) -> None:
+        """Close and throttle clients, and log faults of commands."""
         for peer, refusal in outcome.closes:
             try:
                 peer.receiver.close(refusal)
@@ -95,14 +110,13 @@ class Output:
             for subscription in fanout.members:
                 self._disconnect(subscription.peer, error)
             return
-        for at, subscription in enumerate(fanout.members, 1):
+        for at, subscription in enumerate(fanout.members):
+            if at % _CLIENTS == 0:
+                yield
             try:
                 subscription.peer.receiver.send(data)
             except Exception as error:
                 self._disconnect(subscription.peer, error)
-            if at % _CLIENTS == 0:
-                yield
-        yield
 
     def _disconnect(self, peer: Peer, error: Exception) -> None:
         """A client could not be sent its data: close it, so that it connects again and gets the rest."""
