@@ -8,12 +8,14 @@ records are durable; `recovery` makes the same broker of the same records.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import count
 from typing import Any
 
 from broker_app.core import commands as c
 from broker_app.core.accounts import Accounts
 from broker_app.core.administration import Administration
 from broker_app.core.admission import Admission
+from broker_app.core.backlog import Backlog
 from broker_app.core.bulk_publishing import BulkPublishing
 from broker_app.core.chosen_delivery import ChosenDelivery
 from broker_app.core.consumers import Consumers
@@ -133,8 +135,8 @@ class Broker:
             (self.admission.refuse_overdue, self.subscriptions.check_slow_consumers),
         )
         self._commands = self._table(transfers, chosen, administration, damaged)
-        #: commands that were left when the deadline had passed, in order
-        self._left: Sequence[c.Command] = ()
+        #: commands that were left when the deadline had passed
+        self.backlog = Backlog()
         #: whether the deadline left something to do: `decide` has to be called even without commands
         self.is_behind = False
 
@@ -197,33 +199,37 @@ class Broker:
         now_us: int,
         onto: Outcome | None = None,
         deadline: Deadline = NEVER,
+        *,
+        is_last: bool = True,
     ) -> Outcome:
         """Carry out `run` in order at the time `now_us` (µs since 1970, UTC) and return the outcome.
 
         `onto` is the outcome of the former call when it is not committed yet: it is extended and returned.
-        When `deadline` has passed, the rest is left for the next call (`is_behind`), which begins with it.
+        When `deadline` has passed, the rest is left for the next call (`is_behind`), where peers take turns.
+        Queues deliver after all commands, or when the batch ends with this call (`is_last`).
         """
         # Conditions are here, not in the methods they guard: most turns are short, and a call costs more.
         turn, store, admission, alarms = self.turn, self.store, self.admission, self.resource_alarms
         out = turn.begin(now_us, onto, deadline)
         if alarms.checked_each_turn or store.memory_bytes > turn.limits.memory_bytes:
             alarms.check()
-        commands, left = self._commands, [*self._left, *run] if self._left else run
-        while left:
-            for at, command in enumerate(left, 1):
+        if self.backlog:
+            self.backlog.add(run)
+            self._catch_up()
+        else:
+            commands = self._commands
+            for at, command in enumerate(run, 1):
                 if turn.stopped_peers and _is_ignored(command):
                     continue
                 check, apply = commands[type(command)]
                 rest = apply(command) if check is None else self._check_and_apply(command, check, apply)
                 if rest is not None or (at & _COMMANDS == 0 and deadline.passed):
-                    left = left[at:] if rest is None else [rest, *left[at:]]
+                    self.backlog.add(run[at:] if rest is None else [rest, *run[at:]])
+                    if not deadline.passed:
+                        self._catch_up()
                     break
-            else:
-                left = ()
-            if left and deadline.passed:
-                break
-        self._left = left
-        if not left:
+        delivers = is_last or not self.backlog
+        if delivers:
             if turn.now_ms >= self.next_deadline_ms:
                 self.sweeper.run_due()
             self.dispatcher.run()
@@ -231,7 +237,7 @@ class Broker:
             self.subscriptions.end_outrun()
         if self.histories.replays:
             self.histories.advance_replays()
-        if not left and (store.over_limit or admission.blocked_queues or admission.blocked_by_alarm):
+        if delivers and (store.over_limit or admission.blocked_queues or admission.blocked_by_alarm):
             admission.admit_blocked()
         if admission.blocked.changed:
             out.throttles += admission.blocked.turns()
@@ -243,7 +249,7 @@ class Broker:
             out.close_fanouts()
         if out.forwarded:
             self.destinations.emit_arrivals()
-        self.is_behind = bool(left or store.dirty)
+        self.is_behind = bool(self.backlog or store.dirty)
         turn.next_position = out.first_position + out.count
         return out
 
@@ -252,6 +258,21 @@ class Broker:
         """The time when `decide` has to be called even without commands."""
         sweep = self.sweeper.sweep_ms
         return min(self.unsettled.leases.next_ms or sweep, self.scheduler.alarms.next_ms or sweep, sweep)
+
+    def _catch_up(self) -> None:
+        """Carry out commands that were left, until none is or the deadline has passed."""
+        backlog, deadline = self.backlog, self.turn.deadline
+        for at in count(1):
+            if not backlog:
+                return
+            command = backlog.take()
+            if not (self.turn.stopped_peers and _is_ignored(command)):
+                check, apply = self._commands[type(command)]
+                rest = apply(command) if check is None else self._check_and_apply(command, check, apply)
+                if rest is not None:
+                    backlog.put_back(rest)
+                if (rest is not None or at & _COMMANDS == 0) and deadline.passed:
+                    return
 
     def _execute(self, command: c.Command) -> None:
         """Carry out a command of a transaction, all of it."""

@@ -397,7 +397,10 @@ class Subscriptions:
     def end_all(self, peer: Peer) -> bool:
         """End all that a connection has: deliveries, subscriptions, temporary queues. Returns False if
         something is left when the deadline has passed."""
-        peer.paused = True  # nothing more is delivered to it, whatever is returned below
+        if not peer.paused:  # nothing more is delivered to it, whatever is returned below
+            peer.paused = True
+            for subscription in peer.subscriptions.values():
+                self._consumers.make_unavailable(subscription)
         deadline = self._turn.deadline
         for tag in deadline.each(iter(list(peer.unsettled))):
             subscription, message = peer.unsettled.pop(tag)

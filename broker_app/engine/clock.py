@@ -36,10 +36,6 @@ class EngineClock:
         #: called when the clock was set, with the seconds that it was set forward
         self.listeners: EventListeners[[float]] = EventListeners("the clock's listeners")
 
-    def now_us(self) -> int:
-        """Microseconds since 1970."""
-        return self._wall()
-
     def read(self) -> tuple[int, float]:
         """Microseconds since 1970, and the seconds by which the clock was set since the last call, or 0.0."""
         now_us, self.steady_s = self._wall(), self._steady()

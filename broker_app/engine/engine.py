@@ -271,10 +271,7 @@ class Engine:
         self._loop.call_soon(self._turn)
 
     def _decide(self) -> Outcome:
-        """Decide for one turn: what is left of the batch, or the beginning of the next one."""
-        if self._unfinished is not None:
-            self._deadline.begin()
-            return self.broker.decide((), self._clock.now_us(), self._unfinished, self._deadline)
+        """Decide for one turn what has come, and what was left."""
         run, self._inbox = self._inbox, []
         size, self._inbox_bytes = self._inbox_bytes, 0
         if self._space.is_due(size):
@@ -285,9 +282,9 @@ class Engine:
         if step_s:
             self._clock.stepped(step_s)
             run = [ClockStepped(round(1000 * step_s)), *run]
-        held, self._held = self._held, None
+        onto, self._held = self._unfinished or self._held, None
         self._deadline.begin(self._clock.steady_s)
-        return self.broker.decide(run, now_us, held, self._deadline)
+        return self.broker.decide(run, now_us, onto, self._deadline, is_last=self._turns == TURNS)
 
     def _decided(self, outcome: Outcome) -> None:
         """Commit a batch, or let it out at once when it has no records."""

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from broker_app.core import commands as c
 from broker_app.core import records
+from broker_app.core.backlog import Backlog
 from broker_app.core.broker import Broker
 from broker_app.core.errors import Refused
 from broker_app.core.limits import Limits
@@ -121,9 +122,11 @@ class Stage:
 
     def decide(self, *run: c.Command) -> Outcome:
         """Carry out `run` and let the outcome out; returns it."""
-        outcome = self.broker.decide(run, self.now_us, None, self.deadline)
+        if self.deadline is not NEVER:  # the ledger knows the order of a run only
+            self.broker.backlog = self.broker.backlog or InOrder()
+        outcome = self.broker.decide(run, self.now_us, None, self.deadline, is_last=False)
         while self.broker.is_behind:
-            outcome = self.broker.decide((), self.now_us, outcome, self.deadline)
+            outcome = self.broker.decide((), self.now_us, outcome, self.deadline, is_last=False)
         self._commit(outcome)
         self._let_out(outcome)
         if self.loading:
@@ -202,6 +205,14 @@ class Stage:
         is not."""
         self.broker = broker or self.recovered()
         self.fetches = []
+
+
+class InOrder(Backlog):
+    """A backlog in which all peers are one."""
+
+    @staticmethod
+    def peer_of(command: c.Command) -> Peer | None:
+        return None
 
 
 def interrupted(seed: int) -> Deadline:

@@ -76,6 +76,20 @@ def test_commands_that_are_left_at_the_deadline_are_carried_out_in_order_in_the_
     assert [message.body for _, _, message in taker.got] == [b"%d" % number for number in range(100)]
 
 
+def test_a_peer_that_asks_for_much_delays_no_other() -> None:
+    stage = Stage()
+    greedy, modest = stage.client(), stage.client()
+    slow = each_look(0.4 * TURN_S)
+    slow.begin()
+    asked = [greedy.sending("/queue/a", b"%d" % number) for number in range(1_000)]
+    stage.broker.decide(asked, stage.now_us, None, slow)
+    assert stage.broker.is_behind
+    slow.begin()
+    stage._let_out(stage.broker.decide([c.Answer(modest.peer, "mine")], stage.now_us, None, slow))
+    assert stage.broker.is_behind
+    assert [token for token, _ in modest.accepted] == ["mine"]
+
+
 def test_many_messages_for_many_slow_readers_are_copied_in_several_turns() -> None:
     stage, readers = Stage(), 20
     for _ in range(readers):
