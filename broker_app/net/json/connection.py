@@ -108,10 +108,12 @@ class JsonConnection:
     # ------------------------------------------------------------------ tasks
 
     async def _write_all(self) -> None:
+        deadline = Deadline(time.monotonic)
         while found := await self._outbox.take():
             for event in found:
                 async with asyncio.timeout(STUCK_S):
                     await self._send({"type": "websocket.send", "text": event.decode()})
+                await self._in_turn(deadline)
             self._session.sent()
 
     async def _read_all(self, receive: Receive) -> None:
@@ -137,11 +139,11 @@ class JsonConnection:
             await self._keep_pace(len(operations), size)
             size = 0
             for operation in operations:
-                await self._in_turn()
+                await self._in_turn(self._deadline)
                 await self._session.do(operation)
                 while self._outbox.replies > MAX_REPLIES:
                     await asyncio.sleep(_REPLIES_PAUSE_S)
-            await self._in_turn()
+            await self._in_turn(self._deadline)
 
     def _next_operations(self) -> list[bytes]:
         """The next complete operations; before the login only the first, a short one. Raises Closed."""
@@ -152,11 +154,12 @@ class JsonConnection:
         except Malformed as error:
             raise Closed(invalid("", str(error)), PROTOCOL_ERROR) from None
 
-    async def _in_turn(self) -> None:
+    @staticmethod
+    async def _in_turn(deadline: Deadline) -> None:
         """Wait for the next turn of the loop if this one was long enough."""
-        if self._deadline.passed:
+        if deadline.passed:
             await asyncio.sleep(0)
-            self._deadline.begin(time.monotonic())
+            deadline.begin()
 
     async def _keep_pace(self, operations: int, size: int) -> None:
         if self._rate is None:
