@@ -86,7 +86,7 @@ class Admission:
         queue: Queue | None = None
         plain = open_topic = is_crowded = False
         enqueue, to_topic, accept = self._store.enqueue, self._publisher.publish_to_topic, self._turn.accept
-        entries = iter(run)
+        entries, taps = iter(run), self._store.taps
         for envelope, body, receipt in entries:
             if envelope is not last:
                 try:
@@ -99,7 +99,9 @@ class Admission:
                 usual = envelope.options is None
                 plain = usual and queue is not None and queue.durable and queue.limit_usage is None
                 open_topic = usual and queue is None and not self._destination_limits.limits_topics
-                is_crowded = queue is None and self._publisher.copies(envelope.address) > MOST_COPIES
+                is_crowded = (queue is None and self._publisher.copies(envelope.address) > MOST_COPIES) or (
+                    bool(taps) and len(taps.get(envelope.address, ())) > MOST_COPIES
+                )
             message: Message | None
             if plain:
                 message = enqueue(queue, envelope, body, None, source)  # type: ignore[arg-type]  # `plain` implies a queue

@@ -139,7 +139,8 @@ class Publisher:
         """How many copies are made of a message to a topic, at most."""
         kind, _, name = address[1:].partition("/")
         topics = self._destinations.topics if kind == "topic" else self._destinations.temporary_topics
-        return sum(map(len, topics.match(name)))
+        fanout_groups, singles, named = topics.match(name)
+        return len(fanout_groups) + len(singles) + len(named)
 
     def publish_to_topic(
         self, envelope: Envelope, body: bytes, source: bytes = b"", explicit_id: bytes | None = None

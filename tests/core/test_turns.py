@@ -57,7 +57,8 @@ def each_look(seconds: float) -> Deadline:
 
 def turns(stage: Stage, *run: c.Command) -> list[Outcome]:
     """The outcomes of all turns in which `run` is carried out, each look at the clock 2 ms after the last."""
-    outcomes, slow = [], each_look(0.4 * TURN_S)
+    outcomes: list[Outcome] = []
+    slow = each_look(0.4 * TURN_S)
     while not outcomes or stage.broker.is_behind:
         slow.begin()
         outcomes.append(stage.broker.decide(() if outcomes else run, stage.now_us, None, slow))
