@@ -20,6 +20,10 @@ class Backlog:
     def __bool__(self) -> bool:
         return bool(self._waiting)
 
+    def has(self, peer: Peer) -> bool:
+        """Return whether commands of a peer are left."""
+        return peer in self._waiting
+
     def add(self, commands: Iterable[Command]) -> None:
         """Add commands behind those of their peers."""
         for command in commands:

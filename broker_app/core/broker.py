@@ -232,6 +232,8 @@ class Broker:
         if delivers:
             if turn.now_ms >= self.next_deadline_ms:
                 self.sweeper.run_due()
+            if self.backlog or len(run) > _COMMANDS:
+                deadline.begin()  # deliveries have their time whatever the commands have taken
             self.dispatcher.run()
         if self.histories.outrun:
             self.subscriptions.end_outrun()

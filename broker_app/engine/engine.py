@@ -4,8 +4,8 @@ While a batch is being written, the next one gathers in the inbox, so one fsync 
 waited. Receipts and deliveries leave after the commit, never before.
 
 What takes longer than a turn of the loop is decided, or sent, in several, between which the loop serves
-sockets and other tasks. What is left after `TURNS` of them goes into the next batch; sources of commands wait
-until it is carried out (`full`).
+sockets and other tasks. What is left after `TURNS` of them goes into the next batch, where peers take turns;
+who has sent it waits until it is carried out (`is_behind`).
 
 A failed commit ends the engine: memory is then ahead of the journal, and only a restart with recovery is
 correct. So does an error in the middle of a change of state, after which memory cannot be trusted. All other
@@ -62,15 +62,17 @@ class WritableListener(Protocol):
 
 
 class Backpressure:
-    """Lets tasks wait while the inbox of the engine is full."""
+    """Lets tasks wait while the inbox of the engine is full, or commands of their peer are left."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, peer: Peer) -> None:
         self._engine = engine
+        self._peer = peer
         self._event: asyncio.Event | None = None
 
     async def wait(self) -> None:
         """Wait until a command may be submitted, or the engine has ended."""
-        while self._engine.full and self._engine.ended is None:
+        engine = self._engine
+        while (engine.full or engine.is_behind(self._peer)) and engine.ended is None:
             if self._event is None:
                 self._event = asyncio.Event()
                 self._engine.notify_when_writable(self)
@@ -204,8 +206,12 @@ class Engine:
 
     @property
     def full(self) -> bool:
-        """True if sources of commands have to wait: for memory, or until what they sent is carried out."""
-        return self._inbox_bytes > self._inbox_limit or self.broker.is_behind
+        """True if sources of commands have to wait for memory."""
+        return self._inbox_bytes > self._inbox_limit
+
+    def is_behind(self, peer: Peer) -> bool:
+        """True if a peer has to wait until what it sent is carried out."""
+        return self.broker.backlog.has(peer)
 
     def notify_when_writable(self, source: WritableListener) -> None:
         self._waiting.append(source)
