@@ -41,5 +41,5 @@ class Deadline:
                 return
 
 
-#: a deadline that does not pass, where nobody else is to be served
+#: a deadline that does not pass, where no others are to be served
 NEVER: Final = Deadline(lambda: 0.0)

@@ -136,7 +136,7 @@ class Publisher:
             self._route(queue, envelope, message.body, self._turn.ids.of(message))
 
     def copies(self, address: str) -> int:
-        """How many copies are made of a message to a topic, at most."""
+        """The number of copies that are made of a message to a topic, at most."""
         kind, _, name = address[1:].partition("/")
         topics = self._destinations.topics if kind == "topic" else self._destinations.temporary_topics
         fanout_groups, singles, named = topics.match(name)
