@@ -17,6 +17,7 @@ import time
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
+from broker_app.deadline import Deadline
 from broker_app.net.fd_limits import has_room
 from broker_app.net.rest.fast_publish import Caller, FastPublish
 from broker_app.net.rest.replies import Header, Reply
@@ -35,6 +36,8 @@ _NEVER = float("inf")
 BODY_TIMEOUT_FACTOR = 4
 #: bytes of a body for which a client gets a second more; as for the data plane (`RestLimits.upload_rate`)
 BODY_RATE = 64 * 1024
+#: bytes that are parsed between two looks at the clock
+PIECE = 8 * 1024
 #: bytes of a path: one of slashes alone costs Django milliseconds
 LONGEST_PATH = 4096
 #: bytes of a body that are thrown away after its answer
@@ -102,6 +105,10 @@ class HttpConnection(HttpToolsProtocol):
     _closes = False
     #: nothing is read any more
     _refused = False
+    #: another protocol has taken the transport over
+    _is_websocket = False
+    #: what is left of what was read, for the next turn of the loop
+    _unread = b""
     _late_close: _LateClose | None = None
     #: the parts of a body that may take the fast path, None for all others
     _parts: list[bytes] | None = None
@@ -207,6 +214,37 @@ class HttpConnection(HttpToolsProtocol):
             self.transport.close()
 
     def data_received(self, data: bytes) -> None:
+        if self._unread:
+            self._unread += data
+        elif len(data) <= PIECE:
+            self._parse(data)
+        else:
+            self._parse_in_turns(data)
+
+    def _parse_in_turns(self, data: bytes) -> None:
+        """Parse what was read in pieces; when the deadline has passed, the rest waits for the next turn."""
+        deadline = Deadline(time.monotonic)
+        deadline.begin()
+        for at in range(0, len(data), PIECE):
+            if at and deadline.passed:
+                self._unread = data[at:]
+                self.transport.pause_reading()
+                self.loop.call_soon(self._parse_on)
+                return
+            if self._is_websocket or self.transport.is_closing():
+                return
+            self._parse(data[at : at + PIECE])
+
+    def _parse_on(self) -> None:
+        """Go on with what was read, in a later turn of the loop."""
+        data, self._unread = self._unread, b""
+        if self.transport.is_closing():
+            return
+        self._parse_in_turns(data)
+        if not (self._unread or self.flow.read_paused or self.transport.is_closing()):
+            self.transport.resume_reading()
+
+    def _parse(self, data: bytes) -> None:
         if not self._refused:
             self._moved = False
             super().data_received(data)
@@ -247,6 +285,7 @@ class HttpConnection(HttpToolsProtocol):
 
     def handle_websocket_upgrade(self) -> None:
         if self.parser.get_http_version() == "1.1":
+            self._is_websocket = True
             super().handle_websocket_upgrade()
         else:
             self._refuse(_OLD_WEBSOCKET)

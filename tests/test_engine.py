@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -17,7 +18,8 @@ from broker_app.core.message import Envelope, Message
 from broker_app.core.model import Peer, Subscription
 from broker_app.core.outcome import Event
 from broker_app.core.snapshot import take_snapshot
-from broker_app.engine import Engine
+from broker_app.deadline import TURN_S
+from broker_app.engine import Backpressure, Engine
 from broker_app.internal_errors import internal_errors
 from broker_app.journal.memory import MemoryJournal, MemoryStorage
 from broker_app.journal.port import Done
@@ -431,6 +433,65 @@ class SlowSnapshots(MemoryJournal):
 
     def finish(self) -> None:
         self.waiting.pop()()
+
+
+def each_look(seconds: float) -> Callable[[], float]:
+    """A clock that is so much later at each look."""
+    looks = itertools.count()
+    return lambda: next(looks) * seconds
+
+
+async def loop_turns_until_idle(engine: Engine) -> int:
+    """How often other tasks had their turn until everything was carried out."""
+    idle, count = asyncio.ensure_future(engine.wait_idle()), 0
+    while not idle.done():
+        await asyncio.sleep(0)
+        count += 1
+    return count
+
+
+async def test_a_long_run_is_decided_in_several_turns_and_committed_in_one_batch() -> None:
+    journal = MemoryJournal()
+    engine = engine_over(journal, steady=each_look(0.4 * TURN_S))
+    client = Listener()
+    for number in range(30):
+        engine.submit(c.Publish(client.peer, [(QUEUE, b"%d" % number, number + 1)]))
+    assert await loop_turns_until_idle(engine) > 3
+    assert client.receipts == list(range(1, 31))
+    assert journal.statistics()["commits"] == 1
+
+
+async def test_a_run_without_end_is_committed_in_parts_and_others_are_answered_between() -> None:
+    journal = MemoryJournal()
+    engine = engine_over(journal, steady=each_look(0.4 * TURN_S))
+    flood, modest = Listener(), Listener()
+    for number in range(120):
+        engine.submit(c.Publish(flood.peer, [(QUEUE, b"%d" % number, number + 1)]))
+    while not flood.receipts:
+        await turns(1)
+    assert engine.is_behind(flood.peer)
+    assert not engine.is_behind(modest.peer)
+    assert len(flood.receipts) < 120
+    source = asyncio.ensure_future(Backpressure(engine, flood.peer).wait())
+    engine.submit(c.Publish(modest.peer, [(QUEUE, b"mine", b"r")]))
+    await engine.wait_idle()
+    assert flood.receipts == list(range(1, 121))
+    assert modest.receipts == [b"r"]
+    assert journal.statistics()["commits"] > 2
+    await source
+
+
+async def test_what_many_clients_receive_is_sent_in_several_turns_before_the_next_batch_is() -> None:
+    engine = engine_over(MemoryJournal(), steady=each_look(0.4 * TURN_S))
+    listeners = [Listener() for _ in range(60)]
+    for number, listener in enumerate(listeners):
+        engine.submit(c.Subscribe(listener.peer, "1", "/topic/t", render_key="same" if number % 2 else None))
+    await engine.wait_idle()
+    for body in (b"first", b"second"):
+        engine.submit(c.Publish(listeners[0].peer, [(Envelope("/topic/t"), body, None)]))
+    assert await loop_turns_until_idle(engine) > 5
+    got = [b"".join(listener.bodies) for listener in listeners]
+    assert all(0 <= bodies.find(b"first") < bodies.find(b"second") for bodies in got)
 
 
 async def turns(count: int = 5) -> None:

@@ -33,6 +33,9 @@ from broker_app.core.turn import Turn
 
 _BY_ARRIVAL = attrgetter("arrival")
 _NOTHING = c.Need(0, 0, 0)
+#: messages of one command between two looks at the clock; where more copies are made of each, it is looked at
+#: after each
+MOST_ENTRIES, MOST_COPIES = 256, 16
 
 
 class Admission:
@@ -67,19 +70,23 @@ class Admission:
         self._pending_disconnects: dict[Peer, Any] = {}
         turn.on_stop.append(self._peer_stopped)
 
-    def publish(self, command: c.Publish) -> None:
-        """Publish messages, block them or refuse them."""
+    def publish(self, command: c.Publish) -> c.Publish | None:
+        """Publish messages, block them or refuse them. Returns the rest when there are many."""
         if self._resource_alarms.alarm is not None or self.blocked_by_alarm:
             self._publish_under_alarm(command)
-            return
+            return None
+        rest: list[c.Entry] | None = None
+        run = command.entries
+        if len(run) > MOST_ENTRIES:
+            run, rest = run[:MOST_ENTRIES], run[MOST_ENTRIES:]
         peer = command.peer
         client = command.client or peer.client
         source = self._turn.out.client(client) if client else b""
         last: Envelope | None = None
         queue: Queue | None = None
-        plain = open_topic = False
+        plain = open_topic = is_crowded = False
         enqueue, to_topic, accept = self._store.enqueue, self._publisher.publish_to_topic, self._turn.accept
-        entries = iter(command.entries)
+        entries, taps = iter(run), self._store.taps
         for envelope, body, receipt in entries:
             if envelope is not last:
                 try:
@@ -92,6 +99,9 @@ class Admission:
                 usual = envelope.options is None
                 plain = usual and queue is not None and queue.durable and queue.limit_usage is None
                 open_topic = usual and queue is None and not self._destination_limits.limits_topics
+                is_crowded = (queue is None and self._publisher.copies(envelope.address) > MOST_COPIES) or (
+                    bool(taps) and len(taps.get(envelope.address, ())) > MOST_COPIES
+                )
             message: Message | None
             if plain:
                 message = enqueue(queue, envelope, body, None, source)  # type: ignore[arg-type]  # `plain` implies a queue
@@ -104,7 +114,13 @@ class Admission:
                     continue
             if receipt is not None:
                 accept(peer, receipt, message)
-        self._turn.counters["published"] += len(command.entries)
+            if is_crowded and self._turn.deadline.passed:
+                rest = [*entries, *(rest or ())]
+        if not rest:
+            self._turn.counters["published"] += len(command.entries)
+            return None
+        self._turn.counters["published"] += len(command.entries) - len(rest)
+        return c.Publish(peer, rest, command.user, command.client)
 
     def _source(self, client: str) -> bytes:
         """The `source` of messages of a client, as records have it."""
@@ -201,7 +217,8 @@ class Admission:
             over_limit, self._store.over_limit = self._store.over_limit, {}
             for queue in over_limit:
                 moved |= self._destination_limits.trim(queue)
-            self._dispatcher.run()
+            if moved:
+                self._dispatcher.run()
 
     def _admit_to(self, queue: Queue) -> bool:
         """Admit blocked messages of a queue in order; returns whether there was room."""

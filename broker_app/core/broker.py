@@ -8,12 +8,14 @@ records are durable; `recovery` makes the same broker of the same records.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import count
 from typing import Any
 
 from broker_app.core import commands as c
 from broker_app.core.accounts import Accounts
 from broker_app.core.administration import Administration
 from broker_app.core.admission import Admission
+from broker_app.core.backlog import Backlog
 from broker_app.core.bulk_publishing import BulkPublishing
 from broker_app.core.chosen_delivery import ChosenDelivery
 from broker_app.core.consumers import Consumers
@@ -44,10 +46,14 @@ from broker_app.core.transactions import Transactions
 from broker_app.core.transfers import Transfers
 from broker_app.core.turn import Turn
 from broker_app.core.unsettled import UnsettledDeliveries
+from broker_app.deadline import NEVER, Deadline
 
-#: carries out a command; gets what its check returned as well, unless that is None
-Apply = Callable[..., None]
+#: carries out a command; gets what its check returned as well, unless that is None. Returns the rest of a
+#: command that takes longer than a turn
+Apply = Callable[..., "c.Command | None"]
 Check = Callable[[Any], Any]
+#: commands that are carried out between two looks at the clock, less one: a mask
+_COMMANDS = 3
 
 
 class Broker:
@@ -129,6 +135,10 @@ class Broker:
             (self.admission.refuse_overdue, self.subscriptions.check_slow_consumers),
         )
         self._commands = self._table(transfers, chosen, administration, damaged)
+        #: commands that were left when the deadline had passed
+        self.backlog = Backlog()
+        #: whether the deadline left something to do: `decide` has to be called even without commands
+        self.is_behind = False
 
     def _table(
         self,
@@ -183,33 +193,53 @@ class Broker:
             c.ClockStepped: (None, self._clock_stepped),
         }
 
-    def decide(self, run: Sequence[c.Command], now_us: int, onto: Outcome | None = None) -> Outcome:
+    def decide(
+        self,
+        run: Sequence[c.Command],
+        now_us: int,
+        onto: Outcome | None = None,
+        deadline: Deadline = NEVER,
+        *,
+        is_last: bool = True,
+    ) -> Outcome:
         """Carry out `run` in order at the time `now_us` (µs since 1970, UTC) and return the outcome.
 
         `onto` is the outcome of the former call when it is not committed yet: it is extended and returned.
+        When `deadline` has passed, the rest is left for the next call (`is_behind`), where peers take turns.
+        Queues deliver after all commands, or when the batch ends with this call (`is_last`).
         """
         # Conditions are here, not in the methods they guard: most turns are short, and a call costs more.
         turn, store, admission, alarms = self.turn, self.store, self.admission, self.resource_alarms
-        out = turn.begin(now_us, onto)
+        out = turn.begin(now_us, onto, deadline)
         if alarms.checked_each_turn or store.memory_bytes > turn.limits.memory_bytes:
             alarms.check()
-        commands = self._commands
-        for command in run:
-            if turn.stopped_peers and _is_ignored(command):
-                continue
-            check, apply = commands[type(command)]
-            if check is None:
-                apply(command)
-            else:
-                self._check_and_apply(command, check, apply)
-        if turn.now_ms >= self.next_deadline_ms:
-            self.sweeper.run_due()
-        self.dispatcher.run()
+        if self.backlog:
+            self.backlog.add(run)
+            self._catch_up()
+        else:
+            commands = self._commands
+            for at, command in enumerate(run, 1):
+                if turn.stopped_peers and _is_ignored(command):
+                    continue
+                check, apply = commands[type(command)]
+                rest = apply(command) if check is None else self._check_and_apply(command, check, apply)
+                if rest is not None or (at & _COMMANDS == 0 and deadline.passed):
+                    self.backlog.add(run[at:] if rest is None else [rest, *run[at:]])
+                    if not deadline.passed:
+                        self._catch_up()
+                    break
+        delivers = is_last or not self.backlog
+        if delivers:
+            if turn.now_ms >= self.next_deadline_ms:
+                self.sweeper.run_due()
+            if self.backlog or len(run) > _COMMANDS:
+                deadline.begin()  # deliveries have their time whatever the commands have taken
+            self.dispatcher.run()
         if self.histories.outrun:
             self.subscriptions.end_outrun()
         if self.histories.replays:
             self.histories.advance_replays()
-        if store.over_limit or admission.blocked_queues or admission.blocked_by_alarm:
+        if delivers and (store.over_limit or admission.blocked_queues or admission.blocked_by_alarm):
             admission.admit_blocked()
         if admission.blocked.changed:
             out.throttles += admission.blocked.turns()
@@ -221,6 +251,7 @@ class Broker:
             out.close_fanouts()
         if out.forwarded:
             self.destinations.emit_arrivals()
+        self.is_behind = bool(self.backlog or store.dirty)
         turn.next_position = out.first_position + out.count
         return out
 
@@ -230,24 +261,36 @@ class Broker:
         sweep = self.sweeper.sweep_ms
         return min(self.unsettled.leases.next_ms or sweep, self.scheduler.alarms.next_ms or sweep, sweep)
 
-    def _execute(self, command: c.Command) -> None:
-        check, apply = self._commands[type(command)]
-        if check is None:
-            apply(command)
-        else:
-            self._check_and_apply(command, check, apply)
+    def _catch_up(self) -> None:
+        """Carry out commands that were left, until none is or the deadline has passed."""
+        backlog, deadline = self.backlog, self.turn.deadline
+        for at in count(1):
+            if not backlog:
+                return
+            command = backlog.take()
+            if not (self.turn.stopped_peers and _is_ignored(command)):
+                check, apply = self._commands[type(command)]
+                rest = apply(command) if check is None else self._check_and_apply(command, check, apply)
+                if rest is not None:
+                    backlog.put_back(rest)
+                if (rest is not None or at & _COMMANDS == 0) and deadline.passed:
+                    return
 
-    def _check_and_apply(self, command: Any, check: Check, apply: Apply) -> None:
+    def _execute(self, command: c.Command) -> None:
+        """Carry out a command of a transaction, all of it."""
+        left: c.Command | None = command
+        while left is not None:
+            check, apply = self._commands[type(left)]
+            left = apply(left) if check is None else self._check_and_apply(left, check, apply)
+
+    def _check_and_apply(self, command: Any, check: Check, apply: Apply) -> c.Command | None:
         """Carry out a command whose check passes; an error of the check is answered to its peer."""
         try:
             checked = check(command)
         except Exception as error:
             self.turn.refuse(command.peer, command.receipt, error)
-        else:
-            if checked is None:
-                apply(command)
-            else:
-                apply(command, checked)
+            return None
+        return apply(command) if checked is None else apply(command, checked)
 
     # ------------------------------------------------------------------ commands of several components
 
@@ -257,13 +300,16 @@ class Broker:
     def _refuse(self, command: c.Refuse) -> None:
         self.turn.refuse(command.peer, command.receipt, command.refusal)
 
-    def _disconnect(self, command: c.Disconnect) -> None:
-        peer = command.peer
-        self.transactions.end_all(peer)
-        receipt = self.admission.disconnect(command)
-        self.turn.forget(peer)
-        self.subscriptions.end_all(peer)
+    def _disconnect(self, command: c.Disconnect) -> c.Disconnect | None:
+        peer, receipt = command.peer, command.receipt
+        if not command.goes_on:
+            self.transactions.end_all(peer)
+            receipt = self.admission.disconnect(command)
+            self.turn.forget(peer)
+        if not self.subscriptions.end_all(peer):
+            return c.Disconnect(peer, receipt, command.abandon, goes_on=True)
         self.turn.accept(peer, receipt)
+        return None
 
     def _clock_stepped(self, command: c.ClockStepped) -> None:
         """Shift time limits in memory (waits, leases, sweeps, idle times) as if the clock had not been set.

@@ -256,11 +256,12 @@ class Refuse:
 class Disconnect:
     """End a session: temporary queues and subscriptions are deleted, unsettled deliveries are returned. Its
     blocked messages are still admitted before the answer; without a `receipt`, or when the connection was
-    lost (`abandon`), they are dropped."""
+    lost (`abandon`), they are dropped. `goes_on`: the core has ended a part of it already."""
 
     peer: Peer
     receipt: Any = None
     abandon: bool = False
+    goes_on: bool = False
 
 
 @dataclass(slots=True)

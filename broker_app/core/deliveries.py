@@ -18,6 +18,9 @@ from broker_app.core.selective.delivery import SelectiveDelivery
 from broker_app.core.turn import Turn
 from broker_app.core.unsettled import UnsettledDeliveries
 
+#: deliveries that are settled between two looks at the clock
+MOST_TAGS = 4_096
+
 
 class Deliveries:
     """Carries out what clients do with their unsettled deliveries."""
@@ -47,9 +50,13 @@ class Deliveries:
             for subscription in peer.subscriptions.values():
                 subscription.probe_ms += by_ms
 
-    def settle(self, command: c.Settle, tags: Sequence[int]) -> None:
-        """Acknowledge deliveries."""
-        peer = command.peer
+    def settle(self, command: c.Settle, tags: Sequence[int]) -> c.Settle | None:
+        """Acknowledge deliveries. Returns the rest when there are many."""
+        peer, receipt = command.peer, command.receipt
+        rest = None
+        if len(tags) > MOST_TAGS:
+            rest = c.Settle(peer, tags[MOST_TAGS:], receipt=receipt, lenient=True)
+            tags, receipt = tags[:MOST_TAGS], None
         unsettled, acknowledge = peer.unsettled, self._store.acknowledge
         for tag in tags:
             subscription, message = unsettled.pop(tag)
@@ -71,7 +78,8 @@ class Deliveries:
             subscription.queue.samples.processing_ms.append(held_ms)
             subscription.processing_ms.append(held_ms)
             subscription.probe_tag = 0
-        self._turn.accept(peer, command.receipt)
+        self._turn.accept(peer, receipt)
+        return rest
 
     def _watched_ends(self, subscription: Subscription, tag: int, message: Message) -> None:
         """Update the lease, the bytes and the message group of a delivery that is settled."""

@@ -117,10 +117,13 @@ class Destinations:
 
     def emit_arrivals(self) -> None:
         """Publish one event for each queue whose messages wait for a bridge that is not connected."""
-        for address in self._turn.out.forwarded:
-            queue = self.queues.get(address)
-            if queue is not None and not queue.consumers and queue.first_lane() is not None:
-                self._turn.out.events.append(Arrived(address))
+        self._turn.out.arrived = [
+            Arrived(address)
+            for address in self._turn.out.forwarded
+            if (queue := self.queues.get(address)) is not None
+            and not queue.consumers
+            and queue.first_lane() is not None
+        ]
 
 
 def _pause_reason(address: str) -> str:

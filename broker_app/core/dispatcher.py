@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from heapq import heappop
+from itertools import repeat
 
 from broker_app.core import commands as c
 from broker_app.core import records
@@ -15,6 +16,9 @@ from broker_app.core.model import Queue, Subscription
 from broker_app.core.selective.delivery import SelectiveDelivery
 from broker_app.core.timers import Leases
 from broker_app.core.turn import Turn
+
+#: messages of one queue, and queues, between two looks at the clock
+_MESSAGES, _QUEUES = 256, 16
 
 
 class Dispatcher:
@@ -37,17 +41,22 @@ class Dispatcher:
         self._leases = leases
 
     def run(self) -> None:
-        """Deliver from all queues that were marked dirty, until none is."""
-        while self._store.dirty:
-            dirty, self._store.dirty = self._store.dirty, []
+        """Deliver from all queues that were marked dirty, until none is or the deadline has passed."""
+        store = self._store
+        while store.dirty:
+            dirty, store.dirty = store.dirty, []
+            if len(dirty) > _QUEUES:
+                dirty, store.dirty = dirty[:_QUEUES], dirty[_QUEUES:]
             for queue in dirty:
                 queue.dirty = False
                 if queue.selective is None:
                     self._dispatch(queue)
                 else:
                     DispatchRound(
-                        self._turn, self._store, self._dead_letters, self._leases, queue, queue.selective
+                        self._turn, store, self._dead_letters, self._leases, queue, queue.selective
                     ).run()
+            if store.dirty and self._turn.deadline.passed:
+                return
 
     def loaded(self, command: c.Loaded) -> None:
         """Add bodies that were read back to the queue that asked for them."""
@@ -60,7 +69,8 @@ class Dispatcher:
             self._selective.load(queue, queue.selective, command)
 
     def _dispatch(self, queue: Queue) -> None:
-        """Deliver while there are both messages in memory and consumers with credit."""
+        """Deliver while there are both messages in memory and consumers with credit. The queue is dirty again
+        if the deadline has passed before that."""
         available = queue.available
         now_ms = self._turn.now_ms
         touched = self._turn.out.touched
@@ -72,7 +82,9 @@ class Dispatcher:
                 break
             ready, returned = lane.ready, lane.returned
             delivered_before = lane.delivered_up_to
-            while available:
+            for _ in repeat(None, _MESSAGES):
+                if not available:
+                    break
                 if returned and (not ready or returned[0][0] < ready[0].sequence):
                     message = heappop(returned)[1]
                 elif ready:
@@ -116,13 +128,16 @@ class Dispatcher:
                 if not peer.touched:
                     peer.touched = True
                     touched.append(peer)
+            else:
+                if self._turn.deadline.passed:
+                    self._store.mark_dirty(queue)
             if lane.delivered_up_to != delivered_before:
                 out = self._turn.out
                 out.record(
                     records.delivered(out.destination(queue.address), lane.priority, lane.delivered_up_to)
                 )
             self._store.fetch(queue, lane)
-            if not ready and (lane.loading or lane.paged):
+            if queue.dirty or (not ready and (lane.loading or lane.paged)):
                 break
         self._store.release(queue, released, held)
         if not delivered_directly:

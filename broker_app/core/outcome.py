@@ -135,6 +135,7 @@ class Outcome:
     __slots__ = (
         "_clients",
         "_indexes",
+        "arrived",
         "closes",
         "count",
         "dead_letters",
@@ -169,6 +170,8 @@ class Outcome:
         self.closes: list[tuple[Peer, Refused]] = []
         #: for the system topics
         self.events: list[Event] = []
+        #: for bridges, as it is at the end of the batch
+        self.arrived: list[Arrived] = []
         #: store-and-forward queues with records in this batch, or to which deliveries were returned
         self.forwarded: dict[str, None] = {}
         self.dead_letters: dict[tuple[str, str], DeadLetter] = {}
@@ -212,9 +215,10 @@ class Outcome:
 
     def take_events(self) -> list[Event]:
         """Return and clear the events."""
-        if not (self.events or self.dead_letters):
+        if not (self.events or self.arrived or self.dead_letters):
             return []
-        events, self.events = [*self.events, *self.dead_letters.values()], []
+        events = [*self.events, *self.arrived, *self.dead_letters.values()]
+        self.events, self.arrived = [], []
         self.dead_letters.clear()
         return events
 

@@ -135,6 +135,13 @@ class Publisher:
             queue = self._destinations.queue(envelope.address) if destination.kind == QUEUE else None
             self._route(queue, envelope, message.body, self._turn.ids.of(message))
 
+    def copies(self, address: str) -> int:
+        """The number of copies that are made of a message to a topic, at most."""
+        kind, _, name = address[1:].partition("/")
+        topics = self._destinations.topics if kind == "topic" else self._destinations.temporary_topics
+        fanout_groups, singles, named = topics.match(name)
+        return len(fanout_groups) + len(singles) + len(named)
+
     def publish_to_topic(
         self, envelope: Envelope, body: bytes, source: bytes = b"", explicit_id: bytes | None = None
     ) -> Message:
@@ -188,7 +195,7 @@ class Publisher:
     def _drop_topic_count(self) -> None:
         """Stop counting one of the topics that were idle longest, preferably one without subscribers."""
         oldest = list(islice(self.topic_published, OLDEST_TOPICS))
-        unused = (name for name in oldest if not self._destinations.topics.match(name).copies)
+        unused = (name for name in oldest if not self._destinations.topics.count(name))
         del self.topic_published[next(unused, oldest[0])]
 
     def _matching(self, message: Message, matching: Match) -> Match:

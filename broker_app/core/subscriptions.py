@@ -148,12 +148,10 @@ class Subscriptions:
         elif destination.is_queue:
             self._join_queue(subscription, destination)
         else:
-            if not has_wildcard(destination.name):
-                _check_number(
-                    self._turn.policies.of(command.address),
-                    command.address,
-                    self._destinations.topics_of(destination).match(destination.name).copies,
-                )
+            policy = self._turn.policies.of(command.address)
+            if policy.max_consumers and not has_wildcard(destination.name):
+                matching = self._destinations.topics_of(destination).count(destination.name)
+                _check_number(policy, command.address, matching)
             subscription.queue = Queue(command.address, durable=False)
             subscription.queue.account = self._accounts.of(command.peer)
             subscription.watched = True
@@ -402,19 +400,31 @@ class Subscriptions:
             if is_fanned_out(subscription) and subscription.fanout_group is None:
                 self._topic_delivery.serve_together(subscription, parse(subscription.address))
 
-    def end_all(self, peer: Peer) -> None:
-        """End all that a connection has: subscriptions, deliveries, temporary queues."""
-        peer.paused = True  # nothing more is delivered to it, whatever is returned below
-        for subscription, message in peer.unsettled.values():
+    def end_all(self, peer: Peer) -> bool:
+        """End all that a connection has: deliveries, subscriptions, temporary queues. Returns False if
+        something is left when the deadline has passed."""
+        if not peer.paused:  # nothing more is delivered to it, whatever is returned below
+            peer.paused = True
+            for subscription in peer.subscriptions.values():
+                self._consumers.make_unavailable(subscription)
+        deadline = self._turn.deadline
+        for tag in deadline.each(iter(list(peer.unsettled))):
+            subscription, message = peer.unsettled.pop(tag)
             self._deliveries.return_delivery(subscription, message, CONSUMER_LEFT)
-        peer.unsettled.clear()
-        for subscription in list(peer.subscriptions.values()):
+        if peer.unsettled:
+            return False
+        for subscription in deadline.each(iter(list(peer.subscriptions.values()))):
             self.end(subscription, keep_unsettled=True)
+        if peer.subscriptions:
+            return False
         self._unsettled.peers.pop(peer, None)
-        for address in peer.temporary:
+        for address in deadline.each(iter(list(peer.temporary))):
             self._remove_temporary(address)
-        peer.temporary.clear()
+            peer.temporary.discard(address)
+        if peer.temporary:
+            return False
         self._accounts.close(peer)
+        return True
 
     def _remove_temporary(self, address: str) -> None:
         queue = self._destinations.queues.pop(address, None)

@@ -15,9 +15,11 @@ ONE, REST = "*", ">"
 
 
 class _Node:
-    __slots__ = ("children", "fanout_groups", "named", "singles")
+    __slots__ = ("children", "count", "fanout_groups", "named", "singles")
 
     def __init__(self) -> None:
+        #: the number of subscriptions with exactly this filter
+        self.count = 0
         self.children: dict[str, _Node] = {}
         self.fanout_groups: dict[object, FanoutGroup] = {}
         self.singles: dict[Subscription, None] = {}
@@ -25,7 +27,7 @@ class _Node:
 
     @property
     def empty(self) -> bool:
-        return not (self.children or self.fanout_groups or self.singles or self.named)
+        return not (self.children or self.count)
 
 
 class Match(NamedTuple):
@@ -34,11 +36,6 @@ class Match(NamedTuple):
     fanout_groups: list[FanoutGroup]
     singles: list[Subscription]
     named: list[NamedSubscription]
-
-    @property
-    def copies(self) -> int:
-        """The number of subscriptions that receive a message."""
-        return sum(len(group.members) for group in self.fanout_groups) + len(self.singles) + len(self.named)
 
 
 class Topics:
@@ -59,6 +56,7 @@ class Topics:
         itself."""
         self.with_selector += subscription.selector is not None
         node = self._grow(pattern)
+        node.count += 1
         if together:
             group = node.fanout_groups.get(subscription.render_key)
             if group is None:
@@ -74,6 +72,7 @@ class Topics:
         """Remove a subscription."""
         self.with_selector -= subscription.selector is not None
         node = self._path(pattern)[-1]
+        node.count -= 1
         if subscription.fanout_group is not None:
             group, subscription.fanout_group = subscription.fanout_group, None
             group.remove(subscription)
@@ -88,13 +87,17 @@ class Topics:
     def add_named(self, pattern: str, named: NamedSubscription) -> None:
         """Add a named subscription."""
         self.with_selector += named.selector is not None
-        self._grow(pattern).named[named] = None
+        node = self._grow(pattern)
+        node.count += 1
+        node.named[named] = None
         self._forget()
 
     def remove_named(self, pattern: str, named: NamedSubscription) -> None:
         """Remove a named subscription."""
         self.with_selector -= named.selector is not None
-        del self._path(pattern)[-1].named[named]
+        node = self._path(pattern)[-1]
+        node.count -= 1
+        del node.named[named]
         self._forget()
         self._prune(pattern)
 
@@ -140,12 +143,24 @@ class Topics:
             self._matches[name] = found
         return found
 
+    def count(self, name: str) -> int:
+        """The number of subscriptions whose filter matches `name`."""
+        return sum(node.count for node in self._nodes(name.split(".")))
+
     def _forget(self) -> None:
         self._matches.clear()
         self._cached = 0
 
     def _walk(self, levels: list[str]) -> Match:
         found = Match([], [], [])
+        for node in self._nodes(levels):
+            found.fanout_groups.extend(node.fanout_groups.values())
+            found.singles.extend(node.singles)
+            found.named.extend(node.named)
+        return found
+
+    def _nodes(self, levels: list[str]) -> list[_Node]:
+        """The nodes of all filters that match."""
         nodes = [self._root]
         ends: list[_Node] = []
         if levels[0].startswith("$"):  # system topics: a wildcard at the root does not match them
@@ -154,12 +169,7 @@ class Topics:
         for level in levels:
             ends += [node.children[REST] for node in nodes if REST in node.children]
             nodes = [node.children[key] for node in nodes for key in (level, ONE) if key in node.children]
-        ends += nodes + [node.children[REST] for node in nodes if REST in node.children]
-        for node in ends:
-            found.fanout_groups.extend(node.fanout_groups.values())
-            found.singles.extend(node.singles)
-            found.named.extend(node.named)
-        return found
+        return ends + nodes + [node.children[REST] for node in nodes if REST in node.children]
 
 
 def matches(pattern: str, name: str) -> bool:

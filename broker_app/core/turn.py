@@ -25,6 +25,7 @@ from broker_app.core.outcome import (
 )
 from broker_app.core.policy import Policies
 from broker_app.core.topic import Topics
+from broker_app.deadline import NEVER, Deadline
 
 # Messages outside the journal take their positions from here up, so that ids stay unique.
 UNRECORDED = 1 << 47
@@ -44,6 +45,8 @@ class Turn:
         self.ids = MessageIds(tag)
         self.next_position = 1
         self.now_ms = 0
+        #: when the rest has to wait for the next turn
+        self.deadline = NEVER
         self.counters = dict.fromkeys(
             (
                 *("published", "delivered", "redelivered", "expired", "discarded", "refused", "duplicates"),
@@ -62,10 +65,11 @@ class Turn:
         self._topics = topics
         self.on_stop: list[Callable[[Peer], None]] = []
 
-    def begin(self, now_us: int, onto: Outcome | None) -> Outcome:
+    def begin(self, now_us: int, onto: Outcome | None, deadline: Deadline) -> Outcome:
         """Begin a turn at the time `now_us`; returns its outcome, which is `onto` when that is not committed
         yet."""
         self.out = onto or Outcome(self.next_position, now_us)
+        self.deadline = deadline
         self.now_ms = now_us // 1000
         return self.out
 

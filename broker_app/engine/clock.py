@@ -29,6 +29,8 @@ class EngineClock:
         self._loop = asyncio.get_running_loop()
         #: seconds by which the wall clock is ahead of the steady one
         self._ahead_s = wall() / 1_000_000 - steady()
+        #: what the steady clock showed at the last `read`
+        self.steady_s = 0.0
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms = 0
         #: called when the clock was set, with the seconds that it was set forward
@@ -36,8 +38,8 @@ class EngineClock:
 
     def read(self) -> tuple[int, float]:
         """Microseconds since 1970, and the seconds by which the clock was set since the last call, or 0.0."""
-        now_us = self._wall()
-        step_s = now_us / 1_000_000 - self._steady() - self._ahead_s
+        now_us, self.steady_s = self._wall(), self._steady()
+        step_s = now_us / 1_000_000 - self.steady_s - self._ahead_s
         self._ahead_s += step_s
         return now_us, 0.0 if -STEP_S < step_s < STEP_S else step_s
 

@@ -3,6 +3,10 @@
 While a batch is being written, the next one gathers in the inbox, so one fsync serves all commands that
 waited. Receipts and deliveries leave after the commit, never before.
 
+What takes longer than a turn of the loop is decided, or sent, in several, between which the loop serves
+sockets and other tasks. What is left after `TURNS` of them goes into the next batch, where peers take turns;
+who has sent it waits until it is carried out (`is_behind`).
+
 A failed commit ends the engine: memory is then ahead of the journal, and only a restart with recovery is
 correct. So does an error in the middle of a change of state, after which memory cannot be trusted. All other
 errors are contained (`internal_errors`): one before the change, or while data is sent, closes the client.
@@ -13,7 +17,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Protocol
 
@@ -24,6 +28,7 @@ from broker_app.core.model import Delivery, Peer
 from broker_app.core.outcome import Event, Fetch, Outcome
 from broker_app.core.recovery import live_positions
 from broker_app.core.snapshot import take_snapshot
+from broker_app.deadline import Deadline
 from broker_app.engine.busy_poll import BusyPoll
 from broker_app.engine.clock import EngineClock, now_us
 from broker_app.engine.interceptors import CommandInterceptor, DeliveryInterceptor
@@ -43,6 +48,8 @@ MIB = 1024 * 1024
 BUSY_S = 0.1
 #: how long records without a receipt (plain acknowledgements) may stay in memory, to share a commit
 HOLD_S = 0.005
+#: turns of the loop in which a batch is decided; what is left then goes into the next one
+TURNS = 4
 _EXPIRED = (
     "the lease of the journal expired before it could be renewed: "
     "its store did not answer in time, or this process was paused or too busy"
@@ -56,15 +63,17 @@ class WritableListener(Protocol):
 
 
 class Backpressure:
-    """Lets tasks wait while the inbox of the engine is full."""
+    """Lets tasks wait while the inbox of the engine is full, or commands of their peer are left."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, peer: Peer) -> None:
         self._engine = engine
+        self._peer = peer
         self._event: asyncio.Event | None = None
 
     async def wait(self) -> None:
         """Wait until a command may be submitted, or the engine has ended."""
-        while self._engine.full and self._engine.ended is None:
+        engine = self._engine
+        while (engine.full or engine.is_behind(self._peer)) and engine.ended is None:
             if self._event is None:
                 self._event = asyncio.Event()
                 self._engine.notify_when_writable(self)
@@ -112,7 +121,13 @@ class Engine:
         self._inbox_limit = inbox_bytes
         self._waiting: list[WritableListener] = []
         self._scheduled = False
+        self._deadline = Deadline(steady)
+        #: what was decided of the batch so far, and in how many turns
+        self._unfinished: Outcome | None = None
+        self._turns = 1
         self._committing = False
+        #: True while what was committed is being sent
+        self._sending = False
         self._ended: BaseException | None = None
         self._idle: list[asyncio.Future[None]] = []
         #: decided and not committed, since no client waits for it; the next batch takes it along
@@ -189,12 +204,16 @@ class Engine:
         if self._busy_poll.awake:
             self._busy_poll.hit()
         if not self._scheduled:
-            self._scheduled = True
-            self._loop.call_soon(self._turn)
+            self._schedule()
 
     @property
     def full(self) -> bool:
+        """True if sources of commands have to wait for memory."""
         return self._inbox_bytes > self._inbox_limit
+
+    def is_behind(self, peer: Peer) -> bool:
+        """True if a peer has to wait until what it sent is carried out."""
+        return self.broker.backlog.has(peer)
 
     def notify_when_writable(self, source: WritableListener) -> None:
         self._waiting.append(source)
@@ -222,7 +241,18 @@ class Engine:
     @property
     def _busy(self) -> bool:
         return self._ended is None and bool(
-            self._inbox or self._committing or self._held is not None or self._snapshots.is_running
+            self._has_work or self._held is not None or self._snapshots.is_running
+        )
+
+    @property
+    def _has_work(self) -> bool:
+        """True if a batch is being decided, committed or sent, or the next one has begun to gather."""
+        return bool(
+            self._inbox
+            or self._committing
+            or self._sending
+            or self._unfinished is not None
+            or self.broker.is_behind
         )
 
     # ------------------------------------------------------------------ the turn
@@ -230,14 +260,26 @@ class Engine:
     def _turn(self) -> None:
         self._scheduled = False
         self._check_lease()
-        if self._committing or self._ended is not None:
+        if self._committing or self._sending or self._ended is not None:
             return
         try:
-            self._decide()
+            outcome = self._decide()
+            if self.broker.is_behind and self._turns < TURNS:
+                self._turns += 1
+                self._unfinished = outcome
+                self._schedule()
+            else:
+                self._decided(outcome)
         except Exception as error:  # a bug: what is in memory cannot be trusted any more
             self._end(error)
 
-    def _decide(self) -> None:
+    def _schedule(self) -> None:
+        """Have the next turn soon."""
+        self._scheduled = True
+        self._loop.call_soon(self._turn)
+
+    def _decide(self) -> Outcome:
+        """Decide for one turn what has come, and what was left."""
         run, self._inbox = self._inbox, []
         size, self._inbox_bytes = self._inbox_bytes, 0
         if self._space.is_due(size):
@@ -248,10 +290,18 @@ class Engine:
         if step_s:
             self._clock.stepped(step_s)
             run = [ClockStepped(round(1000 * step_s)), *run]
-        outcome = self.broker.decide(run, now_us, self._held)
+        onto, self._held = self._unfinished or self._held, None
+        self._deadline.begin(self._clock.steady_s)
+        return self.broker.decide(run, now_us, onto, self._deadline, is_last=self._turns == TURNS)
+
+    def _decided(self, outcome: Outcome) -> None:
+        """Commit a batch, or let it out at once when it has no records."""
+        if self._unfinished is not None:
+            self._unfinished, self._turns = None, 1
+        if self._waiting and not self.full:
+            self._notify_waiting()
         if not outcome.count:
             self._act(outcome)
-            self._snapshots.check()
         elif outcome.quiet:
             self._hold(outcome)
         else:
@@ -265,7 +315,7 @@ class Engine:
 
     def _hold_ends(self) -> None:
         self._hold_timer = None
-        if not self._committing and self._ended is None:
+        if not (self._committing or self._sending) and self._ended is None:
             self._commit_held()
 
     def _commit_held(self) -> None:
@@ -296,28 +346,51 @@ class Engine:
             self._act(outcome)
         except Exception as failure:  # a bug, or a journal that cannot be read
             self._end(failure)
-            return
-        self._snapshots.check()
 
     def _act(self, outcome: Outcome) -> None:
         """Send what was decided, then schedule the next turn."""
-        self._output.send(outcome)
+        steps = self._output.send(outcome)
+        if steps is None:
+            self._sent(outcome)
+        else:
+            self._deadline.begin()
+            self._send(outcome, steps)
+
+    def _send(self, outcome: Outcome, steps: Iterator[None]) -> None:
+        for _ in steps:
+            if self._deadline.passed:
+                self._sending = True
+                self._loop.call_soon(self._send_on, outcome, steps)
+                return
+        self._sending = False
+        self._sent(outcome)
+
+    def _send_on(self, outcome: Outcome, steps: Iterator[None]) -> None:
+        """Go on to send, in a later turn of the loop."""
+        if self._ended is not None:
+            return
+        self._deadline.begin()
+        try:
+            self._send(outcome, steps)
+        except Exception as failure:  # a bug, or a journal that cannot be read
+            self._end(failure)
+
+    def _sent(self, outcome: Outcome) -> None:
         for fetch in outcome.fetches:
             self._load(fetch)
         events = outcome.take_events()
         if events:
             self.listeners(events)
-        if self._waiting:
-            self._notify_waiting()
-        if self._inbox:
+        if self._inbox or self.broker.is_behind:
             if not self._scheduled:
-                self._scheduled = True
-                self._loop.call_soon(self._turn)
+                self._schedule()
         elif self._idle:
             self._settle_idle()
         elif outcome.touched:
             self._busy_poll.start()
         self._clock.ring_at(self.broker.next_deadline_ms, self._ring)
+        if self._held is None:
+            self._snapshots.check()
 
     def _load(self, fetch: Fetch) -> None:
         """Read messages back that the broker needs, as many as may be in memory at a time."""
@@ -387,8 +460,7 @@ class Engine:
     def _ring(self) -> None:
         self._space.check_soon()
         if not self._scheduled:
-            self._scheduled = True
-            self._loop.call_soon(self._turn)
+            self._schedule()
 
     def _end(self, error: BaseException) -> None:
         self._ended = error
@@ -404,10 +476,10 @@ class Engine:
         self._snapshots.begin()
 
     def _is_committed(self) -> bool:
-        return not self._committing and self._held is None
+        return not self._committing and self._held is None and self._unfinished is None
 
     def _snapshot_finished(self) -> None:
-        if not (self._inbox or self._committing):
+        if not self._has_work:
             self._settle_idle()
 
     def _log_loss(self) -> None:

@@ -48,7 +48,7 @@ class EngineRequests(InnerReceiver):
         self.engine = engine
         self.peer = Peer(self, user=user, detailed=True)
         self._open: set[_Request] = set()
-        self.backpressure = Backpressure(engine)
+        self.backpressure = Backpressure(engine, self.peer)
 
     async def ask(self, command: _Question, then: Callable[[Any], _Value]) -> _Value:
         """Return the result of `then(answer)`. It is called after the commit of the command and before any

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 
 from broker_app.core.commands import Command, Disconnect
 from broker_app.core.errors import internal
@@ -10,6 +10,9 @@ from broker_app.core.model import Delivery, Fanout, Peer
 from broker_app.core.outcome import Outcome
 from broker_app.engine.interceptors import DeliveryInterceptor
 from broker_app.internal_errors import internal_errors
+
+#: clients that are sent to between two looks at the clock
+_CLIENTS = 4
 
 
 class Output:
@@ -22,9 +25,26 @@ class Output:
         self._submit = submit
         self.interceptors: tuple[DeliveryInterceptor, ...] = ()
 
-    def send(self, outcome: Outcome) -> None:
-        """Send receipts, deliveries and refusals; close and throttle clients; log faults of commands."""
-        for peer in outcome.touched:
+    def send(self, outcome: Outcome) -> Iterator[None] | None:
+        """Send receipts, deliveries and refusals; close and throttle clients; log faults of commands. To many
+        clients it is sent in steps, which are returned: between two of them others may be served, but nothing
+        may be decided before the last one."""
+        if outcome.fanouts or len(outcome.touched) > _CLIENTS:
+            return self._in_steps(outcome)
+        self._flush(outcome.touched)
+        self._conclude(outcome)
+        return None
+
+    def _in_steps(self, outcome: Outcome) -> Iterator[None]:
+        for at in range(0, len(outcome.touched), _CLIENTS):
+            self._flush(outcome.touched[at : at + _CLIENTS])
+            yield
+        for fanout in outcome.fanouts:
+            yield from self._fan_out(fanout)
+        self._conclude(outcome)
+
+    def _flush(self, peers: Sequence[Peer]) -> None:
+        for peer in peers:
             peer.touched = False
             try:
                 if self.interceptors and peer.deliveries:
@@ -32,8 +52,9 @@ class Output:
                 peer.receiver.flush(peer)
             except Exception as error:
                 self._disconnect(peer, error)
-        for fanout in outcome.fanouts:
-            self._fan_out(fanout)
+
+    def _conclude(self, outcome: Outcome) -> None:
+        """Close and throttle clients, and log faults of commands."""
         for peer, refusal in outcome.closes:
             try:
                 peer.receiver.close(refusal)
@@ -76,7 +97,7 @@ class Output:
                 interceptor.take(peer, held)
         return deliveries
 
-    def _fan_out(self, fanout: Fanout) -> None:
+    def _fan_out(self, fanout: Fanout) -> Iterator[None]:
         sample = fanout.members[0]
         if any(interceptor.concerns(sample.address) for interceptor in self.interceptors):
             for subscription in fanout.members:
@@ -89,7 +110,9 @@ class Output:
             for subscription in fanout.members:
                 self._disconnect(subscription.peer, error)
             return
-        for subscription in fanout.members:
+        for at, subscription in enumerate(fanout.members):
+            if at % _CLIENTS == 0:
+                yield
             try:
                 subscription.peer.receiver.send(data)
             except Exception as error:

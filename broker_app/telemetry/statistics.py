@@ -388,10 +388,11 @@ class Statistics:
 
     def _subscriptions(self, name: str) -> tuple[int, int, int]:
         """Subscriptions that match a topic's name, their waiting and their unsettled messages."""
-        match = self._broker.destinations.topics.match(name)
+        topics = self._broker.destinations.topics
+        match = topics.match(name)
         depth = sum(subscription.queue.depth for subscription in match.singles)
         unsettled = sum(subscription.unsettled for subscription in match.singles)
-        return match.copies, depth, unsettled
+        return topics.count(name), depth, unsettled
 
     def _oldest_s(self, queue: Queue) -> float:
         since_ms = self._node_totals.backlog.since_ms(queue)

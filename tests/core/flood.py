@@ -31,7 +31,7 @@ from broker_app.core.policy import (
     Policies,
 )
 from broker_app.core.snapshot import take_snapshot
-from tests.core.stage import Client, Stage, read
+from tests.core.stage import Client, Stage, interrupted, read
 
 QUEUES = ("/queue/a", "/queue/b")
 TOPIC = "/topic/t"
@@ -82,6 +82,8 @@ class Flood:
             blocked_bytes=random.choice((4, 12, 1_000)) * OVERHEAD_BYTES,
             max_messages=random.choice((0, 0, 6)),
         )
+        if seed % 2:
+            self.stage.deadline = interrupted(seed)
         self.stage.loading = False
         self.policies = Policies()
         #: of all that there were, for the trace

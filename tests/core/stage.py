@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from random import Random
 from typing import Any, NamedTuple
 
 from broker_app.core import commands as c
 from broker_app.core import records
+from broker_app.core.backlog import Backlog
 from broker_app.core.broker import Broker
 from broker_app.core.errors import Refused
 from broker_app.core.limits import Limits
@@ -21,6 +23,7 @@ from broker_app.core.policy import DestinationPolicy, Policies
 from broker_app.core.reasons import name_of
 from broker_app.core.recovery import Recovery
 from broker_app.core.snapshot import take_snapshot
+from broker_app.deadline import NEVER, Deadline
 
 START_US = 1_800_000_000_000_000
 
@@ -97,6 +100,8 @@ class Stage:
         self.fetches: list[Fetch] = []
         #: positions whose bodies cannot be read back
         self.damaged: set[int] = set()
+        #: when a turn ends before everything is done; the batch is then decided in several
+        self.deadline = NEVER
         #: whether bodies that the core asks for are handed in at once
         self.loading = True
         #: bodies that are handed in at a time; the others are left, as if they were too large together
@@ -124,7 +129,11 @@ class Stage:
 
     def decide(self, *run: c.Command) -> Outcome:
         """Carry out `run` and let the outcome out; returns it."""
-        outcome = self.broker.decide(run, self.now_us)
+        if self.deadline is not NEVER:  # the ledger knows the order of a run only
+            self.broker.backlog = self.broker.backlog or InOrder()
+        outcome = self.broker.decide(run, self.now_us, None, self.deadline, is_last=False)
+        while self.broker.is_behind:
+            outcome = self.broker.decide((), self.now_us, outcome, self.deadline, is_last=False)
         self._commit(outcome)
         self._let_out(outcome)
         if self.loading:
@@ -205,6 +214,20 @@ class Stage:
         is not."""
         self.broker = broker or self.recovered()
         self.fetches = []
+
+
+class InOrder(Backlog):
+    """A backlog in which all peers are one."""
+
+    @staticmethod
+    def peer_of(command: c.Command) -> Peer | None:
+        return None
+
+
+def interrupted(seed: int) -> Deadline:
+    """A deadline that has passed half of the times when it is asked."""
+    chance = Random(seed)
+    return Deadline(lambda: chance.random() - 0.5)
 
 
 def read(stored: Stored) -> Iterator[Record]:

@@ -23,7 +23,7 @@ from tests.core.choices import COLOURS, SELECTORS
 from tests.core.home_brokers import Home, Sent
 from tests.core.ledger import Ledger, Session, has_expired
 from tests.core.mirror import Mirror
-from tests.core.stage import Stage
+from tests.core.stage import Stage, interrupted
 
 QUEUES = ("/queue/a", "/queue/b", "/queue/a.dead")
 FORWARDED = "/queue/storeAndForward:b/queue/q"
@@ -106,6 +106,8 @@ class Storm:
             idle_groups=random.choice((1, 2, 10_000)),
             unused_selector_ms=random.choice((500, 3_000)),
         )
+        if seed % 2:
+            self.stage.deadline = interrupted(seed)
         self.stage.loading = False
         # Each storm has its own weights and its own few destinations.
         self.weights = [weight * random.choice((0.2, 1, 1, 4)) for weight in WEIGHTS.values()]

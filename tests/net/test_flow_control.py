@@ -11,6 +11,7 @@ from broker_app.core import commands as c
 from broker_app.core.limits import Limits
 from broker_app.core.message import OVERHEAD_BYTES
 from broker_app.core.policy import REJECT_NEWEST, DestinationPolicy, Policies
+from broker_app.core.selectors import compiler
 from broker_app.net.auth.login import Identity
 from broker_app.net.policy.policy import Policy
 from broker_app.net.stomp import local, websocket
@@ -306,3 +307,29 @@ async def test_a_disconnecting_client_gets_its_receipts_before_the_error_of_its_
     receipts, _, error = told.partition(b"ERROR\n")
     assert b"receipt-id:0\n" in receipts and b"receipt-id:bye\n" in receipts
     assert b"the login of anna is no longer valid" in error
+
+
+class Compiled:
+    """An interceptor that notes of each SUBSCRIBE whether its selector is compiled when the core gets it."""
+
+    def __init__(self) -> None:
+        self.noted: list[bool] = []
+
+    def takes(self, command: c.Command, size: int) -> bool:
+        if isinstance(command, c.Subscribe):
+            before = compiler.compile_stored.cache_info().misses
+            compiler.compile(command.selector)
+            self.noted.append(compiler.compile_stored.cache_info().misses == before)
+        return False
+
+
+async def test_a_selector_is_compiled_in_the_time_of_its_connection_and_not_in_that_of_the_engine() -> None:
+    async with small_broker() as broker:
+        compiled = Compiled()
+        broker.engine.intercept([compiled])
+        client = await broker.client()
+        for number in range(3):
+            frame = "SUBSCRIBE\nid:{0}\ndestination:/topic/a\nselector:own{0} = 1\nreceipt:{0}\n\n\0"
+            client.send(frame.format(number).encode())
+            await client.frame()
+        assert compiled.noted == [True] * 3

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
+from broker_app import deadline
 from broker_app.core import commands as c
 from broker_app.core.errors import Refused
 from broker_app.core.message import Envelope
-from broker_app.net import deadline
 from broker_app.net.auth.login import Identity
 from broker_app.net.json import splitter
 from broker_app.net.policy.policy import Policy

@@ -67,7 +67,10 @@ class Stage:
         self.config = Config(max_frames_per_second=100)
         self.commands: list[Any] = []
         self.engine: Any = SimpleNamespace(
-            ended=None, full=False, submit=lambda command, size: self.commands.append(command)
+            ended=None,
+            full=False,
+            is_behind=lambda peer: False,
+            submit=lambda command, size: self.commands.append(command),
         )
         self.identity = Identity("ann")
         self.logins: Any = SimpleNamespace(cached=lambda login, passcode: None, certified=lambda names: None)

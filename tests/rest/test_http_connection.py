@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import uvicorn
 
+from broker_app import deadline
 from broker_app.internal_errors import internal_errors
 from broker_app.listeners import listen
 from broker_app.serve import Server
@@ -189,3 +190,41 @@ async def test_a_fault_at_one_connection_does_not_end_the_server(
     writer.write(POST)
     assert b" 201 " in await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 10)
     writer.close()
+
+
+class Reading(Unflushed):
+    """A transport that knows whether it is read."""
+
+    reading = True
+
+    def pause_reading(self) -> None:
+        self.reading = False
+
+    def resume_reading(self) -> None:
+        self.reading = True
+
+
+async def test_a_long_read_is_parsed_in_several_turns_in_which_nothing_more_is_read(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(deadline, "TURN_S", 0.0)
+    config = served.server.config
+    while not served.server.started:
+        await asyncio.sleep(0.01)
+    connection: HttpConnection = config.http_protocol_class(  # type: ignore[assignment]
+        config=config, server_state=served.server.server_state, app_state={}
+    )  # type: ignore[call-arg]
+    transport = Reading()
+    super(HttpConnection, connection).connection_made(transport)  # type: ignore[arg-type]
+    paths = [f"/{number:0400}" for number in range(90)]
+    data = b"".join(f"GET {path} HTTP/1.1\r\nhost: a\r\n\r\n".encode() for path in paths)
+    connection.data_received(data)
+    assert not transport.reading
+    turns = 0
+    while not transport.reading:
+        await asyncio.sleep(0)
+        turns += 1
+    assert turns > 2
+    while len(served.asked) < len(paths):
+        await asyncio.sleep(0)
+    assert served.asked == paths

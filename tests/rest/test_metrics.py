@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as read_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as read_text
 
+from broker_app import deadline
 from broker_app.bridge import pipe
 from broker_app.bridge import report as bridge_report
 from broker_app.callback.webhooks.push_totals import BOUNDS_S
@@ -205,6 +207,35 @@ async def test_a_reply_is_bounded_and_shows_what_it_leaves_out(admin: Rest) -> N
     found = await scraped(admin, DETAILED, limit=2)
     assert len(of(found, "mom_destination_published_total")) == 2
     assert of(found, "mom_destinations_left_out") == {(): 3}
+
+
+async def test_a_reply_is_bounded_by_the_length_of_names_as_well(
+    admin: Rest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(detailed_metrics, "MAX_CHARACTERS", 300)
+    for number in range(5):
+        await admin.publish(f"{number}{'x' * 150}", "1")
+    found = await scraped(admin, DETAILED)
+    assert len(of(found, "mom_destination_published_total")) == 2
+    assert of(found, "mom_destinations_left_out") == {(): 3}
+
+
+async def test_others_are_served_while_many_destinations_are_read(
+    admin: Rest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(deadline, "TURN_S", 0.0)
+    peer = Peer(InnerReceiver())
+    for number in range(500):
+        admin.engine.submit(c.CreateQueue(peer, f"/queue/{number}"))
+    await admin.engine.wait_idle()
+    metrics = detailed_metrics.DetailedMetrics(admin.engine.broker, admin.statistics, lambda: ())
+    reading = asyncio.ensure_future(metrics.of_destinations("", 1_000))
+    turns = 0
+    while not reading.done():
+        await asyncio.sleep(0)
+        turns += 1
+    assert turns > 50
+    assert len(dict(reading.result())["mom_destination_consumers"]) == 500
 
 
 @pytest.mark.parametrize("query", [{"limit": 0}, {"limit": 10_001}, {"family": "users"}, {"colour": "red"}])

@@ -9,8 +9,8 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, Final
 
 from broker_app.core.errors import Refused
+from broker_app.deadline import Deadline
 from broker_app.internal_errors import internal_errors
-from broker_app.net.deadline import Deadline
 from broker_app.net.json import events
 from broker_app.net.json.outbox import Outbox
 from broker_app.net.json.session import Closed, JsonSession
@@ -47,7 +47,7 @@ class JsonConnection:
         self._outbox = outbox
         self._send = send
         self._splitter = ObjectSplitter(MAX_LOGIN)
-        self._deadline = Deadline()
+        self._deadline = Deadline(time.monotonic)
         config = session.config
         frames, bytes_ = config.max_frames_per_second, config.max_bytes_per_second
         self._rate = RateLimit(frames, bytes_, time.monotonic()) if frames or bytes_ else None
@@ -108,11 +108,13 @@ class JsonConnection:
     # ------------------------------------------------------------------ tasks
 
     async def _write_all(self) -> None:
+        deadline = Deadline(time.monotonic)
         while found := await self._outbox.take():
             found.reverse()
             while found:
                 async with asyncio.timeout(STUCK_S):  # an event may be large: only its text is in memory
                     await self._send({"type": "websocket.send", "text": found.pop().decode()})
+                await self._in_turn(deadline)
             self._session.sent()
 
     async def _read_all(self, receive: Receive) -> None:
@@ -138,11 +140,11 @@ class JsonConnection:
             await self._keep_pace(len(operations), size)
             size = 0
             for operation in operations:
-                await self._in_turn()
+                await self._in_turn(self._deadline)
                 await self._session.do(operation)
                 while self._outbox.replies > MAX_REPLIES:
                     await asyncio.sleep(_REPLIES_PAUSE_S)
-            await self._in_turn()
+            await self._in_turn(self._deadline)
 
     def _next_operations(self) -> list[bytes]:
         """The next complete operations; before the login only the first, a short one. Raises Closed."""
@@ -153,11 +155,12 @@ class JsonConnection:
         except Malformed as error:
             raise Closed(invalid("", str(error)), PROTOCOL_ERROR) from None
 
-    async def _in_turn(self) -> None:
+    @staticmethod
+    async def _in_turn(deadline: Deadline) -> None:
         """Wait for the next turn of the loop if this one was long enough."""
-        if self._deadline.passed:
+        if deadline.passed:
             await asyncio.sleep(0)
-            self._deadline.begin(time.monotonic())
+            deadline.begin()
 
     async def _keep_pace(self, operations: int, size: int) -> None:
         if self._rate is None:

@@ -160,7 +160,7 @@ class EngineClient(InnerReceiver):
         self._numbers = itertools.count(1)
         self._sinks: dict[str, DeliverySink] = {}
         self._open: set[ReplyReceiver] = set()
-        self.backpressure = Backpressure(engine)
+        self.backpressure = Backpressure(engine, self.peer)
         self._settled: OrderedDict[int, None] = OrderedDict()
 
     def request_id(self, number: int) -> Header:

@@ -67,7 +67,7 @@ class DetailedEndpoint:
         if name not in self._collect:
             raise invalid("query/family", f"must be {' or '.join(self._collect)}", name)
         limit = whole_number(query, "limit", LIMIT, 1, MAX_LIMIT)
-        return await _reply(request, DETAILED[name], list(self._collect[name](query.get("name", ""), limit)))
+        return await _reply(request, DETAILED[name], await self._collect[name](query.get("name", ""), limit))
 
 
 async def _reply(

@@ -57,7 +57,7 @@ class Publisher:
         query = request.query(("topic", "mandatory"))
         target = self.permitted(request, "/topic/" + request.name)
         destination = target.destination
-        copies = self._engine_client.engine.broker.destinations.topics.match(destination.name).copies
+        copies = self._engine_client.engine.broker.destinations.topics.count(destination.name)
         if boolean(query, "mandatory") and not copies:
             raise Refusal("no-route", f"{destination.address} has no subscription")
         if request.media_type == cloudevents.BATCH:

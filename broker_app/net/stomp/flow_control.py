@@ -48,7 +48,8 @@ class FlowControl:
         if self._rate_limit is not None and conversation.state < CLOSING:
             refusal = self._limit_rate(self._rate_limit, frames, size)
         engine = conversation.sessions.engine
-        if engine.full and conversation.state == OPEN and refusal is None:
+        wait = engine.full or engine.is_behind(conversation.peer)
+        if wait and conversation.state == OPEN and refusal is None:
             self.pause(ENGINE_FULL)
             engine.notify_when_writable(self)
         return refusal
@@ -73,8 +74,12 @@ class FlowControl:
         self.resume(TOO_FAST)
 
     def writable(self) -> None:
-        """The engine has room again."""
-        self.resume(ENGINE_FULL)
+        """The engine has room again; what the client sent may still be left."""
+        engine = self._conversation.sessions.engine
+        if engine.is_behind(self._conversation.peer):
+            engine.notify_when_writable(self)
+        else:
+            self.resume(ENGINE_FULL)
 
     def throttle(self, on: bool) -> None:
         """Read nothing while too much of the client is blocked in the core."""

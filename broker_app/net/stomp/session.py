@@ -24,9 +24,9 @@ from broker_app.core import commands as c
 from broker_app.core.errors import Refused, internal
 from broker_app.core.message import Message
 from broker_app.core.model import Peer, Subscription
+from broker_app.deadline import Deadline
 from broker_app.internal_errors import internal_errors
 from broker_app.net.auth.login import Identity
-from broker_app.net.deadline import Deadline
 from broker_app.net.policy.access import Client
 from broker_app.net.stomp import rendering
 from broker_app.net.stomp.acknowledgements import Acknowledgements

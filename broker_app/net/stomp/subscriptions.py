@@ -5,6 +5,7 @@ from __future__ import annotations
 from broker_app.core import commands as c
 from broker_app.core.destination import DURABLE_PREFIX, TEMP_QUEUE, TEMP_TOPIC, Destination, parse
 from broker_app.core.errors import Refused
+from broker_app.core.selectors import compiler
 from broker_app.core.sync_queue import SYNC_ADDRESS
 from broker_app.net import times
 from broker_app.net.policy.access import Client
@@ -16,9 +17,6 @@ from broker_app.rules.event import RECEIVE
 from broker_app.telemetry import client_events
 from mom_client.stomp.frame import Frame, Headers
 from mom_client.stomp.parser import Parser
-
-#: cost of a character of a selector, in bytes of the inbox
-SELECTOR_BYTES = 2_048
 
 
 class Subscriptions:
@@ -48,6 +46,8 @@ class Subscriptions:
             self._begin_flow(frame, id, destination)
             return
         conversation.sessions.access.check(client_of(conversation), RECEIVE, destination)
+        if given.get("selector"):
+            compiler.compile(given["selector"])  # in the time of this connection; the core finds it compiled
         owns = conversation.names.owns(destination)
         if destination.kind in (TEMP_QUEUE, TEMP_TOPIC) and not owns:
             raise Refused(
@@ -56,7 +56,7 @@ class Subscriptions:
         if owns:
             self._temporary.add(destination.address)
         subscribe = self._command(frame, id, destination)
-        conversation.submit(subscribe, FRAME_BYTES + SELECTOR_BYTES * len(subscribe.selector))
+        conversation.submit(subscribe, FRAME_BYTES + len(subscribe.selector))
         conversation.note(client_events.SUBSCRIBED, destination.address)
 
     def _command(self, frame: Frame, id: str, destination: Destination) -> c.Subscribe:

@@ -11,8 +11,8 @@ import time
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
+from broker_app.deadline import Deadline
 from broker_app.net.auth.login import Identity
-from broker_app.net.deadline import Deadline
 from broker_app.net.policy.access import ConnectionInfo
 from broker_app.net.stomp.session import StompSession
 from broker_app.net.stomp.session_registry import SessionRegistry
@@ -81,7 +81,7 @@ class WebSocketConnection:
         """Run the connection from the accepted handshake to its end."""
         writer = asyncio.create_task(self._write_all())
         self._session.admitted(self._certified)
-        deadline = Deadline()
+        deadline = Deadline(time.monotonic)
         try:
             while True:
                 event = await receive()

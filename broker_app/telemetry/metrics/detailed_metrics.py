@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Any, Final, TypeVar
 
 from broker_app.core.broker import Broker
 from broker_app.core.destination import QUEUE, TOPIC, parse
 from broker_app.core.topic import matches
-from broker_app.telemetry.metrics.families import Collected, Labels
+from broker_app.telemetry.metrics.families import Labels, Samples
 from broker_app.telemetry.statistics import Statistics
+from broker_app.turns import in_turns
 
 _Found = TypeVar("_Found")
 
 #: objects of one reply: unless asked for another number, and at most
 LIMIT: Final = 1_000
 MAX_LIMIT: Final = 10_000
+#: characters that the names of the destinations of one reply have; each is in a dozen lines of it
+MAX_CHARACTERS: Final = 512 * 1024
 #: states of a flow, of which one has the value 1
 FLOW_STATES: Final = ("suspended", "starting", "running", "retrying", "stalled", "failed")
 
@@ -51,33 +54,45 @@ class DetailedMetrics:
         self._statistics = statistics
         self._bridges = bridges
 
-    def of_destinations(self, pattern: str, limit: int) -> Collected:
+    async def of_destinations(self, pattern: str, limit: int) -> list[tuple[str, Samples]]:
         """Queues and topics whose name fits a pattern such as `orders.*` (empty: all), at most `limit`;
         temporary ones are private."""
-        chosen, left_out = _first(self._addresses(pattern), limit)
-        rows = {address: self._statistics.full(address) for address in chosen}
+        chosen, left_out = await self._chosen(pattern, limit)
+        rows = {address: self._statistics.full(address) async for address in in_turns(chosen)}
         waiting: dict[Labels, float] = {}
-        for address, row in rows.items():
-            for state, figure in _WAITING.items():
-                waiting[address, state] = row[figure]
-        yield "mom_destination_messages", waiting
-        for name, figure in _OF_DESTINATION.items():
-            yield name, {(address,): row[figure] for address, row in rows.items()}
-        yield (
-            "mom_destination_limit_ratio",
-            {(address,): row["fill"] for address, row in rows.items() if row["fill"] is not None},
-        )
-        yield "mom_destinations_left_out", {(): left_out}
+        figures: dict[str, dict[Labels, float]] = {name: {} for name in _OF_DESTINATION}
+        fill: dict[Labels, float] = {}
+        async for address, row in in_turns(rows.items()):
+            waiting |= {(address, state): row[figure] for state, figure in _WAITING.items()}
+            for name, figure in _OF_DESTINATION.items():
+                figures[name][(address,)] = row[figure]
+            if row["fill"] is not None:
+                fill[(address,)] = row["fill"]
+        return [
+            ("mom_destination_messages", waiting),
+            *figures.items(),
+            ("mom_destination_limit_ratio", fill),
+            ("mom_destinations_left_out", {(): left_out}),
+        ]
 
-    def _addresses(self, pattern: str) -> Iterator[str]:
+    async def _chosen(self, pattern: str, limit: int) -> tuple[list[str], int]:
+        """The first addresses that fit a pattern, as many as a reply may have, and how many are left."""
         queues = (address for address in self._broker.destinations.queues if address.startswith("/queue/"))
         topics = (f"/topic/{name}" for name in self._broker.publisher.topic_published)
-        for address in (*queues, *topics):
+        chosen: list[str] = []
+        left_out = characters = 0
+        async for address in in_turns([*queues, *topics]):
             destination = parse(address)
-            if destination.kind in (QUEUE, TOPIC) and (not pattern or matches(pattern, destination.name)):
-                yield address
+            if destination.kind not in (QUEUE, TOPIC) or (pattern and not matches(pattern, destination.name)):
+                continue
+            if len(chosen) < limit and characters < MAX_CHARACTERS:
+                chosen.append(address)
+                characters += len(address)
+            else:
+                left_out += 1
+        return chosen, left_out
 
-    def of_flows(self, pattern: str, limit: int) -> Collected:
+    async def of_flows(self, pattern: str, limit: int) -> list[tuple[str, Samples]]:
         """Flows whose queue at the remote broker fits a pattern (empty: all), at most `limit`."""
         fitting = (
             (report["name"], flow)
@@ -86,17 +101,17 @@ class DetailedMetrics:
             if not pattern or matches(pattern, flow["queue"])
         )
         chosen, left_out = _first(fitting, limit)
-        yield (
-            "mom_bridge_flow_state",
-            {
-                (bridge, flow["queue"], state): int(flow["state"] == state)
-                for bridge, flow in chosen
-                for state in FLOW_STATES
-            },
-        )
-        for name, figure in _OF_FLOW.items():
-            yield name, {(bridge, flow["queue"]): flow[figure] for bridge, flow in chosen}
-        yield "mom_bridge_flows_left_out", {(): left_out}
+        states: dict[Labels, float] = {}
+        figures: dict[str, dict[Labels, float]] = {name: {} for name in _OF_FLOW}
+        async for bridge, flow in in_turns(chosen):
+            states |= {(bridge, flow["queue"], state): int(flow["state"] == state) for state in FLOW_STATES}
+            for name, figure in _OF_FLOW.items():
+                figures[name][bridge, flow["queue"]] = flow[figure]
+        return [
+            ("mom_bridge_flow_state", states),
+            *figures.items(),
+            ("mom_bridge_flows_left_out", {(): left_out}),
+        ]
 
 
 def _first(found: Iterable[_Found], limit: int) -> tuple[list[_Found], int]:

@@ -1,0 +1,50 @@
+"""Commands that the deadline of a turn left for later turns."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+
+from broker_app.core.commands import Command
+from broker_app.core.model import Peer
+
+
+class Backlog:
+    """Commands by peer: those of one are carried out in order, and the peers take turns, so that one
+    which asks for much delays no other. Commands of the broker itself are as those of
+    one peer."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[Peer | None, deque[Command]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._waiting)
+
+    def has(self, peer: Peer) -> bool:
+        """Return whether commands of a peer are left."""
+        return peer in self._waiting
+
+    def add(self, commands: Iterable[Command]) -> None:
+        """Add commands behind those of their peers."""
+        for command in commands:
+            self._waiting.setdefault(self.peer_of(command), deque()).append(command)
+
+    def take(self) -> Command:
+        """Take the next command of the peer whose turn it is; it goes behind the others."""
+        peer = next(iter(self._waiting))
+        commands = self._waiting.pop(peer)
+        command = commands.popleft()
+        if commands:
+            self._waiting[peer] = commands
+        return command
+
+    def put_back(self, rest: Command) -> None:
+        """Add the rest of a command that was taken last, before the others of its peer."""
+        self._waiting.setdefault(self.peer_of(rest), deque()).appendleft(rest)
+
+    @staticmethod
+    def peer_of(command: Command) -> Peer | None:
+        """The peer whose order a command keeps; None for the broker itself."""
+        subscription = getattr(command, "subscription", None)
+        found: Peer | None = subscription.peer if subscription is not None else getattr(command, "peer", None)
+        return found

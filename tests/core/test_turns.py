@@ -1,0 +1,166 @@
+"""What a turn may cost: commands are linear in their number, and a turn stops at its deadline."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from itertools import count
+
+import pytest
+
+from broker_app import deadline
+from broker_app.core import admission, broker, deliveries, dispatcher
+from broker_app.core import commands as c
+from broker_app.core.message import Envelope
+from broker_app.core.outcome import Outcome
+from broker_app.deadline import TURN_S, Deadline
+from tests.core.flood import flood
+from tests.core.stage import Client, Stage
+from tests.core.storm import storm
+
+#: how much more six times as many commands may cost; it is 36 where each costs the number of all
+LINEAR = 12
+
+
+def cost_s(client: Client, run: Sequence[c.Command]) -> float:
+    began = time.process_time()
+    client.stage.decide(*run)
+    return time.process_time() - began
+
+
+def costs_s(address: str, many: int, *, by_disconnect: bool = False) -> tuple[float, float]:
+    """The processor time to subscribe so many times, and to end these subscriptions; the least of two."""
+    found = []
+    for _ in range(2):
+        client = Stage().client()
+        begin = [c.Subscribe(client.peer, str(id), address, render_key=id) for id in range(many)]
+        end = [c.Unsubscribe(client.peer, str(id)) for id in range(many)]
+        begun = cost_s(client, begin)
+        assert len(client.peer.subscriptions) == many
+        found.append((begun, cost_s(client, [c.Disconnect(client.peer)] if by_disconnect else end)))
+        assert not client.peer.subscriptions
+    return min(begun for begun, _ in found), min(ended for _, ended in found)
+
+
+@pytest.mark.parametrize("by_disconnect", [False, True])
+def test_a_subscription_costs_the_same_however_many_the_topic_has(by_disconnect: bool) -> None:
+    few, many = (costs_s("/topic/a", number, by_disconnect=by_disconnect) for number in (500, 3_000))
+    assert many[0] < LINEAR * few[0]
+    assert many[1] < LINEAR * few[1]
+
+
+def each_look(seconds: float) -> Deadline:
+    """A deadline whose clock is so much later at each look."""
+    looks = count()
+    return Deadline(lambda: next(looks) * seconds)
+
+
+def turns(stage: Stage, *run: c.Command) -> list[Outcome]:
+    """The outcomes of all turns in which `run` is carried out, each look at the clock 2 ms after the last."""
+    outcomes: list[Outcome] = []
+    slow = each_look(0.4 * TURN_S)
+    while not outcomes or stage.broker.is_behind:
+        slow.begin()
+        outcomes.append(stage.broker.decide(() if outcomes else run, stage.now_us, None, slow))
+        stage._commit(outcomes[-1])
+        stage._let_out(outcomes[-1])
+    return outcomes
+
+
+def test_commands_that_are_left_at_the_deadline_are_carried_out_in_order_in_the_next_turn() -> None:
+    stage = Stage()
+    client = stage.client()
+    run = [client.sending("/queue/a", b"%d" % number) for number in range(100)]
+    assert len(turns(stage, *run)) > 5
+    taker = stage.client()
+    taker.subscribe("/queue/a", c.AUTO, credit=1_000)
+    assert [message.body for _, _, message in taker.got] == [b"%d" % number for number in range(100)]
+
+
+def test_a_peer_that_asks_for_much_delays_no_other() -> None:
+    stage = Stage()
+    greedy, modest = stage.client(), stage.client()
+    slow = each_look(0.4 * TURN_S)
+    slow.begin()
+    asked = [greedy.sending("/queue/a", b"%d" % number) for number in range(1_000)]
+    stage.broker.decide(asked, stage.now_us, None, slow)
+    assert stage.broker.is_behind
+    slow.begin()
+    stage._let_out(stage.broker.decide([c.Answer(modest.peer, "mine")], stage.now_us, None, slow))
+    assert stage.broker.is_behind
+    assert [token for token, _ in modest.accepted] == ["mine"]
+
+
+def test_many_messages_for_many_slow_readers_are_copied_in_several_turns() -> None:
+    stage, readers = Stage(), 20
+    for _ in range(readers):
+        reader = stage.client()
+        reader.subscribe("/topic/t", c.INDIVIDUAL, credit=1)
+    sender = stage.client()
+    outcomes = turns(stage, c.Publish(sender.peer, [(Envelope("/topic/t"), b"x", n) for n in range(100)]))
+    assert len(outcomes) > 5
+    assert [token for token, _ in sender.accepted] == list(range(100))
+    assert stage.broker.turn.counters["published"] == 100
+    waiting = [s.queue.depth for s in stage.broker.destinations.topics.match("t").singles]
+    assert waiting == [99] * readers
+
+
+def test_a_long_queue_is_delivered_in_several_turns_and_other_queues_are_not_last() -> None:
+    stage = Stage()
+    greedy, modest = stage.client(), stage.client()
+    for client, address in ((greedy, "/queue/a"), (modest, "/queue/b")):
+        client.subscribe(address, c.AUTO, credit=10_000)
+    stage.decide(c.Pause(greedy.peer), c.Pause(modest.peer))
+    stage.decide(stage.client().sending("/queue/a", *[b"x"] * 4_000))
+    stage.decide(stage.client().sending("/queue/b", b"y"))
+    first, *others = turns(stage, c.Resume(greedy.peer), c.Resume(modest.peer))
+    assert len(others) > 3
+    assert len(greedy.got) == 4_000
+    assert modest.peer in first.touched
+
+
+def test_a_session_with_many_subscriptions_and_deliveries_ends_in_several_turns() -> None:
+    stage = Stage()
+    leaving, other = stage.client(), stage.client()
+    stage.decide(stage.client().sending("/queue/a", *[b"x"] * 100))
+    leaving.subscribe("/queue/a", c.INDIVIDUAL, credit=100)
+    for number in range(100):
+        stage.decide(c.Subscribe(leaving.peer, f"t{number}", f"/topic/{number}"))
+    other.subscribe("/queue/a", c.AUTO, credit=100)
+    outcomes = turns(stage, c.Disconnect(leaving.peer, receipt="bye"))
+    assert len(outcomes) > 3
+    assert leaving.accepted[-1][0] == "bye"
+    assert not (leaving.peer.subscriptions or leaving.peer.unsettled)
+    assert len(other.got) == 100
+
+
+def test_a_cumulative_acknowledgement_of_many_deliveries_takes_several_turns(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(deliveries, "MOST_TAGS", 10)
+    stage = Stage()
+    client = stage.client()
+    stage.decide(stage.client().sending("/queue/a", *[b"x"] * 100))
+    client.subscribe("/queue/a", c.CLIENT, credit=100)
+    last = client.got[-1][1]
+    outcomes = turns(stage, c.Settle(client.peer, [last], cumulative=True, receipt="all"))
+    assert len(outcomes) > 3
+    assert client.accepted[-1][0] == "all"
+    assert not client.peer.unsettled
+
+
+@pytest.mark.parametrize("blow", [storm, flood])
+def test_the_laws_hold_however_often_a_turn_is_interrupted(
+    blow: Callable[[int], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for place, steps in (
+        (deadline, {"_STEPS": 1}),
+        (broker, {"_COMMANDS": 0}),
+        (admission, {"MOST_ENTRIES": 1, "MOST_COPIES": 0}),
+        (deliveries, {"MOST_TAGS": 1}),
+        (dispatcher, {"_QUEUES": 1, "_MESSAGES": 1}),
+    ):
+        for name, value in steps.items():
+            monkeypatch.setattr(place, name, value)
+    for seed in range(1, 40, 2):
+        blow(seed)
