@@ -15,32 +15,30 @@ class Backlog:
     one peer."""
 
     def __init__(self) -> None:
-        self._waiting: dict[Peer | None, deque[Command]] = {}
-
-    def __bool__(self) -> bool:
-        return bool(self._waiting)
+        #: what is left; to be read by others, who look at each turn whether it is empty
+        self.waiting: dict[Peer | None, deque[Command]] = {}
 
     def has(self, peer: Peer) -> bool:
         """Return whether commands of a peer are left."""
-        return peer in self._waiting
+        return peer in self.waiting
 
     def add(self, commands: Iterable[Command]) -> None:
         """Add commands behind those of their peers."""
         for command in commands:
-            self._waiting.setdefault(self.peer_of(command), deque()).append(command)
+            self.waiting.setdefault(self.peer_of(command), deque()).append(command)
 
     def take(self) -> Command:
         """Take the next command of the peer whose turn it is; it goes behind the others."""
-        peer = next(iter(self._waiting))
-        commands = self._waiting.pop(peer)
+        peer = next(iter(self.waiting))
+        commands = self.waiting.pop(peer)
         command = commands.popleft()
         if commands:
-            self._waiting[peer] = commands
+            self.waiting[peer] = commands
         return command
 
     def put_back(self, rest: Command) -> None:
         """Add the rest of a command that was taken last, before the others of its peer."""
-        self._waiting.setdefault(self.peer_of(rest), deque()).appendleft(rest)
+        self.waiting.setdefault(self.peer_of(rest), deque()).appendleft(rest)
 
     @staticmethod
     def peer_of(command: Command) -> Peer | None:

@@ -213,7 +213,8 @@ class Broker:
         out = turn.begin(now_us, onto, deadline)
         if alarms.checked_each_turn or store.memory_bytes > turn.limits.memory_bytes:
             alarms.check()
-        if self.backlog:
+        left = self.backlog.waiting
+        if left:
             self.backlog.add(run)
             self._catch_up()
         else:
@@ -228,11 +229,11 @@ class Broker:
                     if not deadline.passed:
                         self._catch_up()
                     break
-        delivers = is_last or not self.backlog
+        delivers = is_last or not left
         if delivers:
             if turn.now_ms >= self.next_deadline_ms:
                 self.sweeper.run_due()
-            if self.backlog or len(run) > _COMMANDS:
+            if left or len(run) > _COMMANDS:
                 deadline.begin()  # deliveries have their time whatever the commands have taken
             self.dispatcher.run()
         if self.histories.outrun:
@@ -251,7 +252,7 @@ class Broker:
             out.close_fanouts()
         if out.forwarded:
             self.destinations.emit_arrivals()
-        self.is_behind = bool(self.backlog or store.dirty)
+        self.is_behind = bool(left or store.dirty)
         turn.next_position = out.first_position + out.count
         return out
 
@@ -265,7 +266,7 @@ class Broker:
         """Carry out commands that were left, until none is or the deadline has passed."""
         backlog, deadline = self.backlog, self.turn.deadline
         for at in count(1):
-            if not backlog:
+            if not backlog.waiting:
                 return
             command = backlog.take()
             if not (self.turn.stopped_peers and _is_ignored(command)):

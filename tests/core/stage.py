@@ -130,7 +130,7 @@ class Stage:
     def decide(self, *run: c.Command) -> Outcome:
         """Carry out `run` and let the outcome out; returns it."""
         if self.deadline is not NEVER:  # the ledger knows the order of a run only
-            self.broker.backlog = self.broker.backlog or InOrder()
+            self.broker.backlog = self.broker.backlog if self.broker.backlog.waiting else InOrder()
         outcome = self.broker.decide(run, self.now_us, None, self.deadline, is_last=False)
         while self.broker.is_behind:
             outcome = self.broker.decide((), self.now_us, outcome, self.deadline, is_last=False)
