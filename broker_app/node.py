@@ -54,7 +54,7 @@ from broker_app.net.rest import RestApi, RestLimits
 from broker_app.net.rest.metrics import Metrics
 from broker_app.net.rest.ndjson import MessageLines
 from broker_app.net.rest.refusals import Refusal
-from broker_app.net.rest.rights import destination_of_job
+from broker_app.net.rest.rights import destination_of, destination_of_job
 from broker_app.net.service_registry import ServiceRegistry
 from broker_app.net.stomp import tcp
 from broker_app.net.stomp.connections import Connections
@@ -491,10 +491,11 @@ class Node:
         alerts: AlertEvaluator,
     ) -> tuple[SystemTopics, SystemPublisher]:
         publisher = SystemPublisher(self.engine)
+        rights = SystemRights(access, self._job_owner, partial(destination_of, self.broker))
         topics = SystemTopics(
             self.broker,
             statistics,
-            SystemMessages(self.broker, publisher, SystemRights(access, self._job_owner)),
+            SystemMessages(self.broker, publisher, rights),
             name=config.name,
             boot=secrets.token_hex(4),
             connections=connections.all,

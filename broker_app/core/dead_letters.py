@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from broker_app.core import dead_letter_headers, reasons, records
-from broker_app.core.destination import QUEUE, dead_letters_of
+from broker_app.core.destination import DEAD_SUFFIX, QUEUE, dead_letters_of
 from broker_app.core.destinations import Destinations
 from broker_app.core.message import (
     Envelope,
@@ -37,7 +37,7 @@ class DeadLetters:
             consumer.dead_lettered += 1
         if queue.durable and self._turn.has_listeners:
             self._turn.emit_dead_letter(queue, message, reason, detail)
-        if not (queue.policy.use_dead_letters and _can_die(queue, message, reason)):
+        if not (queue.policy.use_dead_letters and self._can_die(queue, message, reason)):
             self._store.drop(queue, message, records.DISCARDED, reason)
             self._turn.counters["discarded"] += 1
             self._turn.dropped[reason] += 1
@@ -66,7 +66,7 @@ class DeadLetters:
 
     def expire(self, queue: Queue, message: Message) -> None:
         """Remove an expired message."""
-        if queue.policy.dead_letter_expired and _can_die(queue, message, reasons.EXPIRED):
+        if queue.policy.dead_letter_expired and self._can_die(queue, message, reasons.EXPIRED):
             self.add(queue, message, reasons.EXPIRED, f"it expired at {message.expires_ms}")
         else:
             queue.counters.expired += 1
@@ -79,26 +79,28 @@ class DeadLetters:
         """Dead-letter a message that was returned too often, or as often unsettled when the broker stopped;
         returns whether it was. Store-and-forward queues are exempt. `failure` describes the last attempt."""
         exhausted = not queue.forwarded and message.attempts >= queue.policy.max_attempts
-        if not (exhausted and _can_die(queue, message, reasons.MAX_ATTEMPTS)):
+        if not (exhausted and self._can_die(queue, message, reasons.MAX_ATTEMPTS)):
             return False
         detail = f"delivered {message.attempts} times" + (f"; the last time: {failure}" if failure else "")
         self.add(queue, message, reasons.MAX_ATTEMPTS, detail, consumer)
         return True
+
+    def _can_die(self, queue: Queue, message: Message, reason: str) -> bool:
+        """Return whether a message can become a dead letter. One that is a dead letter, in a queue of them,
+        goes on only where the settings of that queue name another one; not for want of room, or it could go
+        round for ever."""
+        address = queue.address
+        is_of_dead = address.endswith(DEAD_SUFFIX) or address in self._turn.policies.dead_letter_queues
+        if not (queue.durable and is_of_dead and dead_letter_headers.origin_of(message.envelope.block)):
+            return queue.durable
+        goes_on = queue.policy.dead_letters and _target(queue) != address
+        return bool(goes_on) and reason not in reasons.NO_ROOM
 
 
 def address_of(address: str, policy: DestinationPolicy, filter: str = "") -> str:
     """The dead letter queue of the queue with an address and policy, which may be that of a durable
     subscription to the topic `filter`."""
     return f"/{QUEUE}/{policy.dead_letters}" if policy.dead_letters else dead_letters_of(address, filter)
-
-
-def _can_die(queue: Queue, message: Message, reason: str) -> bool:
-    """Return whether a message can become a dead letter. One that is a dead letter goes on only where the
-    settings of its queue name another one; not for want of room, or it could go round for ever."""
-    if not queue.durable or not dead_letter_headers.origin_of(message.envelope.block):
-        return queue.durable
-    goes_on = queue.policy.dead_letters and _target(queue) != queue.address
-    return bool(goes_on) and reason not in reasons.NO_ROOM
 
 
 def _target(queue: Queue) -> str:

@@ -46,6 +46,7 @@ def produce_and_consume(broker: BrokerProcess, first: int, count: int) -> list[s
     return bodies
 
 
+@pytest.mark.soak  # as tests/pipeline/test_runs.py says it of one process; here two start Java
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_an_archive_is_stopped_and_continued_and_has_each_message_once(

@@ -77,6 +77,14 @@ async def test_a_user_sees_events_of_destinations_that_the_user_may_browse(node:
     assert "hidden" not in str(heard)
 
 
+async def test_a_durable_subscription_is_shown_to_those_who_may_browse_its_topic(node: SmallNode) -> None:
+    await node.rule(*BOBS)
+    async with node.stomp("root") as root, root.subscribe("/topic/prices", durable="of-prices"):
+        await put(node, "bobs")
+    async with node.stomp("bob") as bob, bob.subscribe("/topic/$mom.>") as messages:
+        await Heard(messages).until("$mom.stats", "of-prices")
+
+
 async def test_a_user_sees_own_connections_where_there_are_rules(node: SmallNode) -> None:
     await node.rule(*BOBS)
     async with node.stomp("bob") as bob, bob.subscribe("/topic/$mom.conn.>") as messages:

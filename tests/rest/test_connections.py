@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -50,17 +51,17 @@ async def test_a_connection_in_numbers(rest: Rest) -> None:
     assert "RECEIPT" in await client.ask(subscribe)
     await client.ask("SUBSCRIBE\nid:2\ndestination:/topic/t\nreceipt:s\n\n\0")
     await rest.publish("a", "1", "2", "3")
-    await client.pipe.receive()
+    first, second = re.findall(r"\nack:(\d+)\n", (await client.pipe.receive()).decode())[:2]
     await rest.alice.post("/topics/t/messages", content=b"x")
     await client.pipe.receive()
-    await client.pipe.send(b"ACK\nid:1\n\n\0ACK\nid:2\n\n\0\n")
+    await client.pipe.send(f"ACK\nid:{first}\n\n\0ACK\nid:{second}\n\n\0\n".encode())
     await rest.engine.wait_idle()
     (row,) = (await shown(rest, "/connections"))["items"]
     assert (row["id"], row["user"], row["transport"]) == (client.id, "bob", "local")
     assert row["protocol"] == "STOMP 1.2"
     assert row["frames_in"] == 5, "CONNECT, two SUBSCRIBE, two ACK"
     assert row["frames_out"] == 7, "CONNECTED, two RECEIPT, four MESSAGE"
-    assert row["bytes_in"] == 200
+    assert row["bytes_in"] == 198 + len(first + second)
     assert row["bytes_out"] > 500
     assert (row["subscriptions"], row["unsettled"], row["slow"]) == (2, 1, False)
     assert (row["heart_beat_in_s"], row["heart_beat_out_s"]) == (20.0, 30.0)

@@ -11,7 +11,7 @@ from functools import lru_cache, partial
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit, urlunsplit
 
-from broker_app.core.destination import TOPIC, Destination, parse
+from broker_app.core.destination import TOPIC, Destination
 from broker_app.core.topic import matches
 from broker_app.net.policy.access import Access, Client
 from broker_app.net.policy.system_topics import OPEN_TOPICS
@@ -30,12 +30,18 @@ class JobOwner(NamedTuple):
 
 
 class SystemRights:
-    """Decides for each message of a system topic what a client is shown. `job_owner` finds a job by its
-    id."""
+    """Decides for each message of a system topic what a client is shown. `job_owner` finds a job by its id,
+    `destination_of` the destination whose rights an address needs."""
 
-    def __init__(self, access: Access, job_owner: Callable[[str], JobOwner | None]) -> None:
+    def __init__(
+        self,
+        access: Access,
+        job_owner: Callable[[str], JobOwner | None],
+        destination_of: Callable[[str], Destination | None],
+    ) -> None:
         self._access = access
         self._job_owner = job_owner
+        self._destination_of = destination_of
 
     def owner(self, user: str) -> Client | None:
         """The client as which a durable subscription of a user receives; None if the user has gone."""
@@ -119,7 +125,8 @@ class SystemRights:
         view: Container[str] | None = self._access.view(client)
         if view is not None:
             return address in view
-        return self._access.allows(client, BROWSE, parse(address))
+        destination = self._destination_of(address)
+        return destination is not None and self._access.allows(client, BROWSE, destination)
 
 
 _KINDS: Final[dict[str, Callable[[SystemRights, Client, Facts], Facts | None]]] = {

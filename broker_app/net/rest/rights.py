@@ -7,7 +7,13 @@ from types import MappingProxyType
 
 from broker_app.core.broker import Broker
 from broker_app.core.commands import ORIGIN
-from broker_app.core.destination import DURABLE_PREFIX, Destination, parse, topic_of_dead_letters
+from broker_app.core.destination import (
+    DURABLE_PREFIX,
+    SHARED_PREFIX,
+    Destination,
+    parse,
+    topic_of_dead_letters,
+)
 from broker_app.jobs import plan
 from broker_app.jobs.job import Job
 from broker_app.jobs.plan import JobPlan
@@ -139,9 +145,9 @@ def _is_of_subscription(address: str) -> bool:
 
 
 def destination_of(broker: Broker, address: str) -> Destination | None:
-    """The destination whose permissions an address needs: of a durable subscription, its topic; None if it
-    was deleted."""
-    if not address.startswith(DURABLE_PREFIX):
+    """The destination whose permissions an address needs: of a durable or shared subscription, its topic;
+    None if it was deleted."""
+    if not address.startswith((DURABLE_PREFIX, SHARED_PREFIX)):
         return parse(address)
     named = broker.destinations.named.get(address)
     return parse(named.terms.filter) if named is not None else None
