@@ -36,8 +36,9 @@ RESERVED: Final = (
     "ack", "attempt", "content-length", "content-type", "correlation-id", "destination", "expiration",
     "expires", "message-id", "persistent", "priority", "receipt", "redelivered", "reply-to", "subscription",
     "timestamp", "transaction", "ttl-s", "type", "x-message-ttl", "delay-s", "AMQ_SCHEDULED_DELAY", "x-delay",
-    "deliver-at", "AMQ_SCHEDULED_TIME", "_AMQ_SCHED_DELIVERY", "dedup-id", "_AMQ_DUPL_ID", "group", "JMSXGroupID",
-    "message-deduplication-id", "AMQ_SCHEDULED_PERIOD", "AMQ_SCHEDULED_REPEAT", "AMQ_SCHEDULED_CRON",
+    "deliver-at", "AMQ_SCHEDULED_TIME", "_AMQ_SCHED_DELIVERY", "dedup-id", "_AMQ_DUPL_ID", "group",
+    "message-deduplication-id", "JMSXGroupID", "AMQ_SCHEDULED_PERIOD", "AMQ_SCHEDULED_REPEAT",
+    "AMQ_SCHEDULED_CRON",
 )  # fmt: skip
 _FALSE: Final = ("false", "0", "")
 #: addresses to which clients send
