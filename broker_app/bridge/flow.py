@@ -28,7 +28,7 @@ from broker_app.bridge.framing import Framing, framing_for, knows_bridges, start
 from broker_app.bridge.inflight_window import FLIGHT_BYTES, Budget, InflightWindow
 from broker_app.bridge.timeline import Timeline
 from broker_app.core.errors import Refused
-from broker_app.core.model import Delivery, InnerReceiver, Peer
+from broker_app.core.model import Delivery, InnerReceiver, Peer, Subscription
 from broker_app.engine import Engine
 from broker_app.remote import Remote
 from mom_client.errors import Refused as RefusedThere
@@ -302,6 +302,10 @@ class Flow(InnerReceiver):
             self.close(refusal)
         if deliveries:
             self._forward(peer, deliveries)
+
+    def subscription_ended(self, _: Subscription, refusal: Refused) -> None:
+        """Try again later: the broker has ended the subscription."""
+        self.close(refusal)
 
     def close(self, refusal: Refused) -> None:
         """The queue does not let the flow consume it, or no longer."""

@@ -53,6 +53,9 @@ class Receiver(Protocol):
     def close(self, refusal: Refused) -> None:
         """Send the reason to the client, and close the connection."""
 
+    def subscription_ended(self, subscription: Subscription, refusal: Refused) -> None:
+        """Report that the broker has ended a subscription, and why."""
+
 
 class InnerReceiver:
     """A receiver within the process, without a connection and without subscriptions to topics. It discards
@@ -77,6 +80,9 @@ class InnerReceiver:
 
     def close(self, refusal: Refused) -> None:
         raise AssertionError(f"an inner receiver has no connection to close: {refusal}")
+
+    def subscription_ended(self, subscription: Subscription, refusal: Refused) -> None:
+        raise AssertionError(f"an inner receiver has no subscription that can be ended: {refusal}")
 
 
 class Peer:

@@ -140,6 +140,7 @@ class Outcome:
         "count",
         "dead_letters",
         "destinations",
+        "ended",
         "events",
         "failures",
         "fanouts",
@@ -168,6 +169,8 @@ class Outcome:
         self.fetches: list[Fetch] = []
         #: peers to disconnect, with the reason
         self.closes: list[tuple[Peer, Refused]] = []
+        #: subscriptions that the broker has ended, and why
+        self.ended: list[tuple[Subscription, Refused]] = []
         #: for the system topics
         self.events: list[Event] = []
         #: for bridges, as it is at the end of the batch
@@ -186,7 +189,13 @@ class Outcome:
     def quiet(self) -> bool:
         """True if there is nothing to send, only records, as for plain acknowledgements."""
         return not (
-            self.touched or self.fanouts or self.fetches or self.closes or self.published or self.throttles
+            self.touched
+            or self.fanouts
+            or self.fetches
+            or self.closes
+            or self.ended
+            or self.published
+            or self.throttles
         )
 
     def destination(self, address: str) -> int:

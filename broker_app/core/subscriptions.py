@@ -341,7 +341,7 @@ class Subscriptions:
         for subscription, address in outrun.items():
             if subscription.replay is not None:
                 detail = f"{address}: history was trimmed before subscription {subscription.id!r} had read it"
-                self._turn.out.closes.append((subscription.peer, Refused("history-gone", detail)))
+                self._turn.out.ended.append((subscription, Refused("history-gone", detail)))
                 self.end(subscription, keep_unsettled=False)
 
     def check_slow_consumers(self) -> None:
@@ -378,7 +378,7 @@ class Subscriptions:
     def _end_slow(self, subscription: Subscription, detail: str) -> None:
         if subscription.ended:
             return  # it may be slow for two reasons at once
-        self._turn.out.closes.append((subscription.peer, Refused("slow-consumer", detail)))
+        self._turn.out.ended.append((subscription, Refused("slow-consumer", detail)))
         self._turn.emit_consumer(ConsumerSlow(subscription, detail))
         self.end(subscription, keep_unsettled=False)
 

@@ -54,7 +54,12 @@ class Output:
                 self._disconnect(peer, error)
 
     def _conclude(self, outcome: Outcome) -> None:
-        """Close and throttle clients, and log faults of commands."""
+        """Report ended subscriptions, close and throttle clients, and log faults of commands."""
+        for subscription, refusal in outcome.ended:
+            try:
+                subscription.peer.receiver.subscription_ended(subscription, refusal)
+            except Exception as error:
+                self._disconnect(subscription.peer, error)
         for peer, refusal in outcome.closes:
             try:
                 peer.receiver.close(refusal)

@@ -17,7 +17,7 @@ from broker_app.core import commands as c
 from broker_app.core import header_block
 from broker_app.core.errors import Refused
 from broker_app.core.message import Message
-from broker_app.core.model import InnerReceiver, Peer
+from broker_app.core.model import InnerReceiver, Peer, Subscription
 from broker_app.engine import Engine
 from broker_app.reflex import wire
 from broker_app.reflex.chain import HeaderBlocks, ProcessStep
@@ -84,8 +84,8 @@ class QueueConsumer(InnerReceiver, ABC):
         for _, tag, message in deliveries:
             self.take(tag, message)
 
-    def close(self, refusal: Refused) -> None:
-        """The subscription was ended."""
+    def subscription_ended(self, _: Subscription, refusal: Refused) -> None:
+        """Subscribe again later: the broker has ended the subscription."""
         self._try_again(refusal)
 
     def _try_again(self, refusal: Refused) -> None:

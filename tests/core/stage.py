@@ -185,6 +185,8 @@ class Stage:
                 receiver = subscription.peer.receiver
                 assert isinstance(receiver, Client)
                 receiver.got += [(subscription, 0, message) for message in fanout.messages]
+        for subscription, refusal in outcome.ended:
+            subscription.peer.receiver.subscription_ended(subscription, refusal)
         for peer, refusal in outcome.closes:
             peer.receiver.close(refusal)
         for peer, on in outcome.throttles:
@@ -286,6 +288,9 @@ class Client:
         self.held = on
 
     def close(self, refusal: Refused) -> None:
+        self.closed.append(refusal)
+
+    def subscription_ended(self, _: Subscription, refusal: Refused) -> None:
         self.closed.append(refusal)
 
     # what tests call

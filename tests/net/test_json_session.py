@@ -13,6 +13,7 @@ import pytest
 from broker_app import deadline
 from broker_app.core import commands as c
 from broker_app.core.errors import Refused
+from broker_app.core.limits import Limits
 from broker_app.core.message import Envelope
 from broker_app.net.auth.login import Identity
 from broker_app.net.json import splitter
@@ -341,6 +342,19 @@ async def test_a_lost_permission_ends_the_subscription_alone(
     event = await client.event("unsubscribed")
     assert (event["sub"], event["type"]) == ("1", "/docs/problems/not-allowed")
     assert (await client.ask("unsubscribe", id="2"))["op"] == "done"
+
+
+async def test_a_subscription_that_the_broker_ends_is_reported_and_its_id_is_free() -> None:
+    async with small_broker(limits=Limits(topic_pending=5)) as broker:
+        client = await opened(broker)
+        await client.ask("subscribe", id="1", topic="prices", credit=1)
+        await client.ask("subscribe", id="2", queue="a")
+        await publish(broker, *[b"%d" % number for number in range(12)], address="/topic/prices")
+        event = await client.event("unsubscribed")
+        assert (event["sub"], event["type"]) == ("1", "/docs/problems/slow-consumer")
+        assert (await client.ask("subscribe", id="1", topic="prices"))["op"] == "done"
+        await publish(broker, b'"x"')
+        assert await client.bodies(1)
 
 
 async def test_a_stopping_broker_reports_why(broker: SmallBroker) -> None:

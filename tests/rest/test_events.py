@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from functools import partial
 from typing import Any
 
 from broker_app.net.policy.policy import Policy
@@ -121,6 +122,20 @@ async def test_the_stream_of_a_revoked_token_ends(rest: Rest) -> None:
     assert stream.ended
     assert b"event: problem" in stream.text and b"not-authenticated" in stream.text
     assert (await polling).status_code == 401
+
+
+async def test_requests_whose_subscription_the_broker_ends_get_the_reason(rest: Rest) -> None:
+    stream = Stream(rest, "/api/v1/queues/a/events")
+    polling = asyncio.ensure_future(rest.alice.post("/queues/b/receive", json={"wait_s": 30}))
+    await rest.until(lambda: len(rest.rest_api._waiting._waits) == 2 and stream.status == 200)
+    broker, client = rest.engine.broker, rest.rest_api._engine_client
+    for name in ("a", "b"):
+        (consumer,) = broker.destinations.queues[f"/queue/{name}"].consumers
+        await client.inspect(partial(broker.subscriptions.end_overrun, consumer))
+    await stream.task
+    assert b"event: problem" in stream.text and b"slow-consumer" in stream.text
+    reply = await polling
+    assert reply.json()["type"] == "/docs/problems/slow-consumer"
 
 
 async def test_a_silent_stream_is_kept_alive(rest: Rest) -> None:

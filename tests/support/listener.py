@@ -42,6 +42,9 @@ class Listener:
     def close(self, refusal: Refused) -> None:
         self.refusals.append((None, refusal))
 
+    def subscription_ended(self, _: Subscription, refusal: Refused) -> None:
+        self.close(refusal)
+
     def take_receipts(self) -> list[Any]:
         """The receipts since the last call."""
         taken, self.receipts = self.receipts, []

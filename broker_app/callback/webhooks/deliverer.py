@@ -163,8 +163,8 @@ class Deliverer(InnerReceiver):
             self._totals.dead_lettered += self._subscription.dead_lettered - self._dead_lettered
             self._dead_lettered = self._subscription.dead_lettered
 
-    def close(self, refusal: Refused) -> None:
-        """The broker has ended the subscription."""
+    def subscription_ended(self, _: Subscription, refusal: Refused) -> None:
+        """Subscribe again later: the broker has ended the subscription."""
         self._on_loss(refusal.detail)
 
     # ------------------------------------------------------------------ called by the host

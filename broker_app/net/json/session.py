@@ -234,6 +234,7 @@ class JsonSession:
         client = self.engine_client
         deliveries = Deliveries(
             *(operation.id, destination, client, self._outbox, self._server.blocks, self._backlog_changed),
+            self._ended,
             self._live(o.DELIVER, destination),
         )
         subscribe = c.Subscribe(
@@ -333,9 +334,13 @@ class JsonSession:
         for subscription in list(self.subscriptions.values()):
             refused = self._server.access.refusal(self.client, RECEIVE, subscription.destination)
             if refused is not None:
-                self._end_subscription(subscription)
-                ended = events.Unsubscribed(sub=subscription.id)
-                self._outbox.put(events.with_problem(ended, from_core(refused)))
+                self._ended(subscription, refused)
+
+    def _ended(self, subscription: Deliveries | Notifications, refused: Refused) -> None:
+        """Report that a subscription was ended, and why."""
+        self._end_subscription(subscription)
+        event = events.Unsubscribed(sub=subscription.id)
+        self._outbox.put(events.with_problem(event, from_core(refused)))
 
 
 def _destination(operation: o.Subscribe) -> Destination:

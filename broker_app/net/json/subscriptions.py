@@ -8,6 +8,7 @@ from functools import partial
 
 from broker_app.callback.arrival_feed import ArrivalFeed
 from broker_app.core.destination import Destination
+from broker_app.core.errors import Refused
 from broker_app.core.message import Message
 from broker_app.in_thread import LARGE_BYTES, in_thread_if_large
 from broker_app.net.json import events
@@ -21,7 +22,8 @@ RUN = 32
 
 
 class Deliveries:
-    """Messages that are delivered, each with a receipt. `sent` is called with the bytes of those rendered."""
+    """Messages that are delivered, each with a receipt. `changed` is called with the bytes that wait more or
+    less, `ended` when the broker has ended the subscription."""
 
     def __init__(
         self,
@@ -31,11 +33,13 @@ class Deliveries:
         outbox: Outbox,
         blocks: message_json.Blocks,
         changed: Callable[[int], None],
+        ended: Callable[[Deliveries, Refused], None],
         live: LiveSubscriber,
     ) -> None:
         self.id = id
         self.destination = destination
         self.live = live
+        self._ended = ended
         self._engine_client = engine_client
         self._outbox = outbox
         self._blocks = blocks
@@ -55,6 +59,10 @@ class Deliveries:
         self._waiting.append((tag, message))
         self._changed(message.size)
         self._outbox.ask(self)
+
+    def end(self, refusal: Refused) -> None:
+        """The broker has ended the subscription."""
+        self._ended(self, refusal)
 
     async def events(self) -> list[bytes]:
         """The next messages."""

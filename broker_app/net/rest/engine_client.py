@@ -17,7 +17,7 @@ from typing import Protocol, TypeVar
 from broker_app.core.commands import Answer, Command, Return
 from broker_app.core.errors import Refused
 from broker_app.core.message import Message
-from broker_app.core.model import Delivery, InnerReceiver, Peer
+from broker_app.core.model import Delivery, InnerReceiver, Peer, Subscription
 from broker_app.engine import Backpressure, Engine
 from broker_app.internal_errors import internal_errors
 from broker_app.journal.errors import NotLoaded
@@ -141,6 +141,9 @@ class DeliverySink(Protocol):
     """The receiver of the deliveries of one subscription."""
 
     def collect(self, tag: int, message: Message) -> None: ...
+
+    def end(self, refusal: Refused) -> None:
+        """The broker has ended the subscription."""
 
 
 class EngineClient(InnerReceiver):
@@ -298,6 +301,12 @@ class EngineClient(InnerReceiver):
             settled.popitem(last=False)
 
     # ------------------------------------------------------------------ called by the engine
+
+    def subscription_ended(self, subscription: Subscription, refusal: Refused) -> None:
+        """Report the end of a subscription to its sink."""
+        sink = self._sinks.get(subscription.id)
+        if sink is not None:
+            sink.end(refusal)
 
     def flush(self, peer: Peer) -> None:
         if peer.deliveries:

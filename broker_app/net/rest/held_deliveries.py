@@ -6,6 +6,7 @@ import asyncio
 from contextlib import suppress
 from typing import Final
 
+from broker_app.core.errors import Refused
 from broker_app.core.message import Message
 from broker_app.net.rest.engine_client import EngineClient
 
@@ -26,6 +27,9 @@ class Deliveries:
         """Take a delivery."""
         self.found.append((tag, message))
         self.arrived.set()
+
+    def end(self, refusal: Refused) -> None:
+        """Do nothing: chosen messages come without a subscription that could be ended."""
 
 
 async def wait_decided(engine_client: EngineClient, subscription_id: str, deliveries: Deliveries) -> None:

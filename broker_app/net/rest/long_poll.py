@@ -16,7 +16,8 @@ from broker_app.shares import Shares
 
 class WaitingRequest:
     """One waiting request; if it waits at `source`, its client needs `right` there. `woken` is set when
-    something arrived, and when it was `ended`; `refusal` is the reason, if its client lost the right."""
+    something arrived, and when it was `ended`; `refusal` is the reason, if its client lost the right or the
+    broker has ended its subscription."""
 
     __slots__ = ("client", "ended", "refusal", "right", "source", "woken")
 
@@ -28,8 +29,9 @@ class WaitingRequest:
         self.ended = False
         self.refusal: Refused | None = None
 
-    def end(self) -> None:
-        """End the wait."""
+    def end(self, refusal: Refused | None = None) -> None:
+        """End the wait, by `refusal` or because the node stops."""
+        self.refusal = self.refusal or refusal
         self.ended = True
         self.woken.set()
 
@@ -76,8 +78,8 @@ class WaitingRequests:
     def recheck_permissions(self, access: Access) -> None:
         """End the waits of clients that may not log in or not receive there any more."""
         for wait in self._waits:
-            wait.refusal = access.login_refusal(wait.client)
-            if wait.refusal is None and wait.source is not None:
-                wait.refusal = access.refusal(wait.client, wait.right, wait.source)
-            if wait.refusal is not None:
-                wait.end()
+            refusal = access.login_refusal(wait.client)
+            if refusal is None and wait.source is not None:
+                refusal = access.refusal(wait.client, wait.right, wait.source)
+            if refusal is not None:
+                wait.end(refusal)

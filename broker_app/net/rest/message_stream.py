@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Callable
 from functools import partial
 
 from broker_app.core import commands as c
+from broker_app.core.errors import Refused
 from broker_app.core.message import Message
 from broker_app.core.selectors import compiler
 from broker_app.engine.read_budget import READ_BYTES
@@ -17,7 +17,7 @@ from broker_app.net.rest import message_json
 from broker_app.net.rest.arrival_stream import ArrivalStream
 from broker_app.net.rest.engine_client import EngineClient
 from broker_app.net.rest.limits import RestLimits
-from broker_app.net.rest.long_poll import WaitingRequests
+from broker_app.net.rest.long_poll import WaitingRequest, WaitingRequests
 from broker_app.net.rest.refusals import invalid
 from broker_app.net.rest.replies import Reply
 from broker_app.net.rest.requests import Request, whole_number
@@ -32,17 +32,20 @@ class Arrivals:
     """Deliveries that wait to be written; never more than the credit of their subscription. `limit` is called
     with True when they have many bytes, and with False when they have few again."""
 
-    def __init__(self, wake: asyncio.Event, limit: Callable[[bool], None]) -> None:
+    def __init__(self, wait: WaitingRequest, limit: Callable[[bool], None]) -> None:
         self._waiting: deque[tuple[int, Message]] = deque()
         self._bytes = 0
         self._limited = False
-        self._wake = wake
+        self._wait = wait
         self._limit = limit
 
     def collect(self, tag: int, message: Message) -> None:
         self._waiting.append((tag, message))
         self._count(message.size)
-        self._wake.set()
+        self._wait.woken.set()
+
+    def end(self, refusal: Refused) -> None:
+        self._wait.end(refusal)
 
     def take(self) -> tuple[int, Message] | None:
         """The next delivery to be written."""
@@ -101,7 +104,7 @@ class MessageStream:
             return Reply(200, MEDIA_TYPE)
         engine_client = self._engine_client
         wait = self._waiting.enter(request.client, destination)
-        arrivals = Arrivals(wait.woken, lambda limited: set_credit(1 if limited else credit))
+        arrivals = Arrivals(wait, lambda limited: set_credit(1 if limited else credit))
         subscription = engine_client.open_collection(arrivals, request.user)
 
         def set_credit(credit: int) -> None:

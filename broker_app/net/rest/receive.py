@@ -11,6 +11,7 @@ import msgspec
 
 from broker_app.core import commands as c
 from broker_app.core.destination import Destination
+from broker_app.core.errors import Refused
 from broker_app.core.message import Message
 from broker_app.core.selectors import compiler
 from broker_app.in_thread import in_thread_if_large
@@ -19,9 +20,9 @@ from broker_app.net.rest.chosen import ChosenMessages
 from broker_app.net.rest.engine_client import EngineClient
 from broker_app.net.rest.held_deliveries import Deliveries, wait_decided
 from broker_app.net.rest.limits import RestLimits
-from broker_app.net.rest.long_poll import WaitingRequests
+from broker_app.net.rest.long_poll import WaitingRequest, WaitingRequests
 from broker_app.net.rest.polls import Polls
-from broker_app.net.rest.refusals import invalid
+from broker_app.net.rest.refusals import Refusal, invalid
 from broker_app.net.rest.replies import JSON, Header, Reply, encode, separated
 from broker_app.net.rest.requests import Departed, Request, boolean, whole_number, within
 from broker_app.rules.event import RECEIVE
@@ -43,13 +44,16 @@ class ReceiveRequest(msgspec.Struct, forbid_unknown_fields=True):
 class Collection(Deliveries):
     """The deliveries of one receive, which wake it."""
 
-    def __init__(self, woken: asyncio.Event) -> None:
+    def __init__(self, wait: WaitingRequest) -> None:
         super().__init__()
-        self._woken = woken
+        self._wait = wait
 
     def collect(self, tag: int, message: Message) -> None:
         super().collect(tag, message)
-        self._woken.set()
+        self._wait.woken.set()
+
+    def end(self, refusal: Refused) -> None:
+        self._wait.end(refusal)
 
 
 class Receiver:
@@ -155,7 +159,7 @@ class Receiver:
         request.access.recheck(request.client, RECEIVE, source)
         wait = self._waiting.enter(request.client, source)
         arrived = wait.woken
-        collection = Collection(arrived)
+        collection = Collection(wait)
         subscription = engine_client.open_collection(collection, request.user)
         keep = False
         try:
@@ -181,7 +185,11 @@ class Receiver:
             # Whatever happens to this request, the collection stays open until its last delivery came.
             closing = asyncio.ensure_future(engine_client.answer(pending_reply))
             closing.add_done_callback(lambda _: engine_client.close_collection(subscription))
-            await asyncio.shield(closing)
+            try:
+                await asyncio.shield(closing)
+            except Refusal as refusal:
+                if refusal.name != "not-found":  # the broker has ended the subscription before
+                    raise
         return collection.found
 
     async def _read_back(self, address: str, arrived: asyncio.Event) -> None:

@@ -21,7 +21,7 @@ async def stream(
     ping_s: float = PING_S,
 ) -> None:
     """Write what `events` yields each time that `wait` is woken, until the client goes or the wait is ended;
-    when that is because it lost its right, the last event is the problem. While there is nothing to write, a
+    when that has a reason, the last event is the problem. While there is nothing to write, a
     comment keeps the connection alive."""
     headers = [
         *request.reply_headers,

@@ -385,6 +385,10 @@ class StompSession:
         """End the session by an ERROR."""
         self._disconnection.refuse(refusal, None, soft=False)
 
+    def subscription_ended(self, _: Subscription, refusal: Refused) -> None:
+        """End the session: STOMP has no frame by which a broker ends one subscription."""
+        self.close(refusal)
+
     def failed(self, error: Exception) -> None:
         """An internal error was met at this client: end its session, and no other."""
         internal_errors.note("a session", error, f"{self.peer_name} {self.user}")
