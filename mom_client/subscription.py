@@ -17,6 +17,11 @@ AckMode = Literal["auto", "client", "client-individual"]
 
 #: With ack="auto" the broker knows no credit; what waits here beyond this ends the subscription.
 MAX_WAITING_BYTES = 256 * 1024 * 1024
+#: refusals of a subscription that was there before: the broker may not have noticed the end of the former
+#: connection, which holds the name of a durable one or a place of the consumers
+PASSING = frozenset(("conflict", "too-many", "busy"))
+#: seconds to the second attempt, twice as many to each further one, up to the most; and for all of them
+FIRST_PAUSE_S, LONGEST_PAUSE_S, GIVE_UP_S = 0.5, 5.0, 120.0
 _MESSAGE_BYTES = 1000  #: memory of a waiting message in addition to its body
 
 
@@ -131,6 +136,8 @@ class Subscriptions:
     def __init__(self, frame_sender: FrameSender) -> None:
         self._frame_sender = frame_sender
         self._by_id: dict[str, Subscription] = {}
+        #: further attempts to subscribe again, by id
+        self._attempts: dict[str, asyncio.TimerHandle] = {}
 
     def get(self, id: str) -> Subscription | None:
         """The subscription of an id, if there is one."""
@@ -170,24 +177,43 @@ class Subscriptions:
 
     def subscribe_again(self) -> None:
         """Subscribe again over a new connection."""
+        give_up_at = asyncio.get_running_loop().time() + GIVE_UP_S
         for subscription in self._by_id.values():
-            self._subscribe_again(subscription)
+            subscription.resume_after_newest()
+            self._subscribe_again(subscription, FIRST_PAUSE_S, give_up_at)
 
-    def _subscribe_again(self, subscription: Subscription) -> None:
+    def _subscribe_again(self, subscription: Subscription, pause_s: float, give_up_at: float) -> None:
         def check(answer: "asyncio.Future[None]") -> None:
-            if not answer.cancelled() and isinstance(answer.exception(), Refused):
-                self._by_id.pop(subscription.id, None)
-                subscription.end(answer.exception())
+            refusal = None if answer.cancelled() else answer.exception()
+            if not isinstance(refusal, Refused) or subscription.id not in self._by_id:
+                return
+            loop = asyncio.get_running_loop()
+            if refusal.code in PASSING and loop.time() + pause_s <= give_up_at:
+                self._attempts[subscription.id] = loop.call_later(pause_s, try_again)
+            else:
+                del self._by_id[subscription.id]
+                subscription.end(refusal)
 
-        subscription.resume_after_newest()
+        def try_again() -> None:
+            del self._attempts[subscription.id]
+            if subscription.id in self._by_id:
+                self._subscribe_again(subscription, min(2 * pause_s, LONGEST_PAUSE_S), give_up_at)
+
         self._frame_sender.send_command(wire.SUBSCRIBE, subscription.headers).add_done_callback(check)
 
     def connection_lost(self) -> None:
         """Drop what can no longer be settled."""
+        self._cancel_attempts()
         for subscription in self._by_id.values():
             subscription.drop()
 
     def end(self, error: BaseException | None) -> None:
         """End all of them; iterations over them raise `error`, or stop."""
+        self._cancel_attempts()
         for subscription in self._by_id.values():
             subscription.end(error)
+
+    def _cancel_attempts(self) -> None:
+        for attempt in self._attempts.values():
+            attempt.cancel()
+        self._attempts.clear()

@@ -92,6 +92,69 @@ async def test_a_subscription_refused_the_second_time_ends(stage: FakeBroker) ->
     await stage.leave(client, again)
 
 
+@pytest.mark.parametrize("code", ["conflict", "too-many", "busy"])
+async def test_a_subscription_whose_place_the_former_connection_holds_is_tried_again(
+    stage: FakeBroker, code: str
+) -> None:
+    client, session = await stage.client()
+    subscription = client.subscribe("/topic/a", durable="mine")
+    entering = asyncio.ensure_future(subscription.__aenter__())
+    session.confirm(await session.expect(wire.SUBSCRIBE))
+    await entering
+    session.end()
+    again = await stage.come_back(client)
+    for _ in range(3):
+        again.refuse(await again.expect(wire.SUBSCRIBE), code)
+    again.confirm(await again.expect(wire.SUBSCRIBE))
+    again.deliver(subscription.id, 1, b"there")
+    assert (await subscription.get()).body == b"there"
+    await stage.leave(client, again)
+
+
+async def test_a_place_that_stays_taken_is_given_up_after_two_minutes(stage: FakeBroker) -> None:
+    client, session = await stage.client()
+    subscription = client.subscribe("/topic/a", durable="mine")
+    entering = asyncio.ensure_future(subscription.__aenter__())
+    session.confirm(await session.expect(wire.SUBSCRIBE))
+    await entering
+    session.end()
+    again = await stage.come_back(client)
+    began = asyncio.get_running_loop().time()
+    getting = asyncio.ensure_future(subscription.get())
+    attempts = 0
+    while not getting.done():
+        expected = asyncio.ensure_future(again.expect(wire.SUBSCRIBE))
+        await asyncio.wait((expected, getting), return_when=asyncio.FIRST_COMPLETED)
+        if expected.done():
+            again.refuse(expected.result(), "conflict")
+            attempts += 1
+        else:
+            expected.cancel()
+    with pytest.raises(mom_client.Refused, match="conflict"):
+        await getting
+    assert 110 < asyncio.get_running_loop().time() - began <= 120
+    assert 20 < attempts < 40
+    await stage.leave(client, again)
+
+
+async def test_no_attempt_is_left_when_the_connection_breaks_again(stage: FakeBroker) -> None:
+    client, session = await stage.client()
+    subscription = client.subscribe("/queue/a")
+    entering = asyncio.ensure_future(subscription.__aenter__())
+    session.confirm(await session.expect(wire.SUBSCRIBE))
+    await entering
+    session.end()
+    again = await stage.come_back(client)
+    again.refuse(await again.expect(wire.SUBSCRIBE), "busy")
+    await asyncio.sleep(0.1)
+    again.end()
+    third = await stage.come_back(client)
+    third.confirm(await third.expect(wire.SUBSCRIBE))
+    await asyncio.sleep(10)
+    assert third.quiet
+    await stage.leave(client, third)
+
+
 async def test_a_subscription_entered_while_the_connection_breaks(stage: FakeBroker) -> None:
     client, session = await stage.client()
     entering = asyncio.ensure_future(client.subscribe("/queue/a").__aenter__())
