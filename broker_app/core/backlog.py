@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Iterable
 
 from broker_app.core.commands import Command
-from broker_app.core.model import Peer
+from broker_app.core.model import Peer, Subscription
 
 
 class Backlog:
@@ -44,5 +44,7 @@ class Backlog:
     def peer_of(command: Command) -> Peer | None:
         """The peer whose order a command keeps; None for the broker itself."""
         subscription = getattr(command, "subscription", None)
-        found: Peer | None = subscription.peer if subscription is not None else getattr(command, "peer", None)
+        if isinstance(subscription, Subscription):
+            return subscription.peer
+        found: Peer | None = getattr(command, "peer", None)
         return found

@@ -82,6 +82,7 @@ class HttpClient:
         for connections in list(self._idle.values()):
             for connection in list(connections):
                 connection.close()
+        await asyncio.sleep(0)  # in which their transports end
         self._resolver.close()
 
     async def _send(self, url: _Url, head: bytes, request: HttpRequest) -> Answer:

@@ -1,6 +1,7 @@
 """Messages of system topics: each subscription is sent what its client may see of them.
 
-While all may see all of a message it is published once for all; else it is delivered to each by itself.
+They are delivered to each subscription by itself. Published once for all, they would also reach one that
+begins before they are carried out, and whose client may not see them.
 """
 
 from __future__ import annotations
@@ -41,9 +42,8 @@ class SystemMessage:
 
 
 class SystemPublisher(Protocol):
-    """Publishes messages, or delivers them to one subscription."""
+    """Delivers messages to one subscription."""
 
-    def publish(self, entries: list[Entry]) -> None: ...
     def deliver(self, subscription: Receiving, entries: list[Entry]) -> None: ...
 
 
@@ -71,26 +71,22 @@ class SystemMessages:
 
     def publish(self, messages: Iterable[SystemMessage]) -> None:
         """Send messages to all that are subscribed and may see them, or a part of them."""
-        for_all: list[Entry] = []
-        for_each: dict[Receiving, list[Entry]] = {}
+        found: dict[Receiving, list[Entry]] = {}
         viewers: dict[tuple[Receiving, str], Viewer | None] = {}
         for message in messages:
             topic, facts, kind = message.topic, message.facts, self._rights.kind(message.topic)
-            shown: dict[Receiving, Facts | None] = {}
+            whole: Entry | None = None
             for one in self._subscriptions(topic):
                 if (one, kind) not in viewers:
                     viewers[one, kind] = self._viewer(one, topic)
                 viewer = viewers[one, kind]
-                shown[one] = viewer(topic, facts) if viewer is not None else None
-            if all(seen is facts for seen in shown.values()):
-                for_all.append(message.entry(facts))
-                continue
-            for subscription, seen in shown.items():
-                if seen is not None:
-                    for_each.setdefault(subscription, []).append(message.entry(seen))
-        if for_all:
-            self._publisher.publish(for_all)
-        for subscription, entries in for_each.items():
+                seen = viewer(topic, facts) if viewer is not None else None
+                if seen is facts:
+                    whole = whole or message.entry(facts)
+                    found.setdefault(one, []).append(whole)
+                elif seen is not None:
+                    found.setdefault(one, []).append(message.entry(seen))
+        for subscription, entries in found.items():
             self._publisher.deliver(subscription, entries)
 
     def deliver(self, subscription: Subscription, messages: Iterable[SystemMessage]) -> None:
@@ -98,11 +94,22 @@ class SystemMessages:
         entries = []
         for message in messages:
             viewer = self._viewer(subscription, message.topic)
-            seen = None if viewer is None else _seen(viewer, message)
+            seen = None if viewer is None else self._seen(viewer, message)
             if seen is not None:
                 entries.append(message.entry(seen))
         if entries:
             self._publisher.deliver(subscription, entries)
+
+    def _seen(self, viewer: Viewer, message: SystemMessage) -> Facts | None:
+        """The facts of a message of a snapshot that are shown: of its items, if it has any, those that are.
+        Where none is, and the topic names what they are about, nothing is: the name shows that it exists."""
+        if message.event is None:
+            return viewer(message.topic, message.facts)
+        items = message.facts["items"]
+        shown = [seen for seen in (viewer(message.topic, one) for one in items) if seen is not None]
+        if items and not shown and self._rights.kind(message.topic).endswith(">"):
+            return None
+        return {**message.facts, "items": shown}
 
     def _viewer(self, subscription: Receiving, topic: str) -> Viewer | None:
         if isinstance(subscription, NamedSubscription):
@@ -115,11 +122,3 @@ class SystemMessages:
             yield from group.members
         yield from match.singles
         yield from match.named
-
-
-def _seen(viewer: Viewer, message: SystemMessage) -> Facts | None:
-    """The facts of a message of a snapshot that are shown: of its items, if it has any, those that are."""
-    if message.event is None:
-        return viewer(message.topic, message.facts)
-    items = [viewer(message.topic, one) for one in message.facts["items"]]
-    return {**message.facts, "items": [one for one in items if one is not None]}

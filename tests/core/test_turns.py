@@ -77,6 +77,17 @@ def test_commands_that_are_left_at_the_deadline_are_carried_out_in_order_in_the_
     assert [message.body for _, _, message in taker.got] == [b"%d" % number for number in range(100)]
 
 
+def test_what_a_durable_subscription_is_sent_can_be_left_for_the_next_turn() -> None:
+    stage = Stage()
+    client = stage.client()
+    client.subscribe("/topic/a", name="mine", durable=True)
+    (named,) = stage.broker.destinations.named.values()
+    backlog = stage.broker.backlog
+    backlog.add([c.DeliverTo(named, [(Envelope("/topic/a", b""), b"1")])])
+    stage.decide()
+    assert [message.body for _, _, message in client.got] == [b"1"]
+
+
 def test_a_peer_that_asks_for_much_delays_no_other() -> None:
     stage = Stage()
     greedy, modest = stage.client(), stage.client()

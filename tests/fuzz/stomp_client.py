@@ -109,7 +109,9 @@ class StompFuzz:
         if destination == REFUSALS:
             return  # its own, for it asked for soft errors
         if not self._may_get(destination):
-            self.broken.append(f"{self._user} got a message of {destination}: {dict(frame.headers)}")
+            self.broken.append(
+                f"{self._user} got a message of {destination}: {dict(frame.headers)} {frame.body[:1000]!r}"
+            )
         ack = frame.headers.get("ack") or frame.headers.get("message-id")
         if ack and len(self._acks) < 1000:
             self._acks.append(ack)

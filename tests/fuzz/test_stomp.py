@@ -12,6 +12,7 @@ import asyncio
 import contextlib
 from collections.abc import Callable
 from random import Random
+from urllib.parse import unquote
 
 import httpx
 import pytest
@@ -38,23 +39,29 @@ RULES = {
         "conditions": r"(/event/queue =~ open\..* || /event/topic =~ open\..*) && /event/method == GET",
         "users": ["carl"],
     },
-    "told": {"conditions": r"/event/topic =~ \$mom\..* && /event/method == GET", "users": ["bob", "dora"]},
 }
 #: what an operator gives and takes again
 TAKEN = {"conditions": "/event/queue == open.a || /event/topic == open.x", "effect": "deny", "position": 1}
 #: what may ever reach each user, by the beginning of its name; temporary destinations are one's own
-GETS = {
-    "bob": (OPEN, "$mom", "t-"),
-    "carl": (OPEN, "t-"),
-    "dora": (OPEN, PRIVATE, "$mom", "t-"),
-    "eve": ("t-",),
-}
+GETS = {"bob": (OPEN, "t-"), "carl": (OPEN, "t-"), "dora": (OPEN, PRIVATE, "t-"), "eve": ("t-",)}
+#: names of durable and shared subscriptions, which those see who may look at their topics
+SUBSCRIPTIONS = frozenset("desü")
+#: system topics of one destination, whose name follows; and those of which all users see their part
+ABOUT = ("$mom.stats.", "$mom.consumer.", "$mom.dead.")
+SHARED = tuple(
+    f"$mom.{one}" for one in ("stats", "node", "destinations", "failover", "conn.", "dest.", "job.")
+)
 USERS = (*GETS, "keeper")
 
 
 def may_get(user: str) -> Callable[[str], bool]:
     def may(destination: str) -> bool:
-        return destination.split("/", 2)[-1].startswith(GETS[user])
+        name = destination.split("/", 2)[-1]
+        for topic in ABOUT:
+            if name.startswith(topic):
+                about = unquote(name.removeprefix(topic))
+                return about in SUBSCRIPTIONS or about.startswith(GETS[user])
+        return name.startswith((*GETS[user], *SHARED))
 
     return may
 

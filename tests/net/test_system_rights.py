@@ -85,6 +85,18 @@ async def test_a_durable_subscription_is_shown_to_those_who_may_browse_its_topic
         await Heard(messages).until("$mom.stats", "of-prices")
 
 
+async def test_a_snapshot_names_no_destination_that_the_user_may_not_browse(node: SmallNode) -> None:
+    await node.rule(*BOBS)
+    async with node.stomp("root") as root, root.subscribe("/queue/hidden"), root.subscribe("/queue/bobs"):
+        await put(node, "hidden")
+        everything = {"snapshot": "true"}
+        async with node.stomp("bob") as bob, bob.subscribe("/topic/$mom.>", headers=everything) as messages:
+            heard = Heard(messages)
+            await heard.until("$mom.consumer.bobs")
+            await heard.until("$mom.node")
+    assert "$mom.consumer.hidden" not in heard.found
+
+
 async def test_a_user_sees_own_connections_where_there_are_rules(node: SmallNode) -> None:
     await node.rule(*BOBS)
     async with node.stomp("bob") as bob, bob.subscribe("/topic/$mom.conn.>") as messages:

@@ -272,6 +272,7 @@ async def test_a_long_search_stops_incomplete_and_continues_from_its_cursor(
 ) -> None:
     monkeypatch.setattr(browse, "_MAX_SCANNED", 2)
     monkeypatch.setattr(browse, "_RUN", 2)
+    monkeypatch.setattr(browse, "_SLICE_S", 60.0)  # however slow the machine is
     await rest.publish("a", *[f"message {number}" for number in range(5)])
     found, stops, after = [], [], None
     while True:

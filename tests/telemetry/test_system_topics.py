@@ -61,11 +61,8 @@ class Heard(Stage):
         self.system_topics.on_events(outcome.take_events())
         return outcome
 
-    def publish(self, entries: list[tuple[Envelope, bytes]]) -> None:
-        self.published += [envelope.address for envelope, _ in entries]
-        self.decide(c.Publish(self.voice.peer, [(envelope, body, None) for envelope, body in entries]))
-
     def deliver(self, subscription: Receiving, entries: list[tuple[Envelope, bytes]]) -> None:
+        self.published += [envelope.address for envelope, _ in entries]
         self.decide(c.DeliverTo(subscription, entries))
 
     def second(self) -> None:
