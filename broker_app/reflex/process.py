@@ -35,7 +35,7 @@ _INHERITED: Final = (
 )
 _RECEIVE_BYTES: Final = 256 * 1024
 #: seconds from the end of a connection to the end of its process, and between two looks at it
-_EXIT_S: Final = 1.0
+_EXIT_S: Final = 0.2
 _LOOK_S: Final = 0.02
 #: seconds that a process has to end in good order
 STOP_S: Final = 1.0
