@@ -10,9 +10,8 @@ from broker_app.core.model import Peer, Subscription
 
 
 class Backlog:
-    """Commands by peer: those of one are carried out in order, and the peers take turns, so that one
-    which asks for much delays no other. Commands of the broker itself are as those of
-    one peer."""
+    """Commands by peer: those of one are carried out in order, and the peers take turns, so that one which
+    asks for much delays no other. Commands of the broker itself are as those of one peer."""
 
     def __init__(self) -> None:
         #: what is left; to be read by others, who look at each turn whether it is empty

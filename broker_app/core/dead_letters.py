@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from broker_app.core import dead_letter_headers, reasons, records
-from broker_app.core.destination import DEAD_SUFFIX, QUEUE, dead_letters_of
+from broker_app.core.destination import QUEUE, dead_letters_of
 from broker_app.core.destinations import Destinations
 from broker_app.core.message import (
     Envelope,
@@ -89,11 +89,10 @@ class DeadLetters:
         """Return whether a message can become a dead letter. One that is a dead letter, in a queue of them,
         goes on only where the settings of that queue name another one; not for want of room, or it could go
         round for ever."""
-        address = queue.address
-        is_of_dead = address.endswith(DEAD_SUFFIX) or address in self._turn.policies.dead_letter_queues
+        is_of_dead = self._turn.policies.is_of_dead_letters(queue.address)
         if not (queue.durable and is_of_dead and dead_letter_headers.origin_of(message.envelope.block)):
             return queue.durable
-        goes_on = queue.policy.dead_letters and _target(queue) != address
+        goes_on = queue.policy.dead_letters and _target(queue) != queue.address
         return bool(goes_on) and reason not in reasons.NO_ROOM
 
 

@@ -106,12 +106,17 @@ class Policies:
         found = self._found(address)
         if found is None and topic:
             found = self._found(topic)
-        if not (address.endswith(DEAD_SUFFIX) or address in self.dead_letter_queues):
+        if not self.is_of_dead_letters(address):
             return found or self.default
         if found is None:
             return DEAD_LETTERS_POLICY
         # Dead letters come in at any time: at limits older ones make room.
         return replace(found, limit_behavior=REMOVE_OLDEST)
+
+    def is_of_dead_letters(self, address: str) -> bool:
+        """Return whether a queue is for dead letters, which wait for an operator and not for consumers: by
+        its name, or since another one names it."""
+        return address.endswith(DEAD_SUFFIX) or address in self.dead_letter_queues
 
     def _found(self, address: str) -> DestinationPolicy | None:
         found = self.exact.get(address)

@@ -6,8 +6,8 @@ import asyncio
 from collections import deque
 from typing import Final
 
-#: seconds of a turn of the loop for the answers that come by themselves
-TURN_S: Final = 0.005
+from broker_app.deadline import TURN_S
+
 #: connections that go on in one turn, of those that wait
 _AT_ONCE: Final = 8
 

@@ -24,7 +24,7 @@ _NO_LIMIT = 1 << 62
 
 
 class _TooMuch(Exception):
-    """So much has to be read that the thread does it."""
+    """Raised where so much has to be read that the thread does it."""
 
 
 class _Step(NamedTuple):

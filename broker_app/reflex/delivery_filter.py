@@ -14,7 +14,7 @@ from functools import partial
 from typing import Final
 
 from broker_app.core import commands as c
-from broker_app.core.destination import DEAD_SUFFIX, is_forwarded, is_reserved
+from broker_app.core.destination import is_forwarded, is_reserved
 from broker_app.core.model import Delivery, Peer, Subscription
 from broker_app.engine import Engine
 from broker_app.reflex.api import service_of
@@ -203,10 +203,8 @@ class DeliveryFilter:
 
     def is_filtered(self, address: str) -> bool:
         """Return whether reflexes may see what is delivered from an address."""
-        dead_letter_queues = self._engine.broker.turn.policies.dead_letter_queues
         return not (
             is_reserved(service_of(address))
             or is_forwarded(address)
-            or address.endswith(DEAD_SUFFIX)
-            or address in dead_letter_queues
+            or self._engine.broker.turn.policies.is_of_dead_letters(address)
         )

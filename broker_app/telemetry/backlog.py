@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from broker_app.core.destination import DEAD_SUFFIX
 from broker_app.core.model import Queue
 
 
@@ -63,8 +62,8 @@ class Backlog:
         del self._restored[queue.address]  # the messages that were restored first may have left
         return None
 
-    def note(self, queue: Queue, dead_letter_queues: frozenset[str]) -> None:
-        """A queue moved. `dead_letter_queues` are addresses that destinations name for their dead letters."""
+    def note(self, queue: Queue, *, is_of_dead_letters: bool) -> None:
+        """Note what a queue that moved holds."""
         depth = queue.depth
         if not depth and not queue.unsettled:
             self._held.pop(queue.address, None)
@@ -72,7 +71,7 @@ class Backlog:
         self._held[queue.address] = QueueBacklog(
             queue,
             depth,
-            is_of_dead_letters(queue.address, dead_letter_queues),
+            is_of_dead_letters,
             self.since_ms(queue),
         )
 
@@ -100,8 +99,3 @@ class Backlog:
             del self._held[address]
             self._restored.pop(address, None)
         return BacklogTotals(backlog, unsettled, dead, since_ms)
-
-
-def is_of_dead_letters(address: str, dead_letter_queues: frozenset[str]) -> bool:
-    """True if the queue has dead letters, which wait for an operator and not for consumers."""
-    return address.endswith(DEAD_SUFFIX) or address in dead_letter_queues

@@ -8,7 +8,6 @@ from broker_app.core.broker import Broker
 from broker_app.core.destination import is_forwarded
 from broker_app.core.model import Queue
 from broker_app.core.sync_queue import SYNC_ADDRESS
-from broker_app.telemetry.backlog import is_of_dead_letters
 
 AT_LIMIT, NO_CONSUMER, GROWING, PAUSED, FLOWING, IDLE = STATES = (
     "at-limit",
@@ -60,7 +59,7 @@ def _wants_consumers(broker: Broker, address: str) -> bool:
     internal queues of bridges."""
     if address == SYNC_ADDRESS or is_forwarded(address):
         return False
-    return not is_of_dead_letters(address, broker.turn.policies.dead_letter_queues)
+    return not broker.turn.policies.is_of_dead_letters(address)
 
 
 def _fill(broker: Broker, queue: Queue) -> float | None:

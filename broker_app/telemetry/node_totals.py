@@ -66,7 +66,8 @@ class NodeTotals:
 
     def note_queue(self, queue: Queue) -> None:
         """Note what waits in a queue that moved."""
-        self.backlog.note(queue, self._broker.turn.policies.dead_letter_queues)
+        policies = self._broker.turn.policies
+        self.backlog.note(queue, is_of_dead_letters=policies.is_of_dead_letters(queue.address))
 
     def note_ends(self, queue: Queue, dead: int, acked: int) -> None:
         """Count messages of a queue that became dead letters, and that were acknowledged."""

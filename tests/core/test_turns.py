@@ -1,4 +1,4 @@
-"""What a turn may cost: commands are linear in their number, and a turn stops at its deadline."""
+"""The cost of a turn: commands are linear in their number, and a turn stops at its deadline."""
 
 from __future__ import annotations
 

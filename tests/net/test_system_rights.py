@@ -1,4 +1,4 @@
-"""What ordinary users see on the broker's own topics and queues: what REST shows to them, and no more."""
+"""Ordinary users see on the broker's own topics and queues what REST shows to them, and no more."""
 
 from __future__ import annotations
 

@@ -96,7 +96,7 @@ class Host:
 
     @property
     def gate(self) -> Gate:
-        """Of its gates, the one that stops pushes for longer; that of its answers if none does."""
+        """The gate that stops pushes for longer; that of its answers if none does."""
         answers, connections = self.answers, self.connections.gate
         if connections.closed_until > answers.closed_until:
             return connections
