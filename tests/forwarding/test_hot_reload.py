@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -23,31 +21,13 @@ from tests.forwarding.home import (
 from tests.support.broker_process import BrokerProcess, StartBroker
 from tests.support.patience import patient
 from tests.support.polling import poll
+from tests.support.proxy import proxy
 
 
 @pytest.fixture(scope="module", autouse=True)
 def users(broker: BrokerProcess) -> None:
     """`broker` is the target of all tests here."""
     add_users(broker, "broker1", "other")
-
-
-@contextlib.asynccontextmanager
-async def another_port(port: int) -> AsyncIterator[int]:
-    """A further port by which the listener of `port` is reached."""
-
-    async def copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with contextlib.suppress(ConnectionError):
-            while data := await reader.read(65536):
-                writer.write(data)
-                await writer.drain()
-        writer.close()
-
-    async def relay(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        there, back = await asyncio.open_connection("127.0.0.1", port)
-        await asyncio.gather(copy(reader, back), copy(there, writer))
-
-    async with await asyncio.start_server(relay, "127.0.0.1", 0) as server:
-        yield server.sockets[0].getsockname()[1]
 
 
 async def received(target: BrokerProcess, queue: str, count: int) -> list[str]:
@@ -73,7 +53,7 @@ async def test_a_new_port_of_one_bridge_leaves_the_other_and_all_clients_connect
     first, second = connection("b1", broker.stomp_port), connection("b2", broker.stomp_port)
     home.change(first + second)
     numbers = [str(number) for number in range(600)]
-    async with client(home.broker, "admin") as app, another_port(broker.stomp_port) as port:
+    async with client(home.broker, "admin") as app, proxy(broker.stomp_port) as other:
 
         async def feed(part: list[str]) -> None:
             for number in part:
@@ -86,18 +66,16 @@ async def test_a_new_port_of_one_bridge_leaves_the_other_and_all_clients_connect
         before = sockets(home.broker, broker.stomp_port)
         assert len(before) == 2
         feeding = asyncio.create_task(feed(numbers[200:]))
-        reload = await asyncio.to_thread(home.change, first + connection("b2", port))
+        reload = await asyncio.to_thread(home.change, first + connection("b2", other.port))
         assert [thing["key"] for thing in reload["changed"]] == ["b2"]
         assert (reload["added"], reload["removed"]) == ([], [])
         await feeding
-        await asyncio.to_thread(poll, lambda: len(sockets(home.broker, port)) == 1)
+        await asyncio.to_thread(poll, lambda: len(sockets(home.broker, other.port)) == 1)
         (kept,) = sockets(home.broker, broker.stomp_port)
         assert kept in before, "the connection of b1 is the same socket"
         assert app.connected
         assert await received(broker, "reload1", 600) == numbers
         assert await received(broker, "reload2", 600) == numbers
-        # The relay ends with its connections.
-        await asyncio.to_thread(home.change, first)
 
 
 async def test_a_syntax_error_in_line_4_changes_nothing_until_the_next_correct_save(

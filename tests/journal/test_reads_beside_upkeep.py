@@ -7,6 +7,7 @@ import random
 from collections import deque
 from collections.abc import Callable
 from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import Any, cast
 
@@ -108,7 +109,9 @@ def test_what_waits_is_read_in_whatever_order_threads_and_loop_go_on(
     life.restore()
     waiting: dict[int, bytes] = {}
     asked = []
-    for number in range(60):
+    for number in count():
+        if number >= 60 and journal.statistics()["segments_copied"]:
+            break
         bodies = [b"%d:%d" % (number, one) * 20 for one in range(chance.randint(1, 6))]
         waiting |= zip(life.publish(*bodies), map(published, bodies), strict=True)
         gone = [position for position in waiting if chance.random() < 0.5]
@@ -133,5 +136,4 @@ def test_what_waits_is_read_in_whatever_order_threads_and_loop_go_on(
     assert [answer.result for answer, _ in asked] == [records for _, records in asked]
     everything = sorted(waiting)
     assert life.read(everything) == [waiting[position] for position in everything]
-    assert journal.statistics()["segments_copied"] > 0
     life.close()
