@@ -26,6 +26,7 @@ from broker_app.core.message import (
 from broker_app.core.message_store import MessageStore
 from broker_app.core.model import BlockedPublish, Peer, Queue, Subscription
 from broker_app.core.policy import REJECT_NEWEST, DestinationPolicy
+from broker_app.core.producer_pacing import SHORT, ProducerPacing
 from broker_app.core.publisher import Publisher
 from broker_app.core.resource_alarm import EXEMPT
 from broker_app.core.resource_alarms import ResourceAlarms
@@ -59,7 +60,9 @@ class Admission:
         self._destination_limits = destination_limits
         self._resource_alarms = resource_alarms
         #: the bytes of blocked messages
-        self.blocked = BlockedProducers(turn.limits)
+        paced: set[Peer] = set()
+        self.blocked = BlockedProducers(turn.limits, paced)
+        self.pacing = ProducerPacing(turn, paced, self.blocked.changed.add)
         #: queues with blocked messages
         self.blocked_queues: dict[Queue, None] = {}
         #: messages that a resource alarm blocks
@@ -116,6 +119,8 @@ class Admission:
                 accept(peer, receipt, message)
             if is_crowded and self._turn.deadline.passed:
                 rest = [*entries, *(rest or ())]
+        if queue is not None and queue.unsettled and queue.depth > SHORT:
+            self.pacing.published(queue, peer, len(run))
         if not rest:
             self._turn.counters["published"] += len(command.entries)
             return None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Set as AbstractSet
+
 from broker_app.core.commands import AUTO
 from broker_app.core.limits import Limits
 from broker_app.core.model import BlockedPublish, Peer
@@ -13,10 +15,11 @@ class BlockedProducers:
 
     A peer that acknowledges deliveries is never throttled, because its acknowledgements, which follow its
     messages, may be what makes room: otherwise it could wait for itself. Its messages beyond its share are
-    refused."""
+    refused. Those in `paced` are throttled as well (`ProducerPacing`)."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: Limits, paced: AbstractSet[Peer]) -> None:
         self.limits = limits
+        self._paced = paced
         self.bytes = 0
         self.by_peer: dict[Peer, int] = {}
         self.throttled: set[Peer] = set()
@@ -54,7 +57,7 @@ class BlockedProducers:
         """The peers that are throttled (True) or no longer throttled (False) since the last call."""
         turned = []
         for peer in self.changed:
-            throttle = self._is_too_much(peer)
+            throttle = peer in self._paced or self._is_too_much(peer)
             if throttle != (peer in self.throttled):
                 (self.throttled.add if throttle else self.throttled.remove)(peer)
                 turned.append((peer, throttle))

@@ -242,6 +242,8 @@ class Broker:
             self.histories.advance_replays()
         if delivers and (store.over_limit or admission.blocked_queues or admission.blocked_by_alarm):
             admission.admit_blocked()
+        if admission.pacing.queues:
+            admission.pacing.review()
         if admission.blocked.changed:
             out.throttles += admission.blocked.turns()
         if store.acknowledging:
@@ -260,7 +262,12 @@ class Broker:
     def next_deadline_ms(self) -> int:
         """The time when `decide` has to be called even without commands."""
         sweep = self.sweeper.sweep_ms
-        return min(self.unsettled.leases.next_ms or sweep, self.scheduler.alarms.next_ms or sweep, sweep)
+        pacing = self.admission.pacing
+        return min(
+            self.unsettled.leases.next_ms or sweep,
+            self.scheduler.alarms.next_ms or sweep,
+            pacing.next_ms if pacing.queues else sweep,
+        )
 
     def _catch_up(self) -> None:
         """Carry out commands that were left, until none is or the deadline has passed."""
@@ -320,6 +327,7 @@ class Broker:
             self.deliveries,
             self.subscriptions,
             self.admission,
+            self.admission.pacing,
             self.destination_limits,
         ):
             owner.shift_time_limits(command.by_ms)

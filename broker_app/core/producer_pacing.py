@@ -1,0 +1,100 @@
+"""Pacing of producers that outrun consumers at full speed: for moments they are not read, so that the queue
+stays short.
+
+Between a producer and a consumer at full speed, both with a window, a queue that has grown by chance would
+stay as long as it is, and each message would wait for all of those before it. A queue is there to take what
+slow consumers cannot take: when they do not get on quickly while its producers wait, those go on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import ceil
+from typing import Final
+
+from broker_app.core.model import Peer, Queue
+from broker_app.core.turn import Turn
+
+#: waiting messages up to which producers are not paced
+SHORT: Final = 256
+#: acknowledgements for which a producer waits, for each message that it has sent
+ACKED: Final = 1.5
+#: ms that it waits for them at most, for each message; so it still sends 10,000 a second
+WAIT_MS: Final = 0.1
+#: ms without pacing after consumers have not got on within that time: at first, and after further times
+FREE_MS: Final = 100
+MOST_FREE_MS: Final = 10_000
+
+
+class Pace:
+    """The pace of a queue."""
+
+    __slots__ = ("free_ms", "free_until_ms", "until_acked", "until_ms", "waiting")
+
+    def __init__(self) -> None:
+        #: the producers that wait, until so many messages were acknowledged, or this time
+        self.waiting: set[Peer] = set()
+        self.until_acked = self.until_ms = 0.0
+        #: when producers wait again, and how long they do not after the next time in vain
+        self.free_until_ms, self.free_ms = 0, FREE_MS
+
+    def waited_in_vain(self, now_ms: int) -> None:
+        """Let producers be for a while, each time for longer."""
+        self.free_until_ms = now_ms + self.free_ms
+        self.free_ms = min(2 * self.free_ms, MOST_FREE_MS)
+
+
+class ProducerPacing:
+    """Decides which producers wait for consumers: those in `paced`. `changed` is called with each that begins
+    or ends to wait."""
+
+    def __init__(self, turn: Turn, paced: set[Peer], changed: Callable[[Peer], None]) -> None:
+        self._turn = turn
+        self._paced = paced
+        self._changed = changed
+        #: queues whose producers wait; to be read by others, who look at each turn whether there are any
+        self.queues: dict[Queue, Pace] = {}
+
+    @property
+    def next_ms(self) -> int:
+        """The time when the next producer has waited long enough."""
+        return ceil(min(pace.until_ms for pace in self.queues.values()))
+
+    def published(self, queue: Queue, peer: Peer, count: int) -> None:
+        """Have the producer of `count` messages to a queue that is not short wait. One that has subscriptions
+        never waits: its acknowledgements may be what others wait for."""
+        pace = queue.pace
+        if pace is None:
+            pace = queue.pace = Pace()
+        now_ms = self._turn.now_ms
+        if now_ms < pace.free_until_ms or peer.subscriptions or not peer.connection:
+            return
+        if queue not in self.queues:
+            self.queues[queue] = pace
+            pace.until_acked, pace.until_ms = queue.counters.acked, now_ms + 1
+        pace.until_acked += ACKED * count
+        pace.until_ms += WAIT_MS * count
+        pace.waiting.add(peer)
+        self._paced.add(peer)
+        self._changed(peer)
+
+    def review(self) -> None:
+        """Let producers go on that have waited long enough."""
+        now_ms = self._turn.now_ms
+        for queue, pace in list(self.queues.items()):
+            if queue.depth > SHORT and queue.counters.acked < pace.until_acked:
+                if now_ms < pace.until_ms:
+                    continue
+                pace.waited_in_vain(now_ms)
+            else:
+                pace.free_ms = FREE_MS
+            for peer in pace.waiting:
+                self._paced.discard(peer)
+                self._changed(peer)
+            pace.waiting.clear()
+            del self.queues[queue]
+
+    def shift_time_limits(self, by_ms: int) -> None:
+        """Shift the times until which producers wait, after the clock was set."""
+        for pace in self.queues.values():
+            pace.until_ms += by_ms
