@@ -469,8 +469,8 @@ async def test_a_run_without_end_is_committed_in_parts_and_others_are_answered_b
         engine.submit(c.Publish(flood.peer, [(QUEUE, b"%d" % number, number + 1)]))
     while not flood.receipts:
         await turns(1)
-    assert engine.is_behind(flood.peer)
-    assert not engine.is_behind(modest.peer)
+    assert engine.must_wait(flood.peer)
+    assert not engine.must_wait(modest.peer)
     assert len(flood.receipts) < 120
     source = asyncio.ensure_future(Backpressure(engine, flood.peer).wait())
     engine.submit(c.Publish(modest.peer, [(QUEUE, b"mine", b"r")]))

@@ -14,12 +14,8 @@ class Backlog:
     asks for much delays no other. Commands of the broker itself are as those of one peer."""
 
     def __init__(self) -> None:
-        #: what is left; to be read by others, who look at each turn whether it is empty
+        #: what is left; to be read by others, who look at each turn whether there is any, and of whom
         self.waiting: dict[Peer | None, deque[Command]] = {}
-
-    def has(self, peer: Peer) -> bool:
-        """Return whether commands of a peer are left."""
-        return peer in self.waiting
 
     def add(self, commands: Iterable[Command]) -> None:
         """Add commands behind those of their peers."""

@@ -5,7 +5,7 @@ waited. Receipts and deliveries leave after the commit, never before.
 
 What takes longer than a turn of the loop is decided, or sent, in several, between which the loop serves
 sockets and other tasks. What is left after `TURNS` of them goes into the next batch, where peers take turns;
-who has sent it waits until it is carried out (`is_behind`).
+who has sent it waits until it is carried out (`must_wait`).
 
 A failed commit ends the engine: memory is then ahead of the journal, and only a restart with recovery is
 correct. So does an error in the middle of a change of state, after which memory cannot be trusted. All other
@@ -73,7 +73,7 @@ class Backpressure:
     async def wait(self) -> None:
         """Wait until a command may be submitted, or the engine has ended."""
         engine = self._engine
-        while (engine.full or engine.is_behind(self._peer)) and engine.ended is None:
+        while engine.must_wait(self._peer) and engine.ended is None:
             if self._event is None:
                 self._event = asyncio.Event()
                 self._engine.notify_when_writable(self)
@@ -211,9 +211,9 @@ class Engine:
         """True if sources of commands have to wait for memory."""
         return self._inbox_bytes > self._inbox_limit
 
-    def is_behind(self, peer: Peer) -> bool:
-        """True if a peer has to wait until what it sent is carried out."""
-        return self.broker.backlog.has(peer)
+    def must_wait(self, peer: Peer) -> bool:
+        """True if a peer has to wait for memory, or until what it sent is carried out."""
+        return self._inbox_bytes > self._inbox_limit or peer in self.broker.backlog.waiting
 
     def notify_when_writable(self, source: WritableListener) -> None:
         self._waiting.append(source)

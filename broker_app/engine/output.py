@@ -32,7 +32,8 @@ class Output:
         if outcome.fanouts or len(outcome.touched) > _CLIENTS:
             return self._in_steps(outcome)
         self._flush(outcome.touched)
-        self._conclude(outcome)
+        if outcome.ended or outcome.closes or outcome.throttles or outcome.failures:
+            self._conclude(outcome)
         return None
 
     def _in_steps(self, outcome: Outcome) -> Iterator[None]:

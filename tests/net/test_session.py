@@ -69,7 +69,7 @@ class Stage:
         self.engine: Any = SimpleNamespace(
             ended=None,
             full=False,
-            is_behind=lambda peer: False,
+            must_wait=lambda peer: self.engine.full,
             submit=lambda command, size: self.commands.append(command),
         )
         self.identity = Identity("ann")

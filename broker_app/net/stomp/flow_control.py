@@ -48,8 +48,7 @@ class FlowControl:
         if self._rate_limit is not None and conversation.state < CLOSING:
             refusal = self._limit_rate(self._rate_limit, frames, size)
         engine = conversation.sessions.engine
-        wait = engine.full or engine.is_behind(conversation.peer)
-        if wait and conversation.state == OPEN and refusal is None:
+        if engine.must_wait(conversation.peer) and conversation.state == OPEN and refusal is None:
             self.pause(ENGINE_FULL)
             engine.notify_when_writable(self)
         return refusal
@@ -76,7 +75,7 @@ class FlowControl:
     def writable(self) -> None:
         """The engine has room again; what the client sent may still be left."""
         engine = self._conversation.sessions.engine
-        if engine.is_behind(self._conversation.peer):
+        if engine.must_wait(self._conversation.peer):
             engine.notify_when_writable(self)
         else:
             self.resume(ENGINE_FULL)
