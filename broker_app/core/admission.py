@@ -102,9 +102,8 @@ class Admission:
                 usual = envelope.options is None
                 plain = usual and queue is not None and queue.durable and queue.limit_usage is None
                 open_topic = usual and queue is None and not self._destination_limits.limits_topics
-                is_crowded = (queue is None and self._publisher.copies(envelope.address) > MOST_COPIES) or (
-                    bool(taps) and len(taps.get(envelope.address, ())) > MOST_COPIES
-                )
+                if queue is None or taps:
+                    is_crowded = self._is_crowded(queue, envelope.address)
             message: Message | None
             if plain:
                 message = enqueue(queue, envelope, body, None, source)  # type: ignore[arg-type]  # `plain` implies a queue
@@ -126,6 +125,11 @@ class Admission:
             return None
         self._turn.counters["published"] += len(command.entries) - len(rest)
         return c.Publish(peer, rest, command.user, command.client)
+
+    def _is_crowded(self, queue: Queue | None, address: str) -> bool:
+        """Return whether many copies are made of each message to a destination."""
+        watchers = len(self._store.taps.get(address, ()))
+        return max(watchers, 0 if queue is not None else self._publisher.copies(address)) > MOST_COPIES
 
     def _source(self, client: str) -> bytes:
         """The `source` of messages of a client, as records have it."""

@@ -100,6 +100,7 @@ class Broker:
             *(turn, destinations, store, self.dispatcher, self.publisher),
             *(self.destination_limits, self.resource_alarms),
         )
+        self._pacing = self.admission.pacing
         self.subscriptions.on_begin.append(self.admission.subscription_changed)
         self.subscriptions.on_end.append(self.admission.subscription_changed)
         self.forwarding = InboundForwarding(
@@ -242,8 +243,8 @@ class Broker:
             self.histories.advance_replays()
         if delivers and (store.over_limit or admission.blocked_queues or admission.blocked_by_alarm):
             admission.admit_blocked()
-        if admission.pacing.queues:
-            admission.pacing.review()
+        if self._pacing.next_ms:
+            self._pacing.review()
         if admission.blocked.changed:
             out.throttles += admission.blocked.turns()
         if store.acknowledging:
@@ -262,11 +263,11 @@ class Broker:
     def next_deadline_ms(self) -> int:
         """The time when `decide` has to be called even without commands."""
         sweep = self.sweeper.sweep_ms
-        pacing = self.admission.pacing
         return min(
             self.unsettled.leases.next_ms or sweep,
             self.scheduler.alarms.next_ms or sweep,
-            pacing.next_ms if pacing.queues else sweep,
+            self._pacing.next_ms or sweep,
+            sweep,
         )
 
     def _catch_up(self) -> None:
@@ -327,7 +328,7 @@ class Broker:
             self.deliveries,
             self.subscriptions,
             self.admission,
-            self.admission.pacing,
+            self._pacing,
             self.destination_limits,
         ):
             owner.shift_time_limits(command.by_ms)

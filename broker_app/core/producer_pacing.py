@@ -54,11 +54,8 @@ class ProducerPacing:
         self._changed = changed
         #: queues whose producers wait; to be read by others, who look at each turn whether there are any
         self.queues: dict[Queue, Pace] = {}
-
-    @property
-    def next_ms(self) -> int:
-        """The time when the next producer has waited long enough."""
-        return ceil(min(pace.until_ms for pace in self.queues.values()))
+        #: when the next producer has waited long enough, 0 when none waits
+        self.next_ms = 0
 
     def published(self, queue: Queue, peer: Peer, count: int) -> None:
         """Have the producer of `count` messages to a queue that is not short wait. One that has subscriptions
@@ -75,6 +72,7 @@ class ProducerPacing:
         pace.until_acked += ACKED * count
         pace.until_ms += WAIT_MS * count
         pace.waiting.add(peer)
+        self._note_next()
         self._paced.add(peer)
         self._changed(peer)
 
@@ -93,8 +91,13 @@ class ProducerPacing:
                 self._changed(peer)
             pace.waiting.clear()
             del self.queues[queue]
+        self._note_next()
 
     def shift_time_limits(self, by_ms: int) -> None:
         """Shift the times until which producers wait, after the clock was set."""
         for pace in self.queues.values():
             pace.until_ms += by_ms
+        self._note_next()
+
+    def _note_next(self) -> None:
+        self.next_ms = ceil(min((pace.until_ms for pace in self.queues.values()), default=0))
