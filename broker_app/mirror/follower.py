@@ -33,8 +33,21 @@ class Follower:
         self.position = 0
         #: records that were applied and that the store has lost since
         self.records_lost = 0
-        #: `time.monotonic` when everything that was stored had been applied
-        self.in_step_at = time.monotonic()
+        #: whether the last `catch_up` has applied everything
+        self.has_all = False
+        self._began_at = time.monotonic()
+        #: `time.monotonic` when everything that was stored had been applied; None before the first time
+        self._in_step_at: float | None = None
+
+    @property
+    def lag_s(self) -> float:
+        """Seconds since everything that was stored had been applied, or since it began to follow."""
+        return time.monotonic() - (self._began_at if self._in_step_at is None else self._in_step_at)
+
+    @property
+    def was_in_step(self) -> bool:
+        """True if everything that was stored had been applied at some time."""
+        return self._in_step_at is not None
 
     def catch_up(self) -> bool:
         """Apply what is stored by now, for a fifth of a second at most; return True if that was all.
@@ -42,6 +55,7 @@ class Follower:
         Raises JournalDamaged and Unreachable.
         """
         until = time.monotonic() + _SLICE_S
+        self.has_all = False
         if not self.position:
             self._begin()
         began_at = time.monotonic()
@@ -56,7 +70,7 @@ class Follower:
             self.position += batch.count
             if time.monotonic() > until:
                 return False
-        self.in_step_at = began_at
+        self.has_all, self._in_step_at = True, began_at
         return True
 
     def take_over(self, journal: SharedJournal, policies: Policies, *, force: bool = False) -> Broker:

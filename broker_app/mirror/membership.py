@@ -19,6 +19,10 @@ log = logging.getLogger(__name__)
 BEAT_S: Final = 0.5
 #: a broker whose note is older is not running, or cannot reach the journal
 _ALIVE_S: Final = 5.0
+#: a standby is in step if it has applied everything within so many seconds, but for so many records, which
+#: it applies in about a second; notes are from different moments, so there are always some
+IN_STEP_S: Final = 2.0
+IN_STEP_RECORDS: Final = 100_000
 #: notes of brokers that have not run for so long are deleted
 _KEPT_S: Final = 24 * 3600.0
 
@@ -39,8 +43,10 @@ class Member(NamedTuple):
     uris: tuple[str, ...]
     epoch: int = 0
     position: int = 0
-    #: seconds since it had applied everything that is stored
+    #: seconds since it had applied everything that is stored, or since it began to follow
     lag_s: float = 0.0
+    #: whether it had applied everything that is stored at some time
+    was_in_step: bool = True
     #: messages that wait only in its memory
     non_persistent: int = 0
     #: of its settings, those that must be the same for all; None if they are not known
@@ -53,6 +59,11 @@ class Member(NamedTuple):
     def alive(self) -> bool:
         """True if the broker runs and reaches the journal."""
         return self.state != STOPPED and self.age_s < _ALIVE_S
+
+    def is_in_step(self, end: int) -> bool:
+        """Return whether a standby could serve at once, when the journal ends at the position `end`."""
+        behind = end - self.position
+        return self.was_in_step and self.lag_s <= IN_STEP_S and behind <= IN_STEP_RECORDS
 
     def differences(self, other: Member) -> list[str]:
         """Sentences about settings that must be the same here and at another broker, and are not."""

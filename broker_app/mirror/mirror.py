@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Final
@@ -27,8 +26,6 @@ from broker_app.telemetry.statistics import rfc3339
 
 log = logging.getLogger(__name__)
 
-#: a standby is in step if it has applied everything within so many seconds
-IN_STEP_S: Final = 2.0
 #: for the question which broker has taken over
 _LOOKUP_S: Final = 1.0
 
@@ -142,7 +139,7 @@ class Mirror:
         else:
             state, epoch = STOPPED if self._has_stopped else STANDBY, 0
             position = follower.position if follower is not None else self._next_position
-            lag_s = time.monotonic() - follower.in_step_at if follower is not None else 0.0
+            lag_s = follower.lag_s if follower is not None else 0.0
         return Member(
             self.addresses.id,
             self.role,
@@ -152,6 +149,7 @@ class Mirror:
             epoch=epoch,
             position=position,
             lag_s=round(lag_s, 3),
+            was_in_step=follower is None or follower.was_in_step,
             # The last note of a broker that stops has the number that is lost with it.
             non_persistent=self._non_persistent if journal is not None or self._has_stopped else 0,
             lease_s=self._lease_s,
@@ -216,8 +214,7 @@ class Mirror:
 
     def status(self) -> dict[str, Any]:
         """The brokers that share the journal, the lease, what would be lost now, and the timeline."""
-        active = self.active
-        end = active.position if active is not None else 0
+        active, end = self.active, self._end
         return {
             "name": self.name,
             "id": self.addresses.id,
@@ -282,11 +279,20 @@ class Mirror:
             which = f"{member_id[:100]!r} is not" if member_id else "there is no other broker"
             raise Refused("conflict", f"{which} on standby; GET mirrors shows those that are")
         chosen = min(found, key=lambda one: (-one.position, one.lag_s, one.id))
-        if chosen.lag_s > IN_STEP_S:
+        if not chosen.is_in_step(self._end):
+            behind = max(0, self._end - chosen.position)
             raise Refused(
-                "conflict", f"{chosen.id} is {chosen.lag_s:.0f} s behind; switch over when it is in step"
+                "conflict",
+                f"{chosen.id} is not in step: {behind} records and {chosen.lag_s:.0f} s behind; switch over "
+                "when it is in step",
             )
         return chosen
+
+    @property
+    def _end(self) -> int:
+        """The end of the journal as the broker that serves knows it; 0 while none does."""
+        active = self.active
+        return active.position if active is not None else 0
 
     async def switch_over(self, successor: Member) -> None:
         """Have another broker take over without loss: the active one stops, and becomes a standby."""
@@ -345,7 +351,7 @@ def _shown(member: Member, end: int) -> dict[str, Any]:
         "position": member.position,
         "lag_records": max(0, end - member.position) if member.state == STANDBY else 0,
         "lag_s": member.lag_s,
-        "in_step": member.lag_s <= IN_STEP_S,
+        "in_step": member.state != STANDBY or member.is_in_step(end),
         "seen_s": round(member.age_s, 1),
     }
 

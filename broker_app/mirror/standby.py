@@ -18,7 +18,15 @@ from broker_app.mirror import takeovers
 from broker_app.mirror.follower import Follower
 from broker_app.mirror.membership import Membership
 from broker_app.mirror.takeovers import Takeover
-from broker_app.net.rest.mirrors import EXPIRED, FORCED, FORMER_STOPPED, STARTED, STOPPED, SWITCHOVER
+from broker_app.net.rest.mirrors import (
+    EXPIRED,
+    FORCED,
+    FORMER_STOPPED,
+    STANDBY,
+    STARTED,
+    STOPPED,
+    SWITCHOVER,
+)
 
 log = logging.getLogger(__name__)
 
@@ -132,7 +140,7 @@ class Standby:
                     "begin with an empty one"
                 )
             self._note_lease(lease)
-            if self._order is not None or (self.is_free and self._is_next()):
+            if self._order is not None or (self.is_free and self._is_next() and not self._is_behind):
                 return True
             is_all = self._follower.catch_up()
         except JournalFailed as error:
@@ -168,6 +176,15 @@ class Standby:
         member = self._membership.find(chosen)
         assert self._free_since is not None
         return member is None or not member.alive or time.monotonic() - self._free_since > _PREFERRED_WAIT_S
+
+    @property
+    def _is_behind(self) -> bool:
+        """True while something is left to apply and another broker may have less: the first that has applied
+        everything takes over. While nobody serves, the journal does not grow."""
+        if self._follower.has_all:
+            return False
+        others = (one for one in self._membership.alive if one.id != self._member_id)
+        return any(one.state == STANDBY for one in others)
 
     def _take(self) -> Taken | None:
         """Take the journal over; None if another broker was faster. Raises the errors of its opening."""

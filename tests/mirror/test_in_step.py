@@ -1,0 +1,153 @@
+"""Which standby is in step, and which of several takes over."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
+from pathlib import Path
+from threading import Event
+
+import pytest
+
+from broker_app.core.broker import Broker
+from broker_app.core.errors import Refused
+from broker_app.core.policy import Policies
+from broker_app.journal.file_store import FileStore
+from broker_app.journal.shared import SharedJournal
+from broker_app.journal.store import Holder
+from broker_app.mirror.addresses import Addresses
+from broker_app.mirror.follower import Follower
+from broker_app.mirror.membership import IN_STEP_RECORDS, Member, Membership
+from broker_app.mirror.mirror import Mirror
+from broker_app.mirror.standby import Standby, Taken
+from broker_app.net.rest.mirrors import READABLE, STANDBY
+from tests.support.polling import poll
+
+LEASE_S = 4.0
+
+
+def at_once(call: Callable[..., object], *arguments: object) -> None:
+    call(*arguments)
+
+
+def journal_at(place: Path, holder: str) -> SharedJournal:
+    return SharedJournal(FileStore(place, "B"), Holder(holder), lease_s=LEASE_S, call_soon_threadsafe=at_once)
+
+
+@pytest.fixture
+def main(tmp_path: Path) -> Iterator[SharedJournal]:
+    journal = journal_at(tmp_path, "main")
+    journal.open()
+    journal.set_live_positions([])
+    yield journal
+    journal.close()
+
+
+class Taking:
+    """A standby in a thread, which applies something only while `lets` is set."""
+
+    def __init__(self, place: Path, id: str, running: ThreadPoolExecutor) -> None:
+        self.lets = Event()
+        store = FileStore(place, "B")
+        self.journal = journal_at(place, id)
+        self.follower = Follower(store, lambda: Broker(policies=Policies()))
+        self.membership = Membership(
+            FileStore(place, "B"),
+            lambda: Member(id, -1, STANDBY, "", (), was_in_step=self.follower.was_in_step),
+        )
+        self.membership.start()
+        catch_up = self.follower.catch_up
+        self.follower.catch_up = lambda: self.lets.wait(0.01) and catch_up()  # type: ignore[method-assign]
+        self.standby = Standby(
+            store,
+            self.membership,
+            self.follower,
+            member_id=id,
+            role=-1,
+            make_journal=lambda: self.journal,
+            policies=Policies,
+        )
+        self.taken: Future[Taken | None] = running.submit(self.standby.run)
+        poll(lambda: self.standby.has_followed)
+
+    def close(self) -> None:
+        self.standby.stop()
+        self.taken.result(20)
+        self.membership.close()
+        self.journal.close()
+
+
+@pytest.fixture
+def standbys(main: SharedJournal, tmp_path: Path) -> Iterator[tuple[Taking, Taking]]:
+    """Two that know each other; neither has applied anything."""
+    with ThreadPoolExecutor(2) as running, ExitStack() as closing:
+        pair = []
+        for id in ("behind", "ahead"):
+            pair.append(Taking(tmp_path, id, running))
+            closing.callback(pair[-1].close)
+        poll(lambda: all(len(one.membership.alive) == 2 for one in pair))
+        yield pair[0], pair[1]
+
+
+def test_the_standby_that_has_applied_everything_takes_over(
+    main: SharedJournal, standbys: tuple[Taking, Taking]
+) -> None:
+    behind, ahead = standbys
+    main.close()
+    poll(lambda: behind.standby.is_free and ahead.standby.is_free)
+    assert not behind.taken.done()
+    ahead.lets.set()
+    assert ahead.taken.result(20) is not None
+    assert not behind.taken.done()
+
+
+def test_a_standby_that_was_behind_takes_over_when_the_one_ahead_does_not(
+    main: SharedJournal, standbys: tuple[Taking, Taking]
+) -> None:
+    behind, _ = standbys
+    main.close()
+    poll(lambda: behind.standby.is_free)
+    behind.lets.set()
+    assert behind.taken.result(20) is not None
+
+
+def test_the_only_standby_takes_over_at_once_though_it_is_behind(
+    main: SharedJournal, standbys: tuple[Taking, Taking]
+) -> None:
+    behind, ahead = standbys
+    ahead.close()
+    poll(lambda: len(behind.membership.alive) == 1)
+    main.close()
+    assert behind.taken.result(20) is not None
+
+
+def test_a_standby_that_has_applied_nothing_yet_is_not_in_step(main: SharedJournal, tmp_path: Path) -> None:
+    mirror = Mirror(
+        "B",
+        -1,
+        LEASE_S,
+        Addresses("new", "", ()),
+        lambda: FileStore(tmp_path, "B"),
+        configuration=READABLE,
+    )
+    try:
+        standby = mirror.stand_by(
+            lambda: Broker(policies=Policies()), lambda _: journal_at(tmp_path, "new"), Policies
+        )
+        mirror.membership.beat()
+        (shown,) = mirror.status()["brokers"]
+        assert not shown["in_step"]
+        with pytest.raises(Refused, match="new is not in step"):
+            mirror.choose_successor("new")
+        assert standby._follower.catch_up()
+        mirror.membership.beat()
+        assert mirror.choose_successor("new").id == "new"
+    finally:
+        mirror.close()
+
+
+def test_in_step_is_a_matter_of_records_as_well() -> None:
+    member = Member("one", -1, STANDBY, "", (), position=1)
+    assert member.is_in_step(IN_STEP_RECORDS)
+    assert not member.is_in_step(IN_STEP_RECORDS + 2)
