@@ -180,7 +180,7 @@ class Standby:
     @property
     def _is_behind(self) -> bool:
         """True while something is left to apply and another broker may have less: the first that has applied
-        everything takes over. While nobody serves, the journal does not grow."""
+        everything takes over. While no broker serves, the journal does not grow."""
         if self._follower.has_all:
             return False
         others = (one for one in self._membership.alive if one.id != self._member_id)
