@@ -383,6 +383,7 @@ class Node:
         started.push_async_callback(callbacks.stop)
         if self.failed.done():
             raise self.failed.result()
+        started.callback(registry.end_input)
         await self._listen(started, tasks, stomp, stomp_tls)
         started.callback(rest.stop)
 

@@ -269,6 +269,11 @@ class SessionRegistry:
                 await asyncio.sleep(0)
                 until = time.monotonic() + self.RECHECK_S
 
+    def end_input(self) -> None:
+        """Read nothing more from any client, so that what was received can be finished before the end."""
+        for session in list(self.sessions):
+            session.end_input()
+
     async def close_all(self, refusal: Refused) -> None:
         """Report to every client why the broker stops, and end the connections."""
         for session in list(self.sessions):
