@@ -130,17 +130,20 @@ class Deliveries:
         self._turn.accept(peer, command.receipt)
 
     def check_tags(self, command: c.Settle | c.Return | c.Extend) -> Sequence[int]:
-        """The tags that a command settles; Refused names the first that is unknown."""
-        unsettled, tags = command.peer.unsettled, command.tags
+        """The tags that a command settles; Refused names the first that is unknown. Those that went back when
+        their subscription ended are passed over."""
+        unsettled, returned, tags = command.peer.unsettled, command.peer.returned, command.tags
         if command.lenient:
             tags = [tag for tag in tags if tag in unsettled]
         for tag in tags:
-            if tag not in unsettled:
+            if tag not in unsettled and tag not in returned:
                 raise Refused(
                     "unknown-delivery",
                     f"there is no unsettled delivery {tag} in this session; "
                     "it was settled, returned or never existed",
                 )
+        if returned:  # they had begun before their subscription ended; now they are for another consumer
+            tags = [tag for tag in tags if tag in unsettled]
         if not command.cumulative:
             return tags if len(tags) == 1 or len(set(tags)) == len(tags) else list(dict.fromkeys(tags))
         wanted: dict[Subscription, int] = {}

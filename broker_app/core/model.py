@@ -112,6 +112,7 @@ class Peer:
         "receipts",
         "receiver",
         "refusals",
+        "returned",
         "stopped",
         "strict",
         "subscriptions",
@@ -158,6 +159,8 @@ class Peer:
         #: messages that its ended topic subscriptions received by fan-out
         self.fanned_out = 0
         self.unsettled: dict[int, tuple[Subscription, Message]] = {}
+        #: tags of deliveries that went back when it ended their subscription, the latest of them
+        self.returned: dict[int, None] = {}
         self.subscriptions: dict[str, Subscription] = {}
         #: its flows, when it is the bridge of another broker, by subscription id
         self.flows: dict[str, Flow] = {}

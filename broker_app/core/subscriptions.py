@@ -41,6 +41,9 @@ from broker_app.core.topic_delivery import TopicDelivery, is_fanned_out
 from broker_app.core.turn import Turn
 from broker_app.core.unsettled import UnsettledDeliveries
 
+#: deliveries of ended subscriptions that a connection may still acknowledge, in vain
+MAX_RETURNED = 10_000
+
 
 class Subscriptions:
     """The subscriptions of all peers. `on_begin` and `on_end` are called with each that begins and ends."""
@@ -332,6 +335,10 @@ class Subscriptions:
             for tag in [tag for tag, (holder, _) in peer.unsettled.items() if holder is subscription]:
                 _, message = peer.unsettled.pop(tag)
                 self._deliveries.return_delivery(subscription, message, CONSUMER_LEFT)
+                if peer.strict:
+                    peer.returned[tag] = None
+                    if len(peer.returned) > MAX_RETURNED:
+                        del peer.returned[next(iter(peer.returned))]
         for listener in self.on_end:
             listener(subscription)
 

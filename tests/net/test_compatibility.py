@@ -119,6 +119,21 @@ async def test_an_acknowledgement_of_a_former_connection_settles_nothing(
     assert broker.engine.broker.destinations.queues["/queue/a"].depth == 2
 
 
+@pytest.mark.parametrize("frame", [b"ACK\nid:%b\n", b"NACK\nid:%b\nrequeue:false\n"])
+async def test_after_unsubscribe_an_acknowledgement_settles_nothing_and_ends_nothing(
+    broker: SmallBroker, frame: bytes
+) -> None:
+    """A thread of the client was still at work when another one ended the subscription."""
+    client, messages = await held(broker, 2)
+    await client.ask(b"SUBSCRIBE\nid:other\ndestination:/queue/b\nack:client-individual\nreceipt:s\n\n\0")
+    await client.ask(b"UNSUBSCRIBE\nid:1\nreceipt:u\n\n\0")
+    answer = await client.ask(frame % header(messages[0], b"ack") + b"receipt:late\n\n\0")
+    assert answer.startswith(b"RECEIPT\nreceipt-id:late")
+    assert broker.engine.broker.destinations.queues["/queue/a"].depth == 2
+    await sent(await broker.client(), b"goes on", destination=b"/queue/b")
+    assert b"goes on" in await client.frame()
+
+
 async def test_a_later_message_can_be_acknowledged_by_its_message_id_too(broker: SmallBroker) -> None:
     client, (message,) = await held(broker, 1)
     await client.ask(b"NACK\nid:%b\n\n\0" % header(message, b"message-id"))
