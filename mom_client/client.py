@@ -104,7 +104,8 @@ def connect(
         login, passcode = "token", token
     if store_and_forward or broker is not None:
         broker = checked_broker(broker)
-    hello = {"host": host, "mom-soft-errors": "true"}
+    # Over its next connection it takes over what the broker still holds for a broken one.
+    hello = {"host": host, "mom-soft-errors": "true", "client-instance": secrets.token_hex(8)}
     if login is not None:
         hello["login"] = login
     if passcode is not None:

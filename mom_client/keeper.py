@@ -195,7 +195,7 @@ class ConnectionKeeper:
             self._establish(link)
             while True:
                 reason = await self._read_until_lost(link)
-                if self._closing or not self._timing.reconnect:
+                if self._closing or not self._timing.reconnect or _is_taken_over(reason):
                     raise reason
                 why = str(reason) if self._handover is None else self._handover[1]
                 link = await self._next_link(reason)
@@ -278,3 +278,8 @@ class ConnectionKeeper:
 
     def _report(self, kind: EventKind, reason: str) -> None:
         self._notify(ConnectionEvent(kind, self.address, reason))
+
+
+def _is_taken_over(reason: ClientError) -> bool:
+    """True if another client of this client-id has connected: to connect again would end its connection."""
+    return isinstance(reason, Refused) and reason.code == "taken-over"

@@ -26,6 +26,7 @@ from broker_app.core.destination_limits import DestinationLimits
 from broker_app.core.destinations import Destinations
 from broker_app.core.dispatcher import Dispatcher
 from broker_app.core.durable_subscriptions import DurableSubscriptions
+from broker_app.core.half_open import HalfOpenConnections
 from broker_app.core.histories import Histories
 from broker_app.core.inbound_forwarding import InboundForwarding
 from broker_app.core.limits import Limits
@@ -70,6 +71,7 @@ class Broker:
         turn = self.turn = Turn(tag=tag, limits=limits, policies=policies, topics=topics)
         self.unsettled = UnsettledDeliveries(turn.limits)
         self.accounts = Accounts()
+        half_open = HalfOpenConnections(turn, self._end_all)
         destinations = self.destinations = Destinations(turn, topics, offsets)
         store = self.store = MessageStore(turn)
         self.scheduler = Scheduler(turn)
@@ -87,13 +89,13 @@ class Broker:
         )
         self.subscriptions = Subscriptions(
             *(turn, self.accounts, destinations, store, topic_delivery, consumers),
-            *(self.unsettled, self.deliveries, self.histories, self.durables),
+            *(self.unsettled, self.deliveries, self.histories, self.durables, half_open),
         )
         self.publisher = Publisher(
             turn, destinations, store, self.scheduler, selective, self.histories, topic_delivery
         )
         self.destination_limits = DestinationLimits(
-            turn, destinations, store, self.scheduler, dead_letters, self.unsettled
+            turn, destinations, store, self.scheduler, dead_letters, self.unsettled, half_open
         )
         self.resource_alarms = ResourceAlarms(turn, destinations, store)
         self.admission = Admission(
@@ -319,6 +321,12 @@ class Broker:
             return c.Disconnect(peer, receipt, command.abandon, goes_on=True)
         self.turn.accept(peer, receipt)
         return None
+
+    def _end_all(self, peer: Peer) -> None:
+        """End all that a peer has, at once."""
+        self.transactions.end_all(peer)
+        while not self.subscriptions.end_all(peer):
+            """It may take longer than a turn."""
 
     def _clock_stepped(self, command: c.ClockStepped) -> None:
         """Shift time limits in memory (waits, leases, sweeps, idle times) as if the clock had not been set.

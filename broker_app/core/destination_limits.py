@@ -8,6 +8,7 @@ from broker_app.core import reasons, records
 from broker_app.core.dead_letters import DeadLetters
 from broker_app.core.destinations import Destinations
 from broker_app.core.errors import Refused
+from broker_app.core.half_open import HalfOpenConnections
 from broker_app.core.lane import Lane
 from broker_app.core.message_store import MessageStore
 from broker_app.core.model import BlockedPublish, LimitUsage, Peer, Queue
@@ -33,6 +34,7 @@ class DestinationLimits:
         scheduler: Scheduler,
         dead_letters: DeadLetters,
         unsettled: UnsettledDeliveries,
+        half_open: HalfOpenConnections,
     ) -> None:
         self._turn = turn
         self._destinations = destinations
@@ -40,6 +42,7 @@ class DestinationLimits:
         self._scheduler = scheduler
         self._dead_letters = dead_letters
         self._unsettled = unsettled
+        self._half_open = half_open
         self.limits_topics = turn.policies.limits_topics
         self._of_topics: dict[str, LimitUsage] = {}
         #: queues that were full recently, and when last
@@ -99,7 +102,10 @@ class DestinationLimits:
         most = largest_body(policy)
         if 0 < most < size:
             raise Refused("too-large", f"the body has {size} bytes; {address} takes at most {most}")
-        if not usage.admits(peer, self._turn.now_ms):
+        now_ms = self._turn.now_ms
+        if not usage.admits(peer, now_ms) and not (
+            self._half_open.give_way(peer, usage.producers) and usage.admits(peer, now_ms)
+        ):
             raise Refused("too-many", f"{address} has {policy.max_producers} producers, its maximum")
 
     def of_topic(self, address: str) -> LimitUsage | None:

@@ -99,6 +99,7 @@ class Peer:
         "account",
         "blocked_timeout_ms",
         "client",
+        "client_key",
         "connection",
         "deliveries",
         "detailed",
@@ -139,6 +140,8 @@ class Peer:
         self.ordered = ordered
         #: its `client_address`, for records; empty for a part of the broker
         self.client = ""
+        #: the same for all connections of one client that names itself; empty for others
+        self.client_key = ""
         #: the memory that the broker uses for it; None while that is nothing
         self.account: Account | None = None
         #: id of the STOMP connection, empty for others
@@ -463,7 +466,7 @@ class LimitUsage:
             self.producers = producers = {
                 producer: sent_ms
                 for producer, sent_ms in producers.items()
-                if not producer.disconnected and now_ms - sent_ms < PRODUCER_MS
+                if not (producer.disconnected or producer.stopped) and now_ms - sent_ms < PRODUCER_MS
             }
             if len(producers) >= most:
                 return False

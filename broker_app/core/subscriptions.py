@@ -21,6 +21,7 @@ from broker_app.core.destination import (
 from broker_app.core.destinations import Destinations
 from broker_app.core.durable_subscriptions import DurableSubscriptions
 from broker_app.core.errors import Refused
+from broker_app.core.half_open import HalfOpenConnections
 from broker_app.core.histories import Histories
 from broker_app.core.message_store import MessageStore
 from broker_app.core.model import NamedSubscription, Peer, Queue, Subscription
@@ -60,6 +61,7 @@ class Subscriptions:
         deliveries: Deliveries,
         histories: Histories,
         durables: DurableSubscriptions,
+        half_open: HalfOpenConnections,
     ) -> None:
         self._turn = turn
         self._accounts = accounts
@@ -73,6 +75,7 @@ class Subscriptions:
         self._deliveries = deliveries
         self._histories = histories
         self._durables = durables
+        self._half_open = half_open
         self.on_begin: list[Callable[[Subscription], None]] = []
         self.on_end: list[Callable[[Subscription], None]] = []
 
@@ -80,6 +83,7 @@ class Subscriptions:
         """Begin a subscription."""
         peer = command.peer
         subscription, destination = checked
+        self._half_open.give_way(peer, self._in_the_way(command))
         try:
             self._begin(subscription, destination, command)
         except Refused as refusal:
@@ -91,6 +95,21 @@ class Subscriptions:
         self._turn.accept(peer, command.receipt)
         if not peer.paused:
             self._consumers.make_available(subscription)
+
+    def _in_the_way(self, command: c.Subscribe) -> list[Peer]:
+        """The connections whose consumers leave no room for a new one."""
+        queue: Queue | None = None
+        if command.name:
+            named = self._destinations.named.get(DURABLE_PREFIX + command.name)
+            if named is not None and not (named.terms.shared and command.shared):
+                queue = named.queue
+        else:
+            found = self._destinations.queues.get(command.address)
+            if found is not None and (
+                command.exclusive or 0 < found.policy.max_consumers <= len(found.consumers)
+            ):
+                queue = found
+        return [consumer.peer for consumer in queue.consumers] if queue is not None else []
 
     def set_inner_ack(self, command: c.SetInnerAck) -> None:
         """Have a part of the node settle the deliveries of a subscription for its client, or no longer."""

@@ -97,6 +97,10 @@ PROBLEMS = {
             "existed.",
         ),
         Problem(
+            "taken-over", 409, "Taken over",
+            "A newer connection of the same user, token and client-id has taken the place of this one.",
+        ),
+        Problem(
             "lease-lost", 409, "Lease lost",
             "The message was not settled in time and is no longer yours. Another consumer may have it.",
         ),

@@ -1,6 +1,7 @@
 """Logging in, sending, receiving and leaving."""
 
 import asyncio
+import re
 
 import pytest
 
@@ -15,7 +16,9 @@ async def test_sends_its_login(stage: FakeBroker) -> None:
     session = await stage.accept()
     connect = await session.welcome(server="MOM/1")
     await opening
-    assert connect.headers == {
+    headers = dict(connect.headers)
+    assert re.fullmatch("[0-9a-f]{16}", headers.pop("client-instance")), "by chance, the same for one client"
+    assert headers == {
         "accept-version": "1.0,1.1,1.2", "heart-beat": "10000,10000", "host": "/", "mom-soft-errors": "true",
         "login": "anna", "passcode": "secret", "x": "y",
     }  # fmt: skip

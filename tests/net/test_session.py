@@ -100,7 +100,7 @@ class Stage:
         for _, function in timers:
             function()
 
-    def enter(self, session: Any, identity: Any) -> None:
+    def enter(self, session: Any, identity: Any, client_key: str) -> None:
         """There are few connections."""
 
     def join(self, session: Any) -> int:

@@ -117,7 +117,7 @@ class Sessions(Protocol):
     def join(self, session: Any) -> int:
         """Add a session; returns its number on this node, starting at 1."""
 
-    def enter(self, session: Any, identity: Identity) -> None:
+    def enter(self, session: Any, identity: Identity, client_key: str) -> None:
         """Note that a session has logged in. Raises Refused when there are too many connections."""
 
     def leave(self, session: Any) -> bool:

@@ -28,6 +28,7 @@ class Handshake:
         "beat_in_s",
         "beat_out_s",
         "identity",
+        "instance",
         "sender",
         "service",
     )
@@ -42,6 +43,8 @@ class Handshake:
         self.beat_in_s = self.beat_out_s = 0.0
         #: the heart-beats that CONNECTED offers to a client that named none
         self._offer = ""
+        #: what `mom_client` calls itself, the same over all its connections; empty for other clients
+        self.instance = ""
         #: the broker whose bridge this is; empty for other clients
         self.sender = ""
         #: the service that the client registers as
@@ -69,6 +72,7 @@ class Handshake:
         self._offer = "" if "heart-beat" in given else f"{ours_ms},{ours_ms}"
         self.beat_in_s, self.beat_out_s = negotiation.heart_beats(given.get("heart-beat", "0,0"), ours_ms)
         conversation.client_id = registrations.short(given, "client-id")
+        self.instance = registrations.short(given, "client-instance")
         self.service = registrations.service_of(given)
         conversation.soft_errors = given.get("mom-soft-errors", "").lower() == "true"
         self.sender = given.get(bridge_flows.SENDER, "")

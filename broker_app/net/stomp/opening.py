@@ -135,7 +135,7 @@ class Opening:
 
         outcome: Outcome | None
         try:
-            self._conversation.sessions.enter(self._session, identity)
+            self._conversation.sessions.enter(self._session, identity, self._client_key(identity))
             outcome = self.registration.begin(
                 identity, connection, self._connection_info, self._handshake.service, done
             )
@@ -150,6 +150,11 @@ class Opening:
     def _connection_info(self) -> ConnectionInfo:
         conversation = self._conversation
         return conversation.transport.connection_info._replace(client=conversation.client_id or None)
+
+    def _client_key(self, identity: Identity) -> str:
+        """The same for all connections of a client of one user and token; empty if it has no name."""
+        client = self._conversation.client_id, self._handshake.instance
+        return repr((identity.user, identity.token, *client)) if any(client) else ""
 
     def _registered(self, identity: Identity, connection: str, outcome: Outcome) -> None:
         if self._conversation.state != AUTHENTICATING:
@@ -184,6 +189,7 @@ class Opening:
         conversation.client = Client(identity, self._connection_info)
         peer.user = identity.user
         peer.client = conversation.client.record_address
+        peer.client_key = self._client_key(identity)
         peer.strict = not conversation.soft_errors
         conversation.names = PrivateNames(new_name())
         conversation.renderer = Renderer(conversation.version, sessions.ids)

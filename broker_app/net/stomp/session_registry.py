@@ -12,6 +12,7 @@ from typing import Final
 
 from broker_app.config import Config
 from broker_app.core.errors import Refused
+from broker_app.core.half_open import taken_over
 from broker_app.core.message import MessageIds
 from broker_app.engine import Engine
 from broker_app.internal_errors import EventListeners
@@ -128,9 +129,18 @@ class SessionRegistry:
         self.opened_total += 1
         return self.opened_total
 
-    def enter(self, session: StompSession, identity: Identity) -> None:
-        """Note that a session has logged in. Raises Refused when there are too many connections."""
-        self._places.take(identity.user, admin=self.access.is_admin(identity))
+    def enter(self, session: StompSession, identity: Identity, client_key: str) -> None:
+        """Note that a session has logged in. Raises Refused when there are too many connections; former ones
+        of the same client give way."""
+        admin = self.access.is_admin(identity)
+        try:
+            self._places.check(identity.user, admin=admin)
+        except Refused:
+            former = [one for one in self.sessions if client_key and one.peer.client_key == client_key]
+            for one in former:
+                one.shutdown(taken_over())
+                one.lost()  # its place is free at once
+        self._places.take(identity.user, admin=admin)
         self._users[session] = identity.user
 
     def leave(self, session: StompSession) -> bool:

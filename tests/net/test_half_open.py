@@ -1,0 +1,88 @@
+"""A client connects again before the broker has noticed that its former connection is broken."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from broker_app.core import commands as c
+from broker_app.core.policy import DestinationPolicy, Policies
+from tests.support.small_broker import RawClient, SmallBroker, small_broker
+
+DURABLE = b"SUBSCRIBE\nid:1\ndestination:/topic/a\ndurable-name:mine\nack:client-individual\nreceipt:s\n\n\0"
+CONSUME = b"SUBSCRIBE\nid:1\ndestination:/queue/one\nack:client-individual\nreceipt:s\n\n\0"
+SEND = b"SEND\ndestination:/queue/one\nreceipt:s\n\nx\0"
+IDS = ("client-id", "client-instance")
+
+
+@pytest.fixture
+async def broker() -> AsyncIterator[SmallBroker]:
+    async with small_broker() as running:
+        yield running
+
+
+async def limit(broker: SmallBroker, policy: DestinationPolicy) -> None:
+    broker.engine.submit(c.Reconfigure(Policies(exact={"/queue/one": policy})))
+    await broker.engine.wait_idle()
+
+
+async def is_taken_over(former: RawClient) -> bool:
+    return b"taken-over" in await former.ended()
+
+
+@pytest.mark.parametrize("header", IDS)
+async def test_it_takes_its_durable_subscription_over(broker: SmallBroker, header: str) -> None:
+    former = await broker.client(**{header: "app-7"})
+    await former.ask(DURABLE)
+    await former.ask(b"SEND\ndestination:/topic/a\nreceipt:s\n\nkept\0")
+    again = await broker.client(**{header: "app-7"})
+    again.send(DURABLE)
+    assert {frame[:7] for frame in await again.frames(2)} == {b"RECEIPT", b"MESSAGE"}
+    assert await is_taken_over(former)
+
+
+@pytest.mark.parametrize("header", IDS)
+async def test_it_takes_its_place_among_the_consumers_over(broker: SmallBroker, header: str) -> None:
+    await limit(broker, DestinationPolicy(max_consumers=1))
+    former = await broker.client(**{header: "app-7"})
+    await former.ask(CONSUME)
+    again = await broker.client(**{header: "app-7"})
+    assert (await again.ask(CONSUME)).startswith(b"RECEIPT")
+    assert await is_taken_over(former)
+
+
+async def test_it_takes_its_place_among_the_producers_over(broker: SmallBroker) -> None:
+    await limit(broker, DestinationPolicy(max_producers=1))
+    former = await broker.client(**{"client-id": "app-7"})
+    await former.ask(SEND)
+    again = await broker.client(**{"client-id": "app-7"})
+    assert (await again.ask(SEND)).startswith(b"RECEIPT")
+    assert await is_taken_over(former)
+
+
+@pytest.mark.parametrize("other", [{}, {"client-id": "app-8"}, {"client-instance": "app-7"}])
+async def test_another_client_takes_nothing_over(broker: SmallBroker, other: dict[str, str]) -> None:
+    first = await broker.client(**{"client-id": "app-7"})
+    await first.ask(DURABLE)
+    second = await broker.client(**other)
+    assert b"conflict" in await second.ask(DURABLE)
+    assert (await first.ask(SEND)).startswith(b"RECEIPT")
+
+
+async def test_clients_of_one_id_that_are_not_in_each_others_way_stay_connected(broker: SmallBroker) -> None:
+    """As RabbitMQ's clients do, which know no client-id."""
+    first, second = [await broker.client(**{"client-id": "app"}) for _ in range(2)]
+    for client in (first, second):
+        assert (await client.ask(CONSUME)).startswith(b"RECEIPT")
+    assert (await first.ask(SEND)).startswith(b"RECEIPT")
+
+
+async def test_it_takes_its_place_among_the_connections_of_a_user_over() -> None:
+    async with small_broker(max_connections=2) as broker:  # one for each user
+        former = await broker.client(**{"client-id": "app-7"})
+        await broker.client(**{"client-id": "app-7"})
+        assert await is_taken_over(former)
+        stranger = await broker.stranger()
+        login = b"CONNECT\naccept-version:1.2\nhost:/\nlogin:anna\npasscode:secret\n\n\0"
+        assert b"too-many" in await stranger.ask(login)
