@@ -8,6 +8,7 @@ import os
 import platform
 import struct
 import sys
+import time
 from typing import Final
 
 #: the numbers of the system call sched_setattr, for which Python has no function
@@ -15,6 +16,8 @@ _SCHED_SETATTR: Final = {"x86_64": 314, "aarch64": 274}
 #: struct sched_attr: size, policy, flags, niceness, priority, and runtime, deadline and period in ns
 _ATTRIBUTES: Final = struct.Struct("=IIQiIQQQ")
 _SLICE_NS: Final = 100_000_000
+#: seconds for which it is waited for `nice`
+_NICE_S: Final = 5.0
 
 
 def lower_priority(pid: int, niceness: int) -> None:
@@ -27,9 +30,11 @@ def lower_priority(pid: int, niceness: int) -> None:
 
 
 def lower_session_priority(pid: int, niceness: int) -> None:
-    """Lower the priority of the session of a process, which has its niceness already."""
+    """Lower the priority of the session of a process that was started by `nice`, at once if it has its
+    niceness already."""
     if sys.platform != "linux":
         return
+    _wait_for_nice(pid, niceness)
     # Linux may share out processors by session; then niceness counts only among the processes of one.
     with contextlib.suppress(OSError), open(f"/proc/{pid}/autogroup", "w") as group:
         group.write(str(_beyond_ours(niceness)))
@@ -38,6 +43,14 @@ def lower_session_priority(pid: int, niceness: int) -> None:
         os.sched_setscheduler(pid, os.SCHED_BATCH, os.sched_param(0))
     with contextlib.suppress(OSError):
         _lengthen_slice(pid)
+
+
+def _wait_for_nice(pid: int, niceness: int) -> None:
+    """Wait until `nice` has run: what is set below has a niceness as well, and would undo that of `nice`."""
+    until = time.monotonic() + _NICE_S
+    with contextlib.suppress(OSError):  # it has ended already
+        while os.getpriority(os.PRIO_PROCESS, pid) < _beyond_ours(niceness) and time.monotonic() < until:
+            time.sleep(0.001)
 
 
 def _lengthen_slice(pid: int) -> None:
