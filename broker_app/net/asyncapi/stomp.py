@@ -33,6 +33,7 @@ _CONNECT: Final[Json] = {
     "passcode": {**TEXT, "description": "the password, or the token"},
     "heart-beat": _BEATS,
     "client-id": _NAME,
+    "client-instance": _NAME,
     "mom-soft-errors": {**_BOOLEAN, "description": "a refusal does not end the connection"},
     bridge_flows.SENDER: TEXT,
     registrations.SERVICE: {**_NAME, "description": "registers the connection as a service"},

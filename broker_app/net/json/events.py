@@ -56,6 +56,7 @@ class Arrived(_Event):
     ids: list[str]
     pending: int
     more: bool
+    reset: bool = False
 
 
 class Pending(_Event):
@@ -68,6 +69,7 @@ class Pending(_Event):
     ids: list[str]
     pending: int
     more: bool
+    reset: bool = False
 
 
 class Received(_Event):
