@@ -84,6 +84,18 @@ class Envelope:
         self.tail = b""
         self.tail_key: object = None
 
+    def with_options(self, options: DeliveryOptions | None) -> Envelope:
+        """A copy with other options."""
+        return Envelope(
+            self.address,
+            self.block,
+            persistent=self.persistent,
+            priority=self.priority,
+            ttl_ms=self.ttl_ms,
+            expires_ms=self.expires_ms,
+            options=options if options != DeliveryOptions() else None,
+        )
+
     def with_expiry(self, expires_ms: int) -> Envelope:
         """A copy that expires at `expires_ms`."""
         return Envelope(

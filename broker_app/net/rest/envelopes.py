@@ -13,7 +13,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from broker_app.core.destination import parse
-from broker_app.core.message import Envelope
+from broker_app.core.message import DeliveryOptions, Envelope
 from broker_app.net import times
 from broker_app.net.rest.limits import RestLimits
 from broker_app.net.rest.refusals import Refusal, invalid, too_large, unknown
@@ -45,6 +45,8 @@ _RESERVED = frozenset((
     "timestamp", "transaction", "ttl-s", "type", "x-message-ttl",
     *scheduling_headers.NAMES,
 ))  # fmt: skip
+#: headers that no exported message has: they were applied, or refused, when it was sent
+_IGNORED = frozenset((*scheduling_headers.DELAYS, *scheduling_headers.REPEATED))
 _PUBLISHING = (b"mom-", b"ce-")
 #: bodies that are read, and not stored as they are (see `cloudevents`)
 _EVENTS = "application/cloudevents"
@@ -152,6 +154,17 @@ class Envelopes:
         if envelope is None:
             envelope = self._keep(key, self._make(address, dict(_item_to_stomp_headers(item, content_type))))
         return envelope
+
+    def of_exported(self, address: str, item: Item) -> Envelope:
+        """The envelope of a message that was exported. Its headers are those that it had, also reserved ones;
+        they mean the group, and no delay or deduplication any more. Raises Refusal."""
+        fields = Item(**{name: getattr(item, name) for name in Item.__struct_fields__ if name != "headers"})
+        stated = dict(_item_to_stomp_headers(fields, item.media_type()))
+        had = {name: value for name, value in (item.headers or {}).items() if name not in _IGNORED}
+        if any("\0" in text for pair in had.items() for text in pair) or "" in had:
+            raise invalid("/headers", "a header needs a name, and must not contain NUL")
+        made = self._make(address, {**had, **stated})
+        return made.with_options(DeliveryOptions(group=made.options.group) if made.options else None)
 
     def _keep(self, key: tuple[object, ...], envelope: Envelope) -> Envelope:
         if len(envelope.block) <= self.MAX_CACHED_BYTES:

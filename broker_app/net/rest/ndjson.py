@@ -1,7 +1,7 @@
 """Messages as lines of JSON: what an export writes and an import reads, in the words of a batch.
 
 What was exported and is imported again is the same message with a new id: headers, bytes of the body,
-priority, persistence, time of expiry, and the facts of a dead letter.
+priority, persistence, group, time of expiry, and the facts of a dead letter. A dedup-id is a header as any.
 """
 
 from __future__ import annotations
@@ -64,7 +64,9 @@ class MessageLines:
             item = decode(line, Line)
             headers = item.headers or {}
             dead = {name: headers.pop(name) for name in dead_letter_headers.FACTS if name in headers}
-            envelope, body = self._envelopes.of_item(address, item), item.content()
+            was_exported = not isinstance(item.id, UnsetType)
+            of_item = self._envelopes.of_exported if was_exported else self._envelopes.of_item
+            envelope, body = of_item(address, item), item.content()
         except Refusal as refusal:
             raise Refused(refusal.name, refusal.detail) from None
         if envelope.options is not None and envelope.options._replace(group="") != _NOTHING_SPECIAL:
