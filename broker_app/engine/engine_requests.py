@@ -11,8 +11,7 @@ from broker_app.core import commands as c
 from broker_app.core.errors import Refused
 from broker_app.core.model import InnerReceiver, Peer
 from broker_app.engine.engine import Backpressure, Engine
-from broker_app.engine.record_reader import RecordReader
-from broker_app.journal.errors import NotLoaded
+from broker_app.engine.record_reader import NotLoaded, RecordReader
 from broker_app.journal.port import Damaged
 
 _Value = TypeVar("_Value")
@@ -74,7 +73,7 @@ class EngineRequests(InnerReceiver):
                 try:
                     return await self.ask(c.Answer(self.peer, None), partial(_read, records, fetched, read))
                 except NotLoaded as missing:
-                    fetched |= await records.load(missing.positions)
+                    fetched |= await records.load(missing)
         finally:
             fetched.clear()  # tracebacks refer to it until they are collected
 

@@ -11,7 +11,7 @@ from broker_app.core.errors import Refused
 from broker_app.core.message import DEFAULT_PRIORITY
 from broker_app.core.records import damaged as damaged_record
 from broker_app.engine.read_budget import READ_BYTES, ReadBudget
-from broker_app.journal.errors import Busy, NotLoaded
+from broker_app.journal.errors import Busy, JournalError
 from broker_app.journal.port import Damaged, Journal
 
 _Value = TypeVar("_Value")
@@ -33,8 +33,8 @@ class RecordReader:
     def __call__(self, positions: Sequence[int]) -> list[bytes]:
         """Return PUBLISHED records; a damaged one is replaced by a record of the damage.
 
-        Raises NotLoaded while they are being fetched (see `repeat`), Refused while files cannot be read,
-        NoSuchPosition for a record that is no longer stored.
+        Raises NotLoaded while they are being fetched (`load` waits for them), Refused while files cannot be
+        read, NoSuchPosition for a record that is no longer stored.
         """
         fetched = self._fetched
         found: list[bytes | Damaged]
@@ -49,20 +49,11 @@ class RecordReader:
                 raise _busy() from error
         return [or_damage(record, DEFAULT_PRIORITY) for record in found]
 
-    async def load(self, positions: Sequence[int]) -> dict[int, bytes | Damaged]:
-        """Fetch these records; none if one is no longer stored. Raises Refused while files cannot be read."""
-        fetched: asyncio.Future[list[bytes | Damaged]] = asyncio.get_running_loop().create_future()
-
-        def found(records: list[bytes | Damaged] | None, error: Exception | None) -> None:
-            if fetched.done():
-                return
-            if isinstance(error, Busy):
-                fetched.set_exception(_busy())
-            else:  # what else is wrong is found when the work is repeated
-                fetched.set_result(records or [])
-
-        self._journal.read(positions, found)
-        return dict(zip(positions, await fetched, strict=False))
+    @staticmethod
+    async def load(missing: NotLoaded) -> dict[int, bytes | Damaged]:
+        """Wait for records that are being fetched; none if one is no longer stored. Raises Refused while
+        files cannot be read."""
+        return dict(zip(missing.answer.positions, await missing.answer.arrived(), strict=False))
 
     def using(self, fetched: Mapping[int, bytes | Damaged], work: Callable[[], _Value]) -> _Value:
         """The result of `work`, for which these records were fetched."""
@@ -80,7 +71,7 @@ class RecordReader:
                 try:
                     return self.using(fetched, work)
                 except NotLoaded as missing:
-                    fetched |= await self.load(missing.positions)
+                    fetched |= await self.load(missing)
         finally:
             fetched.clear()  # tracebacks refer to it until they are collected
         raise _busy()
@@ -98,26 +89,51 @@ def _busy() -> Refused:
     return Refused("busy", "the broker cannot read its files now; try again in a moment")
 
 
+class NotLoaded(JournalError):
+    """Records are being fetched: repeat what needs them when they are there."""
+
+    def __init__(self, answer: _Answer) -> None:
+        super().__init__("records are being fetched")
+        self.answer = answer
+
+
 class _Answer:
-    """Takes the answer of a read, if it comes at once."""
+    """Takes the answer of a read: at once, or as it arrives. It keeps nothing that was taken from it: what
+    refers to it, such as tracebacks, may stay in memory for long."""
 
     def __init__(self, positions: Sequence[int]) -> None:
-        self._positions = positions
+        self.positions = positions
         self._found: list[bytes | Damaged] | None = None
         self._error: Exception | None = None
+        self._arrived: asyncio.Future[None] | None = None
 
     def __call__(self, found: list[bytes | Damaged] | None, error: Exception | None) -> None:
         self._found, self._error = found, error
+        if self._arrived is not None and not self._arrived.done():
+            self._arrived.set_result(None)
 
     def result(self) -> list[bytes | Damaged]:
         """The records. Raises the error, or NotLoaded."""
-        if self._found is not None:
-            return self._found
-        error, self._error = self._error or NotLoaded(self._positions), None
+        found, self._found = self._found, None
+        if found is not None:
+            return found
+        error, self._error = self._error or NotLoaded(self), None
         try:
             raise error
         finally:
             del error  # or its traceback would keep itself, and what was read, in memory
+
+    async def arrived(self) -> list[bytes | Damaged]:
+        """The records when they have arrived; none for an error that is found when the work is repeated.
+        Raises Refused while files cannot be read."""
+        if self._found is None and self._error is None:
+            self._arrived = asyncio.get_running_loop().create_future()
+            await self._arrived
+        found, self._found = self._found, None
+        error, self._error = self._error, None
+        if isinstance(error, Busy):
+            raise _busy()
+        return found or []
 
 
 def or_damage(record: bytes | Damaged, priority: int) -> bytes:

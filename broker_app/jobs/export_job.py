@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from io import FileIO
+from io import BufferedWriter
 
 from broker_app.core import views
 from broker_app.core.message import Message
@@ -32,12 +32,8 @@ class ExportJob(JobRunner):
                 following = positions[job.processed : job.processed + self._at_once()]
                 async with self.context.read.turn(following) as batch:
                     found, read = await self.context.engine_requests.inspect(partial(self._messages, batch))
-                    lines = await in_thread_if_large(_size_of(found), partial(self._lines, found))
-                    found.clear()
-                    await in_thread_if_large(sum(map(len, lines)), partial(_write, file, lines))
-                exported += sum(map(len, lines))
-                count = len(lines)
-                lines.clear()
+                    count = len(found)
+                    exported += await in_thread_if_large(_size_of(found), partial(self._write, file, found))
                 done = {"status": DONE, "count": count, "bytes": exported}
                 gone = {"status": GONE, "count": read - count}
                 self._note([done] + [gone] * bool(gone["count"]))
@@ -68,12 +64,15 @@ class ExportJob(JobRunner):
                 size += len(message.body)
         return found, read
 
-    def _lines(self, found: list[tuple[Message, bytes]]) -> list[bytes]:
-        return [self.context.lines.write(message, message_id) + b"\n" for message, message_id in found]
-
-
-def _write(file: FileIO, lines: list[bytes]) -> None:
-    file.write(b"".join(lines))
+    def _write(self, file: BufferedWriter, found: list[tuple[Message, bytes]]) -> int:
+        """Write a line for each message, which is not in memory any more then; returns their bytes."""
+        found.reverse()
+        written = 0
+        while found:
+            for piece in self.context.lines.write(*found.pop()):
+                written += file.write(piece)
+        file.flush()
+        return written
 
 
 def _size_of(found: list[tuple[Message, bytes]]) -> int:

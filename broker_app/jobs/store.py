@@ -16,7 +16,7 @@ import sys
 import threading
 from array import array
 from collections.abc import Iterator
-from io import FileIO
+from io import BufferedWriter, FileIO
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
@@ -89,9 +89,9 @@ class Store:
         file.truncate(_whole_lines(file.fileno()))
         return file
 
-    def open_export(self, job_id: str, size: int) -> FileIO:
+    def open_export(self, job_id: str, size: int) -> BufferedWriter:
         """For appending to the export, which is cut to `size` bytes."""
-        file = FileIO(self.export_file(job_id), "a+")
+        file = self.export_file(job_id).open("ab")
         file.truncate(size)
         return file
 

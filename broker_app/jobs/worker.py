@@ -51,8 +51,8 @@ _encode = msgspec.json.encode
 class LineFormat(Protocol):
     """Messages as lines of JSON, written and read."""
 
-    def write(self, message: Message, message_id: bytes) -> bytes:
-        """One line, without its end."""
+    def write(self, message: Message, message_id: bytes) -> list[bytes]:
+        """One line, with its end, in pieces."""
 
     def read(self, address: str, line: bytes) -> tuple[Envelope, bytes]:
         """Envelope and body of a message to `address`. Raises Refused."""

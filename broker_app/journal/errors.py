@@ -1,7 +1,5 @@
 """Errors of journals; each names the file, the position and the fix."""
 
-from collections.abc import Sequence
-
 
 def remedies(directory: object) -> str:
     """The fix of a damaged journal, for the end of a sentence."""
@@ -37,14 +35,6 @@ class Busy(JournalFailed):
 
 class TooManyCursors(JournalError):
     """There are as many cursors as a journal keeps."""
-
-
-class NotLoaded(JournalError):
-    """The records at `positions` are being fetched: repeat what needs them when they are there."""
-
-    def __init__(self, positions: Sequence[int]) -> None:
-        super().__init__("records are being fetched")
-        self.positions = positions
 
 
 class NoSuchPosition(JournalError, KeyError):

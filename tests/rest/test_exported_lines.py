@@ -38,7 +38,7 @@ def sent(name: str) -> Envelope:
 
 def read_back(message: Message) -> Envelope:
     lines = MessageLines(RestLimits())
-    envelope, body = lines.read(Q, lines.write(message, b"an id"))
+    envelope, body = lines.read(Q, b"".join(lines.write(message, b"an id")))
     assert body == message.body
     return envelope
 

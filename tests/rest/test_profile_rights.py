@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import AsyncIterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -226,8 +227,8 @@ async def test_a_message_to_a_profile_has_its_producer(node: SmallNode) -> None:
     queue = node.node.broker.destinations.queues[profiles.SEEDS.address]
     (message,) = (message for lane in queue.lanes for message in lane.in_memory())
     stored = node.node.engine.records
-    await stored.load((message.position,))
-    flags = records.unpack_published(stored((message.position,))[0])[3]
+    (record,) = await stored.repeat(partial(stored, (message.position,)))
+    flags = records.unpack_published(record)[3]
     assert flags & records.HAS_CLIENT
 
 

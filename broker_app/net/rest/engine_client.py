@@ -19,8 +19,8 @@ from broker_app.core.errors import Refused
 from broker_app.core.message import Message
 from broker_app.core.model import Delivery, InnerReceiver, Peer, Subscription
 from broker_app.engine import Backpressure, Engine
+from broker_app.engine.record_reader import NotLoaded
 from broker_app.internal_errors import internal_errors
-from broker_app.journal.errors import NotLoaded
 from broker_app.journal.port import Damaged
 from broker_app.net.rest import refusals
 from broker_app.net.rest.refusals import Refusal
@@ -213,7 +213,7 @@ class EngineClient(InnerReceiver):
                 try:
                     return await self._inspect(partial(records.using, fetched, read))
                 except NotLoaded as missing:
-                    fetched |= await records.load(missing.positions)
+                    fetched |= await records.load(missing)
         finally:
             fetched.clear()  # tracebacks refer to it until they are collected
 

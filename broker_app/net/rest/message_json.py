@@ -116,10 +116,11 @@ def http_content_type(facts: Facts) -> bytes:
 
 def body_member(body: bytes, content_type: str | None) -> bytes:
     """`"body":…` for JSON and text, `"body_base64":"…"` for everything else."""
-    return b"".join(_body_pieces(body, content_type))
+    return b"".join(body_pieces(body, content_type))
 
 
-def _body_pieces(body: bytes, content_type: str | None) -> list[bytes]:
+def body_pieces(body: bytes, content_type: str | None) -> list[bytes]:
+    """The same in pieces."""
     kind = "" if content_type is None else content_type.partition(";")[0].strip().lower()
     if kind == "application/json" or kind.endswith("+json"):
         if _is_json(body):
@@ -188,7 +189,7 @@ def received_pieces(
     # JSON has line ends only between its tokens, where a blank does as well.
     body = [
         piece.replace(b"\r", b" ").replace(b"\n", b" ")
-        for piece in _body_pieces(message.body, facts.content_type)
+        for piece in body_pieces(message.body, facts.content_type)
     ]
     return [head, *body, b"}"]
 

@@ -36,8 +36,8 @@ class MessageLines:
         self._envelopes = Envelopes(limits)
         self._blocks = message_json.Blocks()
 
-    def write(self, message: Message, message_id: bytes) -> bytes:
-        """One line, without its end."""
+    def write(self, message: Message, message_id: bytes) -> list[bytes]:
+        """One line, with its end, in pieces: bodies may be large."""
         envelope = message.envelope
         facts = self._blocks.facts(envelope.block)
         fields = facts.fields
@@ -56,7 +56,7 @@ class MessageLines:
             "headers": facts.headers or None,
         }
         shown = {name: value for name, value in members.items() if value is not None}
-        return encode(shown)[:-1] + b"," + _body(message.body, facts.content_type) + b"}"
+        return [encode(shown)[:-1] + b",", *_body(message.body, facts.content_type), b"}\n"]
 
     def read(self, address: str, line: bytes) -> tuple[Envelope, bytes]:
         """Envelope and body of a message to `address`. Raises Refused."""
@@ -87,9 +87,10 @@ class MessageLines:
         return envelope, body
 
 
-def _body(body: bytes, content_type: str | None) -> bytes:
+def _body(body: bytes, content_type: str | None) -> list[bytes]:
     """A body as it can be read, where reading it back gives the same bytes; else base64."""
-    member = message_json.body_member(body, content_type)
-    if member.startswith(b'"body":') and (content_type is None or b"\n" in member or b"\r" in member):
-        member = message_json.body_member(body, "application/octet-stream")
-    return member
+    pieces = message_json.body_pieces(body, content_type)
+    is_text = pieces[0].startswith(b'"body":')
+    if is_text and (content_type is None or any(b"\n" in one or b"\r" in one for one in pieces)):
+        return message_json.body_pieces(body, "application/octet-stream")
+    return pieces
