@@ -46,7 +46,8 @@ class Subscribe:
     - `name`, on a topic: consume the subscription of that name, created when there is none. A `durable` one
     keeps messages while it has no consumer; a `shared` one may have several consumers at once. - `start`, on
     a topic: where in the retained history to begin ("first", "last", "seq:…", "time:…"; empty is now). -
-    `exclusive`, on a queue: one such consumer is served, others are on standby. - `snapshot`, on a system
+    `exclusive`, on a queue: one such consumer is served, others are on standby. - `priority`, on a queue: the
+    highest with credit is served first. - `snapshot`, on a system
     topic: send the present state first (`outcome.SnapshotWanted`). - `inner_ack`, with ack AUTO: see
     `SetInnerAck`. - `client`: the `client_address` of the consumer where a peer receives for several. -
     `principal`, on a system topic: the publisher decides with it what the subscription is sent."""
@@ -63,6 +64,7 @@ class Subscribe:
     durable: bool = False
     shared: bool = False
     exclusive: bool = False
+    priority: int = 0
     start: str = ""
     snapshot: bool = False
     client: str = ""

@@ -130,7 +130,7 @@ class Subscriptions:
         subscription.selector = compiler.compile(command.selector) if command.selector else None
         if DURABLE_PREFIX + command.name not in self._destinations.named:
             self._check_searches(peer.user, subscription.selector)
-        subscription.exclusive = command.exclusive
+        subscription.exclusive, subscription.priority = command.exclusive, command.priority
         subscription.client = command.client or peer.client
         subscription.principal = command.principal
         subscription.since_ms = self._turn.now_ms
