@@ -268,6 +268,7 @@ class Subscription:
         "id",
         "inner_ack",
         "lease_ms",
+        "no_local",
         "peer",
         "principal",
         "priority",
@@ -312,6 +313,8 @@ class Subscription:
         self.exclusive = False
         #: consumers of a queue with a higher one are served first
         self.priority = 0
+        #: whether it is not sent what its own connection publishes
+        self.no_local = False
         #: its progress through history, None when it receives new messages only
         self.replay: Replay | None = None
         #: when it was created
