@@ -189,12 +189,14 @@ class Begin:
 @dataclass(slots=True)
 class Enlist:
     """Keep a Publish, Settle or Return until its transaction is committed. The receipts of that command are
-    answered when it is carried out; `receipt` is returned only when it cannot be kept."""
+    answered when it is carried out; `receipt` is returned when it cannot be kept and, with `confirm`, when it
+    is."""
 
     peer: Peer
     transaction: str
     command: Publish | Settle | Return
     receipt: Any = None
+    confirm: bool = False
 
 
 @dataclass(slots=True)
