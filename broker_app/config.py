@@ -43,6 +43,8 @@ KIB = 1024
 MIB = 1024 * KIB
 
 REFUSE, CLOSE = "refuse", "close"
+#: when the frames of a transaction are confirmed
+AT_COMMIT, EACH_FRAME = "commit", "frame"
 #: files of the configuration that are followed
 ALL_FILES, CONFIG_FILE = "all", "config-file"
 #: bridges that restart when a file was read again
@@ -147,6 +149,12 @@ class Config:
         REFUSE,
         "what happens to a connection that loses a permission it is using: further use is refused, or it is closed",
         choices=(REFUSE, CLOSE),
+        reloadable=True,
+    )
+    transaction_receipts: str = _setting(
+        AT_COMMIT,
+        "when STOMP confirms the frames of a transaction: at its COMMIT, or each frame as it is taken",
+        choices=(AT_COMMIT, EACH_FRAME),
         reloadable=True,
     )
     base_path: str = _setting(

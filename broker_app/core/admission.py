@@ -82,7 +82,7 @@ class Admission:
         run = command.entries
         if len(run) > MOST_ENTRIES:
             run, rest = run[:MOST_ENTRIES], run[MOST_ENTRIES:]
-        peer = command.peer
+        peer = self._publisher.producer = command.peer
         client = command.client or peer.client
         source = self._turn.out.client(client) if client else b""
         last: Envelope | None = None
@@ -255,6 +255,7 @@ class Admission:
         self.blocked.leaves(entry)
         self._turn.counters["published"] += 1
         envelope, peer = entry.envelope, entry.peer
+        self._publisher.producer = peer
         try:
             queue = self._destinations.target(envelope)
         except Exception as error:
@@ -365,7 +366,7 @@ class Admission:
 
     def _publish_one(self, entry: BlockedPublish) -> None:
         """Publish a message that is counted as published already."""
-        peer = entry.peer
+        peer = self._publisher.producer = entry.peer
         try:
             queue = self._destinations.target(entry.envelope)
         except Exception as error:

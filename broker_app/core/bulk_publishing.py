@@ -94,6 +94,7 @@ class BulkPublishing:
     def publish(self, command: c.PublishBulk, producer: BulkProducer) -> None:
         """Publish rows, and record how far their producer has come."""
         turn, enqueue, publish = self._turn, self._store.enqueue, self._publisher.publish
+        self._publisher.producer = command.peer
         address, source = (
             producer.address,
             turn.out.client(producer.client),

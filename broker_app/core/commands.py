@@ -46,7 +46,9 @@ class Subscribe:
     - `name`, on a topic: consume the subscription of that name, created when there is none. A `durable` one
     keeps messages while it has no consumer; a `shared` one may have several consumers at once. - `start`, on
     a topic: where in the retained history to begin ("first", "last", "seq:…", "time:…"; empty is now). -
-    `exclusive`, on a queue: one such consumer is served, others are on standby. - `snapshot`, on a system
+    `exclusive`, on a queue: one such consumer is served, others are on standby. - `priority`, on a queue: the
+    highest with credit is served first. - `no_local`, on a topic: without what its own connection publishes.
+    - `snapshot`, on a system
     topic: send the present state first (`outcome.SnapshotWanted`). - `inner_ack`, with ack AUTO: see
     `SetInnerAck`. - `client`: the `client_address` of the consumer where a peer receives for several. -
     `principal`, on a system topic: the publisher decides with it what the subscription is sent."""
@@ -63,6 +65,8 @@ class Subscribe:
     durable: bool = False
     shared: bool = False
     exclusive: bool = False
+    priority: int = 0
+    no_local: bool = False
     start: str = ""
     snapshot: bool = False
     client: str = ""
@@ -185,12 +189,14 @@ class Begin:
 @dataclass(slots=True)
 class Enlist:
     """Keep a Publish, Settle or Return until its transaction is committed. The receipts of that command are
-    answered when it is carried out; `receipt` is returned only when it cannot be kept."""
+    answered when it is carried out; `receipt` is returned when it cannot be kept and, with `confirm`, when it
+    is."""
 
     peer: Peer
     transaction: str
     command: Publish | Settle | Return
     receipt: Any = None
+    confirm: bool = False
 
 
 @dataclass(slots=True)

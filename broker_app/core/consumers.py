@@ -59,7 +59,7 @@ class Consumers:
         if subscription.queue.active not in (None, subscription):
             return  # an exclusive consumer is served
         subscription.available = True
-        subscription.rotation.append(subscription)
+        subscription.rotation.join(subscription)
         if subscription.selector_group is not None and subscription.queue.selective is not None:
             subscription.queue.selective.mark_ready(subscription.selector_group)
         self._store.mark_dirty(subscription.queue)
@@ -68,4 +68,4 @@ class Consumers:
         """Remove a subscription from the rotation."""
         if subscription.available:
             subscription.available = False
-            subscription.rotation.remove(subscription)
+            subscription.rotation.leave(subscription)

@@ -68,7 +68,7 @@ class DispatchRound:
         self._skip_empty_lanes()
         while state.ready_groups:
             ready_groups, state.ready_groups = state.ready_groups, {}
-            for selector_group in ready_groups:
+            for selector_group in sorted(ready_groups, key=_rank) if len(ready_groups) > 1 else ready_groups:
                 self._serve(selector_group)
             self._free_groups()
             self._skip_empty_lanes()
@@ -363,11 +363,10 @@ class DispatchRound:
                 self._begun.append((message.position, message.attempts + 1))
                 self._begun_by.append(subscription.client)
         if subscription.unsettled >= subscription.credit:
-            rotation.remove(subscription)
+            rotation.leave(subscription)
             subscription.available = False
-        elif len(rotation) > 1:
-            rotation.remove(subscription)
-            rotation.append(subscription)
+        else:
+            rotation.served(subscription)
         group = self._queue.group_of(message)
         if group:
             self._state.groups.assign(group, subscription, unsettled=tag > 0)
@@ -408,3 +407,8 @@ class DispatchRound:
         turn.counters["redelivered"] += self._redelivered
         if queue.is_of_topic:
             turn.counters["delivered_of_topics"] += self._delivered
+
+
+def _rank(selector_group: SelectorGroup) -> int:
+    """The place of a selector group among those that are served, by the priority of its consumers."""
+    return -selector_group.available[0].priority if selector_group.available else 0

@@ -137,6 +137,7 @@ class Dispatcher:
                     records.delivered(out.destination(queue.address), lane.priority, lane.delivered_up_to)
                 )
             self._store.fetch(queue, lane)
+            available.refill()
             if queue.dirty or (not ready and (lane.loading or lane.paged)):
                 break
         self._store.release(queue, released, held)

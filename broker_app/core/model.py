@@ -17,6 +17,7 @@ from broker_app.core.policy import REMOVE_LOW_PRIORITY, REMOVE_OLDEST, Destinati
 from broker_app.core.record_reader import Reader
 from broker_app.core.records import Terms
 from broker_app.core.replay import Replay
+from broker_app.core.rotation import Rotation
 from broker_app.core.selectors.selector import Selector
 from broker_app.core.transaction import Transaction
 
@@ -273,8 +274,10 @@ class Subscription:
         "id",
         "inner_ack",
         "lease_ms",
+        "no_local",
         "peer",
         "principal",
+        "priority",
         "probe_ms",
         "probe_tag",
         "processing_ms",
@@ -314,6 +317,10 @@ class Subscription:
         self.selector_group: Any = None
         #: whether it asks to be the only consumer that is served
         self.exclusive = False
+        #: consumers of a queue with a higher one are served first
+        self.priority = 0
+        #: whether it is not sent what its own connection publishes
+        self.no_local = False
         #: its progress through history, None when it receives new messages only
         self.replay: Replay | None = None
         #: when it was created
@@ -334,7 +341,7 @@ class Subscription:
         self.available = False
 
     @property
-    def rotation(self) -> deque[Subscription]:
+    def rotation(self) -> Rotation:
         """The consumers with credit that it takes turns with."""
         return self.queue.available if self.selector_group is None else self.selector_group.available
 
@@ -550,7 +557,7 @@ class Queue:
         self.lanes: list[Lane] = []  # highest priority first
         self.consumers: list[Subscription] = []
         #: consumers that can take a message now, the next one in turn first
-        self.available: deque[Subscription] = deque()
+        self.available = Rotation()
         #: the exclusive consumer that is served while all others are on standby
         self.active: Subscription | None = None
         #: the `selective.state.SelectiveState` while consumers have selectors or messages have groups, else

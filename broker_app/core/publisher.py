@@ -21,7 +21,7 @@ from broker_app.core.message import (
     MessageIds,
 )
 from broker_app.core.message_store import MessageStore
-from broker_app.core.model import FanoutGroup, NamedSubscription, Queue, Subscription
+from broker_app.core.model import FanoutGroup, NamedSubscription, Peer, Queue, Subscription
 from broker_app.core.scheduler import Scheduler
 from broker_app.core.selective.delivery import SelectiveDelivery
 from broker_app.core.topic import Match
@@ -53,6 +53,8 @@ class Publisher:
         self._histories = histories
         self._topic_delivery = topic_delivery
         self.dedup_windows = DedupWindows(turn.limits.dedup_ids, turn.limits.dedup_ids_together)
+        #: the client whose messages are published: each command that publishes sets it
+        self.producer: Peer | None = None
         #: messages published to recent topics, the latest topic last; a topic that was dropped is counted
         #: from 0 again
         self.topic_published: dict[str, int] = {}
@@ -126,6 +128,7 @@ class Publisher:
 
     def publish_due(self, command: c.Loaded) -> None:
         """Publish scheduled messages that are due, whose bodies were read."""
+        self.producer = None
         for message in self._scheduler.take_due(command):
             envelope = message.envelope
             if message.expires_ms:
@@ -172,9 +175,7 @@ class Publisher:
             counters["discarded"] += 1
             return message
         matching = topics.match(name)
-        fanout_groups, singles, named = (
-            self._matching(message, matching) if topics.with_selector else matching
-        )
+        fanout_groups, singles, named = self._matching(message, matching) if topics.conditional else matching
         for group in fanout_groups:
             fanout = group.fanout
             if fanout is None:
@@ -199,7 +200,7 @@ class Publisher:
         del self.topic_published[next(unused, oldest[0])]
 
     def _matching(self, message: Message, matching: Match) -> Match:
-        """The subscriptions whose selector, if any, matches `message`."""
+        """The subscriptions that want `message`, by their selectors and by who sent it."""
         headers = header_block.headers(message.envelope.block)
 
         def wants(of: FanoutGroup | Subscription | NamedSubscription) -> bool:
@@ -208,7 +209,11 @@ class Publisher:
         fanout_groups, singles, named = matching
         return Match(
             [group for group in fanout_groups if wants(group)],
-            [single for single in singles if wants(single)],
+            [
+                single
+                for single in singles
+                if not (single.no_local and single.peer is self.producer) and wants(single)
+            ],
             [kept for kept in named if wants(kept)],
         )
 

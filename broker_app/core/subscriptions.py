@@ -140,7 +140,8 @@ class Subscriptions:
             raise Refused(
                 "invalid", "only a consumer of a queue can be exclusive; a topic serves all its subscribers"
             )
-        render_key = None if destination.is_queue or command.name else command.render_key
+        alone = destination.is_queue or command.name or command.no_local
+        render_key = None if alone else command.render_key
         if render_key is not None and command.selector:
             render_key = (render_key, command.selector)
         inner_ack = command.inner_ack and command.ack == c.AUTO
@@ -152,14 +153,22 @@ class Subscriptions:
         subscription.selector = compiler.compile(command.selector) if command.selector else None
         if DURABLE_PREFIX + command.name not in self._destinations.named:
             self._check_searches(peer.user, subscription.selector)
-        subscription.exclusive = command.exclusive
+        subscription.exclusive, subscription.priority = command.exclusive, command.priority
+        subscription.no_local = command.no_local
         subscription.client = command.client or peer.client
         subscription.principal = command.principal
         subscription.since_ms = self._turn.now_ms
         if not destination.is_queue:
             _check_filter(destination)
         start = parse_start(command.start) if command.start else None
-        if start is not None and start.kind != NOW:
+        is_replay = start is not None and start.kind != NOW
+        if command.no_local and (destination.is_queue or command.name or is_replay):
+            raise Refused(
+                "unsupported",
+                "no-local is for topics without a name for the subscription and without a start in the past: "
+                "which connection sent a message is not kept with it",
+            )
+        if is_replay:
             _check_replayable(command, destination)
         return subscription, destination
 

@@ -48,13 +48,13 @@ class Topics:
         self._root = _Node()
         self._matches: dict[str, Match] = {}
         self._cached = 0
-        #: the number of subscriptions with a selector
-        self.with_selector = 0
+        #: the number of subscriptions with a selector, or without the messages of their own connection
+        self.conditional = 0
 
     def add(self, pattern: str, subscription: Subscription, *, together: bool) -> None:
         """Add a subscription; `together` adds it to the fan-out group of its key, else it is served by
         itself."""
-        self.with_selector += subscription.selector is not None
+        self.conditional += _is_conditional(subscription)
         node = self._grow(pattern)
         node.count += 1
         if together:
@@ -70,7 +70,7 @@ class Topics:
 
     def remove(self, pattern: str, subscription: Subscription) -> None:
         """Remove a subscription."""
-        self.with_selector -= subscription.selector is not None
+        self.conditional -= _is_conditional(subscription)
         node = self._path(pattern)[-1]
         node.count -= 1
         if subscription.fanout_group is not None:
@@ -86,7 +86,7 @@ class Topics:
 
     def add_named(self, pattern: str, named: NamedSubscription) -> None:
         """Add a named subscription."""
-        self.with_selector += named.selector is not None
+        self.conditional += named.selector is not None
         node = self._grow(pattern)
         node.count += 1
         node.named[named] = None
@@ -94,7 +94,7 @@ class Topics:
 
     def remove_named(self, pattern: str, named: NamedSubscription) -> None:
         """Remove a named subscription."""
-        self.with_selector -= named.selector is not None
+        self.conditional -= named.selector is not None
         node = self._path(pattern)[-1]
         node.count -= 1
         del node.named[named]
@@ -183,6 +183,10 @@ def matches(pattern: str, name: str) -> bool:
     return len(wanted) == len(levels) and all(
         level in (ONE, name) for level, name in zip(wanted, levels, strict=True)
     )
+
+
+def _is_conditional(subscription: Subscription) -> bool:
+    return subscription.no_local or subscription.selector is not None
 
 
 def _levels(pattern: str) -> list[str]:

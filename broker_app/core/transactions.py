@@ -65,6 +65,8 @@ class Transactions:
             self._turn.refuse(peer, command.receipt, refusal)
             return
         transaction.commands.append(command.command)
+        if command.confirm:
+            self._turn.accept(peer, command.receipt)
         if isinstance(command.command, c.Publish):
             transaction.targets.update(envelope.address for envelope, _, _ in command.command.entries)
 

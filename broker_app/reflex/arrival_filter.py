@@ -332,10 +332,12 @@ class ArrivalFilter:
         refusal = next(filter(None, map(held.refused, indexes)), None)
         if refusal is not None:
             self._resume(c.MarkRollbackOnly(peer, transaction, refusal))
+            if command.confirm and command.receipt is not None:
+                self._resume(c.Refuse(peer, command.receipt, refusal))
             return
         assert isinstance(command.command, c.Publish)
         publish = replace(command.command, entries=[held.entry(index) for index in indexes])
-        self._resume(c.Enlist(peer, transaction, publish, command.receipt), held.size)
+        self._resume(replace(command, command=publish), held.size)
         further = [one for index in indexes for one in _further(held, index)]
         if further:
             inner = self._further.command(further)

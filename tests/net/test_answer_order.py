@@ -141,6 +141,32 @@ async def test_frames_of_an_aborted_transaction_are_never_confirmed() -> None:
         await client.close()
 
 
+async def test_frames_are_confirmed_as_they_are_taken_into_a_transaction_where_it_is_set() -> None:
+    """Net::Stomp of Perl waits for the receipt of each SEND before it commits, as ActiveMQ allows."""
+    async with small_broker(transaction_receipts="frame") as broker:
+        client = await broker.client()
+        await client.ask(b"SEND\ndestination:/queue/b\nreceipt:s\n\nx\0")
+        message = await client.ask(b"SUBSCRIBE\nid:1\ndestination:/queue/b\nack:client\n\n\0")
+        tag = message.partition(b"ack:")[2].partition(b"\n")[0]
+        client.send(b"BEGIN\ntransaction:t\n\n\0")
+        assert await client.ask(sending(1, "transaction:t\n")) == b"RECEIPT\nreceipt-id:1\n\n"
+        acknowledged = await client.ask(b"ACK\nid:%b\ntransaction:t\nreceipt:a\n\n\0" % tag)
+        assert acknowledged == b"RECEIPT\nreceipt-id:a\n\n"
+        source = broker.engine.broker.destinations.queues["/queue/b"]
+        assert (depth(broker), source.unsettled) == (0, 1), "both wait for COMMIT"
+        client.send(b"COMMIT\ntransaction:t\nreceipt:c\n\n\0")
+        assert await client.frame() == b"RECEIPT\nreceipt-id:c\n\n", "and are not confirmed twice"
+        assert (depth(broker), source.unsettled) == (1, 0)
+        await client.close()
+
+
+async def test_a_frame_that_a_transaction_cannot_take_is_refused_where_each_is_confirmed() -> None:
+    async with small_broker(transaction_receipts="frame") as broker:
+        client = await broker.client()
+        answer = await client.ask(sending(1, "transaction:unknown\n"))
+        assert answer.startswith(b"ERROR\nreceipt-id:1\n")
+
+
 # ---------------------------------------------------------------------- how frames end
 
 

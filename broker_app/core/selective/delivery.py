@@ -125,8 +125,7 @@ class SelectiveDelivery:
             subscription.selector_group = everything
         everything.consumers = len(queue.consumers)
         everything.unused_since_ms = self._turn.now_ms
-        everything.available.extend(queue.available)
-        queue.available.clear()
+        everything.available.take_over(queue.available)
         state.mark_ready(everything)
         self._store.mark_dirty(queue)
 
@@ -144,7 +143,7 @@ class SelectiveDelivery:
             if lane.paged:
                 kept = min(kept, bisect_right(lane.ready, lane.paged.first + lane.shift, key=sequence_of))
             self._store.page_out(lane, kept)
-        queue.available.extend(state.everything.available)
+        queue.available.take_over(state.everything.available)
         for subscription in queue.consumers:
             subscription.selector_group = None
             subscription.watched = subscription.lease_ms > 0 or queue.counts

@@ -6,12 +6,12 @@ all."""
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Iterable
 
 from broker_app.core import header_block
 from broker_app.core.message import Envelope, Message, MessageIds
-from broker_app.core.model import Subscription
+from broker_app.core.rotation import Rotation
 from broker_app.core.selectors.selector import Selector, as_number
 
 
@@ -24,7 +24,7 @@ class SelectorGroup:
         self.selector = selector
         self.consumers = 0
         #: consumers that can take a message now, the next one in turn first
-        self.available: deque[Subscription] = deque()
+        self.available = Rotation()
         #: since when it has no consumers
         self.unused_since_ms = 0
 

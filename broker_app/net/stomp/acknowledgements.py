@@ -64,12 +64,14 @@ class Acknowledgements:
 
     def _settle(self, frame: Frame, command: c.Settle | c.Return) -> None:
         transaction = frame.headers.get("transaction")
-        command.receipt = frame.receipt
         conversation = self._conversation
-        if transaction is not None:
-            conversation.submit(c.Enlist(conversation.peer, transaction, command, frame.receipt))
-        else:
+        if transaction is None:
+            command.receipt = frame.receipt
             conversation.submit(command)
+            return
+        confirm = conversation.confirms_each_frame
+        command.receipt = None if confirm else frame.receipt
+        conversation.submit(c.Enlist(conversation.peer, transaction, command, frame.receipt, confirm))
 
     def _delivery(self, given: Headers) -> tuple[Tag, bool]:
         """The tag that an ACK or NACK names, and True if it settles all earlier ones, too."""

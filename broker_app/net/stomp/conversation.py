@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, Protocol
 
-from broker_app.config import Config
+from broker_app.config import EACH_FRAME, Config
 from broker_app.core import commands as c
 from broker_app.core.message import MessageIds
 from broker_app.core.model import Peer
@@ -183,6 +183,11 @@ class Conversation:
     def follow(self, event: str) -> None:
         """Change the state. Raises KeyError for an event that the state does not have."""
         self.state = NEXT[self.state][event]
+
+    @property
+    def confirms_each_frame(self) -> bool:
+        """True if frames of a transaction are confirmed as they are taken, not at its COMMIT."""
+        return self.sessions.config.transaction_receipts == EACH_FRAME
 
     def submit(self, command: c.Command, size: int = FRAME_BYTES) -> None:
         """Hand a command to the engine; it counts `size` bytes while it waits there."""

@@ -82,14 +82,16 @@ class Sends:
         """Send within a transaction, or to a profile. Raises Refused when the user has too many seeds."""
         transaction, envelope, kind = frame.headers.plan
         conversation = self._conversation
-        entries = [(envelope, frame.body, frame.receipt)]
-        size = size_of(entries)
+        size = len(frame.body) + envelope.overhead_bytes
         if kind == SEED:
             conversation.sessions.seed_shares.admit(conversation.peer.user, size)
             transaction = frame.headers.get("transaction", "")
-        publish = c.Publish(conversation.peer, entries)
+        confirm = bool(transaction) and conversation.confirms_each_frame
+        receipt = None if confirm else frame.receipt
+        publish = c.Publish(conversation.peer, [(envelope, frame.body, receipt)])
         if transaction:
-            conversation.submit(c.Enlist(conversation.peer, transaction, publish, frame.receipt), size)
+            enlist = c.Enlist(conversation.peer, transaction, publish, frame.receipt, confirm)
+            conversation.submit(enlist, size)
         else:
             conversation.submit(publish, size)
 
