@@ -225,14 +225,17 @@ FORMAT_MODULE_PATH = ["mom_site.formats"]
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
-    "filters": {"without_links": {"()": "mom_site.discretion.WithoutLinks"}},
+    "filters": {
+        "without_links": {"()": "mom_site.discretion.WithoutLinks"},
+        "rare_lines": {"()": "broker_app.net.log_limit.RareLines"},
+    },
     "formatters": {"line": {"format": "{asctime} {levelname:<7} {name}: {message}", "style": "{"}},
     "handlers": {
         "stdout": {
             "class": "logging.StreamHandler",
             "stream": "ext://sys.stdout",
             "formatter": "line",
-            "filters": ["without_links"],
+            "filters": ["rare_lines", "without_links"],
         }
     },
     "root": {"handlers": ["stdout"], "level": MOM.log_level.upper()},
