@@ -7,7 +7,8 @@ from pathlib import Path
 
 from broker_app.net.policy.destination_settings import SETTINGS, Setting
 from broker_app.net.problems import PROBLEMS
-from broker_app.net.stomp import headers, scheduling_headers
+from broker_app.net.stomp import header_names
+from broker_app.net.stomp.header_names import HeaderName
 from broker_app.telemetry.metrics.families import AGGREGATED, DETAILED, Family
 
 _DOCS = Path(__file__).resolve().parents[2] / "docs"
@@ -22,9 +23,31 @@ def problems() -> str:
 
 def unsupported() -> str:
     """Everything that is refused as `unsupported`, and where it was asked for."""
-    rows = [f"| SEND `{name}` | {what} |" for name, what in scheduling_headers.REPEATED.items()]
-    rows += [f"| SUBSCRIBE `{name}:true` | {what} |" for name, what in headers.UNSUPPORTED.items()]
+    refused = (row for row in header_names.TABLE if row.use == header_names.REFUSED)
+    rows = [
+        f"| {row.frame} `{row.name}{f':{row.example}' if row.harmless else ''}` | {row.about} |"
+        for row in refused
+    ]
     return "\n".join(["| asked for by | what it would be |", "|---|---|", *rows])
+
+
+def header_table() -> str:
+    """Every header of other brokers that is known, and what it is here."""
+    rows = [
+        f"| {row.frame} | `{row.name}` | {row.brokers} | {_use(row)} |"
+        for row in sorted(header_names.TABLE, key=lambda row: header_names.FRAMES.index(row.frame))
+    ]
+    return "\n".join(["| frame | header | of | here |", "|---|---|---|---|", *rows])
+
+
+def _use(row: HeaderName) -> str:
+    words = {
+        header_names.DONE: "done",
+        header_names.ALIAS: f"`{row.own}`",
+        header_names.HINT: "ignored",
+        header_names.REFUSED: f"`unsupported`{f' if it is `{row.example}`' if row.harmless else ''}",
+    }
+    return f"{words[row.use]}: {row.about}" if row.about else words[row.use]
 
 
 def settings() -> str:
@@ -68,7 +91,12 @@ def _labels(family: Family) -> str:
 
 #: the parts of each page, by name
 PAGES: dict[Path, dict[str, Callable[[], str]]] = {
-    PROTOCOL: {"problems": problems, "unsupported": unsupported, "settings": settings},
+    PROTOCOL: {
+        "problems": problems,
+        "unsupported": unsupported,
+        "settings": settings,
+        "headers": header_table,
+    },
     METRICS: {"node": partial(_metrics, AGGREGATED), "detailed": partial(_metrics, DETAILED)},
 }
 

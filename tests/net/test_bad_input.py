@@ -126,13 +126,13 @@ AFTER_LOGIN = {
         b"SUBSCRIBE\nid:1\ndestination:/topic/a\nexclusive:true\n\n\0", "invalid", "a topic serves all its subscribers",
     ),
     "a subscription that wants to browse": (
-        b"SUBSCRIBE\nid:1\ndestination:/queue/a\nbrowser:true\n\n\0", "unsupported", "without taking them",
+        b"SUBSCRIBE\nid:1\ndestination:/queue/a\nbrowser:true\n\n\0", "unsupported", "browsers over STOMP",
     ),
-    "a subscription without its own messages": (
-        b"SUBSCRIBE\nid:1\ndestination:/topic/a\nno-local:true\n\n\0", "unsupported", "the own messages",
+    "a queue without the own messages": (
+        b"SUBSCRIBE\nid:1\ndestination:/queue/a\nno-local:true\n\n\0", "unsupported", "no-local is for topics",
     ),
-    "a subscription without its own messages in the words of ActiveMQ": (
-        b"SUBSCRIBE\nid:1\ndestination:/topic/a\nactivemq.noLocal:true\n\n\0", "unsupported", "the own messages",
+    "a priority of a consumer that is none": (
+        b"SUBSCRIBE\nid:1\ndestination:/queue/a\nx-priority:high\n\n\0", "invalid", "must be a number from -2147483647",
     ),
     "a start that is none": (
         b"SUBSCRIBE\nid:1\ndestination:/topic/a\nx-stream-offset:soon\n\n\0", "invalid", "first, last, next",

@@ -79,6 +79,12 @@ _SUBSCRIBE: Final[Json] = {
     "share": {**TEXT, "description": "true with durable-name, else the name that consumers share"},
     "from": {**TEXT, "description": "first, last, now, seq:<number>, time:<ms or RFC 3339>"},
     "exclusive": _BOOLEAN,
+    "consumer-priority": {
+        "type": "string",
+        "pattern": "^-?[0-9]+$",
+        "description": "the highest is served first",
+    },
+    "no-local": {**_BOOLEAN, "description": "of topics: without what the connection sends itself"},
     "snapshot": {**_BOOLEAN, "description": "of system topics: the current state first"},
     bridge_flows.SOURCE: TEXT,
     bridge_flows.TARGET: TEXT,

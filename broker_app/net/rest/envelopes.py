@@ -18,8 +18,8 @@ from broker_app.net import times
 from broker_app.net.rest.limits import RestLimits
 from broker_app.net.rest.refusals import Refusal, invalid, too_large, unknown
 from broker_app.net.rest.replies import Header
+from broker_app.net.stomp import header_names, scheduling_headers
 from broker_app.net.stomp import headers as stomp_headers
-from broker_app.net.stomp import scheduling_headers
 
 #: header of a publishing request → STOMP header
 _STOMP_HEADERS = {
@@ -44,6 +44,7 @@ _RESERVED = frozenset((
     "expires", "message-id", "persistent", "priority", "receipt", "redelivered", "reply-to", "subscription",
     "timestamp", "transaction", "ttl-s", "type", "x-message-ttl",
     *scheduling_headers.NAMES,
+    *(row.name for row in header_names.rows(header_names.SEND, header_names.REFUSED) if not row.harmless),
 ))  # fmt: skip
 #: headers that no exported message has: they were applied, or refused, when it was sent
 _IGNORED = frozenset((*scheduling_headers.DELAYS, *scheduling_headers.REPEATED))

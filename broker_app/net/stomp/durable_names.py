@@ -15,10 +15,11 @@ from typing import NamedTuple
 
 from broker_app.core.destination import TOPIC, Destination
 from broker_app.core.errors import Refused
+from broker_app.net.stomp.header_names import SUBSCRIBE, aliases
 
-_OF_CLIENT = ("activemq.subscriptionName", "activemq.subcriptionName", "durable-subscription-name")
-#: the second is RabbitMQ's former name of the first
+#: true or false; the second is RabbitMQ's former name of the first
 _DURABLE = ("durable", "persistent")
+_OF_CLIENT = tuple(name for name in aliases(SUBSCRIBE, "durable-name") if name not in _DURABLE)
 _TRUE, _FALSE = ("true", "1"), ("false", "0", "")
 
 

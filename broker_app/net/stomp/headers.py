@@ -17,7 +17,8 @@ from broker_app.core.destination import (
 )
 from broker_app.core.errors import Refused
 from broker_app.core.message import DEFAULT_PRIORITY, Envelope
-from broker_app.net.stomp import scheduling_headers
+from broker_app.net.stomp import bridge_flows, header_names, scheduling_headers
+from broker_app.net.stomp.header_names import SEND, SUBSCRIBE
 from mom_client.stomp.encode import encode_headers
 
 #: headers of a SEND that are not stored with the message
@@ -34,21 +35,19 @@ NOT_CARRIED = frozenset(
         ),
     )
 )
+_TTL_MS = header_names.aliases(SEND, "ttl-s")
 #: headers, in addition to persistent, that change how a message is handled
 _MEANINGFUL = frozenset(
-    ("priority", "expires", "ttl-s", "expiration", "x-message-ttl", *scheduling_headers.NAMES)
+    ("priority", "expires", "ttl-s", *_TTL_MS, *scheduling_headers.NAMES, *header_names.CHECKED_OF_SEND)
 )
-_CREDIT_NAMES = ("credit", "prefetch-count", "activemq.prefetchSize")
+_PRIORITY_NAMES = ("consumer-priority", *header_names.aliases(SUBSCRIBE, "consumer-priority"))
+#: the largest priority of a consumer, and the least below zero: as much as RabbitMQ's clients send
+_MAX_CONSUMER_PRIORITY = (1 << 31) - 1
 #: Artemis counts bytes; this is the assumed size of a message
 _WINDOW_NAME, _WINDOW_MESSAGE = "consumer-window-size", 1_024
+_CREDIT_NAMES = ("credit", *(n for n in header_names.aliases(SUBSCRIBE, "credit") if n != _WINDOW_NAME))
 #: credit for RabbitMQ's prefetch-count:0, which requests no limit
 UNBOUNDED_CREDIT = 1_000
-#: headers of SUBSCRIBE in other brokers that change what comes, and is taken; `true` is refused
-UNSUPPORTED = {
-    "browser": "browsers over STOMP; REST and `mom browse` look at messages without taking them",
-    "no-local": "subscriptions without the own messages",
-    "activemq.noLocal": "subscriptions without the own messages",
-}
 #: where a replay begins in the words of RabbitMQ's streams
 _STREAM_OFFSET = "x-stream-offset"
 _STARTS = {"first": "first", "last": "last", "next": "now"}
@@ -69,6 +68,8 @@ def envelope(headers: Mapping[str, str], destination: Destination, reply_to: str
     block = encode_headers(lines)
     if _MEANINGFUL.isdisjoint(headers):  # nearly always
         return Envelope(destination.address, block, persistent=persistent)
+    if bridge_flows.FLOW not in headers:  # what a bridge forwards was accepted before
+        header_names.check(SEND, headers, destination)
     return Envelope(
         destination.address,
         block,
@@ -92,7 +93,7 @@ def _ttl_ms(headers: Mapping[str, str]) -> int:
                 f"header ttl-s is {headers['ttl-s'][:40]!r}; it must be seconds from 0 to {MAX_TTL_S}",
             )
         return int(seconds * 1000)
-    name = "expiration" if "expiration" in headers else "x-message-ttl"
+    name = next((name for name in _TTL_MS if name in headers), _TTL_MS[0])
     return _number(headers, name, 0, MAX_TTL_S * 1000, 0)
 
 
@@ -168,16 +169,34 @@ def start(headers: Mapping[str, str]) -> str:
     return f"{_STARTS_AT[kind]}:{at}"
 
 
-def check_supported(headers: Mapping[str, str]) -> None:
-    """Refuse a SUBSCRIBE that requests what is not there. Raises Refused."""
-    for name, what in UNSUPPORTED.items():
-        if name in headers and _flag(headers, name, False):
-            raise Refused("unsupported", f"header {name}: this version of MOM has no {what}")
-
-
 def exclusive(headers: Mapping[str, str]) -> bool:
     """Return True if a SUBSCRIBE requests to be the only consumer that is served."""
-    return _flag(headers, "exclusive", _flag(headers, "activemq.exclusive", False))
+    return _asked(headers, "exclusive")
+
+
+def no_local(headers: Mapping[str, str]) -> bool:
+    """Return True if a SUBSCRIBE requests not to be sent what its own connection publishes."""
+    return _asked(headers, "no-local")
+
+
+def _asked(headers: Mapping[str, str], own: str) -> bool:
+    """Return True if a SUBSCRIBE has this header, or the first of its aliases, as true."""
+    names = (own, *header_names.aliases(SUBSCRIBE, own))
+    return next((_flag(headers, name, False) for name in names if name in headers), False)
+
+
+def consumer_priority(headers: Mapping[str, str]) -> int:
+    """Return the priority of the consumer that a SUBSCRIBE requests. Raises Refused if it is out of range."""
+    name = next((name for name in _PRIORITY_NAMES if name in headers), None)
+    if name is None:
+        return 0
+    value, most = headers[name], _MAX_CONSUMER_PRIORITY
+    digits = value.removeprefix("-")
+    if not (digits.isascii() and digits.isdigit()) or len(digits) > 10 or int(digits) > most:
+        raise Refused(
+            "invalid", f"header {name} is {value[:40]!r}; it must be a number from {-most} to {most}"
+        )
+    return int(value)
 
 
 class PrivateNames:

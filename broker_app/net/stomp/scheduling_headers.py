@@ -7,6 +7,7 @@ from math import isfinite
 
 from broker_app.core.errors import Refused
 from broker_app.core.message import DeliveryOptions
+from broker_app.net.stomp.header_names import SEND, aliases
 
 #: longest delay: ten years
 MAX_DELAY_S = 315_360_000
@@ -16,28 +17,19 @@ LATEST_MS = 7_258_118_400_000
 MAX_DEDUP_ID = 1_024
 
 _DELAY_S = "delay-s"
-_DELAY_MS = ("AMQ_SCHEDULED_DELAY", "x-delay")
-_DUE_MS = ("deliver-at", "_AMQ_SCHED_DELIVERY", "AMQ_SCHEDULED_TIME")
-_DEDUP_IDS = ("dedup-id", "_AMQ_DUPL_ID", "message-deduplication-id")
+_DELAY_MS = aliases(SEND, _DELAY_S)
+_DUE_MS = ("deliver-at", *aliases(SEND, "deliver-at"))
+_DEDUP_IDS = ("dedup-id", *aliases(SEND, "dedup-id"))
 MAX_GROUP = 255
-_GROUPS = ("group", "JMSXGroupID")
-#: repeating schedules; they are refused, since one delivery is not what the sender expects
-REPEATED = {
-    "AMQ_SCHEDULED_PERIOD": "repeated delivery",
-    "AMQ_SCHEDULED_REPEAT": "repeated delivery",
-    "AMQ_SCHEDULED_CRON": "repeated delivery",
-}
+_GROUPS = ("group", *aliases(SEND, "group"))
 #: headers that are applied when the message is accepted, and removed: a broker that it is forwarded to must
 #: not delay it again
 DELAYS = (_DELAY_S, *_DELAY_MS, *_DUE_MS)
-NAMES = (*DELAYS, *_DEDUP_IDS, *_GROUPS, *REPEATED)
+NAMES = (*DELAYS, *_DEDUP_IDS, *_GROUPS)
 
 
 def options(headers: Mapping[str, str]) -> DeliveryOptions | None:
     """Return the values of these headers; None if there are none. Raises Refused."""
-    for name, what in REPEATED.items():
-        if name in headers:
-            raise Refused("unsupported", f"header {name}: this version of MOM has no {what}")
     delay_ms, due_ms = _delay(headers)
     dedup_id, group = _dedup_id(headers), _group(headers)
     if not (delay_ms or due_ms or dedup_id or group):

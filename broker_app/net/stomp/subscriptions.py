@@ -9,7 +9,7 @@ from broker_app.core.selectors import compiler
 from broker_app.core.sync_queue import SYNC_ADDRESS
 from broker_app.net import times
 from broker_app.net.policy.access import Client
-from broker_app.net.stomp import bridge_flows, durable_names, headers
+from broker_app.net.stomp import bridge_flows, durable_names, header_names, headers
 from broker_app.net.stomp.acknowledgements import Acknowledgements
 from broker_app.net.stomp.bridge_flows import Bridged
 from broker_app.net.stomp.conversation import FRAME_BYTES, Conversation
@@ -61,7 +61,7 @@ class Subscriptions:
 
     def _command(self, frame: Frame, id: str, destination: Destination) -> c.Subscribe:
         conversation, given = self._conversation, frame.headers
-        headers.check_supported(given)
+        header_names.check(header_names.SUBSCRIBE, given, destination)
         ack = headers.ack_mode(given)
         self._acknowledgements.cumulative |= ack == c.CLIENT
         max_credit = conversation.sessions.engine.broker.turn.limits.max_credit
@@ -78,6 +78,7 @@ class Subscriptions:
         subscribe.name, subscribe.durable, subscribe.shared = durable_names.of_subscribe(
             given, destination, conversation.client_id
         )
+        subscribe.priority, subscribe.no_local = headers.consumer_priority(given), headers.no_local(given)
         subscribe.snapshot = headers.snapshot(given, destination)
         subscribe.start = times.start(headers.start(given))
         subscribe.principal = conversation.client
