@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from broker_app.core import commands as c
@@ -16,13 +18,13 @@ def stage() -> Stage:
     return Stage()
 
 
-def consumer(stage: Stage, priority: int, credit: int = 2, **facts: object) -> Client:
+def consumer(stage: Stage, priority: int, credit: int = 2, **facts: Any) -> Client:
     client = stage.client()
     client.subscribe(QUEUE, priority=priority, credit=credit, **facts)
     return client
 
 
-def publish(stage: Stage, count: int, **facts: object) -> None:
+def publish(stage: Stage, count: int, **facts: Any) -> None:
     producer = stage.client()
     for number in range(count):
         producer.publish(QUEUE, b"%d" % number, **facts)

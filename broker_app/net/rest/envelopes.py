@@ -38,16 +38,19 @@ _STOMP_HEADERS = {
     b"tracestate": "tracestate",
 }
 _APPLICATION = b"mom-header-"
+_REFUSED = tuple(
+    row.name for row in header_names.rows(header_names.SEND, header_names.REFUSED) if not row.harmless
+)
 #: application headers of these names would be taken for something else
 _RESERVED = frozenset((
     "ack", "attempt", "content-length", "content-type", "correlation-id", "destination", "expiration",
     "expires", "message-id", "persistent", "priority", "receipt", "redelivered", "reply-to", "subscription",
     "timestamp", "transaction", "ttl-s", "type", "x-message-ttl",
     *scheduling_headers.NAMES,
-    *(row.name for row in header_names.rows(header_names.SEND, header_names.REFUSED) if not row.harmless),
+    *_REFUSED,
 ))  # fmt: skip
 #: headers that no exported message has: they were applied, or refused, when it was sent
-_IGNORED = frozenset((*scheduling_headers.DELAYS, *scheduling_headers.REPEATED))
+_IGNORED = frozenset((*scheduling_headers.DELAYS, *_REFUSED))
 _PUBLISHING = (b"mom-", b"ce-")
 #: bodies that are read, and not stored as they are (see `cloudevents`)
 _EVENTS = "application/cloudevents"
