@@ -165,6 +165,9 @@ def _addresses(url: str | Sequence[str]) -> tuple[FailoverUri | None, list[str]]
     given = [url] if isinstance(url, str) else list(url)
     if len(given) == 1 and is_failover(given[0]):
         uri = parse(given[0])
+        if uri.nested and not any(address.startswith("ws") for address in uri.addresses):
+            names = ", ".join(f"nested.{name}" for name, _ in uri.nested)
+            log.warning("%s: no address of the failover URI has a use for it", names[:200])
         return uri, list(uri.addresses)
     if any(map(is_failover, given)):
         raise ValueError("a failover URI has the whole list: write failover:(a,b) and no other address")

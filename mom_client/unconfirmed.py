@@ -92,6 +92,10 @@ class Unconfirmed:
             pending.deadline = self._deadline()
 
     def frames_to_resend(self) -> Iterator[bytes]:
+        """The frames for the next connection; not those that whoever sent them has cancelled."""
+        for receipt in [receipt for receipt, pending in self._pending.items() if pending.answer.cancelled()]:
+            del self._pending[receipt]
+        self._make_room()
         return (pending.frame for pending in self._pending.values() if pending.frame is not None)
 
     async def expire(self, error: Exception) -> None:

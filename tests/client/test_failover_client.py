@@ -484,6 +484,11 @@ async def test_an_encrypted_client_stays_encrypted(
     await stage.leave(client, again)
 
 
+def test_nested_options_that_no_address_has_a_use_for_are_warned_of(caplog: pytest.LogCaptureFixture) -> None:
+    mom_client.connect(uri(ONE, **{"nested.wireFormat.maxInactivityDuration": 0}))
+    assert "nested.wireFormat.maxInactivityDuration: no address" in caplog.text
+
+
 async def test_nested_options_go_to_each_address(stage: FakeBroker) -> None:
     client, session = await stage.client(uri(f"{ONE}?a=1", **{"nested.a": 2}))
     assert session.address == f"{ONE}?a=2"

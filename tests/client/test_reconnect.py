@@ -26,6 +26,26 @@ async def test_unconfirmed_sends_are_sent_again_in_order(stage: FakeBroker) -> N
     await stage.leave(client, again)
 
 
+async def test_a_send_that_was_cancelled_without_a_connection_is_not_sent_later(stage: FakeBroker) -> None:
+    client, session = await stage.client(max_unconfirmed=2)
+    session.end()
+    again = await stage.accept()
+    cancelled, kept = [asyncio.ensure_future(client.send("/queue/a", b"%d" % number)) for number in range(2)]
+    await asyncio.sleep(0)
+    cancelled.cancel()
+    await asyncio.wait([cancelled])
+    await again.welcome()
+    send = await again.expect(wire.SEND)
+    assert send.body == b"1"
+    again.confirm(send)
+    await kept
+    more = [asyncio.ensure_future(client.send("/queue/a", b"more")) for _ in range(2)]
+    sends = [await again.expect(wire.SEND) for _ in more]  # there is room for them
+    again.confirm(*sends)
+    await asyncio.gather(*more)
+    await stage.leave(client, again)
+
+
 async def test_sends_without_a_connection_fail_at_their_deadline(stage: FakeBroker) -> None:
     client, session = await stage.client(resend_s=30)
     loop = asyncio.get_running_loop()
