@@ -30,15 +30,13 @@ class Notification(NamedTuple):
 
     `seqs` and `ids` are their positions and ids; `more` is True if there are others that are not listed.
     `pending` is the number of all messages that wait in the queue, `seq` the position up to which the feed
-    has reported, after which a new feed continues. `reset` is True if the feed was to continue after a
-    position that this journal has not reached, and begins with all that waits instead."""
+    has reported, after which a new feed continues."""
 
     seq: int
     seqs: list[int]
     ids: list[str]
     pending: int
     more: bool
-    reset: bool = False
 
 
 class Inspect(Protocol):
@@ -58,8 +56,7 @@ class ArrivalFeed:
     """The arrivals of one queue since `after`, for one subscriber.
 
     The first notification has what waits behind `after` and what came back, and comes at once, if there is
-    anything; the others as messages arrive. `close` ends the feed. A position that the journal has not
-    reached is one of another journal: the subscriber is to learn that, and of all that waits.
+    anything; the others as messages arrive. `close` ends the feed.
     """
 
     def __init__(
@@ -77,8 +74,7 @@ class ArrivalFeed:
         self._records = records
         self._inspect = inspect
         self._address = address
-        self._reset = self._is_unknown(after)
-        self._seq = 0 if self._reset else after
+        self._seq = after
         self._coalesce_s = self._usual_coalesce_s = coalesce_s
         self._loop = asyncio.get_running_loop()
         self._woken = asyncio.Event()
@@ -105,7 +101,7 @@ class ArrivalFeed:
         while True:
             await self._woken.wait()
             found = await self.take()
-            if found.seqs or found.more or found.reset:
+            if found.seqs or found.more:
                 return found
 
     async def take(self) -> Notification:
@@ -114,21 +110,15 @@ class ArrivalFeed:
         found = await self._inspect(self._arrived if self._began else self._first)
         self._began = True
         self._seq = max(self._seq, found.seq)
-        reset, self._reset = self._reset, False
-        return found._replace(seq=self._seq, reset=reset)
+        return found._replace(seq=self._seq)
 
     async def pending(self, after: int = 0) -> Notification:
         """List what waits in the queue behind the position `after`, in the order of positions; `more` is True
         if there is more behind the last."""
-        reset = self._is_unknown(after)
-        after = 0 if reset else after
         found = await self._inspect(partial(self._listed, after, returned=False))
-        return found._replace(seq=max(after, found.seq), reset=reset)
+        return found._replace(seq=max(after, found.seq))
 
     # ------------------------------------------------------------------ between two batches
-
-    def _is_unknown(self, after: int) -> bool:
-        return after >= self._broker.turn.next_position
 
     def _notice(self) -> None:
         self._timer = self._loop.call_later(self._coalesce_s, self._due)

@@ -123,11 +123,9 @@ async def test_a_returned_message_is_reported_again(stage: Stage) -> None:
 
 
 async def test_messages_outside_the_journal_are_reported_and_do_not_move_the_position(stage: Stage) -> None:
-    await stage.publish(b"1")
-    last = (await stage.feed().next()).seq
-    await stage.publish(b"2", envelope=TRANSIENT)
-    found = await stage.feed(after=last).next()
-    assert (len(found.seqs), found.seq, found.pending) == (1, last, 2)
+    await stage.publish(b"1", envelope=TRANSIENT)
+    found = await stage.feed(after=5).next()
+    assert (len(found.seqs), found.seq, found.pending) == (1, 5, 1)
 
 
 async def test_a_long_backlog_is_listed_page_by_page() -> None:

@@ -172,17 +172,6 @@ async def test_notifications_continue_after_a_break(broker: SmallBroker) -> None
     assert not broker.engine.broker.store.taps
 
 
-async def test_after_a_position_of_another_journal_all_that_waits_is_listed(broker: SmallBroker) -> None:
-    await publish(broker, b"1", b"2")
-    client = await opened(broker)
-    await client.ask("subscribe", id="n", queue="a", mode="notify", after=90412)
-    found = await client.event("arrived")
-    assert (found["reset"], len(found["ids"])) == (True, 2)
-    listed = await client.ask("pending", id="n", after=90412)
-    assert (listed["reset"], len(listed["ids"])) == (True, 2)
-    await client.conversation.leave()
-
-
 async def test_topics_are_delivered_also_by_a_durable_subscription(broker: SmallBroker) -> None:
     client = await opened(broker)
     await client.ask("subscribe", id="1", topic="prices.*", credit=5)

@@ -7,8 +7,6 @@ import json
 from functools import partial
 from typing import Any
 
-import pytest
-
 from broker_app.net.policy.policy import Policy
 from broker_app.net.rest import RestLimits
 from broker_app.net.rest.arrival_stream import ArrivalStream
@@ -224,24 +222,3 @@ async def test_a_stream_of_arrivals_ends_when_its_right_is_lost(rest: Rest) -> N
     rest.rest_api.policy_changed()
     await stream.task
     assert b"event: problem" in stream.text
-
-
-@pytest.mark.parametrize("by_header", [True, False])
-async def test_a_position_of_another_journal_is_reported_and_all_that_waits_is_listed(
-    rest: Rest, by_header: bool
-) -> None:
-    """A browser sends its old id by itself when the broker was set up anew."""
-    ids = await rest.publish("a", "1", "2")
-    address = "/api/v1/queues/a/events?mode=notify"
-    stream = (
-        Stream(rest, address, (b"last-event-id", b"90412"))
-        if by_header
-        else Stream(rest, address + "&after=90412")
-    )
-    (first,) = await stream.messages(1, "arrived")
-    assert (first["reset"], first["ids"]) == (True, ids)
-    more = await rest.publish("a", "3")
-    second = (await stream.messages(2, "arrived"))[1]
-    assert (second["reset"], second["ids"]) == (False, more)
-    assert second["seq"] > first["seq"] > 0
-    await stream.leave()

@@ -19,11 +19,6 @@ SCHEMAS: Final[Json] = {
             "ids": {**array_of(TEXT, MOST), "description": "their ids"},
             "pending": {**COUNT, "description": "number of all messages that wait in the queue"},
             "more": {**BOOLEAN, "description": "true: others are not listed"},
-            "reset": {
-                **BOOLEAN,
-                "description": "true: the position to continue after is not one of this journal; "
-                "all that waits is listed",
-            },
         }
     ),
 }

@@ -56,7 +56,6 @@ class Arrived(_Event):
     ids: list[str]
     pending: int
     more: bool
-    reset: bool = False
 
 
 class Pending(_Event):
@@ -69,7 +68,6 @@ class Pending(_Event):
     ids: list[str]
     pending: int
     more: bool
-    reset: bool = False
 
 
 class Received(_Event):

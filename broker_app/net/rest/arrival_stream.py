@@ -79,7 +79,7 @@ class ArrivalStream:
         if not feed.is_due:
             return
         found = await feed.take()
-        if found.seqs or found.more or found.reset:
+        if found.seqs or found.more:
             live.count(1)
             yield b"id: %d\nevent: arrived\ndata: %b\n\n" % (found.seq, arrived(queue, found))
 
