@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from broker_app.core import views
 from broker_app.core.broker import Broker
@@ -23,6 +23,33 @@ MOST: Final = 100
 #: seconds in which further arrivals join a notification; after one that could not list all of them, longer
 COALESCE_S: Final = 0.01
 COALESCE_MANY_S: Final = 0.25
+#: after it comes only what arrives from now on, and what is returned
+FROM_NOW: Final = 2**62
+#: most digits of a position
+_DIGITS: Final = 15
+
+
+class Position(NamedTuple):
+    """A position that a subscriber names, with the tag of the journal that gave it where that is known."""
+
+    seq: int
+    journal: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.journal}-{self.seq}"
+
+    @classmethod
+    def read(cls, text: str) -> Position | None:
+        """The position of a text: `<tag>-<seq>`, or a number as earlier brokers gave it; None for others."""
+        journal, dash, seq = text.rpartition("-")
+        if not (seq.isascii() and seq.isdigit()) or len(seq) > _DIGITS or (dash and not journal):
+            return None
+        return cls(int(seq), journal)
+
+
+BEGINNING: Final = Position(0)
+#: what no journal has given
+UNKNOWN: Final = Position(10**_DIGITS - 1)
 
 
 class Notification(NamedTuple):
@@ -30,13 +57,26 @@ class Notification(NamedTuple):
 
     `seqs` and `ids` are their positions and ids; `more` is True if there are others that are not listed.
     `pending` is the number of all messages that wait in the queue, `seq` the position up to which the feed
-    has reported, after which a new feed continues."""
+    has reported, after which a new feed continues. With `unknown_position`, this journal never gave the
+    position that the subscriber named: all that waits is reported."""
 
     seq: int
     seqs: list[int]
     ids: list[str]
     pending: int
     more: bool
+    unknown_position: bool = False
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.seqs or self.more or self.unknown_position)
+
+    def members(self) -> dict[str, Any]:
+        """Its members as subscribers get them."""
+        members = self._asdict()
+        if not self.unknown_position:
+            del members["unknown_position"]
+        return members
 
 
 class Inspect(Protocol):
@@ -65,7 +105,7 @@ class ArrivalFeed:
         records: ReadRecords,
         inspect: Inspect,
         address: str,
-        after: int = 0,
+        after: Position = BEGINNING,
         *,
         coalesce_s: float = COALESCE_S,
         wake: Callable[[], None] | None = None,
@@ -74,7 +114,8 @@ class ArrivalFeed:
         self._records = records
         self._inspect = inspect
         self._address = address
-        self._seq = after
+        self._after = after
+        self._seq = 0
         self._coalesce_s = self._usual_coalesce_s = coalesce_s
         self._loop = asyncio.get_running_loop()
         self._woken = asyncio.Event()
@@ -101,7 +142,7 @@ class ArrivalFeed:
         while True:
             await self._woken.wait()
             found = await self.take()
-            if found.seqs or found.more:
+            if not found.is_empty:
                 return found
 
     async def take(self) -> Notification:
@@ -115,8 +156,11 @@ class ArrivalFeed:
     async def pending(self, after: int = 0) -> Notification:
         """List what waits in the queue behind the position `after`, in the order of positions; `more` is True
         if there is more behind the last."""
-        found = await self._inspect(partial(self._listed, after, returned=False))
-        return found._replace(seq=max(after, found.seq))
+        return await self._inspect(partial(self._listed, Position(after), returned=False))
+
+    def position(self, seq: int) -> Position:
+        """The position `seq` of this journal."""
+        return Position(seq, f"{self._broker.turn.ids.tag:x}")
 
     # ------------------------------------------------------------------ between two batches
 
@@ -134,7 +178,7 @@ class ArrivalFeed:
         return Notification(_highest(arrivals.seqs), arrivals.seqs, arrivals.ids, self._depth, arrivals.more)
 
     def _first(self) -> Notification:
-        found = self._listed(self._seq, returned=True)
+        found = self._listed(self._after, returned=True)
         self._take()  # it is among what was found
         return found
 
@@ -145,15 +189,27 @@ class ArrivalFeed:
         self._woken.clear()
         return self._watch.take()
 
-    def _listed(self, after: int, *, returned: bool) -> Notification:
+    def _listed(self, after: Position, *, returned: bool) -> Notification:
+        unknown = not self._was_given(after)
+        begin = 0 if unknown else after.seq
+        reported = 0 if begin == FROM_NOW else begin
         queue = self._broker.destinations.queues.get(self._address)
         if queue is None:
-            return Notification(0, [], [], 0, False)
-        found = views.waiting_after(queue, after, MOST + 1, returned=returned)
+            return Notification(reported, [], [], 0, False, unknown)
+        found = views.waiting_after(queue, begin, MOST + 1, returned=returned)
         listed = found[:MOST]
         ids = [self._id(queue, one) for one in listed]
         seqs = [one if isinstance(one, int) else one.position for one in listed]
-        return Notification(_highest(seqs), seqs, ids, self._depth, len(found) > MOST)
+        more = len(found) > MOST
+        return Notification(max(reported, _highest(seqs)), seqs, ids, self._depth, more, unknown)
+
+    def _was_given(self, after: Position) -> bool:
+        """Return whether this journal can have given a position. One without a tag is taken as its own
+        unless it is too high."""
+        turn = self._broker.turn
+        if after.journal not in ("", f"{turn.ids.tag:x}"):
+            return False
+        return after.seq < turn.next_position or after.seq == FROM_NOW
 
     def _id(self, queue: Queue, waiting: Message | int) -> str:
         if isinstance(waiting, int):

@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple, Protocol
 
+from broker_app.callback.arrival_feed import FROM_NOW
 from broker_app.callback_broker.callback_messages import (
     FETCHED,
     FETCHING,
@@ -32,8 +33,6 @@ log = logging.getLogger(__name__)
 MOST: Final = 10_000
 #: originals that are fetched together
 AT_ONCE: Final = 64
-#: behind every position: only what arrives from now on, and what is returned
-_NOW: Final = 2**62
 #: seconds between two comparisons with what waits at the origin
 _COMPARE_S: Final = 0.5
 
@@ -145,7 +144,7 @@ class PendingQueue:
         OriginLost."""
         if self._link is not link:
             self._link = link
-            await link.call("subscribe", id=self.name, queue=self.name, mode="notify", after=_NOW)
+            await link.call("subscribe", id=self.name, queue=self.name, mode="notify", after=FROM_NOW)
             await self._compare(link.call)
 
     def arrived(self, event: dict[str, Any]) -> None:

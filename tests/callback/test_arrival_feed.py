@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from broker_app.callback.arrival_feed import COALESCE_MANY_S, MOST, ArrivalFeed
+from broker_app.callback.arrival_feed import COALESCE_MANY_S, FROM_NOW, MOST, ArrivalFeed, Position
 from broker_app.core import commands as c
 from broker_app.core.broker import Broker
 from broker_app.core.limits import Limits
@@ -30,13 +30,13 @@ class Stage:
         self.client = Listener()
         self.requests = EngineRequests(self.engine, "test")
 
-    def feed(self, after: int = 0) -> ArrivalFeed:
+    def feed(self, after: int | Position = 0) -> ArrivalFeed:
         return ArrivalFeed(
             self.engine.broker,
             self.engine.records,
             self.requests.inspect,
             A.address,
-            after,
+            Position(after) if isinstance(after, int) else after,
             coalesce_s=0,
         )
 
@@ -97,6 +97,41 @@ async def test_a_feed_continues_after_the_position_of_the_last_notification(stag
     assert found.seqs[0] > last.seq
 
 
+async def test_a_feed_after_a_position_that_was_never_given_says_so_and_reports_what_waits(
+    stage: Stage,
+) -> None:
+    await stage.publish(b"1", b"2")
+    feed = stage.feed(after=90_412)
+    first = await feed.next()
+    assert (len(first.seqs), first.unknown_position, first.seq) == (2, True, first.seqs[-1])
+    await stage.publish(b"3")
+    assert (await feed.next()).unknown_position is False
+    listed = await feed.pending(after=90_412)
+    assert (len(listed.seqs), listed.unknown_position) == (3, True)
+
+
+async def test_a_position_that_was_never_given_is_said_though_nothing_waits(stage: Stage) -> None:
+    found = await stage.feed(after=90_412).next()
+    assert (found.seqs, found.unknown_position) == ([], True)
+
+
+async def test_a_feed_after_a_position_of_another_journal_reports_what_waits(stage: Stage) -> None:
+    await stage.publish(b"1", b"2")
+    last = stage.feed().position(1)
+    assert len((await stage.feed(after=last).next()).seqs) == 1
+    found = await stage.feed(after=last._replace(journal="abc")).next()
+    assert (len(found.seqs), found.unknown_position) == (2, True)
+
+
+async def test_a_feed_from_now_on_reports_nothing_of_what_waits(stage: Stage) -> None:
+    await stage.publish(b"1")
+    feed = stage.feed(after=FROM_NOW)
+    first = await feed.take()
+    assert (first.seqs, first.unknown_position) == ([], False)
+    await stage.publish(b"2")
+    assert len((await feed.next()).seqs) == 1
+
+
 async def test_a_feed_that_continues_reports_what_came_back_meanwhile(stage: Stage) -> None:
     await stage.publish(b"1", b"2")
     feed = stage.feed()
@@ -123,9 +158,11 @@ async def test_a_returned_message_is_reported_again(stage: Stage) -> None:
 
 
 async def test_messages_outside_the_journal_are_reported_and_do_not_move_the_position(stage: Stage) -> None:
-    await stage.publish(b"1", envelope=TRANSIENT)
-    found = await stage.feed(after=5).next()
-    assert (len(found.seqs), found.seq, found.pending) == (1, 5, 1)
+    await stage.publish(b"1")
+    last = await stage.feed().next()
+    await stage.publish(b"2", envelope=TRANSIENT)
+    found = await stage.feed(after=last.seq).next()
+    assert (len(found.seqs), found.seq, found.pending) == (1, last.seq, 2)
 
 
 async def test_a_long_backlog_is_listed_page_by_page() -> None:

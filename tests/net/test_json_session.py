@@ -18,6 +18,7 @@ from broker_app.core.message import Envelope
 from broker_app.net.auth.login import Identity
 from broker_app.net.json import splitter
 from broker_app.net.policy.policy import Policy
+from broker_app.net.rest.chosen import NEVER_GIVEN
 from tests.net.test_websocket import CONNECT, Conversation
 from tests.support.listener import Listener
 from tests.support.small_broker import PASSWORD, SmallBroker, small_broker
@@ -147,7 +148,7 @@ async def test_a_client_that_is_notified_receives_by_number_and_learns_what_is_g
     received = await client.ask("receive", queue="a", seqs=[*found["seqs"], 99_999])
     assert [item["body"] for item in received["items"]] == ["1", "2"]
     assert [item["id"] for item in received["items"]] == found["ids"]
-    assert received["missing"] == [{"seq": 99_999, "status": "gone", "detail": ""}]
+    assert received["missing"] == [{"seq": 99_999, "status": "gone", "detail": NEVER_GIVEN}]
     for item in received["items"]:
         assert (await client.ask("ack", receipt=item["receipt"]))["op"] == "done"
     assert depth(broker) == 0
@@ -170,6 +171,20 @@ async def test_notifications_continue_after_a_break(broker: SmallBroker) -> None
     assert (listed["op"], len(listed["ids"]), listed["more"]) == ("pending", 3, False)
     await again.conversation.leave()
     assert not broker.engine.broker.store.taps
+
+
+async def test_a_position_that_was_never_given_is_said_and_answered_from_what_waits(
+    broker: SmallBroker,
+) -> None:
+    await publish(broker, b"1")
+    client = await opened(broker)
+    await client.ask("subscribe", id="n", queue="a", mode="notify", after=90_412)
+    found = await client.event("arrived")
+    assert (len(found["ids"]), found["unknown_position"]) == (1, True)
+    listed = await client.ask("pending", id="n", after=90_412)
+    assert (listed["ids"], listed["unknown_position"]) == (found["ids"], True)
+    assert "unknown_position" not in await client.ask("pending", id="n", after=found["seq"])
+    await client.conversation.leave()
 
 
 async def test_topics_are_delivered_also_by_a_durable_subscription(broker: SmallBroker) -> None:

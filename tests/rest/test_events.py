@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from functools import partial
 from typing import Any
 
@@ -175,7 +176,7 @@ async def test_arrivals_are_notified_and_nothing_is_taken(rest: Rest) -> None:
     stream = Stream(rest, "/api/v1/queues/a/events?mode=notify")
     (first,) = await stream.messages(1, "arrived")
     assert (first["queue"], first["ids"], first["pending"], first["more"]) == ("a", ids, 2, False)
-    assert f"id: {first['seq']}\nevent: arrived\ndata: ".encode() in stream.text
+    assert f"-{first['seq']}\nevent: arrived\ndata: ".encode() in stream.text
     more = await rest.publish("a", "3")
     second = (await stream.messages(2, "arrived"))[1]
     assert (second["ids"], second["pending"]) == (more, 3)
@@ -197,6 +198,42 @@ async def test_a_stream_of_arrivals_continues_after_the_last_event(rest: Rest) -
     for again in (by_browser, by_program):
         (found,) = await again.messages(1, "arrived")
         assert (found["ids"], found["pending"]) == (ids, 3)
+        await again.leave()
+
+
+async def test_a_stream_of_arrivals_after_an_event_of_another_broker_says_so_and_reports_what_waits(
+    rest: Rest,
+) -> None:
+    ids = await rest.publish("a", "1", "2")
+    events = "/api/v1/queues/a/events?mode=notify"
+    for again in (
+        Stream(rest, events, (b"last-event-id", b"abc-1")),
+        Stream(rest, events, (b"last-event-id", b"90412")),
+        Stream(rest, events, (b"last-event-id", b"of something else")),
+        Stream(rest, f"{events}&after=90412"),
+        Stream(rest, f"{events}&after=abc-1"),
+    ):
+        (found,) = await again.messages(1, "arrived")
+        assert (found["ids"], found["unknown_position"]) == (ids, True)
+        await again.leave()
+
+
+async def test_a_stream_of_arrivals_continues_after_the_id_of_an_event(rest: Rest) -> None:
+    await rest.publish("a", "1")
+    events = "/api/v1/queues/a/events?mode=notify"
+    stream = Stream(rest, events)
+    await stream.messages(1, "arrived")
+    await stream.leave()
+    last = re.search(rb"^id: (.+)$", stream.text, re.MULTILINE)
+    assert last is not None
+    ids = await rest.publish("a", "2")
+    for again in (
+        Stream(rest, events, (b"last-event-id", last[1])),
+        Stream(rest, f"{events}&after={last[1].decode()}"),
+    ):
+        (found,) = await again.messages(1, "arrived")
+        assert found["ids"] == ids
+        assert "unknown_position" not in found
         await again.leave()
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from broker_app.core.limits import Limits
 from broker_app.net.rest import RestLimits
+from broker_app.net.rest.chosen import NEVER_GIVEN
 from tests.rest.conftest import MakeRest, Rest
 
 
@@ -333,7 +334,7 @@ async def test_messages_are_received_by_their_numbers(rest: Rest) -> None:
     reply = await rest.alice.post("/queues/a/receive", json={"seqs": [seqs[2], seqs[0], 4_711]})
     answer = reply.json()
     assert [(item["body"], item["seq"]) for item in answer["items"]] == [("3", seqs[2]), ("1", seqs[0])]
-    assert answer["missing"] == [{"seq": 4_711, "status": "gone"}]
+    assert answer["missing"] == [{"seq": 4_711, "status": "gone", "detail": NEVER_GIVEN}]
     assert answer["more"] is True
     for item in answer["items"]:
         assert (await rest.alice.delete(f"/leases/{item['receipt']}")).status_code == 204

@@ -178,7 +178,7 @@ class Notifier:
             return
 
     def _event(self, event_id: str, found: Notification) -> Event:
-        data: dict[str, Any] = {"queue": self._callback.queue, **found._asdict()}
+        data: dict[str, Any] = {"queue": self._callback.queue, **found.members()}
         subject = self._callback.address.lstrip("/")
         return cloud_event.of_json(event_id, ARRIVED_TYPE, self._source, subject, time.time(), data)
 

@@ -46,7 +46,7 @@ class Message(_Event):
     destination: str
 
 
-class Arrived(_Event):
+class Arrived(_Event, omit_defaults=True):
     """Messages began to wait in a queue: new ones, and those that were returned."""
 
     sub: str
@@ -56,9 +56,10 @@ class Arrived(_Event):
     ids: list[str]
     pending: int
     more: bool
+    unknown_position: bool = False
 
 
-class Pending(_Event):
+class Pending(_Event, omit_defaults=True):
     """The messages that wait in a queue behind a position."""
 
     ref: str | None
@@ -68,6 +69,7 @@ class Pending(_Event):
     ids: list[str]
     pending: int
     more: bool
+    unknown_position: bool = False
 
 
 class Received(_Event):

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from broker_app.callback.arrival_feed import ArrivalFeed
+from broker_app.callback.arrival_feed import ArrivalFeed, Position
 from broker_app.config import Config
 from broker_app.core import commands as c
 from broker_app.core.destination import Destination, parse
@@ -225,7 +225,7 @@ class JsonSession:
     def _feed(self, address: str, after: int, wake: Callable[[], None]) -> ArrivalFeed:
         client = self.engine_client
         engine = client.engine
-        return ArrivalFeed(engine.broker, engine.records, client.inspect, address, after, wake=wake)
+        return ArrivalFeed(engine.broker, engine.records, client.inspect, address, Position(after), wake=wake)
 
     async def _deliver(self, operation: o.Subscribe, destination: Destination) -> None:
         if operation.after is not None:

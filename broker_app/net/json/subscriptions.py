@@ -122,7 +122,7 @@ class Notifications:
         if not self._feed.is_due:
             return []
         found = await self._feed.take()
-        if not found.seqs and not found.more:
+        if found.is_empty:
             return []
         self.live.count(1)
         return [events.encode(events.Arrived(sub=self.id, queue=self._queue, **found._asdict()))]

@@ -7,23 +7,20 @@ from functools import partial
 
 import msgspec
 
-from broker_app.callback.arrival_feed import ArrivalFeed, Notification
+from broker_app.callback.arrival_feed import BEGINNING, UNKNOWN, ArrivalFeed, Notification, Position
 from broker_app.net.live_subscribers import SSE, LiveSubscriber, LiveSubscribers
 from broker_app.net.rest.engine_client import EngineClient
 from broker_app.net.rest.long_poll import WaitingRequests
 from broker_app.net.rest.refusals import invalid
 from broker_app.net.rest.replies import Reply
-from broker_app.net.rest.requests import Request, whole_number
+from broker_app.net.rest.requests import Request
 from broker_app.net.rest.streams import MEDIA_TYPE, PING_S, stream
 from broker_app.rules.event import RECEIVE
 
-#: beyond every position of a message
-_MOST_SEQ = 10**15 - 1
-
 
 class ArrivalStream:
-    """Endpoint `…/events?mode=notify`. The id of an event is its `seq`: a browser that reconnects sends it
-    as Last-Event-ID, and continues behind it."""
+    """Endpoint `…/events?mode=notify`. The id of an event is its `seq` with the tag of the journal: a
+    browser that reconnects sends it as Last-Event-ID, and continues behind it."""
 
     def __init__(
         self,
@@ -68,22 +65,26 @@ class ArrivalStream:
         return None
 
     @staticmethod
-    def _after(request: Request, query: dict[str, str]) -> int:
+    def _after(request: Request, query: dict[str, str]) -> Position:
+        if "after" in query:
+            after = Position.read(query["after"])
+            if after is None:
+                raise invalid("query/after", "must be the seq or the id of an event", query["after"])
+            return after
         last = (request.header(b"last-event-id") or b"").decode("latin-1").strip()
-        if "after" not in query and last.isascii() and last.isdigit():
-            return min(int(last[:15]), _MOST_SEQ)
-        return whole_number(query, "after", 0, 0, _MOST_SEQ)
+        return Position.read(last) or UNKNOWN if last else BEGINNING
 
     @staticmethod
     async def _events(feed: ArrivalFeed, queue: str, live: LiveSubscriber) -> AsyncIterator[bytes]:
         if not feed.is_due:
             return
         found = await feed.take()
-        if found.seqs or found.more:
+        if not found.is_empty:
             live.count(1)
-            yield b"id: %d\nevent: arrived\ndata: %b\n\n" % (found.seq, arrived(queue, found))
+            position = str(feed.position(found.seq)).encode()
+            yield b"id: %b\nevent: arrived\ndata: %b\n\n" % (position, arrived(queue, found))
 
 
 def arrived(queue: str, found: Notification) -> bytes:
     """A notification as JSON, in one line."""
-    return msgspec.json.encode({"queue": queue, **found._asdict()})
+    return msgspec.json.encode({"queue": queue, **found.members()})

@@ -10,6 +10,7 @@ from broker_app.core import commands as c
 from broker_app.core.chosen_delivery import NOT_READ
 from broker_app.core.message import Message
 from broker_app.core.transfers import DONE, GONE, TransferResult
+from broker_app.core.turn import UNRECORDED
 from broker_app.engine.read_budget import READ_BYTES, READ_POSITIONS
 from broker_app.in_thread import in_thread_if_large
 from broker_app.jobs import message_reader
@@ -19,6 +20,7 @@ from broker_app.net.rest.held_deliveries import Deliveries, wait_decided
 
 #: the status of messages that were left out because the answer was long enough: ask for them again
 LEFT: Final = "left"
+NEVER_GIVEN: Final = "the journal of this broker never gave this position"
 _LONG_ENOUGH: Final = "the answer is long enough; ask for it again"
 
 #: makes JSON, in pieces, of a tag, a message and the end of its lease
@@ -86,7 +88,7 @@ class ChosenMessages:
         finally:
             self._engine_client.close_collection(subscription)
         received = {message.position for _, message in deliveries.found}
-        return deliveries.found, [_missing(one) for one in results if one.position not in received]
+        return deliveries.found, [self._missing(one) for one in results if one.position not in received]
 
     async def _results(self, command: c.DeliverChosen) -> list[TransferResult]:
         command.receipt = reply = self._engine_client.pending_reply()
@@ -97,7 +99,8 @@ class ChosenMessages:
     async def _record(self, seq: int) -> bytes | None:
         return await self._read.repeat(partial(message_reader.record_of, self._read, seq))
 
-
-def _missing(result: TransferResult) -> TransferResult:
-    """The result of a message that was not received. One that a reflex refused is gone: a dead letter."""
-    return result._replace(status=GONE) if result.status == DONE else result
+    def _missing(self, result: TransferResult) -> TransferResult:
+        """The result of a message that was not received. One that a reflex refused is gone: a dead letter."""
+        if self._engine_client.engine.broker.turn.next_position <= result.position < UNRECORDED:
+            return result._replace(status=GONE, detail=NEVER_GIVEN)
+        return result._replace(status=GONE) if result.status == DONE else result

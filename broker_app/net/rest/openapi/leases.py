@@ -141,7 +141,7 @@ PATHS: Json = {
                 parameter(
                     "mode", {"enum": ["deliver", "notify"], "default": "deliver"}, "notify takes nothing"
                 ),
-                parameter("after", whole(0, 10**15 - 1, 0), "of mode=notify: the last seq; or Last-Event-ID"),
+                parameter("after", TEXT, "of mode=notify: the id or seq of the last event; or Last-Event-ID"),
                 parameter("credit", whole(1, 100, 1), "most unsettled messages of the stream"),
                 SELECTOR,
             ],
