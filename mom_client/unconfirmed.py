@@ -92,7 +92,7 @@ class Unconfirmed:
             pending.deadline = self._deadline()
 
     def frames_to_resend(self) -> Iterator[bytes]:
-        """The frames for the next connection; not those that whoever sent them has cancelled."""
+        """The frames for the next connection; not those whose sender has cancelled them."""
         for receipt in [receipt for receipt, pending in self._pending.items() if pending.answer.cancelled()]:
             del self._pending[receipt]
         self._make_room()
