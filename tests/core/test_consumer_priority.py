@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from broker_app.core import commands as c
@@ -16,7 +18,7 @@ def stage() -> Stage:
     return Stage()
 
 
-def consumer(stage: Stage, priority: int, credit: int = 2, **facts: object) -> Client:
+def consumer(stage: Stage, priority: int, credit: int = 2, **facts: Any) -> Client:
     client = stage.client()
     client.subscribe(QUEUE, priority=priority, credit=credit, **facts)
     return client

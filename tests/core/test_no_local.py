@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from broker_app.core import commands as c
 from broker_app.core.errors import Refused
 from broker_app.core.message import DeliveryOptions, Envelope
-from broker_app.core.policy import DestinationPolicy
+from broker_app.core.policy import DestinationPolicy, Policies
 from tests.core.stage import Client, Stage
 
 TOPIC = "/topic/t"
@@ -18,7 +20,7 @@ def stage() -> Stage:
     return Stage()
 
 
-def relay(stage: Stage, ack: str = c.AUTO, **facts: object) -> Client:
+def relay(stage: Stage, ack: str = c.AUTO, **facts: Any) -> Client:
     client = stage.client()
     client.subscribe(TOPIC, ack, no_local=True, **facts)
     return client
@@ -42,7 +44,7 @@ def test_a_selector_holds_beside_it(stage: Stage) -> None:
 
 def test_it_holds_in_a_transaction_and_in_a_history(stage: Stage) -> None:
     stage.policy = DestinationPolicy(retention_ms=60_000)
-    stage.decide(c.Reconfigure(c.Policies(stage.policy)))
+    stage.decide(c.Reconfigure(Policies(stage.policy)))
     client, other = relay(stage), stage.client()
     for publisher in (client, other):
         publisher.do(c.Begin(publisher.peer, "t"))
@@ -62,7 +64,7 @@ def test_a_message_that_the_broker_publishes_later_is_delivered_to_all(stage: St
 
 def test_one_that_waited_for_room_belongs_to_who_sent_it(stage: Stage) -> None:
     stage.policy = DestinationPolicy(max_messages=1)
-    stage.decide(c.Reconfigure(c.Policies(stage.policy)))
+    stage.decide(c.Reconfigure(Policies(stage.policy)))
     durable, other = stage.client("d"), stage.client()
     durable.subscribe(TOPIC, name="d", durable=True)
     client = relay(stage)
@@ -79,7 +81,7 @@ def test_one_that_waited_for_room_belongs_to_who_sent_it(stage: Stage) -> None:
     [("/queue/q", {}), (TOPIC, {"name": "d", "durable": True}), (TOPIC, {"start": "first"})],
 )
 def test_where_it_is_not_known_who_sent_a_message_it_is_refused(
-    stage: Stage, address: str, facts: dict[str, object]
+    stage: Stage, address: str, facts: dict[str, Any]
 ) -> None:
     with pytest.raises(Refused, match="no-local") as refused:
         stage.client().subscribe(address, no_local=True, **facts)
