@@ -262,6 +262,7 @@ class Node:
 
         access = Access(self.logins, self.decisions.note)
         self.registry = registry = SessionRegistry(engine, self.logins, access, config, ids=broker.turn.ids)
+        self._when_engine_ends(registry.engine_ended)
         if self.web_port is not None:
             registry.websocket_url = config.websocket_url(self.web_port)
         self.services = ServiceRegistry()

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from broker_app.core import commands as c
 from broker_app.core.errors import Refused
-from broker_app.core.model import InnerReceiver, Peer
+from broker_app.core.model import InnerReceiver, Peer, Subscription
 from broker_app.engine.engine import Backpressure, Engine
 from broker_app.engine.record_reader import NotLoaded, RecordReader
 from broker_app.journal.port import Damaged
@@ -86,6 +86,9 @@ class EngineRequests(InnerReceiver):
         self.backpressure.writable()
 
     # ------------------------------------------------------------------ called by the engine
+
+    def subscription_ended(self, subscription: Subscription, refusal: Refused) -> None:
+        """Do nothing: a request subscribes only to create what it names, and leaves at once."""
 
     def flush(self, peer: Peer) -> None:
         receipts, peer.receipts = peer.receipts, []

@@ -88,7 +88,7 @@ def test_schemas_are_valid_schemas() -> None:
 def test_it_has_every_frame_operation_event_and_type() -> None:
     described = Described(DOCUMENT)
     frames = {f"stomp.{command.decode()}" for command in (*CLIENT_COMMANDS, *SERVER_COMMANDS)}
-    assert described.names("stomp") == {*frames, "stomp.REFUSAL"}
+    assert described.names("stomp") == {*frames, "stomp.REFUSAL", "stomp.BROWSER_END"}
     assert described.names("json") == {
         *(f"json.op.{name}" for name in OPERATIONS),
         *(f"json.event.{name}" for name in EVENTS),

@@ -207,10 +207,12 @@ class StompClient:
         if headers.get("content-type") == "application/problem+json":
             payload = json.loads(body)
             command = {"MESSAGE": "REFUSAL"}.get(command, command)
+        if headers.get("browser") == "end":
+            command = "BROWSER_END"
         self._described.check(f"stomp.{command}", payload, headers)
-        if command in ("MESSAGE", "REFUSAL"):  # they are one kind or the other
-            other = {"MESSAGE": "REFUSAL", "REFUSAL": "MESSAGE"}[command]
-            assert not self._described.fits(f"stomp.{other}", payload, headers)
+        if command in MESSAGES:  # it is of one kind only
+            others = [kind for kind in MESSAGES if kind != command]
+            assert not any(self._described.fits(f"stomp.{other}", payload, headers) for other in others)
         return command, headers
 
 
@@ -244,6 +246,8 @@ async def over_websocket(broker: Broker) -> AsyncIterator[StompClient]:
         yield StompClient(broker.described, connection.send, read)
 
 
+#: the kinds of a MESSAGE
+MESSAGES = ("MESSAGE", "REFUSAL", "BROWSER_END")
 CLIENTS = {"tcp": over_tcp, "websocket": over_websocket}
 LOGIN = {"accept_version": "1.2", "host": "/", "login": "anna", "passcode": "anna"}
 
@@ -275,6 +279,8 @@ async def test_stomp(broker: Broker, transport: str) -> None:
         await client.send("ACK", id="999", receipt="refused")
         await client.frame("REFUSAL", **{"receipt-id": "refused"})
         await client.send("UNSUBSCRIBE", id="2")
+        await client.send("SUBSCRIBE", id="3", destination="/queue/orders", browser="true")
+        await client.frame("BROWSER_END", subscription="3")
         await client.send("DISCONNECT", receipt="end")
         await client.frame("RECEIPT", **{"receipt-id": "end"})
     async with connected(broker) as stranger:

@@ -125,8 +125,14 @@ AFTER_LOGIN = {
     "a subscription to a topic that wants to be exclusive": (
         b"SUBSCRIBE\nid:1\ndestination:/topic/a\nexclusive:true\n\n\0", "invalid", "a topic serves all its subscribers",
     ),
-    "a subscription that wants to browse": (
-        b"SUBSCRIBE\nid:1\ndestination:/queue/a\nbrowser:true\n\n\0", "unsupported", "browsers over STOMP",
+    "a browser that goes on": (
+        b"SUBSCRIBE\nid:1\ndestination:/queue/a\nbrowser:true\nbrowser-end:false\n\n\0", "unsupported", "go on",
+    ),
+    "a subscription that wants to browse a topic": (
+        b"SUBSCRIBE\nid:1\ndestination:/topic/a\nbrowser:true\n\n\0", "unsupported", "only queues can be browsed",
+    ),
+    "a browser that wants to acknowledge": (
+        b"SUBSCRIBE\nid:1\ndestination:/queue/a\nbrowser:true\nack:client\n\n\0", "unsupported", "nothing is taken",
     ),
     "a queue without the own messages": (
         b"SUBSCRIBE\nid:1\ndestination:/queue/a\nno-local:true\n\n\0", "unsupported", "no-local is for topics",

@@ -81,12 +81,17 @@ class Stage:
         self.registrar: Registrar = OpenRegistrar()
         self.seed_shares = SeedShares()
         self.websocket_url = ""
+        #: for browsers only
+        self.requests: Any = None
         self.full = False
         self.checks: list[Callable[..., None]] = []
         self.timers: list[tuple[float, Callable[[], None]]] = []
         self.wire = Wire()
         self.session = StompSession(self, self.wire)
         self.session.admitted()
+
+    def run(self, work: Any) -> None:
+        raise AssertionError("nothing runs in the background here")
 
     def _call_later(self, seconds: float, function: Callable[[], None]) -> None:
         self.timers.append((self.now + seconds, function))

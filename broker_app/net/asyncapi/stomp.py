@@ -13,7 +13,7 @@ from broker_app.core.commands import ACK_MODES, AUTO
 from broker_app.net.asyncapi.part import RECEIVE, SEND, Part, channel, message, operation, websocket_channel
 from broker_app.net.problems import MEDIA_TYPE
 from broker_app.net.rest.openapi.schemas import SELECTOR_TEXT, TEXT, Json, object_of, ref
-from broker_app.net.stomp import bridge_flows, registrations, rendering, scheduling_headers
+from broker_app.net.stomp import bridge_flows, browsers, registrations, rendering, scheduling_headers
 from broker_app.net.web_socket import STOMP
 from mom_client.stomp import frame
 from mom_client.stomp.frame import WITH_BODY
@@ -78,6 +78,7 @@ _SUBSCRIBE: Final[Json] = {
     "durable-name": TEXT,
     "share": {**TEXT, "description": "true with durable-name, else the name that consumers share"},
     "from": {**TEXT, "description": "first, last, now, seq:<number>, time:<ms or RFC 3339>"},
+    "browser": {**_BOOLEAN, "description": "of queues: shows what waits, and takes nothing"},
     "exclusive": _BOOLEAN,
     "consumer-priority": {
         "type": "string",
@@ -135,6 +136,12 @@ _REFUSAL: Final[Json] = {
     "content-length": _WHOLE,
     "receipt-id": {**TEXT, "description": "the receipt of the frame that was refused"},
 }
+_BROWSER_END: Final[Json] = {
+    "subscription": TEXT,
+    "message-id": {"const": browsers.END_ID},
+    "destination": TEXT,
+    "browser": {"const": "end"},
+}
 _ERROR: Final[Json] = {
     "message": TEXT,
     "content-type": {"const": MEDIA_TYPE},
@@ -185,6 +192,7 @@ _REFUSED: Final = _Frame(
     _REFUSAL,
     ("subscription", "destination", "message-id", "content-type"),
 )
+_END: Final = _Frame("A browser has shown everything", _BROWSER_END, ("message-id", "destination", "browser"))
 
 
 def part(tcp: str, websocket: str, address: str) -> Part:
@@ -193,6 +201,7 @@ def part(tcp: str, websocket: str, address: str) -> Part:
         **{f"stomp.{command.decode()}": _message(command, one) for command, one in _OF_CLIENTS.items()},
         **{f"stomp.{command.decode()}": _message(command, one) for command, one in _OF_BROKER.items()},
         "stomp.REFUSAL": _message(frame.MESSAGE, _REFUSED),
+        "stomp.BROWSER_END": _message(frame.MESSAGE, _END),
     }
     channels = {
         "stomp": channel("STOMP over TCP", None, (tcp,), messages),
@@ -222,4 +231,4 @@ def _operations(channels: Json) -> Iterator[tuple[str, Json]]:
             kind = command.decode()
             yield f"{name}.{kind}", operation(RECEIVE, one.about, name, (kind,), one.answers)
         about = _OF_BROKER[frame.MESSAGE].about
-        yield f"{name}.deliver", operation(SEND, about, name, (frame.MESSAGE.decode(),))
+        yield f"{name}.deliver", operation(SEND, about, name, (frame.MESSAGE.decode(), "BROWSER_END"))

@@ -9,7 +9,7 @@ connecting ──login──► authenticating ──accepted──► open ─�
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, Protocol
 
@@ -18,6 +18,7 @@ from broker_app.core import commands as c
 from broker_app.core.message import MessageIds
 from broker_app.core.model import Peer
 from broker_app.engine import Engine
+from broker_app.engine.engine_requests import EngineRequests
 from broker_app.net.auth.login import Identity, Logins
 from broker_app.net.auth.login_throttle import Slowed
 from broker_app.net.policy.access import Access, Client, ConnectionInfo
@@ -107,6 +108,7 @@ class Sessions(Protocol):
     client_events: ClientEvents
     registrar: Registrar
     seed_shares: SeedShares
+    requests: EngineRequests
     #: the WebSocket of the broker; without a host it is that of the client's connection. Empty if not known
     websocket_url: str
     #: returns the addresses of all brokers that can serve the client; none where the journal is not shared
@@ -127,6 +129,9 @@ class Sessions(Protocol):
     def knows_host(self, host: str) -> bool: ...
     def check_often(self, session: Any, beat_s: float) -> None: ...
     def authenticate(self, login: str, passcode: str, address: str, done: Authenticated) -> None: ...
+    def run(self, work: Coroutine[Any, Any, None]) -> Any:
+        """Do work in the background; returns its task."""
+
     def log(self, template: str, *values: object) -> None: ...
 
 

@@ -15,7 +15,6 @@ from broker_app.core.errors import Refused
 
 DONE, ALIAS, HINT, REFUSED = ("done", "alias", "hint", "refused")
 SEND, SUBSCRIBE, ACK, NACK = FRAMES = "SEND", "SUBSCRIBE", "ACK", "NACK"
-_FALSE: Final = ("false", "0", "")
 
 
 class HeaderName(NamedTuple):
@@ -105,7 +104,7 @@ TABLE: Final = (
     _hint(SEND, "user-id", "RabbitMQ", "carried, and not checked", "anna"),
     *(_hint(SEND, name, "RabbitMQ", f"carried; {_SETTING}", "1") for name in _QUEUE_ARGUMENTS),
     _done(SUBSCRIBE, "selector", "ActiveMQ, Artemis, Apollo", "a = 1"),
-    _refused(SUBSCRIBE, "browser", "ActiveMQ, Apollo", "browsers over STOMP", "true", _FALSE),
+    _done(SUBSCRIBE, "browser", "ActiveMQ, Apollo", "true", "shows what waits in a queue, and takes nothing"),
     _refused(SUBSCRIBE, "browser-end", "Apollo", "browsers that go on", "false", ("true", "1", "")),
     _done(SUBSCRIBE, "no-local", "ActiveMQ, Artemis"),
     _alias(SUBSCRIBE, "activemq.noLocal", "ActiveMQ", "no-local"),

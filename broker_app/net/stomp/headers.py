@@ -174,6 +174,11 @@ def exclusive(headers: Mapping[str, str]) -> bool:
     return _asked(headers, "exclusive")
 
 
+def browser(headers: Mapping[str, str]) -> bool:
+    """Return True if a SUBSCRIBE requests to be shown what waits, and to take nothing."""
+    return _asked(headers, "browser")
+
+
 def no_local(headers: Mapping[str, str]) -> bool:
     """Return True if a SUBSCRIBE requests not to be sent what its own connection publishes."""
     return _asked(headers, "no-local")

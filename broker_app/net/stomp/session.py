@@ -9,6 +9,7 @@ brings time, and `Environment` both clock and randomness. Its parts:
 | `conversation` | what the parts share; the table of states and events |
 | `opening` | from CONNECT to CONNECTED, by login (`handshake`) and registration (`registrations`) |
 | `sends`, `acknowledgements`, `subscriptions` | frames to commands |
+| `browsers` | what waits in queues, to be looked at |
 | `flow_control` | when nothing is read; a client that takes nothing |
 | `timeouts` | heart-beats, and what was not received in time |
 | `disconnection` | refusals, ERROR, and the end |
@@ -30,6 +31,7 @@ from broker_app.net.auth.login import Identity
 from broker_app.net.policy.access import Client
 from broker_app.net.stomp import rendering
 from broker_app.net.stomp.acknowledgements import Acknowledgements
+from broker_app.net.stomp.browsers import Browsers
 from broker_app.net.stomp.conversation import (
     ACCEPTS,
     AUTHENTICATING,
@@ -110,7 +112,8 @@ class StompSession:
             *(self, conversation, parser, self._handshake, flow_control, self._acknowledgements),
             *(self.close, self._read_on),
         )
-        self._subscriptions = Subscriptions(conversation, parser, self._acknowledgements)
+        browsers = Browsers(conversation, flow_control, self._browser_refused, self.failed)
+        self._subscriptions = Subscriptions(conversation, parser, self._acknowledgements, browsers)
         self._sends = Sends(conversation, self._subscriptions)
         self._revocation = Revocation(conversation, self._sends, self._disconnection)
         self._deadline = Deadline(sessions.environment.monotonic)
@@ -240,6 +243,7 @@ class StompSession:
     def uncongested(self) -> None:
         """The transport has room again."""
         self._flow_control.uncongested(draining=self.is_draining)
+        self._subscriptions.browsers.uncongested()
 
     def lost(self) -> None:
         """The connection has ended."""
@@ -251,6 +255,7 @@ class StompSession:
             self._waiting.clear()
             self._parser.discard()
             self._acknowledgements.tags.forget()
+            self._subscriptions.browsers.close()
         if conversation.sessions.leave(self) and conversation.peer.connection:
             conversation.sessions.notify(CLOSED_EVENT, self)
             self._opening.registration.ended()
@@ -388,6 +393,9 @@ class StompSession:
     def subscription_ended(self, _: Subscription, refusal: Refused) -> None:
         """End the session: STOMP has no frame by which a broker ends one subscription."""
         self.close(refusal)
+
+    def _browser_refused(self, refusal: Refused) -> None:
+        self._disconnection.refuse(refusal, None, soft=True)
 
     def failed(self, error: Exception) -> None:
         """An internal error was met at this client: end its session, and no other."""

@@ -7,14 +7,15 @@ import logging
 import secrets
 import socket
 import time
-from collections.abc import Callable, Sequence
-from typing import Final
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, Final
 
 from broker_app.config import Config
 from broker_app.core.errors import Refused
 from broker_app.core.half_open import taken_over
 from broker_app.core.message import MessageIds
 from broker_app.engine import Engine
+from broker_app.engine.engine_requests import EngineRequests
 from broker_app.internal_errors import EventListeners
 from broker_app.net.auth.login import Identity, Logins
 from broker_app.net.auth.login_throttle import Slowed
@@ -89,6 +90,8 @@ class SessionRegistry:
         self.access = access
         self.config = config
         self.ids = ids
+        #: what sessions ask of the engine, to be answered between two batches
+        self.requests = EngineRequests(engine, "stomp")
         self.sessions: dict[StompSession, None] = {}
         #: the users of sessions that have logged in
         self._users: dict[StompSession, str] = {}
@@ -183,9 +186,18 @@ class SessionRegistry:
 
     def authenticate(self, login: str, passcode: str, address: str, done: Authenticated) -> None:
         """Check a login in the background, and call `done` with the result."""
-        task = asyncio.ensure_future(self._authenticate(login, passcode, address, done))
+        self.run(self._authenticate(login, passcode, address, done))
+
+    def run(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Do the work of a session in the background."""
+        task = asyncio.ensure_future(work)
         self.tasks.add(task)
         task.add_done_callback(self.tasks.discard)
+        return task
+
+    def engine_ended(self, error: BaseException) -> None:
+        """Fail what waits for the engine."""
+        self.requests.engine_ended(error)
 
     async def _authenticate(self, login: str, passcode: str, address: str, done: Authenticated) -> None:
         try:

@@ -6,12 +6,14 @@ from broker_app.core import commands as c
 from broker_app.core.destination import DURABLE_PREFIX, TEMP_QUEUE, TEMP_TOPIC, Destination, parse
 from broker_app.core.errors import Refused
 from broker_app.core.selectors import compiler
+from broker_app.core.selectors.selector import Selector
 from broker_app.core.sync_queue import SYNC_ADDRESS
 from broker_app.net import times
 from broker_app.net.policy.access import Client
 from broker_app.net.stomp import bridge_flows, durable_names, header_names, headers
 from broker_app.net.stomp.acknowledgements import Acknowledgements
 from broker_app.net.stomp.bridge_flows import Bridged
+from broker_app.net.stomp.browsers import Browsers
 from broker_app.net.stomp.conversation import FRAME_BYTES, Conversation
 from broker_app.rules.event import RECEIVE
 from broker_app.telemetry import client_events
@@ -22,11 +24,16 @@ from mom_client.stomp.parser import Parser
 class Subscriptions:
     """Turns SUBSCRIBE and UNSUBSCRIBE frames into commands."""
 
-    __slots__ = ("_acknowledgements", "_conversation", "_parser", "_temporary")
+    __slots__ = ("_acknowledgements", "_conversation", "_parser", "_temporary", "browsers")
 
     def __init__(
-        self, conversation: Conversation, parser: Parser, acknowledgements: Acknowledgements
+        self,
+        conversation: Conversation,
+        parser: Parser,
+        acknowledgements: Acknowledgements,
+        browsers: Browsers,
     ) -> None:
+        self.browsers = browsers
         self._conversation = conversation
         self._parser = parser
         self._acknowledgements = acknowledgements
@@ -45,19 +52,44 @@ class Subscriptions:
         if bridge_flows.SOURCE in given:
             self._begin_flow(frame, id, destination)
             return
-        conversation.sessions.access.check(client_of(conversation), RECEIVE, destination)
-        if given.get("selector"):
-            compiler.compile(given["selector"])  # in the time of this connection; the core finds it compiled
+        # In the time of this connection; the core finds it compiled.
+        selector = compiler.compile(given["selector"]) if given.get("selector") else None
         owns = conversation.names.owns(destination)
         if destination.kind in (TEMP_QUEUE, TEMP_TOPIC) and not owns:
             raise Refused(
                 "not-allowed", f"{destination.address} is the temporary destination of another connection"
             )
+        if headers.browser(given):
+            self._browse(frame, id, destination, selector)
+            return
+        conversation.sessions.access.check(client_of(conversation), RECEIVE, destination)
+        if id in self.browsers:
+            raise Refused("conflict", f"subscription id {id!r} is already in use on this connection")
         if owns:
             self._temporary.add(destination.address)
         subscribe = self._command(frame, id, destination)
         conversation.submit(subscribe, FRAME_BYTES + len(subscribe.selector))
         conversation.note(client_events.SUBSCRIBED, destination.address)
+
+    def _browse(self, frame: Frame, id: str, destination: Destination, selector: Selector | None) -> None:
+        conversation, given = self._conversation, frame.headers
+        header_names.check(header_names.SUBSCRIBE, given, destination)
+        if not destination.is_queue:
+            raise Refused("unsupported", "header browser: only queues can be browsed; a topic has `from`")
+        if headers.ack_mode(given) != c.AUTO:
+            raise Refused("unsupported", "header browser: nothing is taken, so ack must be auto or left out")
+        self._name(id, given)
+        self.browsers.begin(client_of(conversation), id, destination, selector)
+        conversation.submit(c.Answer(conversation.peer, frame.receipt))
+        conversation.note(client_events.SUBSCRIBED, destination.address)
+
+    def _name(self, id: str, given: Headers) -> None:
+        """Note whether the client has given this id to a subscription."""
+        nameless = self._conversation.renderer.nameless
+        if "id" in given:
+            nameless.discard(id)
+        else:
+            nameless.add(id)
 
     def _command(self, frame: Frame, id: str, destination: Destination) -> c.Subscribe:
         conversation, given = self._conversation, frame.headers
@@ -66,9 +98,7 @@ class Subscriptions:
         self._acknowledgements.cumulative |= ack == c.CLIENT
         max_credit = conversation.sessions.engine.broker.turn.limits.max_credit
         credit = headers.credit(given, conversation.sessions.config.credit, max_credit)
-        conversation.renderer.nameless.discard(id)
-        if "id" not in given:
-            conversation.renderer.nameless.add(id)
+        self._name(id, given)
         # Subscriptions with the same key get the same bytes, rendered once.
         render_key = (conversation.version, given.get("id")) if ack == c.AUTO else None
         subscribe = c.Subscribe(
@@ -112,6 +142,10 @@ class Subscriptions:
             id = given.get("destination")
             if id is None or conversation.version != "1.0":
                 raise Refused("malformed-frame", "UNSUBSCRIBE needs the id header of its SUBSCRIBE")
+        if id in self.browsers:
+            self.browsers.end(id)
+            conversation.submit(c.Answer(conversation.peer, frame.receipt))
+            return
         subscription = conversation.peer.subscriptions.get(id)
         if subscription is not None and subscription.address in self._temporary:
             # A later reply-to subscribes again: the plans that the parser keeps with headers are out of date.

@@ -15,8 +15,9 @@ from typing import Final
 
 from broker_app.core import commands as c
 from broker_app.core import header_block
+from broker_app.core.errors import Refused
 from broker_app.core.message import Message
-from broker_app.core.model import InnerReceiver, Peer
+from broker_app.core.model import InnerReceiver, Peer, Subscription
 from broker_app.engine import Engine
 from broker_app.reflex.chain import Step
 from broker_app.reflex.local_services import QueueConsumer
@@ -94,6 +95,10 @@ class _Search(InnerReceiver):
             self._wanted.discard(header_block.headers(message.envelope.block).get(COPY_ID, ""))
         if refused or not self._wanted:
             self.end()
+
+    def subscription_ended(self, _: Subscription, refusal: Refused) -> None:
+        """Look no longer: the broker has ended the subscription."""
+        self.end()
 
     def end(self) -> None:
         """Look no longer."""

@@ -1,0 +1,182 @@
+"""Browsers of a session: a SUBSCRIBE with `browser:true` shows what waits in a queue, and takes nothing.
+
+The messages come in pages, each read between two batches; the next one is read when the client has taken what
+is written. Then comes a MESSAGE with `browser:end`, as in ActiveMQ. The id stays in use until UNSUBSCRIBE.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+from typing import Final, NamedTuple
+
+from broker_app.core import browse
+from broker_app.core import commands as c
+from broker_app.core.destination import Destination
+from broker_app.core.errors import Refused
+from broker_app.core.message import Message
+from broker_app.core.model import Queue, Subscription
+from broker_app.core.selectors.selector import Selector
+from broker_app.engine.record_reader import NotLoaded
+from broker_app.net.policy.access import Client
+from broker_app.net.stomp import rendering
+from broker_app.net.stomp.conversation import OPEN, Conversation
+from broker_app.net.stomp.flow_control import FlowControl
+from broker_app.rules.event import BROWSE, READ
+from mom_client.stomp.frame import MESSAGE
+
+#: messages that are looked at for a page, and bytes that it has, about
+_PAGE, _PAGE_BYTES = 200, 256 * 1024
+#: the message-id of the end, which is no message: that of ActiveMQ
+END_ID: Final = "0"
+
+_Cursor = tuple[int, int]
+
+
+class _Browser(NamedTuple):
+    client: Client
+    destination: Destination
+    selector: Selector | None
+    subscription: Subscription
+
+
+class _Page(NamedTuple):
+    frames: list[bytes]
+    #: where the next one begins; None at the end
+    after: _Cursor | None
+
+
+class Browsers:
+    """The browsers of one session. They run one after the other; `refuse` is called with what ends one, and
+    `failed` with an internal error."""
+
+    def __init__(
+        self,
+        conversation: Conversation,
+        flow_control: FlowControl,
+        refuse: Callable[[Refused], None],
+        failed: Callable[[Exception], None],
+    ) -> None:
+        self._conversation = conversation
+        self._flow_control = flow_control
+        self._refuse = refuse
+        self._failed = failed
+        #: by id, also those that have shown everything
+        self._open: dict[str, _Browser] = {}
+        self._waiting: list[_Browser] = []
+        self._task: asyncio.Task[None] | None = None
+        #: set when the client takes data again; None while nothing waits for that
+        self._writable: asyncio.Event | None = None
+
+    def __contains__(self, id: str) -> bool:
+        return id in self._open
+
+    def begin(self, client: Client, id: str, destination: Destination, selector: Selector | None) -> None:
+        """Show what waits in a queue. Raises Refused."""
+        sessions, peer = self._conversation.sessions, self._conversation.peer
+        for right in (BROWSE, READ):
+            sessions.access.check(client, right, destination)
+        if id in peer.subscriptions or id in self._open:
+            raise Refused("conflict", f"subscription id {id!r} is already in use on this connection")
+        most = sessions.engine.broker.turn.limits.subscriptions_per_peer
+        if len(peer.subscriptions) + len(self._open) >= most:
+            raise Refused("too-many", f"a connection may have {most} subscriptions; end some first")
+        subscription = Subscription(peer, id, destination.address, c.AUTO, 1, 0, None)
+        browser = self._open[id] = _Browser(client, destination, selector, subscription)
+        self._waiting.append(browser)
+        if self._task is None:
+            self._task = sessions.run(self._run())
+
+    def end(self, id: str) -> None:
+        """End a browser, whether it has shown everything or not."""
+        del self._open[id]
+
+    def uncongested(self) -> None:
+        """The client takes data again."""
+        if self._writable is not None:
+            self._writable.set()
+
+    def close(self) -> None:
+        """End all browsers."""
+        self._open.clear()
+        if self._task is not None:
+            self._task.cancel()
+
+    async def _run(self) -> None:
+        try:
+            while self._waiting:
+                browser = self._waiting.pop(0)
+                try:
+                    await self._show(browser)
+                except Refused as refusal:
+                    self._open.pop(browser.subscription.id, None)
+                    self._refuse(refusal)
+        except Exception as error:
+            self._failed(error)
+        finally:
+            self._task = None
+
+    async def _show(self, browser: _Browser) -> None:
+        """Write the pages of a browser, and its end. Raises Refused."""
+        conversation, access = self._conversation, self._conversation.sessions.access
+        after: _Cursor | None = None
+        while True:
+            while self._flow_control.stuck_since:
+                self._writable = asyncio.Event()
+                await self._writable.wait()
+            for right in (BROWSE, READ):
+                access.recheck(browser.client, right, browser.destination)
+            page = await conversation.sessions.requests.inspect(partial(self._page, browser, after))
+            if self._open.get(browser.subscription.id) is not browser or conversation.state != OPEN:
+                return
+            frames, after = page
+            if after is None:
+                frames.append(self._end_of(browser))
+            conversation.frames_out += len(frames)
+            conversation.write(b"".join(frames))
+            if after is None:
+                return
+
+    def _page(self, browser: _Browser, after: _Cursor | None) -> _Page:
+        """The next messages. Raises NotLoaded when the first of them has to be fetched."""
+        engine, renderer = self._conversation.sessions.engine, self._conversation.renderer
+        broker, subscription, frames, size = engine.broker, browser.subscription, list[bytes](), 0
+        found = browse.browse(broker, subscription.address, after=after, limit=_PAGE + 1)
+        if not found:
+            return _Page(frames, None)
+        queue = subscription.queue = broker.destinations.queues[subscription.address]
+        for shown, item in enumerate(found[:_PAGE]):
+            try:
+                message = item.message or self._stored(queue, item)
+            except NotLoaded:
+                if not shown:
+                    raise
+                return _Page(frames, found[shown - 1].cursor)
+            if self._wants(browser, message):
+                frames += renderer.deliveries([(subscription, 0, message)])
+                size += len(message.body) + message.envelope.overhead_bytes
+            if size >= _PAGE_BYTES and item is not found[-1]:
+                return _Page(frames, item.cursor)
+        return _Page(frames, found[_PAGE - 1].cursor if len(found) > _PAGE else None)
+
+    def _stored(self, queue: Queue, item: browse.Item) -> Message:
+        """A message whose body is in the journal."""
+        (record,) = self._conversation.sessions.engine.records([item.position])
+        message = queue.reader.message(record, item.position)
+        message.attempts = item.attempts
+        return message
+
+    def _wants(self, browser: _Browser, message: Message) -> bool:
+        """Return whether a message is shown: it has not expired, and the selector matches."""
+        turn = self._conversation.sessions.engine.broker.turn
+        if 0 < message.expires_ms <= turn.now_ms:
+            return False
+        return browser.selector is None or browser.selector.matches(message, turn.ids)
+
+    def _end_of(self, browser: _Browser) -> bytes:
+        conversation, id = self._conversation, browser.subscription.id
+        named = [] if id in conversation.renderer.nameless else [("subscription", id)]
+        address = browser.destination.address
+        headers = [*named, ("message-id", END_ID), ("destination", address), ("browser", "end")]
+        return rendering.answer(MESSAGE, headers, version=conversation.version)
