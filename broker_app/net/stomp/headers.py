@@ -68,7 +68,8 @@ def envelope(headers: Mapping[str, str], destination: Destination, reply_to: str
     block = encode_headers(lines)
     if _MEANINGFUL.isdisjoint(headers):  # nearly always
         return Envelope(destination.address, block, persistent=persistent)
-    if bridge_flows.FLOW not in headers:  # what a bridge forwards was accepted before
+    # What a bridge forwards was accepted before.
+    if not header_names.CHECKED_OF_SEND.isdisjoint(headers) and bridge_flows.FLOW not in headers:
         header_names.check(SEND, headers, destination)
     return Envelope(
         destination.address,
