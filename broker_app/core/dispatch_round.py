@@ -365,7 +365,9 @@ class DispatchRound:
         if subscription.unsettled >= subscription.credit:
             rotation.leave(subscription)
             subscription.available = False
-        else:
+        elif rotation[0] is subscription:
+            rotation.rotate(-1)
+        else:  # the owner of a message group, out of its turn
             rotation.served(subscription)
         group = self._queue.group_of(message)
         if group:

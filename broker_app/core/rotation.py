@@ -45,8 +45,8 @@ class Rotation(deque["Subscription"]):
         self.refill()
 
     def served(self, subscription: Subscription) -> None:
-        """Have the others of its priority take their turn before a consumer that has got a message."""
-        if len(self) > 1 and subscription not in self.lower:
+        """Have a consumer that got a message out of turn wait for the others of its priority."""
+        if subscription not in self.lower:
             self.remove(subscription)
             self.append(subscription)
 

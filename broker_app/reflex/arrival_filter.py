@@ -7,7 +7,7 @@ independent of each other.
 | held | when it is refused |
 |---|---|
 | `Publish` | `Refuse` of each refused message |
-| `Enlist` of a Publish | `MarkRollbackOnly`: the COMMIT is refused |
+| `Enlist` of a Publish | `MarkRollbackOnly`: the COMMIT is refused; `Refuse` if each frame is confirmed |
 | `Forward` | `BreakFlow`: the messages behind it are refused, too, and sent again |
 """
 

@@ -95,6 +95,20 @@ async def test_a_refusal_in_a_transaction_makes_its_commit_fail(filtering: Filte
     assert filtering.depth("stock") == 2
 
 
+async def test_a_refusal_in_a_transaction_answers_who_waits_for_the_receipt_of_each_frame(
+    filtering: FilteringBroker,
+) -> None:
+    filtering.declare(reflex(ARRIVAL, "drop_odd"))
+    client = Client(filtering)
+    filtering.engine.submit(c.Begin(client.peer, "t"))
+    for body in (b"6", b"7"):
+        publish = c.Publish(client.peer, [(envelope_to(STOCK, {}), body, None)])
+        filtering.engine.submit(c.Enlist(client.peer, "t", publish, body, confirm=True))
+    await filtering.settled()
+    assert client.receipts == [b"6"]
+    assert client.refused == [(b"7", "filtered", "drop_odd")]
+
+
 async def test_further_messages_are_part_of_the_transaction(filtering: FilteringBroker) -> None:
     filtering.declare(reflex(ARRIVAL, "copy", service="stock"))
     client = Client(filtering)

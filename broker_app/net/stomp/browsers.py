@@ -51,6 +51,10 @@ class Browsers:
     """The browsers of one session. They run one after the other; `refuse` is called with what ends one, and
     `failed` with an internal error."""
 
+    __slots__ = (
+        *("_conversation", "_failed", "_flow_control", "_open", "_refuse", "_task", "_waiting", "_writable"),
+    )
+
     def __init__(
         self,
         conversation: Conversation,

@@ -152,7 +152,7 @@ def aliases(frame: str, own: str) -> tuple[str, ...]:
 
 _REFUSED: Final = {frame: rows(frame, REFUSED) for frame in (SEND, SUBSCRIBE)}
 #: headers of SEND that may be refused
-CHECKED_OF_SEND: Final = ("destination-type", *(row.name for row in _REFUSED[SEND]))
+CHECKED_OF_SEND: Final = frozenset(("destination-type", *(row.name for row in _REFUSED[SEND])))
 _KINDS: Final = {"ANYCAST": True, "MULTICAST": False}
 
 

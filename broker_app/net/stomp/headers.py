@@ -68,7 +68,8 @@ def envelope(headers: Mapping[str, str], destination: Destination, reply_to: str
     block = encode_headers(lines)
     if _MEANINGFUL.isdisjoint(headers):  # nearly always
         return Envelope(destination.address, block, persistent=persistent)
-    if bridge_flows.FLOW not in headers:  # what a bridge forwards was accepted before
+    # What a bridge forwards was accepted before.
+    if not header_names.CHECKED_OF_SEND.isdisjoint(headers) and bridge_flows.FLOW not in headers:
         header_names.check(SEND, headers, destination)
     return Envelope(
         destination.address,
@@ -93,8 +94,10 @@ def _ttl_ms(headers: Mapping[str, str]) -> int:
                 f"header ttl-s is {headers['ttl-s'][:40]!r}; it must be seconds from 0 to {MAX_TTL_S}",
             )
         return int(seconds * 1000)
-    name = next((name for name in _TTL_MS if name in headers), _TTL_MS[0])
-    return _number(headers, name, 0, MAX_TTL_S * 1000, 0)
+    for name in _TTL_MS:
+        if name in headers:
+            return _number(headers, name, 0, MAX_TTL_S * 1000, 0)
+    return 0
 
 
 def _flag(headers: Mapping[str, str], name: str, default: bool) -> bool:
