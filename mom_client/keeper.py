@@ -195,7 +195,7 @@ class ConnectionKeeper:
             self._establish(link)
             while True:
                 reason = await self._read_until_lost(link)
-                if self._closing or not self._timing.reconnect or _is_taken_over(reason):
+                if self._closing or not self._timing.reconnect or self._is_taken_over(reason):
                     raise reason
                 why = str(reason) if self._handover is None else self._handover[1]
                 link = await self._next_link(reason)
@@ -255,6 +255,12 @@ class ConnectionKeeper:
         self._report_closed(str(reason) if self._handover is None else self._handover[1])
         return reason
 
+    def _is_taken_over(self, reason: ClientError) -> bool:
+        """True if another client of this client-id may have connected: to connect again would end its
+        connection, and so on."""
+        taken_over = isinstance(reason, Refused) and reason.code == "taken-over"
+        return taken_over and self._search.has_client_id(self.address)
+
     def _finish(self, reason: ClientError) -> None:
         """There will be no connection again."""
         if self._end is not None:
@@ -278,8 +284,3 @@ class ConnectionKeeper:
 
     def _report(self, kind: EventKind, reason: str) -> None:
         self._notify(ConnectionEvent(kind, self.address, reason))
-
-
-def _is_taken_over(reason: ClientError) -> bool:
-    """True if another client of this client-id has connected: to connect again would end its connection."""
-    return isinstance(reason, Refused) and reason.code == "taken-over"

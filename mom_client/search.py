@@ -67,6 +67,10 @@ class BrokerSearch:
         async with asyncio.timeout(self._timing.connect_timeout_s):
             return await Link.open(address, self._opener, connection, self._hello(address))
 
+    def has_client_id(self, address: str) -> bool:
+        """True if the client has a `client-id`, which another one may have too."""
+        return "client-id" in self._hello(address)
+
     async def find(self) -> Link:
         """A connection to the first broker that accepts it. Raises ConnectionLost or a final Refused."""
         reasons: dict[str, str] = {}

@@ -26,6 +26,20 @@ async def test_unconfirmed_sends_are_sent_again_in_order(stage: FakeBroker) -> N
     await stage.leave(client, again)
 
 
+@pytest.mark.parametrize("named", [True, False])
+async def test_a_client_whose_client_id_another_one_took_over_does_not_fight_for_it(
+    stage: FakeBroker, named: bool
+) -> None:
+    client, session = await stage.client(headers={"client-id": "app"} if named else {})
+    session.say(wire.ERROR, {}, b'{"type": "/docs/problems/taken-over", "detail": "it was taken over"}')
+    if named:
+        with pytest.raises(mom_client.Refused, match="taken over"):
+            await client.send("/queue/a", "x")
+        await client.close()
+    else:  # it was a connection of its own
+        await stage.leave(client, await stage.come_back(client))
+
+
 async def test_a_send_that_was_cancelled_without_a_connection_is_not_sent_later(stage: FakeBroker) -> None:
     client, session = await stage.client(max_unconfirmed=2)
     session.end()
