@@ -4,8 +4,9 @@ from __future__ import annotations
 
 _ESCAPED = {"\\": "\\\\", "\r": "\\r", "\n": "\\n", ":": "\\c"}
 
-#: the names of the header that names a group, as they stand in a block
-_GROUP = (b"group:", b"JMSXGroupID:")
+#: the names of the header that names a group, the first one that is not empty counts
+GROUPS = ("group", "JMSXGroupID", "_AMQ_GROUP_ID")
+_GROUP = tuple(f"{name}:".encode() for name in GROUPS)
 
 
 def escape(value: str) -> str:
@@ -40,4 +41,4 @@ def group(block: bytes) -> str:
     if not any(name in block for name in _GROUP):
         return ""
     found = headers(block)
-    return found.get("group") or found.get("JMSXGroupID") or ""
+    return next((found[name] for name in GROUPS if found.get(name)), "")

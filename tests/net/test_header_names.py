@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from broker_app.core import commands as c
+from broker_app.core import header_block
 from broker_app.core.destination import parse
 from broker_app.core.model import Subscription
 from broker_app.core.policy import DestinationPolicy, Policies
@@ -23,6 +24,7 @@ from broker_app.net.stomp.header_names import (
     SUBSCRIBE,
     TABLE,
     HeaderName,
+    aliases,
     rows,
 )
 from tests.support.small_broker import RawClient, SmallBroker, small_broker
@@ -178,3 +180,10 @@ async def test_headers_of_acknowledgements_are_known_too(broker: SmallBroker) ->
     client, tag = await held(broker)
     await client.ask(b"NACK\nid:%b\nrequeue:false\nreceipt:n\n\n\0" % tag)
     assert broker.engine.broker.destinations.queues["/queue/n.dead"].depth == 1
+
+
+@pytest.mark.parametrize("name", ["group", *aliases(SEND, "group")])
+def test_a_message_that_is_read_back_is_in_the_group_that_it_was_sent_to(name: str) -> None:
+    envelope = headers.envelope({name: "g"}, parse("/queue/a"))
+    assert envelope.options is not None
+    assert header_block.group(envelope.block) == envelope.options.group == "g"
