@@ -14,11 +14,11 @@ FRAME = b"SEND\ndestination:/queue/a\nreceipt:%d\n\n\0"
 
 
 class Flood:
-    """A client that sends as fast as it can, and the receipts that it got."""
+    """A client that sends as fast as it can, and the receipts that it got. It may lose the ERROR: TCP resets
+    a connection that is closed before all that came was read."""
 
     def __init__(self) -> None:
         self.receipts = 0
-        self.answer = b""
         self.sending = asyncio.Event()
 
     async def run(self, port: int) -> None:
@@ -44,7 +44,6 @@ class Flood:
             while data := await reader.read(65_536):
                 *frames, rest = (rest + data).split(b"\0")
                 self.receipts += sum(frame.lstrip().startswith(b"RECEIPT") for frame in frames)
-                self.answer = frames[-1] if frames else self.answer
                 self.sending.set()
 
 
@@ -60,6 +59,5 @@ async def test_it_ends_input_before_it_finishes_what_it_has_accepted(tmp_path: P
             await flood.sending.wait()
         async with asyncio.timeout(patient(2)):
             await small.node.stop()
-    assert all(flood.answer.lstrip().startswith(b"ERROR") for flood in floods)
     async with small_node(tmp_path, policy) as again:
         assert again.depth("a") >= sum(flood.receipts for flood in floods) > 0
