@@ -384,7 +384,7 @@ class Node:
         started.push_async_callback(callbacks.stop)
         if self.failed.done():
             raise self.failed.result()
-        started.callback(registry.end_input)
+        started.callback(self._end_input)
         await self._listen(started, tasks, stomp, stomp_tls)
         started.callback(rest.stop)
 
@@ -437,6 +437,12 @@ class Node:
         notices.took_over(takeover, without_main=shared.taken.without_main)
         if shared.replicator is not None:
             tasks.start("replicated configuration", shared.replicator.run)
+
+    def _end_input(self) -> None:
+        """Take nothing more from clients, or those that go on sending would hold up the end. Where they
+        should go after a failure is seen later."""
+        if not self.failed.done():
+            self.registry.end_all(_SHUTDOWN)
 
     async def _close_clients(self) -> None:
         refusal = _SHUTDOWN

@@ -57,7 +57,12 @@ async def test_it_ends_input_before_it_finishes_what_it_has_accepted(tmp_path: P
             group.create_task(flood.run(small.node.stomp_port or 0))
         for flood in floods:
             await flood.sending.wait()
+        reader, writer = await asyncio.open_connection("127.0.0.1", small.node.stomp_port)
+        writer.write(LOGIN)
+        assert (await reader.readuntil(b"\0")).startswith(b"CONNECTED")
         async with asyncio.timeout(patient(2)):
             await small.node.stop()
+            assert b"ERROR\n" in await reader.read(), "one that only waits learns why"
+        writer.close()
     async with small_node(tmp_path, policy) as again:
         assert again.depth("a") >= sum(flood.receipts for flood in floods) > 0

@@ -10,10 +10,9 @@ from broker_app.core.errors import Refused
 from broker_app.net.stomp.conversation import CLOSING, OPEN, Conversation
 from broker_app.net.stomp.rate_limit import RateLimit
 
-#: reasons to read nothing of a client for a while; bits. UNREAD: what was received has to be read first;
-#: STOPPING: the broker stops, and nothing more is read
-ENGINE_FULL, LOGIN, THROTTLED, TOO_FAST, HELD, UNREAD, STOPPING = 1, 2, 4, 8, 16, 32, 64
-_ALL_OTHERS: Final = ~(UNREAD | STOPPING)
+#: reasons to read nothing of a client for a while; bits. UNREAD: what was received has to be read first
+ENGINE_FULL, LOGIN, THROTTLED, TOO_FAST, HELD, UNREAD = 1, 2, 4, 8, 16, 32
+_ALL_OTHERS: Final = ~UNREAD
 #: seconds; a client that would have to wait longer to keep within its rate limit is refused
 TOO_FAST_S = 10.0
 

@@ -46,7 +46,7 @@ from broker_app.net.stomp.conversation import (
 )
 from broker_app.net.stomp.delivery_tags import first_tag
 from broker_app.net.stomp.disconnection import LAST_RECEIPT, Disconnection
-from broker_app.net.stomp.flow_control import STOPPING, FlowControl
+from broker_app.net.stomp.flow_control import FlowControl
 from broker_app.net.stomp.handshake import Handshake
 from broker_app.net.stomp.opening import CLOSED_EVENT, Opening, frame_limits
 from broker_app.net.stomp.opening import OPENED_EVENT as OPENED_EVENT
@@ -415,10 +415,6 @@ class StompSession:
     def drain(self, reason: str, within_s: float) -> None:
         """Deliver nothing new, and end the session when everything is settled, or after `within_s`."""
         self._disconnection.drain(reason, within_s)
-
-    def end_input(self) -> None:
-        """The broker stops: read nothing more, while what was received is carried out."""
-        self._flow_control.pause(STOPPING)
 
     def shutdown(self, refusal: Refused) -> None:
         """The broker stops: report why, and end the session."""

@@ -291,10 +291,10 @@ class SessionRegistry:
                 await asyncio.sleep(0)
                 until = time.monotonic() + self.RECHECK_S
 
-    def end_input(self) -> None:
-        """Read nothing more from any client, so that what was received can be finished before the end."""
+    def end_all(self, refusal: Refused) -> None:
+        """Take nothing more from any client; each learns why when what it has sent is answered."""
         for session in list(self.sessions):
-            session.end_input()
+            session.close(refusal)
 
     async def close_all(self, refusal: Refused) -> None:
         """Report to every client why the broker stops, and end the connections."""
