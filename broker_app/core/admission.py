@@ -82,7 +82,7 @@ class Admission:
         run = command.entries
         if len(run) > MOST_ENTRIES:
             run, rest = run[:MOST_ENTRIES], run[MOST_ENTRIES:]
-        peer = self._publisher.producer = command.peer
+        peer = command.peer
         client = command.client or peer.client
         source = self._turn.out.client(client) if client else b""
         last: Envelope | None = None
@@ -108,7 +108,7 @@ class Admission:
             if plain:
                 message = enqueue(queue, envelope, body, None, source)  # type: ignore[arg-type]  # `plain` implies a queue
             elif open_topic:
-                message = to_topic(envelope, body, source)
+                message = to_topic(envelope, body, source, peer)
             else:
                 message = self._admit(peer, client, queue, envelope, body, receipt)
                 if message is None:
@@ -170,7 +170,7 @@ class Admission:
         if queue is not None and not self._destination_limits.is_full(queue, size, waited):
             full = None
         if full is None:
-            return self._publisher.publish(queue, envelope, body, self._source(client))
+            return self._publisher.publish(queue, envelope, body, self._source(client), peer)
         self._destination_limits.emit_full(full)
         if full.policy.limit_behavior != REJECT_NEWEST:
             self._turn.counters["published"] -= 1
@@ -255,7 +255,6 @@ class Admission:
         self.blocked.leaves(entry)
         self._turn.counters["published"] += 1
         envelope, peer = entry.envelope, entry.peer
-        self._publisher.producer = peer
         try:
             queue = self._destinations.target(envelope)
         except Exception as error:
@@ -265,7 +264,7 @@ class Admission:
                 message = self._admit(peer, entry.client, queue, envelope, entry.body, entry.receipt, entry)
             else:
                 source = self._source(entry.client)
-                message = self._publisher.publish(queue, envelope, entry.body, source)
+                message = self._publisher.publish(queue, envelope, entry.body, source, peer)
             if message is not None:
                 self._turn.accept(peer, entry.receipt, message)
         self._answer_disconnect(peer)
@@ -366,7 +365,7 @@ class Admission:
 
     def _publish_one(self, entry: BlockedPublish) -> None:
         """Publish a message that is counted as published already."""
-        peer = self._publisher.producer = entry.peer
+        peer = entry.peer
         try:
             queue = self._destinations.target(entry.envelope)
         except Exception as error:

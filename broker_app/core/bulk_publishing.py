@@ -94,7 +94,6 @@ class BulkPublishing:
     def publish(self, command: c.PublishBulk, producer: BulkProducer) -> None:
         """Publish rows, and record how far their producer has come."""
         turn, enqueue, publish = self._turn, self._store.enqueue, self._publisher.publish
-        self._publisher.producer = command.peer
         address, source = (
             producer.address,
             turn.out.client(producer.client),
@@ -112,7 +111,7 @@ class BulkPublishing:
             if plain:
                 enqueue(queue, envelope, body, None, source)  # type: ignore[arg-type]  # `plain` implies a queue
             else:
-                publish(queue, envelope, body, source)
+                publish(queue, envelope, body, source, command.peer)
         turn.counters["published"] += len(command.entries)
         producer.time_ms = turn.now_ms
         producer.rows = 0 if command.last else command.rows_before + len(command.entries)

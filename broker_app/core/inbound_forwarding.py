@@ -169,7 +169,7 @@ class InboundForwarding:
                 if plain:
                     enqueue(queue, envelope, body, None, source)
                 else:
-                    self._publisher.publish(queue, envelope, body, source)
+                    self._publisher.publish(queue, envelope, body, source, peer)
                 reached = position
                 stored += 1
             accept(peer, receipt)

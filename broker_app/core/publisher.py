@@ -53,34 +53,33 @@ class Publisher:
         self._histories = histories
         self._topic_delivery = topic_delivery
         self.dedup_windows = DedupWindows(turn.limits.dedup_ids, turn.limits.dedup_ids_together)
-        #: the client whose messages are published: each command that publishes sets it
-        self.producer: Peer | None = None
         #: messages published to recent topics, the latest topic last; a topic that was dropped is counted
         #: from 0 again
         self.topic_published: dict[str, int] = {}
 
-    def publish(self, queue: Queue | None, envelope: Envelope, body: bytes, source: bytes = b"") -> Message:
+    def publish(
+        self, queue: Queue | None, envelope: Envelope, body: bytes, source: bytes, producer: Peer
+    ) -> Message:
         """Publish one admitted message, to `queue` or (None) to the topic that it names; or schedule it.
         `source` is as in `MessageStore.enqueue`."""
         options = envelope.options
         if options is None or queue is self._destinations.discard:
-            return self._route(queue, envelope, body, source=source)
-        return (
-            self._publish_once(queue, envelope, body, source)
-            if options.dedup_id
-            else self._publish_when_due(queue, envelope, body, source)
-        )
+            return self._route(queue, envelope, body, source, producer)
+        publish = self._publish_once if options.dedup_id else self._publish_when_due
+        return publish(queue, envelope, body, source, producer)
 
     def _publish_when_due(
-        self, queue: Queue | None, envelope: Envelope, body: bytes, source: bytes
+        self, queue: Queue | None, envelope: Envelope, body: bytes, source: bytes, producer: Peer
     ) -> Message:
         """Publish a message now, or schedule it until it is due."""
         due_ms = envelope.options.due_at(self._turn.now_ms) if envelope.options else 0
         if due_ms > self._turn.now_ms:
             return self._scheduler.delay(envelope, body, due_ms, source=source)
-        return self._route(queue, envelope, body, source=source)
+        return self._route(queue, envelope, body, source, producer)
 
-    def _publish_once(self, queue: Queue | None, envelope: Envelope, body: bytes, source: bytes) -> Message:
+    def _publish_once(
+        self, queue: Queue | None, envelope: Envelope, body: bytes, source: bytes, producer: Peer
+    ) -> Message:
         """Publish a message unless it repeats one of the deduplication window."""
         address, options = envelope.address, envelope.options
         assert options is not None
@@ -91,7 +90,7 @@ class Publisher:
             self._turn.counters["published"] -= 1
             self._turn.counters["duplicates"] += 1
             return Duplicate(envelope, body, *seen)
-        message = self._publish_when_due(queue, envelope, body, source)
+        message = self._publish_when_due(queue, envelope, body, source, producer)
         if window_ms:
             own = message.explicit_id
             position = MessageIds.position(own.decode()) if own else message.position
@@ -113,12 +112,13 @@ class Publisher:
         queue: Queue | None,
         envelope: Envelope,
         body: bytes,
+        source: bytes,
+        producer: Peer | None,
         explicit_id: bytes | None = None,
-        source: bytes = b"",
     ) -> Message:
         """Publish a message to `queue`, or to all subscribers of its topic."""
         if queue is None:
-            return self.publish_to_topic(envelope, body, source, explicit_id)
+            return self.publish_to_topic(envelope, body, source, producer, explicit_id)
         if not (queue.durable or self._store.has_room(queue, len(body) + envelope.overhead_bytes)):
             return self._overflow(queue, envelope, body)
         message = self._store.enqueue(queue, envelope, body, explicit_id, source)
@@ -128,7 +128,6 @@ class Publisher:
 
     def publish_due(self, command: c.Loaded) -> None:
         """Publish scheduled messages that are due, whose bodies were read."""
-        self.producer = None
         for message in self._scheduler.take_due(command):
             envelope = message.envelope
             if message.expires_ms:
@@ -136,7 +135,8 @@ class Publisher:
             # It was accepted before: present permissions and limits do not matter.
             destination = parse(envelope.address)
             queue = self._destinations.queue(envelope.address) if destination.kind == QUEUE else None
-            self._route(queue, envelope, message.body, self._turn.ids.of(message))
+            # Its producer is not kept with it, and may have gone.
+            self._route(queue, envelope, message.body, b"", None, self._turn.ids.of(message))
 
     def copies(self, address: str) -> int:
         """The number of copies that are made of a message to a topic, at most."""
@@ -146,9 +146,15 @@ class Publisher:
         return len(fanout_groups) + len(singles) + len(named)
 
     def publish_to_topic(
-        self, envelope: Envelope, body: bytes, source: bytes = b"", explicit_id: bytes | None = None
+        self,
+        envelope: Envelope,
+        body: bytes,
+        source: bytes,
+        producer: Peer | None,
+        explicit_id: bytes | None = None,
     ) -> Message:
-        """Publish a message to all subscriptions that match, and retain it where the topic has retention."""
+        """Publish a message to all subscriptions that match, and retain it where the topic has retention. The
+        `producer` is None where it is not known any more."""
         address = envelope.address
         retention = self._histories.retention_of(address) if self._histories.retains else None
         if retention is not None and not 0 < envelope.expires_at_ms(self._turn.now_ms) <= self._turn.now_ms:
@@ -175,7 +181,9 @@ class Publisher:
             counters["discarded"] += 1
             return message
         matching = topics.match(name)
-        fanout_groups, singles, named = self._matching(message, matching) if topics.conditional else matching
+        fanout_groups, singles, named = (
+            self._matching(message, producer, matching) if topics.conditional else matching
+        )
         for group in fanout_groups:
             fanout = group.fanout
             if fanout is None:
@@ -199,7 +207,7 @@ class Publisher:
         unused = (name for name in oldest if not self._destinations.topics.count(name))
         del self.topic_published[next(unused, oldest[0])]
 
-    def _matching(self, message: Message, matching: Match) -> Match:
+    def _matching(self, message: Message, producer: Peer | None, matching: Match) -> Match:
         """The subscriptions that want `message`, by their selectors and by who sent it."""
         headers = header_block.headers(message.envelope.block)
 
@@ -212,7 +220,7 @@ class Publisher:
             [
                 single
                 for single in singles
-                if not (single.no_local and single.peer is self.producer) and wants(single)
+                if not (single.no_local and single.peer is producer) and wants(single)
             ],
             [kept for kept in named if wants(kept)],
         )

@@ -54,7 +54,7 @@ def test_it_holds_in_a_transaction_and_in_a_history(stage: Stage) -> None:
 
 
 def test_a_message_that_the_broker_publishes_later_is_delivered_to_all(stage: Stage) -> None:
-    """Who sent a delayed message is not kept with it, and its connection may have gone."""
+    """A delayed message does not say who sent it, whose connection may have gone."""
     client = relay(stage)
     client.publish(TOPIC, b"later", options=DeliveryOptions(delay_ms=1_000))
     client.publish(TOPIC, b"now")
