@@ -25,8 +25,8 @@ from broker_app.core.message import (
 )
 from broker_app.core.message_store import MessageStore
 from broker_app.core.model import BlockedPublish, Peer, Queue, Subscription
+from broker_app.core.paced_producers import SHORT, PacedProducers
 from broker_app.core.policy import REJECT_NEWEST, DestinationPolicy
-from broker_app.core.producer_pacing import SHORT, ProducerPacing
 from broker_app.core.publisher import Publisher
 from broker_app.core.resource_alarm import EXEMPT
 from broker_app.core.resource_alarms import ResourceAlarms
@@ -59,10 +59,11 @@ class Admission:
         self._publisher = publisher
         self._destination_limits = destination_limits
         self._resource_alarms = resource_alarms
-        #: the bytes of blocked messages
         paced: set[Peer] = set()
+        #: the bytes of blocked messages
         self.blocked = BlockedProducers(turn.limits, paced)
-        self.pacing = ProducerPacing(turn, paced, self.blocked.changed.add)
+        #: producers that wait for consumers at full speed
+        self.paced = PacedProducers(turn, paced, self.blocked.changed.add)
         #: queues with blocked messages
         self.blocked_queues: dict[Queue, None] = {}
         #: messages that a resource alarm blocks
@@ -119,7 +120,7 @@ class Admission:
             if is_crowded and self._turn.deadline.passed:
                 rest = [*entries, *(rest or ())]
         if queue is not None and queue.unsettled and queue.depth > SHORT:
-            self.pacing.published(queue, peer, len(run))
+            self.paced.published(queue, peer, len(run))
         if not rest:
             self._turn.counters["published"] += len(command.entries)
             return None

@@ -15,7 +15,7 @@ class BlockedProducers:
 
     A peer that acknowledges deliveries is never throttled, because its acknowledgements, which follow its
     messages, may be what makes room: otherwise it could wait for itself. Its messages beyond its share are
-    refused. Those in `paced` are throttled as well (`ProducerPacing`)."""
+    refused. Those in `paced` are throttled as well (`PacedProducers`)."""
 
     def __init__(self, limits: Limits, paced: AbstractSet[Peer]) -> None:
         self.limits = limits

@@ -102,7 +102,7 @@ class Broker:
             *(turn, destinations, store, self.dispatcher, self.publisher),
             *(self.destination_limits, self.resource_alarms),
         )
-        self._pacing = self.admission.pacing
+        self._paced = self.admission.paced
         self.subscriptions.on_begin.append(self.admission.subscription_changed)
         self.subscriptions.on_end.append(self.admission.subscription_changed)
         self.forwarding = InboundForwarding(
@@ -245,8 +245,8 @@ class Broker:
             self.histories.advance_replays()
         if delivers and (store.over_limit or admission.blocked_queues or admission.blocked_by_alarm):
             admission.admit_blocked()
-        if self._pacing.next_ms:
-            self._pacing.review()
+        if self._paced.next_ms:
+            self._paced.review()
         if admission.blocked.changed:
             out.throttles += admission.blocked.turns()
         if store.acknowledging:
@@ -268,7 +268,7 @@ class Broker:
         return min(
             self.unsettled.leases.next_ms or sweep,
             self.scheduler.alarms.next_ms or sweep,
-            self._pacing.next_ms or sweep,
+            self._paced.next_ms or sweep,
             sweep,
         )
 
@@ -336,7 +336,7 @@ class Broker:
             self.deliveries,
             self.subscriptions,
             self.admission,
-            self._pacing,
+            self._paced,
             self.destination_limits,
         ):
             owner.shift_time_limits(command.by_ms)

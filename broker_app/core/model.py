@@ -581,7 +581,7 @@ class Queue:
         #: the named subscription whose messages wait here, None for queues that clients can address
         self.named: NamedSubscription | None = None
         self.unsettled = 0
-        #: the `producer_pacing.Pace` of its producers; only that sets it and knows what it contains
+        #: the `paced_producers.Pace` of its producers; only that sets it and knows what it contains
         self.pace: Any = None
         self.counters = QueueCounters()
         self.samples = QueueSamples()

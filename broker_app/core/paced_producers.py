@@ -1,5 +1,5 @@
-"""Pacing of producers that outrun consumers at full speed: for moments they are not read, so that the queue
-stays short.
+"""Producers that outrun consumers at full speed: they are paced, which is not read for moments, so that the
+queue stays short.
 
 Between a producer and a consumer at full speed, both with a window, a queue that has grown by chance would
 stay as long as it is, and each message would wait for all of those before it. A queue is there to take what
@@ -44,7 +44,7 @@ class Pace:
         self.free_ms = min(2 * self.free_ms, MOST_FREE_MS)
 
 
-class ProducerPacing:
+class PacedProducers:
     """Decides which producers wait for consumers: those in `paced`. `changed` is called with each that begins
     or ends to wait."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from broker_app.core import commands as c
-from broker_app.core.producer_pacing import SHORT
+from broker_app.core.paced_producers import SHORT
 from tests.core.stage import Client, Stage
 
 Q = "/queue/a"
@@ -101,4 +101,4 @@ def test_a_producer_may_leave_while_it_waits(stage: Stage, producer: Client) -> 
     there = consumer(stage)
     for _ in range(2):
         there.settle(*there.tags)
-    assert not stage.broker.admission.pacing.queues
+    assert not stage.broker.admission.paced.queues
