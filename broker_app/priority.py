@@ -30,11 +30,9 @@ def lower_priority(pid: int, niceness: int) -> None:
 
 
 def lower_session_priority(pid: int, niceness: int) -> None:
-    """Lower the priority of the session of a process that was started by `nice`, at once if it has its
-    niceness already."""
+    """Lower the priority of the session of a process, which has its niceness already."""
     if sys.platform != "linux":
         return
-    _wait_for_nice(pid, niceness)
     # Linux may share out processors by session; then niceness counts only among the processes of one.
     with contextlib.suppress(OSError), open(f"/proc/{pid}/autogroup", "w") as group:
         group.write(str(_beyond_ours(niceness)))
@@ -45,8 +43,9 @@ def lower_session_priority(pid: int, niceness: int) -> None:
         _lengthen_slice(pid)
 
 
-def _wait_for_nice(pid: int, niceness: int) -> None:
-    """Wait until `nice` has run: what is set below has a niceness as well, and would undo that of `nice`."""
+def wait_for_nice(pid: int, niceness: int) -> None:
+    """Wait until a process that was started by `nice` has its niceness; `lower_session_priority` would undo
+    what `nice` does later."""
     until = time.monotonic() + _NICE_S
     with contextlib.suppress(OSError):  # it has ended already
         while os.getpriority(os.PRIO_PROCESS, pid) < _beyond_ours(niceness) and time.monotonic() < until:

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from broker_app.priority import lower_session_priority
+from broker_app.priority import lower_session_priority, wait_for_nice
 from mom_pipeline import spark_home
 from mom_pipeline.errors import PipelineError
 from mom_pipeline.java import Java
@@ -154,6 +154,7 @@ def launch(
         start_new_session=True,
     )
     if niceness:
+        wait_for_nice(process.pid, niceness)
         lower_session_priority(process.pid, niceness)
     return Gateway(process, directory)
 
