@@ -1,4 +1,4 @@
-"""What the broker ends, each kind of client hears.
+"""Each kind of client hears what the broker ends.
 
 A new way to end something of a client, and a new part that subscribes, each have to be added here.
 """

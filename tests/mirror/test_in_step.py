@@ -44,21 +44,30 @@ def main(tmp_path: Path) -> Iterator[SharedJournal]:
     journal.close()
 
 
+class HeldFollower(Follower):
+    """Applies something only while `lets` is set."""
+
+    def __init__(self, store: FileStore) -> None:
+        super().__init__(store, lambda: Broker(policies=Policies()))
+        self.lets = Event()
+
+    def catch_up(self) -> bool:
+        return self.lets.wait(0.01) and super().catch_up()
+
+
 class Taking:
-    """A standby in a thread, which applies something only while `lets` is set."""
+    """A standby in a thread."""
 
     def __init__(self, place: Path, id: str, running: ThreadPoolExecutor) -> None:
-        self.lets = Event()
         store = FileStore(place, "B")
         self.journal = journal_at(place, id)
-        self.follower = Follower(store, lambda: Broker(policies=Policies()))
+        self.follower = HeldFollower(store)
+        self.lets = self.follower.lets
         self.membership = Membership(
             FileStore(place, "B"),
             lambda: Member(id, -1, STANDBY, "", (), was_in_step=self.follower.was_in_step),
         )
         self.membership.start()
-        catch_up = self.follower.catch_up
-        self.follower.catch_up = lambda: self.lets.wait(0.01) and catch_up()  # type: ignore[method-assign]
         self.standby = Standby(
             store,
             self.membership,

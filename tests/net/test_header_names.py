@@ -47,7 +47,7 @@ async def broker() -> AsyncIterator[SmallBroker]:
 
 
 async def subscribed(broker: SmallBroker, destination: str, line: str) -> object:
-    """What a subscription with this header is like."""
+    """The facts of a subscription that was made with this header."""
     client = await broker.client()
     words = f"id:1\ndestination:{destination}\nack:client\n{line}\nreceipt:s\n"
     answer = await client.ask(f"SUBSCRIBE\n{words}\n".encode() + b"\0")
@@ -80,7 +80,7 @@ def destination_of(row: HeaderName) -> str:
 
 
 def sent(line: str) -> tuple[object, ...]:
-    """What a message with this header is like."""
+    """The facts of a message that was sent with this header."""
     given = dict(one.partition(":")[::2] for one in line.splitlines())
     envelope = headers.envelope(given, parse("/queue/q"))
     return envelope.persistent, envelope.priority, envelope.ttl_ms, envelope.expires_ms, envelope.options

@@ -1,4 +1,4 @@
-"""What an export writes, an import reads as the same message, whatever headers it was sent with."""
+"""An import reads what an export writes as the same message, whatever headers it was sent with."""
 
 from __future__ import annotations
 
