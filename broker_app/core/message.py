@@ -86,25 +86,21 @@ class Envelope:
 
     def with_options(self, options: DeliveryOptions | None) -> Envelope:
         """A copy with other options."""
-        return Envelope(
-            self.address,
-            self.block,
-            persistent=self.persistent,
-            priority=self.priority,
-            ttl_ms=self.ttl_ms,
-            expires_ms=self.expires_ms,
-            options=options if options != DeliveryOptions() else None,
-        )
+        return self._copy(self.ttl_ms, self.expires_ms, options)
 
     def with_expiry(self, expires_ms: int) -> Envelope:
         """A copy that expires at `expires_ms`."""
+        return self._copy(0, expires_ms, self.options)
+
+    def _copy(self, ttl_ms: int, expires_ms: int, options: DeliveryOptions | None) -> Envelope:
         return Envelope(
             self.address,
             self.block,
             persistent=self.persistent,
             priority=self.priority,
+            ttl_ms=ttl_ms,
             expires_ms=expires_ms,
-            options=self.options,
+            options=options,
         )
 
     def expires_at_ms(self, from_ms: int) -> int:

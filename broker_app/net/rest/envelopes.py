@@ -168,7 +168,8 @@ class Envelopes:
         if any("\0" in text for pair in had.items() for text in pair) or "" in had:
             raise invalid("/headers", "a header needs a name, and must not contain NUL")
         made = self._make(address, {**had, **stated})
-        return made.with_options(DeliveryOptions(group=made.options.group) if made.options else None)
+        group = made.options.group if made.options is not None else ""
+        return made.with_options(DeliveryOptions(group=group) if group else None)
 
     def _keep(self, key: tuple[object, ...], envelope: Envelope) -> Envelope:
         if len(envelope.block) <= self.MAX_CACHED_BYTES:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from math import isfinite
 
 from broker_app.core.errors import Refused
+from broker_app.core.header_block import GROUPS
 from broker_app.core.message import DeliveryOptions
 from broker_app.net.stomp.header_names import SEND, aliases
 
@@ -21,11 +22,10 @@ _DELAY_MS = aliases(SEND, _DELAY_S)
 _DUE_MS = ("deliver-at", *aliases(SEND, "deliver-at"))
 _DEDUP_IDS = ("dedup-id", *aliases(SEND, "dedup-id"))
 MAX_GROUP = 255
-_GROUPS = ("group", *aliases(SEND, "group"))
 #: headers that are applied when the message is accepted, and removed: a broker that it is forwarded to must
 #: not delay it again
 DELAYS = (_DELAY_S, *_DELAY_MS, *_DUE_MS)
-NAMES = (*DELAYS, *_DEDUP_IDS, *_GROUPS)
+NAMES = (*DELAYS, *_DEDUP_IDS, *GROUPS)
 
 
 def options(headers: Mapping[str, str]) -> DeliveryOptions | None:
@@ -84,7 +84,7 @@ def _dedup_id(headers: Mapping[str, str]) -> str:
 
 
 def _group(headers: Mapping[str, str]) -> str:
-    group = next((headers[name] for name in _GROUPS if headers.get(name)), "")
+    group = next((headers[name] for name in GROUPS if headers.get(name)), "")
     if len(group) > MAX_GROUP:
         raise Refused("invalid", f"the group's name has {len(group)} characters; {MAX_GROUP} are allowed")
     return group
