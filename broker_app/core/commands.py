@@ -48,10 +48,10 @@ class Subscribe:
     a topic: where in the retained history to begin ("first", "last", "seq:…", "time:…"; empty is now). -
     `exclusive`, on a queue: one such consumer is served, others are on standby. - `priority`, on a queue: the
     highest with credit is served first. - `no_local`, on a topic: without what its own connection publishes.
-    - `snapshot`, on a system
-    topic: send the present state first (`outcome.SnapshotWanted`). - `inner_ack`, with ack AUTO: see
-    `SetInnerAck`. - `client`: the `client_address` of the consumer where a peer receives for several. -
-    `principal`, on a system topic: the publisher decides with it what the subscription is sent."""
+    - `snapshot`, on a system topic: send the present state first (`outcome.SnapshotWanted`). - `inner_ack`,
+    with ack AUTO: see `SetInnerAck`. - `client`: the `client_address` of the consumer where a peer receives
+    for several. - `principal`, on a system topic: the publisher decides with it what the subscription is
+    sent."""
 
     peer: Peer
     id: str

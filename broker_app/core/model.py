@@ -24,6 +24,8 @@ from broker_app.core.transaction import Transaction
 # (subscription, tag, message); tag 0 needs no acknowledgement
 Delivery = tuple["Subscription", int, Message]
 
+#: names a client over all its connections: its user, token and ids
+ClientKey = tuple[str | None, ...]
 #: discards samples that are not wanted
 NO_SAMPLES: deque[int] = deque(maxlen=0)
 DEFAULT_POLICY = DestinationPolicy()
@@ -142,7 +144,7 @@ class Peer:
         #: its `client_address`, for records; empty for a part of the broker
         self.client = ""
         #: the same for all connections of one client that names itself; empty for others
-        self.client_key = ""
+        self.client_key: ClientKey = ()
         #: the memory that the broker uses for it; None while that is nothing
         self.account: Account | None = None
         #: id of the STOMP connection, empty for others

@@ -105,7 +105,7 @@ class Stage:
         for _, function in timers:
             function()
 
-    def enter(self, session: Any, identity: Any, client_key: str) -> None:
+    def enter(self, session: Any, identity: Any, client_key: Any) -> None:
         """There are few connections."""
 
     def join(self, session: Any) -> int:

@@ -114,8 +114,9 @@ class Browsers:
                 try:
                     await self._show(browser)
                 except Refused as refusal:
-                    self._open.pop(browser.subscription.id, None)
-                    self._refuse(refusal)
+                    if self._open.get(browser.subscription.id) is browser:  # else it has ended
+                        del self._open[browser.subscription.id]
+                        self._refuse(refusal)
         except Exception as error:
             self._failed(error)
         finally:

@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple, Protocol
 from broker_app.config import EACH_FRAME, Config
 from broker_app.core import commands as c
 from broker_app.core.message import MessageIds
-from broker_app.core.model import Peer
+from broker_app.core.model import ClientKey, Peer
 from broker_app.engine import Engine
 from broker_app.engine.engine_requests import EngineRequests
 from broker_app.net.auth.login import Identity, Logins
@@ -119,7 +119,7 @@ class Sessions(Protocol):
     def join(self, session: Any) -> int:
         """Add a session; returns its number on this node, starting at 1."""
 
-    def enter(self, session: Any, identity: Identity, client_key: str) -> None:
+    def enter(self, session: Any, identity: Identity, client_key: ClientKey) -> None:
         """Note that a session has logged in. Raises Refused when there are too many connections."""
 
     def leave(self, session: Any) -> bool:

@@ -8,6 +8,7 @@ from typing import Any, Final
 from broker_app.config import Config
 from broker_app.core import commands as c
 from broker_app.core.errors import Refused
+from broker_app.core.model import ClientKey
 from broker_app.net.auth.login import Identity
 from broker_app.net.auth.login_throttle import Slowed
 from broker_app.net.policy.access import Client, ConnectionInfo
@@ -151,10 +152,10 @@ class Opening:
         conversation = self._conversation
         return conversation.transport.connection_info._replace(client=conversation.client_id or None)
 
-    def _client_key(self, identity: Identity) -> str:
+    def _client_key(self, identity: Identity) -> ClientKey:
         """The same for all connections of a client of one user and token; empty if it has no name."""
         client = self._conversation.client_id, self._handshake.instance
-        return repr((identity.user, identity.token, *client)) if any(client) else ""
+        return (identity.user, identity.token, *client) if any(client) else ()
 
     def _registered(self, identity: Identity, connection: str, outcome: Outcome) -> None:
         if self._conversation.state != AUTHENTICATING:

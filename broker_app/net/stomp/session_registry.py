@@ -14,6 +14,7 @@ from broker_app.config import Config
 from broker_app.core.errors import Refused
 from broker_app.core.half_open import taken_over
 from broker_app.core.message import MessageIds
+from broker_app.core.model import ClientKey
 from broker_app.engine import Engine
 from broker_app.engine.engine_requests import EngineRequests
 from broker_app.internal_errors import EventListeners
@@ -132,7 +133,7 @@ class SessionRegistry:
         self.opened_total += 1
         return self.opened_total
 
-    def enter(self, session: StompSession, identity: Identity, client_key: str) -> None:
+    def enter(self, session: StompSession, identity: Identity, client_key: ClientKey) -> None:
         """Note that a session has logged in. Raises Refused when there are too many connections; former ones
         of the same client give way."""
         admin = self.access.is_admin(identity)
