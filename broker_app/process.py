@@ -167,7 +167,12 @@ class Process:
             return Broker(limits=limits_of(config), policies=policies_of(logins.policy))
 
         ports = _ports(listeners)
-        standby = mirror.stand_by(make_broker, make_journal, lambda: policies_of(logins.policy))
+        standby = mirror.stand_by(
+            make_broker,
+            make_journal,
+            lambda: policies_of(logins.policy),
+            lambda: replicator.failure if replicator is not None else "",
+        )
         tasks = TaskSupervisor()
         tasks.start("policy of a standby", partial(self._site.follow, logins.reload))
         if replicator is None:

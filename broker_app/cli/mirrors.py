@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any
 from urllib.parse import quote
 
 import typer
 
+from broker_app import durations
 from broker_app.cli import invocation
-from broker_app.cli.failures import NOT_FOUND, Failure
+from broker_app.cli.failures import FAILED, NOT_FOUND, Failure
 from broker_app.cli.invocation import Invocation
+from broker_app.cli.pipeline_options import seconds_of
 from broker_app.cli.prompts import confirm
 from broker_app.cli.versions import is_machine_format
 
@@ -19,13 +22,15 @@ app = typer.Typer(
 
     Brokers of one name that share a journal mirror each other: one is active, the others follow it. Start
     the first with `mom up --name B1 --journal URL`, its mirror with `mom up --name B1 --role -1 --journal
-    URL`. `status` and `switchover` work at the active broker and at standbys, `takeover` at the standby that
-    is to take over.
+    URL`. `takeover` is for the standby that is to take over, `drill` for any standby; the others work at the
+    active broker and at standbys.
     """,
 )
 
 _BROKERS = ("id", "role", "state", "position", "lag_records", "lag_s", "in_step", "seen_s")
 _TAKEOVERS = ("at", "epoch", "cause", "detail")
+#: seconds that a drill may take
+_DRILL_S = 150.0
 _Yes = Annotated[bool, typer.Option("--yes", "-y", help="do not ask")]
 _DryRun = Annotated[bool, typer.Option("--dry-run", help="only show what would be lost")]
 
@@ -46,6 +51,8 @@ def status(ctx: typer.Context) -> None:
         why = f": {private['error']}" if private["error"] else ""
         given.output.say(f"private journal in {private['place']}: {private['state']}{why}")
     given.output.rows(_BROKERS, found["brokers"])
+    if found["pause"]:
+        given.output.say(f"{_paused(found['pause'])}; end it with `mom mirror resume`")
     given.output.say(f"lost if the active broker failed now: {_loss(lost)}")
     given.output.rows(_TAKEOVERS, found["takeovers"][:10], whole=True)
 
@@ -99,6 +106,58 @@ def takeover(
         )
     done = given.rest().call("POST", path, {**order, "accept_loss": True})
     given.output.done(f"{found['id']} takes over", done)
+
+
+@app.command()
+def pause(
+    ctx: typer.Context,
+    span: Annotated[
+        str, typer.Option("--for", metavar="1h", help="it ends by itself after this time")
+    ] = "1h",
+    reason: Annotated[str, typer.Option(help="kept in the audit log, and shown by status")] = "",
+) -> None:
+    """Have no standby take over by itself, as for maintenance of the store or of the active broker.
+
+    If the active broker ends meanwhile, it serves again when it is started again. `mom mirror switchover`
+    and `mom mirror takeover` work during a pause.
+    """
+    given = invocation.of(ctx)
+    path = f"/mirrors/{quote(_status(given)['name'], safe='')}/pause"
+    done = given.rest().call("POST", path, {"for_s": seconds_of(span, "--for"), "reason": reason})
+    given.output.done(_paused(done["pause"]), done)
+
+
+@app.command()
+def resume(ctx: typer.Context) -> None:
+    """End a pause: standbys take over again."""
+    given = invocation.of(ctx)
+    path = f"/mirrors/{quote(_status(given)['name'], safe='')}/resume"
+    given.output.done("standbys take over again", given.rest().call("POST", path))
+
+
+@app.command()
+def drill(ctx: typer.Context) -> None:
+    """Try at this standby whether it could serve now, without a takeover; exit code 1 if it could not.
+
+    It applies the whole journal once more, apart from what it follows, reads messages that wait, writes into
+    the store, and compares settings and configuration with those of the active broker.
+    """
+    given = invocation.of(ctx)
+    path = f"/mirrors/{quote(_status(given)['name'], safe='')}/drill"
+    found = given.rest().call("POST", path, wait_s=_DRILL_S)
+    if is_machine_format(given):
+        given.output.facts(found)
+    else:
+        given.output.rows(("name", "ok", "detail"), found["checks"], whole=True)
+    if not found["could_serve"]:
+        failed = ", ".join(check["name"] for check in found["checks"] if not check["ok"])
+        raise Failure(FAILED, f"this standby could not serve now: {failed}", fix="see the details above")
+    given.output.say(f"this standby could serve now; the drill took {found['took_s']:.1f} s")
+
+
+def _paused(pause: Mapping[str, Any]) -> str:
+    why = f": {pause['reason']}" if pause["reason"] else ""
+    return f"takeovers are paused for {durations.in_words(pause['left_s'])} by {pause['user']}{why}"
 
 
 def _status(given: Invocation) -> dict[str, Any]:

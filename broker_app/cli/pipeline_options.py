@@ -66,9 +66,14 @@ def interval(every: str | None, **others: bool) -> int | None:
         raise Failure(USAGE, "more than one trigger is given", fix=f"use one of --every, {names}")
     if every is None:
         return None
-    found = _DURATION.fullmatch(every)
+    return seconds_of(every, "--every")
+
+
+def seconds_of(text: str, option: str) -> int:
+    """The seconds of a span such as 5s, 1m or 1h. Raises Failure."""
+    found = _DURATION.fullmatch(text)
     if found is None or int(found[1]) == 0:
-        raise Failure(USAGE, f"--every: {every!r} is no interval", fix="write it like 5s, 1m or 1h")
+        raise Failure(USAGE, f"{option}: {text!r} is no interval", fix="write it like 5s, 1m or 1h")
     return int(found[1]) * _SECONDS[found[2]]
 
 

@@ -325,11 +325,27 @@ class FileStore:
         if not is_current(home):
             raise self._fenced()
 
+    @contextlib.contextmanager
+    def _reading(self) -> Iterator[Files]:
+        """The same, and without the lease the directory of its holder. Raises Unreachable if that changes."""
+        if self._home is not None:
+            with self._answering() as held:
+                yield held
+            return
+        home = newest_epoch(self._files)
+        if home is None:
+            raise Unreachable(f"{self.description}: there is no journal")
+        try:
+            yield home
+        except FileNotFoundError as error:
+            gone = Path(error.filename).name
+            raise Unreachable(f"{self.description}: {gone} was deleted or moved meanwhile") from error
+
     # ------------------------------------------------------------------------------- log
 
     def rows(self) -> Iterator[Row]:
         """See `store.Store.rows`."""
-        with self._answering() as home:
+        with self._reading() as home:
             for number, name in segments(home):
                 offsets = self._offsets[number] = _Offsets()
                 with opened(home, name) as file:
@@ -398,7 +414,7 @@ class FileStore:
     def load(self, keys: Iterable[tuple[int, int]]) -> dict[tuple[int, int], bytes]:
         """See `store.Store.load`."""
         found = {}
-        with self._answering() as home, contextlib.ExitStack() as stack:
+        with self._reading() as home, contextlib.ExitStack() as stack:
             files: dict[int, File] = {}
             for segment, first_position in keys:
                 offsets = self._offsets.get(segment)

@@ -27,7 +27,8 @@ class ConfigurationReplicator:
         self._configuration = configuration
         self._journal: SharedJournal | None = None
         self._lock = asyncio.Lock()
-        self._failing = False
+        #: why the last attempt failed; empty if it did not
+        self.failure = ""
         if configuration.carried == READABLE:
             log.warning(
                 "the configuration is readable in the store of the journal: each reader of that store has "
@@ -65,11 +66,11 @@ class ConfigurationReplicator:
         async with self._lock:
             try:
                 await asyncio.to_thread(work)
-                self._failing = False
+                self.failure = ""
             except (
                 *(JournalError, ConfigurationRefused, OSError, sqlite3.Error),
                 *(ValueError, KeyError, TypeError, AttributeError),
             ) as error:
-                if not self._failing:
+                if not self.failure:
                     log.warning("the configuration is not %s now: %s", what, error)
-                self._failing = True
+                self.failure = str(error) or type(error).__name__

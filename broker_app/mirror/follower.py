@@ -86,8 +86,16 @@ class Follower:
                 # made it durable.
                 self._apply_all(journal.rewind(), journal)
         self._broker.turn.ids = MessageIds(journal.tag)
+        return self._finished(policies, opened.next_position)
+
+    def rehearse(self, policies: Policies) -> Broker:
+        """The broker that `take_over` would return if nothing more were stored. This follower is of no use
+        afterwards."""
+        return self._finished(policies, self.position)
+
+    def _finished(self, policies: Policies, next_position: int) -> Broker:
         self._recovery.apply_policies(policies)
-        self._recovery.finish(opened.next_position)
+        self._recovery.finish(next_position)
         return self._broker
 
     def _continues(self, journal: SharedJournal) -> bool:

@@ -11,6 +11,8 @@ from typing import Any, Final, NamedTuple
 
 from broker_app.journal.errors import JournalError
 from broker_app.journal.store import Store
+from broker_app.mirror import pause
+from broker_app.mirror.pause import Pause
 from broker_app.net.rest.mirrors import ACTIVE, STANDBY, STOPPED
 
 log = logging.getLogger(__name__)
@@ -98,6 +100,8 @@ class Membership:
         self.members: tuple[Member, ...] = ()
         #: the broker that is to take over next by an operator's order; empty without an order
         self.successor = ""
+        #: of takeovers, as it was read last; None without one
+        self.pause: Pause | None = None
         #: sentences about brokers that run with other settings than this one
         self.differences: frozenset[str] = frozenset()
         self._closing = Event()
@@ -151,6 +155,16 @@ class Membership:
             self._store.drop_note(_SUCCESSOR)
         self.successor = successor
 
+    def begin_pause(self, for_s: float, reason: str, user: str) -> None:
+        """Pause takeovers for so many seconds. Blocks. Raises JournalError."""
+        pause.begin(self._store, for_s, reason, user)
+        self.pause = pause.find(self._store)
+
+    def end_pause(self) -> None:
+        """Have standbys take over again. Blocks. Raises JournalError."""
+        pause.end(self._store)
+        self.pause = None
+
     def beat(self) -> None:
         """Write this broker's note and read the others'. Blocks. Raises JournalError."""
         with self._lock:
@@ -167,6 +181,7 @@ class Membership:
         self.differences = found
         ordered = self._store.notes(_SUCCESSOR).get(_SUCCESSOR)
         self.successor = ordered.content.decode() if ordered is not None else ""
+        self.pause = pause.find(self._store)
         for key, note in notes.items():
             if note.age_s > _KEPT_S:
                 self._store.drop_note(key)

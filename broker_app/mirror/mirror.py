@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import Any, Final
 
 from broker_app.core.broker import Broker
@@ -16,6 +17,7 @@ from broker_app.journal.shared import SharedJournal
 from broker_app.journal.store import Store
 from broker_app.mirror import takeovers
 from broker_app.mirror.addresses import Addresses
+from broker_app.mirror.drill import Check, Drill
 from broker_app.mirror.follower import Follower
 from broker_app.mirror.membership import Member, Membership
 from broker_app.mirror.standby import Order, Standby, Taken
@@ -67,6 +69,9 @@ class Mirror:
         self._next_position = 0
         self._has_stopped = False
         self._on_handover: Callable[[Member], None] | None = None
+        self._make_drill: Callable[[], Drill] | None = None
+        #: the one that runs now
+        self._drill: Drill | None = None
 
     # ---------------------------------------------------------------------------- phases
 
@@ -75,6 +80,7 @@ class Mirror:
         make_broker: Callable[[], Broker],
         make_journal: Callable[[Store], SharedJournal],
         policies: Callable[[], Policies],
+        configuration_failure: Callable[[], str],
     ) -> Standby:
         """Begin to follow. The caller runs the standby that is returned in a thread."""
         store = self._make_store()
@@ -89,6 +95,9 @@ class Mirror:
             make_journal=lambda: make_journal(store),
             policies=policies,
         )
+        self._make_drill = lambda: Drill(
+            self._make_store(), self.membership, make_broker, policies, configuration_failure
+        )
         return self._standby
 
     def serve(self, taken: Taken, on_handover: Callable[[Member], None]) -> None:
@@ -97,7 +106,7 @@ class Mirror:
         self._journal, self._broker = taken.journal, taken.broker
         self._unrecorded = UnrecordedCount(taken.broker)
         self._on_handover = on_handover
-        self._standby = self._follower = None
+        self._standby = self._follower = self._make_drill = None
         self.history.insert(0, taken.takeover)
         self.each_second()
         self.membership.announce()
@@ -231,6 +240,7 @@ class Mirror:
                 "non_persistent": active.non_persistent if active is not None else None,
             },
             "successor": self.membership.successor or None,
+            "pause": paused._asdict() if (paused := self.membership.pause) is not None else None,
             "takeovers": [_shown_takeover(one) for one in self.history],
         }
 
@@ -296,12 +306,38 @@ class Mirror:
 
     async def switch_over(self, successor: Member) -> None:
         """Have another broker take over without loss: the active one stops, and becomes a standby."""
-        try:
-            await asyncio.to_thread(self.membership.order, successor.id)
-        except JournalError as error:
-            raise _unreachable(error) from error
+        await self._order(partial(self.membership.order, successor.id))
         if self.is_active and successor.id != self.addresses.id:
             self._hand_over(successor)
+
+    async def pause(self, for_s: float, reason: str, user: str) -> None:
+        """Have no standby take over by itself for so many seconds. Raises Refused."""
+        await self._order(partial(self.membership.begin_pause, for_s, reason, user))
+        log.warning("takeovers are paused for %g s by %s: %s", for_s, user, reason or "no reason was given")
+
+    async def resume(self) -> None:
+        """Have standbys take over again. Raises Refused."""
+        await self._order(self.membership.end_pause)
+        log.warning("takeovers are not paused any more")
+
+    async def _order(self, write: Callable[[], None]) -> None:
+        try:
+            await asyncio.to_thread(write)
+        except JournalError as error:
+            raise _unreachable(error) from error
+
+    async def drill(self) -> list[Check]:
+        """Try everything that a takeover by this standby needs, but the lease. Raises Refused."""
+        if self._make_drill is None:
+            raise Refused("conflict", "this broker is active; ask the standby that could take over")
+        if self._drill is not None:
+            raise Refused("conflict", "a drill runs already at this standby; wait for its end")
+        self._drill = drill = self._make_drill()
+        try:
+            return await asyncio.to_thread(drill.run)
+        finally:
+            drill.stop()
+            self._drill = None
 
     def take_over(self, epoch: int, reason: str) -> None:
         """Take the journal from its holder by force. Raises Refused where this broker is not on standby."""
@@ -331,6 +367,8 @@ class Mirror:
 
     def close(self) -> None:
         """End the membership."""
+        if self._drill is not None:
+            self._drill.stop()
         self._store.interrupt()
         self.membership.close()
         self._store.release()

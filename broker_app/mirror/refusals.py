@@ -22,7 +22,7 @@ def refusal(mirror: Mirror) -> Refused:
     active = mirror.active
     detail = f"this is a mirror of broker {mirror.name} on standby"
     if active is None:
-        return Refused("not-active", f"{detail}, and no broker is active now; connect again in a moment")
+        return Refused("not-active", f"{detail}, and no broker is active now; {_remedy(mirror)}")
     return Refused(
         "not-active",
         f"{detail}; {active.id} is active: connect to it, or to all of them with a failover URI",
@@ -30,6 +30,14 @@ def refusal(mirror: Mirror) -> Refused:
         active=active.active_uris,
         web=active.web,
     )
+
+
+def _remedy(mirror: Mirror) -> str:
+    """Advice for a time without an active broker."""
+    pause = mirror.membership.pause
+    if pause is None:
+        return "connect again in a moment"
+    return f"{pause.sentence}: start the broker that was active, or end the pause (mom mirror resume)"
 
 
 def moved(name: str, taker: Member) -> Refused:
@@ -56,7 +64,9 @@ def page(mirror: Mirror) -> bytes:
     """The same as a page for browsers; it loads itself again every two seconds."""
     active = mirror.active
     if active is None:
-        where = "<p>No broker is active now. One takes over within seconds.</p>"
+        pause = mirror.membership.pause
+        when = "One takes over within seconds." if pause is None else html.escape(f"{_remedy(mirror)}.")
+        where = f"<p>No broker is active now. {when}</p>"
     else:
         address = html.escape(active.web)
         where = f'<p>The active broker is <a href="{address}">{address}</a>.</p>'

@@ -14,7 +14,7 @@ from broker_app.journal.errors import JournalError, JournalFailed
 from broker_app.journal.lease import seconds
 from broker_app.journal.shared import SharedJournal
 from broker_app.journal.store import LeaseHeld, LeaseState, Store, StoreFull, Unreachable
-from broker_app.mirror import takeovers
+from broker_app.mirror import pause, takeovers
 from broker_app.mirror.follower import Follower
 from broker_app.mirror.membership import Membership
 from broker_app.mirror.takeovers import Takeover
@@ -88,6 +88,8 @@ class Standby:
         #: another broker was active since this one has run
         self.has_followed = False
         self._free_since: float | None = None
+        #: a pause keeps this broker from taking the lease that is free
+        self.is_paused = False
         #: until then, by the clock of this machine, the lease lasts that was read last and not given back
         self._held_until = 0.0
         self._is_reachable = True
@@ -140,7 +142,7 @@ class Standby:
                     "begin with an empty one"
                 )
             self._note_lease(lease)
-            if self._order is not None or (self.is_free and self._is_next() and not self._is_behind):
+            if self._order is not None or (self.is_free and self._may_take()):
                 return True
             is_all = self._follower.catch_up()
         except JournalFailed as error:
@@ -157,7 +159,7 @@ class Standby:
         if lease is not None and lease.left_s > 0:
             self._held_until = seconds() + lease.left_s
         if not self.is_free:
-            self.has_followed, self._free_since = True, None
+            self.has_followed, self._free_since, self.is_paused = True, None, False
         elif self._free_since is None:
             self._free_since = time.monotonic()
 
@@ -167,6 +169,22 @@ class Standby:
             log.warning("the journal cannot be followed now: %s", error)
         self._is_reachable = False
         self._stopping.wait(_RETRY_S)
+
+    def _may_take(self) -> bool:
+        """True if this broker is to take the lease, which is free. Raises Unreachable."""
+        return self._is_next() and not self._is_behind and not self._heeds_pause()
+
+    def _heeds_pause(self) -> bool:
+        """True while an operator has paused takeovers, but for the last holder, and for the broker that an
+        operator has chosen."""
+        lease = self.lease
+        if lease is None or self._member_id in (lease.holder.name, self._membership.successor):
+            return False
+        found = pause.find(self._store)
+        if found is not None and not self.is_paused:
+            log.warning("no broker is active, and this one does not take over: %s", found.sentence)
+        self.is_paused = found is not None
+        return self.is_paused
 
     def _is_next(self) -> bool:
         """True unless an operator has chosen another broker, which runs and has had no time yet."""

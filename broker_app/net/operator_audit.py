@@ -19,7 +19,7 @@ ACKNOWLEDGED, SILENCED, UNSILENCED = "acknowledged", "silenced", "unsilenced"
 #: of libraries of reflexes
 RESTARTED = "restarted"
 #: of mirrors
-SWITCHED_OVER, TOOK_OVER = "switched over", "took over"
+SWITCHED_OVER, TOOK_OVER, PAUSED, RESUMED = "switched over", "took over", "paused", "resumed"
 #: of services
 ACTIVATED, DEACTIVATED, DEREGISTERED = "activated", "deactivated", "deregistered"
 #: of brokers

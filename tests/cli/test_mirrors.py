@@ -59,6 +59,38 @@ def test_a_planned_switchover_is_shown_before_it_is_carried_out(
     )
 
 
+def test_a_drill_and_a_pause_change_nothing_but_who_may_take_over(
+    command_line: CommandLine, mirrors: Mirrors
+) -> None:
+    main, mirror = mirrors.pair()
+    command_line.about(main)
+    assert command_line("pub", "orders", "one").code == OK
+    at_active = command_line("mirror", "drill")
+    assert (at_active.code, "this broker is active" in at_active.err) == (CONFLICT, True)
+    command_line.about(mirror)
+    done = command_line("mirror", "drill")
+    assert (done.code, "this standby could serve now" in done.err) == (OK, True), done.err
+    assert "messages that wait: 1, of them read: 1" in done.out
+    assert [row[:2] for row in done.rows[1:]] == [
+        ["store", "yes"], ["journal", "yes"], ["configuration", "yes"], ["settings", "yes"]
+    ]  # fmt: skip
+
+    wrong = command_line("mirror", "pause", "--for", "0s")
+    assert (wrong.code, "write it like 5s, 1m or 1h" in wrong.err) == (USAGE, True)
+    paused = command_line("mirror", "pause", "--for", "20m", "--reason", "a new disk", "-o", "json")
+    assert (paused.code, paused.json()["pause"]["user"]) == (OK, "admin")
+    poll(lambda: status(main)["pause"] is not None)
+    shown = command_line("mirror", "status").err
+    assert "takeovers are paused for" in shown and "by admin: a new disk; end it with" in shown
+    main.terminate()
+    poll(lambda: "does not take over" in mirror.log)
+    refused = mirror.request("GET", "/health/ready")
+    assert (refused.status, "has paused takeovers" in refused.json()["detail"]) == (503, True)
+    assert command_line("mirror", "resume").code == OK
+    wait_until_serving(mirror)
+    assert status(mirror)["pause"] is None
+
+
 def test_a_forced_takeover_states_what_is_lost_before_and_after(
     command_line: CommandLine, mirrors: Mirrors
 ) -> None:

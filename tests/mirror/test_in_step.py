@@ -142,7 +142,7 @@ def test_a_standby_that_has_applied_nothing_yet_is_not_in_step(main: SharedJourn
     )
     try:
         standby = mirror.stand_by(
-            lambda: Broker(policies=Policies()), lambda _: journal_at(tmp_path, "new"), Policies
+            lambda: Broker(policies=Policies()), lambda _: journal_at(tmp_path, "new"), Policies, str
         )
         mirror.membership.beat()
         (shown,) = mirror.status()["brokers"]

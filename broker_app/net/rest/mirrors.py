@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 import msgspec
@@ -25,7 +27,20 @@ CAUSES = STARTED, FORMER_STOPPED, EXPIRED, SWITCHOVER, FORCED = (
 #: how the configuration reaches the other brokers
 CARRIED = SEALED, READABLE, DATABASE = "sealed", "readable in the store", "in a shared database"
 MAX_REASON = 500
+#: seconds for which takeovers may be paused
+MIN_PAUSE_S, MAX_PAUSE_S = 1, 86_400
 _ANY_ORIGIN = ((b"access-control-allow-origin", b"*"),)
+
+
+class DrillCheck(Protocol):
+    """One thing that a takeover needs."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def ok(self) -> bool: ...
+    @property
+    def detail(self) -> str: ...
 
 
 class MirrorOperations(Protocol):
@@ -39,6 +54,9 @@ class MirrorOperations(Protocol):
     def choose_successor(self, member_id: str) -> Any: ...
     async def switch_over(self, successor: Any) -> None: ...
     def take_over(self, epoch: int, reason: str) -> None: ...
+    async def pause(self, for_s: float, reason: str, user: str) -> None: ...
+    async def resume(self) -> None: ...
+    async def drill(self) -> Sequence[DrillCheck]: ...
 
 
 class Switchover(msgspec.Struct, forbid_unknown_fields=True):
@@ -56,6 +74,13 @@ class ForcedTakeover(msgspec.Struct, forbid_unknown_fields=True):
     reason: str
     accept_loss: bool = False
     dry_run: bool = False
+
+
+class Pause(msgspec.Struct, forbid_unknown_fields=True):
+    """No standby takes over by itself for `for_s` seconds."""
+
+    for_s: float
+    reason: str = ""
 
 
 class MirrorEndpoints:
@@ -128,6 +153,43 @@ class MirrorEndpoints:
         request.audit(operator_audit.TOOK_OVER, "mirrors", mirror.name, reason=body.reason)
         return json_reply({"would_be_lost": lost, "dry_run": False}, 202)
 
+    async def pause(self, request: Request) -> Reply:
+        """POST mirrors/{name}/pause: no standby takes over by itself until the pause ends"""
+        request.query()
+        _require_administrator(request)
+        body = await request.json(Pause)
+        mirror = self._find(request)
+        _check_reason(body.reason)
+        if not MIN_PAUSE_S <= body.for_s <= MAX_PAUSE_S:
+            raise invalid("/for_s", f"must be from {MIN_PAUSE_S} to {MAX_PAUSE_S} seconds")
+        user = request.client.identity.user
+        await mirror.pause(body.for_s, body.reason, user)
+        request.audit(operator_audit.PAUSED, "mirrors", mirror.name, reason=body.reason, for_s=body.for_s)
+        return json_reply({"pause": mirror.status()["pause"]})
+
+    async def resume(self, request: Request) -> Reply:
+        """POST mirrors/{name}/resume: standbys take over again"""
+        request.query()
+        _require_administrator(request)
+        mirror = self._find(request)
+        await mirror.resume()
+        request.audit(operator_audit.RESUMED, "mirrors", mirror.name)
+        return json_reply({"pause": mirror.status()["pause"]})
+
+    async def drill(self, request: Request) -> Reply:
+        """POST mirrors/{name}/drill: a standby tries what a takeover needs, and takes nothing"""
+        request.query()
+        _require_administrator(request)
+        began = time.monotonic()
+        checks = await self._find(request).drill()
+        return json_reply(
+            {
+                "could_serve": all(check.ok for check in checks),
+                "took_s": round(time.monotonic() - began, 3),
+                "checks": [{"name": one.name, "ok": one.ok, "detail": one.detail} for one in checks],
+            }
+        )
+
     def _find(self, request: Request) -> MirrorOperations:
         if self._mirror is None or request.name != self._mirror.name:
             raise Refusal(
@@ -159,4 +221,7 @@ def add_mirrors(router: Router, endpoints: MirrorEndpoints) -> None:
     router.add("GET", Route(word), endpoints.all)
     router.add("POST", Route(word, (b"switchover",), True), endpoints.switch_over)
     router.add("POST", Route(word, (b"takeover",), True), endpoints.take_over)
+    router.add("POST", Route(word, (b"pause",), True), endpoints.pause)
+    router.add("POST", Route(word, (b"resume",), True), endpoints.resume)
+    router.add("POST", Route(word, (b"drill",), True), endpoints.drill)
     router.add("GET", Route(word, (), True), endpoints.one)

@@ -96,6 +96,7 @@ def shown(status: Mapping[str, Any]) -> Facts:
         "configuration": CONFIGURATIONS[status["configuration"]],
         "is_readable": status["configuration"] == READABLE,
         "private": _private(status["private_journal"]),
+        "pause_left": durations.in_words(status["pause"]["left_s"]) if status["pause"] else "",
         "takeovers": takeovers,
         "latest": latest,
         #: it is stated above everything else

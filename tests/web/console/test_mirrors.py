@@ -42,7 +42,8 @@ def a_status(*brokers: dict[str, Any], **facts: Any) -> dict[str, Any]:
         "name": "B1", "id": "b1:8000", "role": 1, "state": "active", "journal": "PostgreSQL at db",
         "lease_s": 3.0, "lease": {"holder": "b1:8000", "epoch": 3, "left_s": 2.6},
         "brokers": list(brokers), "would_be_lost": {"persistent": 0, "non_persistent": 0},
-        "successor": None, "takeovers": [], "private_journal": None, "configuration": "sealed", **facts,
+        "successor": None, "takeovers": [], "private_journal": None, "configuration": "sealed",
+        "pause": None, **facts,
     }  # fmt: skip
 
 
@@ -95,6 +96,16 @@ def test_the_page_shows_the_holder_the_lag_and_the_order(inside: Client, node: A
     assert "mom mirror takeover --reason &#x27;…&#x27; --url http://b2:8000" in page or (
         "mom mirror takeover --reason '…' --url http://b2:8000" in page
     )
+
+
+def test_the_page_shows_that_takeovers_are_paused(inside: Client, node: AnsweringNode) -> None:
+    paused = {"left_s": 600.0, "reason": "a new disk", "user": "anna"}
+    node.status = a_status(a_broker("b1:8000"), a_standby(), pause=paused)
+    page = page_of(inside)
+    for text in ("anna has paused takeovers for 10 min more.", "Reason: a new disk", "mom mirror resume"):
+        assert text in page, text
+    assert "No standby would take over: takeovers are paused." in page
+    assert "would take over when the lease ends" not in page
 
 
 def test_the_page_shows_the_private_journal(inside: Client, node: AnsweringNode) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from broker_app.journal.private_journal import PrivateState
-from broker_app.net.rest.mirrors import CARRIED, CAUSES, MAX_REASON, STATES
+from broker_app.net.rest.mirrors import CARRIED, CAUSES, MAX_PAUSE_S, MAX_REASON, MIN_PAUSE_S, STATES
 from broker_app.net.rest.openapi.operations import in_path, json_body, json_reply, operation
 from broker_app.net.rest.openapi.schemas import (
     OPTIONAL_TEXT,
@@ -88,6 +88,10 @@ SCHEMAS: Json = {
             ),
             "would_be_lost": ref("MirrorLoss"),
             "successor": {**OPTIONAL_TEXT, "description": "the broker that an operator has chosen"},
+            "pause": {
+                "oneOf": [ref("MirrorPause"), {"type": "null"}],
+                "description": "while it lasts, no standby takes over by itself",
+            },
             "takeovers": array_of(ref("Takeover")),
         }
     ),
@@ -134,6 +138,26 @@ SCHEMAS: Json = {
         },
         required=("expect_epoch", "reason"),
     ),
+    "MirrorPause": object_of({"left_s": _SECONDS, "reason": TEXT, "user": TEXT}),
+    "MirrorPauseOrder": object_of(
+        {
+            "for_s": {**_SECONDS, "minimum": MIN_PAUSE_S, "maximum": MAX_PAUSE_S},
+            "reason": {**_REASON, "default": ""},
+        },
+        required=("for_s",),
+    ),
+    "MirrorPauseAnswer": object_of({"pause": {"oneOf": [ref("MirrorPause"), {"type": "null"}]}}),
+    "MirrorDrill": object_of(
+        {
+            "could_serve": {"type": "boolean", "description": "every check has passed"},
+            "took_s": _SECONDS,
+            "checks": array_of(
+                object_of(
+                    {"name": TEXT, "ok": {"type": "boolean"}, "detail": {**TEXT, "description": "a sentence"}}
+                )
+            ),
+        }
+    ),
     "ForcedTakeoverAnswer": object_of({"would_be_lost": ref("MirrorLoss"), "dry_run": {"type": "boolean"}}),
 }
 
@@ -175,6 +199,25 @@ PATHS: Json = {
                 "202": json_reply("it has begun", ref("ForcedTakeoverAnswer")),
             },
             404, 408, 409, 413, 415, 503, parameters=[_NAME], body=json_body("ForcedTakeover"),
+        ),
+    },
+    "/mirrors/{name}/pause": {
+        "post": operation(
+            "pause_takeovers", "Have no standby take over by itself until the pause ends, as for maintenance",
+            {"200": json_reply("the pause", ref("MirrorPauseAnswer"))},
+            404, 408, 413, 415, 503, parameters=[_NAME], body=json_body("MirrorPauseOrder"),
+        ),
+    },
+    "/mirrors/{name}/resume": {
+        "post": operation(
+            "resume_takeovers", "Have standbys take over again",
+            {"200": json_reply("no pause", ref("MirrorPauseAnswer"))}, 404, 503, parameters=[_NAME],
+        ),
+    },
+    "/mirrors/{name}/drill": {
+        "post": operation(
+            "drill_takeover", "At a standby: try all that a takeover needs, but the lease; nothing changes",
+            {"200": json_reply("each check", ref("MirrorDrill"))}, 404, 409, parameters=[_NAME],
         ),
     },
 }  # fmt: skip
