@@ -49,8 +49,8 @@ class Member(NamedTuple):
     lag_s: float = 0.0
     #: whether it had applied everything that is stored at some time
     was_in_step: bool = True
-    #: messages that wait only in its memory
-    non_persistent: int = 0
+    #: messages that wait only in its memory, or did when it last served; None if it has not served
+    non_persistent: int | None = None
     #: of its settings, those that must be the same for all; None if they are not known
     lease_s: float | None = None
     has_database: bool | None = None

@@ -65,7 +65,7 @@ class Mirror:
         #: takeovers that are known, the newest first
         self.history: list[Takeover] = []
         #: counted by the loop, for the notes of this broker
-        self._non_persistent = 0
+        self._non_persistent: int | None = None
         self._next_position = 0
         self._has_stopped = False
         self._on_handover: Callable[[Member], None] | None = None
@@ -159,8 +159,8 @@ class Mirror:
             position=position,
             lag_s=round(lag_s, 3),
             was_in_step=follower is None or follower.was_in_step,
-            # The last note of a broker that stops has the number that is lost with it.
-            non_persistent=self._non_persistent if journal is not None or self._has_stopped else 0,
+            # Who has handed over, and is a standby already, still reports what was lost with it.
+            non_persistent=self._non_persistent,
             lease_s=self._lease_s,
             has_database=self._configuration == DATABASE,
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
@@ -21,6 +22,7 @@ from broker_app.mirror.follower import Follower
 from broker_app.mirror.membership import IN_STEP_RECORDS, Member, Membership
 from broker_app.mirror.mirror import Mirror
 from broker_app.mirror.standby import Standby, Taken
+from broker_app.mirror.unrecorded_count import UnrecordedCount
 from broker_app.net.rest.mirrors import READABLE, STANDBY
 from tests.support.polling import poll
 
@@ -152,6 +154,34 @@ def test_a_standby_that_has_applied_nothing_yet_is_not_in_step(main: SharedJourn
         assert standby._follower.catch_up()
         mirror.membership.beat()
         assert mirror.choose_successor("new").id == "new"
+    finally:
+        mirror.close()
+
+
+def test_a_broker_that_has_handed_over_still_reports_what_was_lost_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(UnrecordedCount, "count_all", lambda counted: setattr(counted, "total", 3))
+    mirror = Mirror(
+        *("B", 1, LEASE_S, Addresses("main", "", ()), lambda: FileStore(tmp_path, "B")),
+        configuration=READABLE,
+    )
+
+    def stand_by() -> Standby:
+        return mirror.stand_by(
+            lambda: Broker(policies=Policies()), lambda _: journal_at(tmp_path, "main"), Policies, str
+        )
+
+    try:
+        taken = stand_by().run()
+        assert taken is not None
+        mirror.serve(taken, lambda member: None)
+        asyncio.run(mirror.stop_serving())
+        taken.journal.close()
+        stand_by()
+        mirror.membership.beat()
+        (former,) = mirror.membership.members
+        assert (former.state, former.non_persistent) == (STANDBY, 3)
     finally:
         mirror.close()
 
