@@ -14,8 +14,8 @@ import mom_client
 from mom_client.stomp import Frame, Parser, encode
 from mom_client.stomp import frame as wire
 from mom_client.transport import PipeTransport, Transport
+from tests.support.chance import FIRST_SEED, rounds
 
-SEEDS = range(40)
 OPTIONS = (
     "",
     "randomize=false",
@@ -214,13 +214,13 @@ def check(stored: list[bytes], sent: int, outcomes: dict[bytes, str]) -> None:
 
 
 @pytest.mark.parametrize("both", [False, True], ids=["mirror", "both"])
-@pytest.mark.parametrize("seed", SEEDS)
-async def test_storm(seed: int, both: bool) -> None:
-    chance = random.Random(seed)
+@pytest.mark.parametrize("number", rounds(12, 400))
+async def test_storm(number: int, both: bool) -> None:
+    chance = random.Random(FIRST_SEED + number)
     cluster = Cluster(chance, both)
     happenings = (cluster.kill, cluster.cut, cluster.order if both else cluster.switch_over)
     events: list[mom_client.ConnectionEvent] = []
-    url = f"failover:({','.join(NODES)})?{OPTIONS[seed % len(OPTIONS)]}"
+    url = f"failover:({','.join(NODES)})?{OPTIONS[number % len(OPTIONS)]}"
     options: dict[str, Any] = {"opener": cluster.open, "listener": events.append, "heart_beat_s": 0}
     stop = asyncio.Event()
     async with asyncio.timeout(3600), mom_client.connect(url, **options) as mom:

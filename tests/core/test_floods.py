@@ -3,7 +3,8 @@
 import pytest
 
 from tests.core.flood import flood
-from tests.core.test_storms import FIRST_SEED, STORMS
+from tests.core.test_storms import STORMS
+from tests.support.chance import FIRST_SEED
 
 PARTS = 10
 

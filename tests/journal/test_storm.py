@@ -25,6 +25,7 @@ from broker_app.journal.private_journal import PrivateState
 from broker_app.journal.redis import RedisStore
 from broker_app.journal.shared import SharedJournal
 from broker_app.journal.store import Holder, Store
+from tests.support.chance import rounds
 from tests.support.polling import poll
 
 from .stage import SERVERS, SETTLED, Life, batch_of, content_of, published, quick_journal, set_now, whole_log
@@ -174,7 +175,10 @@ class JournalStorm(RuleBasedStateMachine):
 
 TestJournalStorm = pytest.mark.slow(JournalStorm.TestCase)
 TestJournalStorm.settings = settings(
-    max_examples=60, stateful_step_count=50, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=len(rounds(40, 2_000)),
+    stateful_step_count=50,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
 )
 
 
@@ -225,5 +229,6 @@ def test_a_journal_in_a_store_survives_storms(kind: str, request: pytest.Fixture
 
     # A server is slow, and a failure is described well enough by its steps.
     phases = tuple(Phase) if files else (Phase.generate,)
-    chosen = settings(TestJournalStorm.settings, max_examples=30 if files else 6, phases=phases)
+    storms = rounds(15, 300) if files else rounds(4, 60)
+    chosen = settings(TestJournalStorm.settings, max_examples=len(storms), phases=phases)
     run_state_machine_as_test(Storm, settings=chosen)

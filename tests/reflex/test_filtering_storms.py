@@ -7,7 +7,6 @@ delivered or a dead letter; each consumer sees the messages of a producer in ord
 from __future__ import annotations
 
 import asyncio
-import os
 from collections import Counter, defaultdict
 from collections.abc import Callable
 from random import Random
@@ -19,10 +18,9 @@ from broker_app.core import commands as c
 from broker_app.reflex.declaration import ARRIVAL, DELIVERY, Declaration
 from tests.reflex.filtering_broker import Client, FilteringBroker, RestClient, envelope_to, reflex
 from tests.support.awaiting import until
+from tests.support.chance import FIRST_SEED, rounds
 from tests.support.patience import patient
 
-STORMS = 6
-FIRST_SEED = int(os.environ["STORM_SEED"])
 STEPS = 120
 #: seconds of a commit, of a fast and of a slow journal
 COMMITS_S = (0.001, 0.05)
@@ -269,12 +267,12 @@ class Storm:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("seed", "commit_s"), [(seed, COMMITS_S[seed % 2]) for seed in range(STORMS)])
+@pytest.mark.parametrize(("number", "commit_s"), [(one, COMMITS_S[one % 2]) for one in rounds(2, 60)])
 async def test_every_law_holds_in_every_storm(
-    filtering: FilteringBroker, monkeypatch: pytest.MonkeyPatch, seed: int
+    filtering: FilteringBroker, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
     monkeypatch.setattr("broker_app.reflex.breaker.OPEN_S", 0.05)
     filtering.library("verdicts", LIBRARY)
-    storm = Storm(filtering, FIRST_SEED + seed)
+    storm = Storm(filtering, FIRST_SEED + number)
     await storm.blow()
     storm.check()
