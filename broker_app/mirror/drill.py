@@ -124,7 +124,7 @@ class Drill:
         return follower.rehearse(self._policies())
 
     def _read(self, positions: list[int]) -> list[str]:
-        """Why some cannot be read."""
+        """Reasons why some of them cannot be read."""
         index = SegmentIndex()
         for segment in segments_of(self._store.rows()):
             index.add(segment)
