@@ -184,6 +184,13 @@ async def test_a_position_that_was_never_given_is_said_and_answered_from_what_wa
     listed = await client.ask("pending", id="n", after=90_412)
     assert (listed["ids"], listed["unknown_position"]) == (found["ids"], True)
     assert "unknown_position" not in await client.ask("pending", id="n", after=found["seq"])
+    await client.ask("subscribe", id="own", queue="a", mode="notify", after=found["event_id"])
+    journal, _, seq = found["event_id"].rpartition("-")
+    await client.ask("subscribe", id="foreign", queue="a", mode="notify", after=f"{journal}0-{seq}")
+    foreign = await client.event("arrived")
+    assert (foreign["sub"], foreign["unknown_position"]) == ("foreign", True)
+    refused = await client.ask("subscribe", id="odd", queue="a", mode="notify", after="yesterday")
+    assert (refused["op"], refused["errors"][0]["pointer"]) == ("problem", "/after")
     await client.conversation.leave()
 
 

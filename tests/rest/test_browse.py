@@ -66,6 +66,16 @@ async def test_pages_cover_a_queue_that_lies_mostly_in_the_journal(make_rest: Ma
     assert bodies == ["first", *map(str, range(7))]
 
 
+async def test_a_page_of_another_journal_is_not_continued(rest: Rest) -> None:
+    await rest.publish("a", "1", "2")
+    following = (await look(rest, "a", limit=1))["next"]
+    own = base64.b64decode(following + "=" * (-len(following) % 4), altchars=b"-_")
+    foreign = base64.urlsafe_b64encode(b"1" + own).decode().rstrip("=")
+    refused = await rest.alice.get("/queues/a/messages", params={"after": foreign})
+    assert refused.status_code == 400
+    assert "another journal" in refused.json()["errors"][0]["detail"]
+
+
 async def test_states_filter_what_is_shown(rest: Rest) -> None:
     await rest.publish("a", "1", "2", "3")
     await rest.receive("a")

@@ -37,7 +37,8 @@ class Login(_Operation):
 
 
 class Subscribe(_Operation):
-    """Begin a subscription to a queue or topic. `after` is of notifications: the `seq` of the last one."""
+    """Begin a subscription to a queue or topic. `after` is of notifications: the `event_id` or the `seq`
+    of the last one."""
 
     id: Annotated[str, msgspec.Meta(min_length=1, max_length=255)]
     queue: str | None = None
@@ -48,7 +49,7 @@ class Subscribe(_Operation):
     lease_s: float | None = None
     durable: str | None = None
     start: str | None = msgspec.field(default=None, name="from")
-    after: int | None = None
+    after: int | str | None = None
 
 
 class Unsubscribe(_Operation):

@@ -217,15 +217,15 @@ class JsonSession:
         for name in ("selector", "lease_s", "durable", "start"):
             if getattr(operation, name) is not None:
                 raise invalid(f"/{'from' if name == 'start' else name}", "is for mode deliver")
-        feed = partial(self._feed, destination.address, max(0, operation.after or 0))
+        feed = partial(self._feed, destination.address, _position(operation.after))
         self.subscriptions[operation.id] = Notifications(
             operation.id, destination, self._outbox, feed, self._live(o.NOTIFY, destination)
         )
 
-    def _feed(self, address: str, after: int, wake: Callable[[], None]) -> ArrivalFeed:
+    def _feed(self, address: str, after: Position, wake: Callable[[], None]) -> ArrivalFeed:
         client = self.engine_client
         engine = client.engine
-        return ArrivalFeed(engine.broker, engine.records, client.inspect, address, Position(after), wake=wake)
+        return ArrivalFeed(engine.broker, engine.records, client.inspect, address, after, wake=wake)
 
     async def _deliver(self, operation: o.Subscribe, destination: Destination) -> None:
         if operation.after is not None:
@@ -341,6 +341,16 @@ class JsonSession:
         self._end_subscription(subscription)
         event = events.Unsubscribed(sub=subscription.id)
         self._outbox.put(events.with_problem(event, from_core(refused)))
+
+
+def _position(after: int | str | None) -> Position:
+    """The position that a subscriber names. Raises Refusal."""
+    if not isinstance(after, str):
+        return Position(max(0, after or 0))
+    position = Position.read(after)
+    if position is None:
+        raise invalid("/after", "must be the event_id or the seq of a notification", after)
+    return position
 
 
 def _destination(operation: o.Subscribe) -> Destination:

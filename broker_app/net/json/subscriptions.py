@@ -125,7 +125,9 @@ class Notifications:
         if found.is_empty:
             return []
         self.live.count(1)
-        return [events.encode(events.Arrived(sub=self.id, queue=self._queue, **found._asdict()))]
+        event_id = str(self._feed.position(found.seq))
+        arrived = events.Arrived(sub=self.id, queue=self._queue, event_id=event_id, **found._asdict())
+        return [events.encode(arrived)]
 
     async def pending(self, after: int, ref: str | None) -> bytes:
         """The messages that wait in the queue behind `after`, as an answer."""

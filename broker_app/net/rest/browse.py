@@ -13,7 +13,7 @@ from broker_app.core import browse as core_browse
 from broker_app.core import commands as c
 from broker_app.core.broker import Broker
 from broker_app.core.destination import parse
-from broker_app.core.message import Message
+from broker_app.core.message import Message, MessageIds
 from broker_app.core.model import Queue
 from broker_app.jobs import filters
 from broker_app.jobs.filters import Filter
@@ -98,7 +98,7 @@ class Browser:
         query = request.query(("queue", "limit", "after", "order", "state", "fields", *FILTERS), HEADER)
         address = request.permitted(BROWSE, "/queue/" + request.name).address
         limit = whole_number(query, "limit", 50, 1, self._limits.max_page)
-        after = _cursor(query["after"]) if "after" in query else None
+        after = _cursor(query["after"], self.ids) if "after" in query else None
         chosen = filter_of(query)
         fields = _fields(request, address, query, chosen)
         state = _state(query, chosen)
@@ -121,7 +121,7 @@ class Browser:
             rows = [message_json.only(row, fields) for row in rows]
         if not fields or not message_json.BODY_FIELDS.isdisjoint(fields):
             request.audit_read("queues", address, len(rows))
-        following = encode(_cursor_text(page.next) if page.next else None)
+        following = encode(_cursor_text(page.next, self.ids) if page.next else None)
         tail = b'],"next":%b,"approx_total":%d,"scanned":%d,"stopped":%b}' % (
             following, page.approx_total, page.scanned, b"true" if stopped else b"false"
         )  # fmt: skip
@@ -321,18 +321,27 @@ def _fields(request: Request, address: str, query: dict[str, str], chosen: Filte
     return fields
 
 
-def _cursor_text(cursor: _Cursor) -> str:
-    return base64.urlsafe_b64encode(f"{cursor[0]}.{cursor[1]}".encode()).decode().rstrip("=")
+def _cursor_text(cursor: _Cursor, ids: MessageIds) -> str:
+    text = f"{ids.tag:x}.{cursor[0]}.{cursor[1]}"
+    return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
 
 
-def _cursor(text: str) -> _Cursor:
+def _cursor(text: str, ids: MessageIds) -> _Cursor:
     try:
         padded = text + "=" * (-len(text) % 4)
-        priority, position = base64.b64decode(padded, altchars=b"-_", validate=True).decode().split(".")
+        decoded = base64.b64decode(padded, altchars=b"-_", validate=True).decode()
+        journal, priority, position = decoded.split(".")
         if not (priority.isascii() and priority.isdigit() and position.isascii() and position.isdigit()):
             raise ValueError(text)
         if len(priority) > 14 or len(position) > 18:
             raise ValueError(text)
-        return int(priority), int(position)
     except (ValueError, binascii.Error):
         raise invalid("query/after", "is not a cursor of an earlier page", text) from None
+    if journal != f"{ids.tag:x}":
+        raise invalid(
+            "query/after",
+            "is of a page of another journal: this broker was set up again or restored since; begin at the "
+            "first page",
+            text,
+        )
+    return int(priority), int(position)
