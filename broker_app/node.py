@@ -243,6 +243,7 @@ class Node:
     async def stop(self) -> None:
         """Accept nothing more, finish what was accepted, notify the clients, keep a snapshot."""
         await self._started.aclose()
+        await self.registry.wait_closed(tcp.LINGER_S)
 
     async def _start(
         self, started: AsyncExitStack, stomp: socket.socket | None, stomp_tls: socket.socket | None

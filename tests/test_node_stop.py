@@ -14,11 +14,11 @@ FRAME = b"SEND\ndestination:/queue/a\nreceipt:%d\n\n\0"
 
 
 class Flood:
-    """A client that sends as fast as it can, and the receipts that it got. It may lose the ERROR: TCP resets
-    a connection that is closed before all that came was read."""
+    """A client that sends as fast as it can; the receipts that it got, and the last frame."""
 
     def __init__(self) -> None:
         self.receipts = 0
+        self.last = b""
         self.sending = asyncio.Event()
 
     async def run(self, port: int) -> None:
@@ -43,6 +43,7 @@ class Flood:
         with contextlib.suppress(ConnectionError):
             while data := await reader.read(65_536):
                 *frames, rest = (rest + data).split(b"\0")
+                self.last = frames[-1] if frames else self.last
                 self.receipts += sum(frame.lstrip().startswith(b"RECEIPT") for frame in frames)
                 self.sending.set()
 
@@ -64,5 +65,6 @@ async def test_it_ends_input_before_it_finishes_what_it_has_accepted(tmp_path: P
             await small.node.stop()
             assert b"ERROR\n" in await reader.read(), "one that only waits learns why"
         writer.close()
+    assert [flood.last.lstrip()[:6] for flood in floods] == [b"ERROR\n"] * 4, "also those that go on sending"
     async with small_node(tmp_path, policy) as again:
         assert again.depth("a") >= sum(flood.receipts for flood in floods) > 0

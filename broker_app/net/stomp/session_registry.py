@@ -8,6 +8,7 @@ import secrets
 import socket
 import time
 from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 from broker_app.config import Config
@@ -94,6 +95,7 @@ class SessionRegistry:
         #: what sessions ask of the engine, to be answered between two batches
         self.requests = EngineRequests(engine, "stomp")
         self.sessions: dict[StompSession, None] = {}
+        self._none_left = asyncio.Event()
         #: the users of sessions that have logged in
         self._users: dict[StompSession, str] = {}
         self._places = Shares(
@@ -152,6 +154,8 @@ class SessionRegistry:
         if session not in self.sessions:
             return False
         del self.sessions[session]
+        if not self.sessions:
+            self._none_left.set()
         user = self._users.pop(session, None)
         if user is not None:
             self._places.add(user, -1)
@@ -303,6 +307,13 @@ class SessionRegistry:
             session.shutdown(refusal)
         for task in list(self.tasks):
             task.cancel()
+
+    async def wait_closed(self, within_s: float) -> None:
+        """Wait until all connections have ended, so long at most."""
+        self._none_left.clear()
+        if self.sessions:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._none_left.wait(), within_s)
 
 
 def _is_address(host: str) -> bool:

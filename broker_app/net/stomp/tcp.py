@@ -17,19 +17,31 @@ from broker_app.net.tls.certificates import Certificates
 from broker_app.net.tls.listener import TlsListener
 from broker_app.rules.event import STOMP
 
+#: seconds for which a client that was disconnected may go on to send
+LINGER_S = 0.5
 _PLAIN = Refused("tls-required", "this port accepts only STOMP over TLS: connect with TLS")
 
 
 class TcpConnection(asyncio.Protocol):
     """One accepted connection; the `Transport` of its session."""
 
-    __slots__ = ("_certificates", "_registry", "_session", "_transport", "connection_info", "peer_name")
+    __slots__ = (
+        "_certificates",
+        "_lingers",
+        "_registry",
+        "_session",
+        "_transport",
+        "connection_info",
+        "peer_name",
+    )
 
     def __init__(self, registry: SessionRegistry, certificates: Certificates | None = None) -> None:
         self.peer_name = "tcp"
         self.connection_info = ConnectionInfo(STOMP)
         self._registry = registry
         self._certificates = certificates
+        #: nothing more is sent, and what comes is dropped
+        self._lingers = False
         self._transport: asyncio.Transport
         #: created with the connection; a failed handshake has no session
         self._session: StompSession
@@ -53,7 +65,8 @@ class TcpConnection(asyncio.Protocol):
             self._transport.abort()
 
     def data_received(self, data: bytes) -> None:
-        self._session.receive(data)
+        if not self._lingers:
+            self._session.receive(data)
 
     def pause_writing(self) -> None:
         self._session.congested()
@@ -67,10 +80,25 @@ class TcpConnection(asyncio.Protocol):
     # for the session
 
     def write(self, data: bytes) -> None:
-        self._transport.write(data)
+        if not self._lingers:
+            self._transport.write(data)
 
     def close(self) -> None:
-        self._transport.close()
+        """End the connection when the client has taken what is written.
+
+        It is read for a moment more: TCP resets a connection that is closed with unread data, and then takes
+        the last frames away from a client that still sends. TLS has no end of one direction.
+        """
+        if self._lingers or self._transport.is_closing():
+            return
+        try:
+            self._transport.write_eof()
+        except (NotImplementedError, OSError):  # of TLS, and of a client that is gone
+            self._transport.close()
+            return
+        self._transport.resume_reading()
+        self._lingers = True
+        asyncio.get_running_loop().call_later(LINGER_S, self._transport.close)
 
     def abort(self) -> None:
         self._transport.abort()
@@ -79,15 +107,19 @@ class TcpConnection(asyncio.Protocol):
         """Nothing to do: the session itself limits what it reads from a stream."""
 
     def hung_up(self) -> bool:
-        return not self._transport.is_closing() and hung_up(self._transport)
+        return self._is_open and hung_up(self._transport)
 
     def pause_reading(self) -> None:
-        if not self._transport.is_closing():
+        if self._is_open:
             self._transport.pause_reading()
 
     def resume_reading(self) -> None:
-        if not self._transport.is_closing():
+        if self._is_open:
             self._transport.resume_reading()
+
+    @property
+    def _is_open(self) -> bool:
+        return not self._lingers and not self._transport.is_closing()
 
 
 async def listen(registry: SessionRegistry, listener: socket.socket) -> asyncio.Server:
