@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 from broker_app.core import commands as c
@@ -83,7 +84,7 @@ class Subscriptions:
         """Begin a subscription."""
         peer = command.peer
         subscription, destination = checked
-        self._half_open.give_way(peer, self._in_the_way(command))
+        self._half_open.give_way(peer, self._in_the_way(command, destination))
         try:
             self._begin(subscription, destination, command)
         except Refused as refusal:
@@ -96,8 +97,13 @@ class Subscriptions:
         if not peer.paused:
             self._consumers.make_available(subscription)
 
-    def _in_the_way(self, command: c.Subscribe) -> list[Peer]:
+    def _in_the_way(self, command: c.Subscribe, destination: Destination) -> list[Peer]:
         """The connections whose consumers leave no room for a new one."""
+        if not (command.name or destination.is_queue):
+            if self._topic_room(destination) > 0:
+                return []
+            consumers = self._destinations.topics_of(destination).consumers(destination.name)
+            return [consumer.peer for consumer in consumers]
         queue: Queue | None = None
         if command.name:
             named = self._destinations.named.get(DURABLE_PREFIX + command.name)
@@ -110,6 +116,13 @@ class Subscriptions:
             ):
                 queue = found
         return [consumer.peer for consumer in queue.consumers] if queue is not None else []
+
+    def _topic_room(self, destination: Destination) -> float:
+        """The number of further consumers that a topic may have."""
+        most = self._turn.policies.of(destination.address).max_consumers
+        if not most or has_wildcard(destination.name):
+            return math.inf
+        return most - self._destinations.topics_of(destination).count(destination.name)
 
     def set_inner_ack(self, command: c.SetInnerAck) -> None:
         """Have a part of the node settle the deliveries of a subscription for its client, or no longer."""
@@ -179,10 +192,8 @@ class Subscriptions:
         elif destination.is_queue:
             self._join_queue(subscription, destination)
         else:
-            policy = self._turn.policies.of(command.address)
-            if policy.max_consumers and not has_wildcard(destination.name):
-                matching = self._destinations.topics_of(destination).count(destination.name)
-                _check_number(policy, command.address, matching)
+            if self._topic_room(destination) <= 0:
+                raise _too_many(command.address, self._turn.policies.of(command.address))
             subscription.queue = Queue(command.address, durable=False)
             subscription.queue.account = self._accounts.of(command.peer)
             subscription.watched = True
@@ -500,4 +511,8 @@ def _check_filter(destination: Destination) -> None:
 def _check_number(policy: DestinationPolicy, address: str, consumers: int) -> None:
     """Refused when a destination has its maximum of consumers."""
     if policy.max_consumers and consumers >= policy.max_consumers:
-        raise Refused("too-many", f"{address} has {policy.max_consumers} consumers, its maximum")
+        raise _too_many(address, policy)
+
+
+def _too_many(address: str, policy: DestinationPolicy) -> Refused:
+    return Refused("too-many", f"{address} has {policy.max_consumers} consumers, its maximum")

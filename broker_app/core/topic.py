@@ -7,6 +7,7 @@ level only.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from broker_app.core.model import FanoutGroup, NamedSubscription, Subscription
@@ -146,6 +147,13 @@ class Topics:
     def count(self, name: str) -> int:
         """The number of subscriptions whose filter matches `name`."""
         return sum(node.count for node in self._nodes(name.split(".")))
+
+    def consumers(self, name: str) -> Iterator[Subscription]:
+        """The subscriptions without a name of their own whose filter matches `name`."""
+        match = self.match(name)
+        for group in match.fanout_groups:
+            yield from group.members
+        yield from match.singles
 
     def _forget(self) -> None:
         self._matches.clear()

@@ -52,6 +52,22 @@ async def test_it_takes_its_place_among_the_consumers_over(broker: SmallBroker, 
     assert await is_taken_over(former)
 
 
+async def test_it_takes_its_place_among_the_consumers_of_a_topic_over(broker: SmallBroker) -> None:
+    broker.engine.submit(c.Reconfigure(Policies(exact={"/topic/one": DestinationPolicy(max_consumers=2)})))
+    await broker.engine.wait_idle()
+    listen = CONSUME.replace(b"/queue/", b"/topic/").replace(b"client-individual", b"auto")
+    other = await broker.client()
+    await other.ask(listen)
+    former = await broker.client(**{"client-id": "app-7"})
+    await former.ask(listen)
+    stranger = await broker.client(**{"client-id": "app-8"})
+    assert b"too-many" in await stranger.ask(listen)
+    again = await broker.client(**{"client-id": "app-7"})
+    assert (await again.ask(listen)).startswith(b"RECEIPT")
+    assert await is_taken_over(former)
+    assert (await other.ask(SEND)).startswith(b"RECEIPT")
+
+
 async def test_it_takes_its_place_among_the_producers_over(broker: SmallBroker) -> None:
     await limit(broker, DestinationPolicy(max_producers=1))
     former = await broker.client(**{"client-id": "app-7"})
