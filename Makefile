@@ -12,7 +12,9 @@ TESTING := .venv/testing
 BUILD := .venv-build
 BUILDING := $(BUILD)/installed
 # The other interpreters that are here have an environment each.
-OTHERS = $(foreach version,$(PYTHONS),$(if $(shell .ci/python $(version)),.venv-$(version)))
+ITS_VERSION := $(if $(PYTHON),$(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])'))
+OTHER_PYTHONS := $(filter-out $(ITS_VERSION),$(PYTHONS))
+OTHERS := $(foreach version,$(OTHER_PYTHONS),$(if $(shell .ci/python $(version)),.venv-$(version)))
 CONSOLE := static/console/dist/manifest.json
 NODE_CLIENTS := tests/interop/clients/node_modules/.package-lock.json
 LANGUAGES := $(patsubst %.po,%.mo,$(wildcard locale/*/LC_MESSAGES/*.po))
@@ -84,7 +86,7 @@ test-all:
 # The main job, the clients and the console with each other interpreter that is here.
 ANYWHERE := tests/installation tests/client/test_against_broker.py
 test-anywhere: $(addprefix test-with-,$(OTHERS))
-	@$(foreach version,$(PYTHONS),$(if $(filter .venv-$(version),$(OTHERS)),,echo "Python $(version) is not here: not tested with it";))
+	@$(foreach version,$(filter-out $(OTHERS:.venv-%=%),$(OTHER_PYTHONS)),echo "Python $(version) is not here: not tested with it";)
 
 test-with-%: %/installed $(CONSOLE) $(LANGUAGES)
 	@$(call SHOW_FAILURE,$*/bin/python -m pytest -q -p no:cacheprovider $(ANYWHERE))
@@ -156,7 +158,7 @@ clean: ## remove what was installed and built; ./data stays
 	rm -rf .venv .venv-* frontend/node_modules static/console/dist $(LANGUAGES) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
 $(INSTALLED): requirements.lock pyproject.toml
-	@test -n "$(PYTHON)" || { echo "$$PYTHON_MISSING" >&2; exit 1; }
+	@test -n "$(filter $(ITS_VERSION),$(PYTHONS))" || { echo "$$PYTHON_MISSING" >&2; exit 1; }
 	@echo "Installing what a broker needs into .venv, which takes a minute or two the first time"
 	@$(PYTHON) -m venv .venv
 	@$(PIP) --require-hashes --requirement requirements.lock

@@ -12,7 +12,7 @@ _NEEDED: Final = ("templates/base.html", f"static/{MANIFEST}")
 
 
 def check() -> None:
-    """Raises ImproperlyConfigured, which says how to mend it, where pages could not be shown."""
+    """Raises ImproperlyConfigured, which says how to fix it, where pages could not be shown."""
     for name in _NEEDED:
         path = settings.SITE_FILES / name
         if not path.is_file():

@@ -15,7 +15,15 @@ class Environment:
         self.python = folder / "bin" / "python"
         self.mom = folder / "bin" / "mom"
         subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
-        pip = [ROOT / ".venv" / "bin" / "python", "-m", "pip", "--python", self.python, "install", "--quiet"]
+        pip: list[str | Path] = [
+            ROOT / ".venv" / "bin" / "python",
+            "-m",
+            "pip",
+            "--python",
+            self.python,
+            "install",
+            "--quiet",
+        ]
         subprocess.run([*pip, "--no-compile", "--no-deps", "--no-index", wheel], check=True)
         packages = Path(sysconfig.get_path("purelib", vars={"base": folder}))
         # The .pth files of a folder that is named here are not read: one of them names the checkout.
@@ -33,7 +41,16 @@ class InstalledBroker(BrokerProcess):
 
 def build_wheel(folder: Path) -> Path:
     """The wheel of this checkout, as `make wheel` builds it, in `folder`."""
-    build = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", folder]
+    build: list[str | Path] = [
+        sys.executable,
+        "-m",
+        "hatchling",
+        "build",
+        "--target",
+        "wheel",
+        "--directory",
+        folder,
+    ]
     subprocess.run(build, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
     (wheel,) = folder.glob("*.whl")
     return wheel
