@@ -1,15 +1,26 @@
 # `make` lists the targets. Dependencies are installed into .venv and frontend/node_modules automatically,
 # and again when the lock files change.
 
-PYTHON ?= $(shell command -v python3.11 || command -v python3)
+PYTHONS := $(shell sed -n 's/.*Python :: \(3\.[0-9]*\)",/\1/p' pyproject.toml)
+ifndef PYTHON
+PYTHON := $(shell .ci/python $(PYTHONS))
+endif
 BIN := .venv/bin
 INSTALLED := .venv/installed
 TESTING := .venv/testing
+# What only the build needs, Node above all, is as large as all that a broker needs.
+BUILD := .venv-build
+BUILDING := $(BUILD)/installed
+# The other interpreters that are here have an environment each.
+ITS_VERSION := $(if $(PYTHON),$(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])'))
+OTHER_PYTHONS := $(filter-out $(ITS_VERSION),$(PYTHONS))
+OTHERS := $(foreach version,$(OTHER_PYTHONS),$(if $(shell .ci/python $(version)),.venv-$(version)))
 CONSOLE := static/console/dist/manifest.json
 NODE_CLIENTS := tests/interop/clients/node_modules/.package-lock.json
 LANGUAGES := $(patsubst %.po,%.mo,$(wildcard locale/*/LC_MESSAGES/*.po))
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
-NPM := PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/npm --prefix frontend
+INTO = $(BIN)/python -m pip --python $(1)/bin/python install --quiet --disable-pip-version-check --no-compile
+NPM := PATH="$(CURDIR)/$(BUILD)/bin:$$PATH" $(BUILD)/bin/npm
 
 # Containers often tell Python to keep no compiled modules, and then each broker and each `mom` that a test starts
 # compiles its own again. For Python an empty variable is none.
@@ -18,10 +29,10 @@ export PYTHONDONTWRITEBYTECODE :=
 export MYPY_CACHE_DIR ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/mom-broker/mypy
 
 define PYTHON_MISSING
-MOM needs Python 3.11, which is not here.
-  Debian 12, Ubuntu with the PPA deadsnakes:  apt-get install python3.11 python3.11-venv
-  elsewhere, such as Debian 13, Ubuntu 24.04: pipx install uv; uv python install 3.11
-                                              make run PYTHON="$$(uv python find 3.11)"
+MOM needs one of Python $(PYTHONS), with venv, which is not here.
+  Debian, Ubuntu: apt-get install python3-venv
+  where Python is older than that: pipx install uv; uv python install 3.13
+                                   make run PYTHON="$$(uv python find 3.13)"
 endef
 export PYTHON_MISSING
 
@@ -45,7 +56,7 @@ MOMBENCH ?= ../shared/bench
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test test-ready test-modules test-all test-times quick check check-types check-rest build messages bench bench-peers fuzz soak lock clean \
+.PHONY: help run wheel test test-ready test-modules test-all test-anywhere test-times quick check check-types check-rest build messages bench bench-peers fuzz soak lock clean \
   test-tools bench-tools
 
 help: ## list the targets
@@ -58,12 +69,12 @@ run: $(INSTALLED) $(CONSOLE) $(LANGUAGES) ## start a broker with its console, da
 test: ## run the checks, and all tests except the long ones
 	@$(MAKE) --no-print-directory --jobs 3 test-ready
 ifeq ($(strip $(ARGS)),)
-	@$(MAKE) --no-print-directory --keep-going --jobs 3 CHECK="nice -n 5" check-types check-rest test-all
+	@$(MAKE) --no-print-directory --keep-going --jobs 3 CHECK="nice -n 5" check-types check-rest test-anywhere test-all
 else
 	$(PYTEST) --durations 10 $(ARGS)
 endif
 
-test-ready: $(TESTING) $(CONSOLE) $(LANGUAGES) test-tools test-modules
+test-ready: $(TESTING) $(CONSOLE) $(LANGUAGES) test-tools test-modules $(addsuffix /installed,$(OTHERS))
 
 # Compile the tests once, while the console is built, instead of in each process that runs them.
 test-modules: $(TESTING)
@@ -71,6 +82,14 @@ test-modules: $(TESTING)
 
 test-all:
 	$(PYTEST) -p tests.support.retries -p tests.support.run_times --times $(OUTPUT) --junitxml $(OUTPUT)/junit.xml --durations 10
+
+# The main job, the clients and the console with each other interpreter that is here.
+ANYWHERE := tests/installation tests/client/test_against_broker.py
+test-anywhere: $(addprefix test-with-,$(OTHERS))
+	@$(foreach version,$(filter-out $(OTHERS:.venv-%=%),$(OTHER_PYTHONS)),echo "Python $(version) is not here: not tested with it";)
+
+test-with-%: %/installed $(CONSOLE) $(LANGUAGES)
+	@$(call SHOW_FAILURE,$*/bin/python -m pytest -q -p no:cacheprovider $(ANYWHERE))
 
 test-times: $(TESTING) ## print the time of the last `make test` by directory; SINCE=COMMIT also its growth
 	@$(BIN)/python -m tests.support.run_times $(OUTPUT) $(if $(SINCE),--since $(SINCE))
@@ -93,10 +112,13 @@ check-rest:
 	@$(call SHOW_FAILURE,$(BIN)/lint-imports)
 	@$(call SHOW_FAILURE,$(BIN)/python manage.py check --fail-level WARNING --settings tests.settings)
 	@$(call SHOW_FAILURE,$(BIN)/python manage.py makemigrations --check --dry-run --settings tests.settings)
-	@$(call SHOW_FAILURE,env $(NPM) run check)
+	@$(call SHOW_FAILURE,env $(NPM) --prefix frontend run check)
 	@$(call SHOW_FAILURE,$(BIN)/pytest -q tests/docs/test_map.py)
 
 build: $(CONSOLE) $(LANGUAGES) ## build the console's frontend and translations
+
+wheel: $(TESTING) $(CONSOLE) $(LANGUAGES) ## build the wheel, with the console and its languages, into dist/
+	@$(BIN)/python -m hatchling build --target wheel
 
 messages: $(TESTING) ## add new texts to locale/ for translation
 	$(BIN)/python -m tests.languages.catalogues
@@ -121,20 +143,24 @@ bench: $(TESTING) $(CONSOLE) bench-tools ## measure against RabbitMQ and ActiveM
 bench-peers: $(TESTING) bench-tools ## install and configure RabbitMQ and ActiveMQ from Debian, to measure against
 	MOMBENCH=$(MOMBENCH) $(BIN)/python -m benchmarks.peers $(ARGS)
 
-# The smaller set is a part of the larger one: the same releases.
-RESOLVE = $(BIN)/uv pip compile pyproject.toml --extra console --python-version 3.11 --generate-hashes \
-  --no-emit-index-url --no-emit-find-links --no-header --quiet
+# The smaller sets are parts of the largest one: the same releases. For which systems they are is said once, in
+# pyproject.toml, and not again in each of their lines.
+LOCKED_FOR = platform_python_implementation == 'CPython' and sys_platform == 'linux'
+RESOLVE = $(BUILD)/bin/uv pip compile --universal --python-version 3.11 --generate-hashes \
+  --no-emit-index-url --no-emit-find-links --no-header --quiet $(1) >/dev/null
 lock: ## resolve pyproject.toml into the lock files; ARGS=--upgrade takes the newest releases
-	$(PYTHON) -m venv .venv && $(PIP) uv
-	$(RESOLVE) --extra dev -o requirements-dev.lock $(ARGS)
-	$(RESOLVE) --constraint requirements-dev.lock -o requirements.lock
+	$(PYTHON) -m venv $(BUILD) && $(BUILD)/bin/python -m pip install --quiet --disable-pip-version-check uv
+	$(call RESOLVE,pyproject.toml --extra pipeline --extra postgres --extra workers --group dev -o requirements-dev.lock $(ARGS))
+	$(call RESOLVE,pyproject.toml --constraint requirements-dev.lock -o requirements.lock)
+	$(call RESOLVE,pyproject.toml --group anywhere --constraint requirements-dev.lock -o requirements-anywhere.lock)
+	$(call RESOLVE,--group build --constraint requirements-dev.lock -o requirements-build.lock $(ARGS))
+	sed -i "s/ ; $(LOCKED_FOR) \\\\$$/ \\\\/; s/ and $(LOCKED_FOR)//" requirements*.lock
 
 clean: ## remove what was installed and built; ./data stays
-	rm -rf .venv frontend/node_modules static/console/dist $(LANGUAGES) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf .venv .venv-* frontend/node_modules static/console/dist $(LANGUAGES) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
 $(INSTALLED): requirements.lock pyproject.toml
-	@test -n "$(PYTHON)" && $(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' \
-	  || { echo "$$PYTHON_MISSING" >&2; exit 1; }
+	@test -n "$(filter $(ITS_VERSION),$(PYTHONS))" || { echo "$$PYTHON_MISSING" >&2; exit 1; }
 	@echo "Installing what a broker needs into .venv, which takes a minute or two the first time"
 	@$(PYTHON) -m venv .venv
 	@$(PIP) --require-hashes --requirement requirements.lock
@@ -146,14 +172,27 @@ $(TESTING): $(INSTALLED) requirements-dev.lock
 	@$(PIP) --require-hashes --requirement requirements-dev.lock
 	@touch $@
 
-$(CONSOLE): $(INSTALLED) $(shell find frontend -path frontend/node_modules -prune -o -type f -print)
-	@echo "Building the console"
-	@$(NPM) ci --no-progress --no-audit --no-fund --loglevel error >/dev/null
-	@$(NPM) run --silent build -- --logLevel warn
+$(BUILDING): requirements-build.lock | $(INSTALLED)
+	@echo "Installing what builds the console into $(BUILD)"
+	@$(BIN)/python -m venv --without-pip $(BUILD)
+	@$(call INTO,$(BUILD)) --require-hashes --requirement requirements-build.lock
 	@touch $@
 
-%.mo: %.po | $(INSTALLED)
-	@$(BIN)/pybabel --quiet compile --input-file $< --output-file $@
+# Without compiling, and with what pip has in its cache, this takes seconds.
+.venv-3.%/installed: requirements-anywhere.lock | $(INSTALLED)
+	@echo "Installing what some tests need for Python 3.$*, too"
+	@$$(.ci/python 3.$*) -m venv --without-pip $(@D)
+	@$(call INTO,$(@D)) --require-hashes --no-deps --requirement requirements-anywhere.lock
+	@touch $@
+
+$(CONSOLE): $(BUILDING) $(shell find frontend -path frontend/node_modules -prune -o -type f -print)
+	@echo "Building the console"
+	@$(NPM) --prefix frontend ci --no-progress --no-audit --no-fund --loglevel error >/dev/null
+	@$(NPM) --prefix frontend run --silent build -- --logLevel warn
+	@touch $@
+
+%.mo: %.po | $(BUILDING)
+	@$(BUILD)/bin/pybabel --quiet compile --input-file $< --output-file $@
 
 # Debian's Chromium for the browser tests, nginx and HAProxy before a broker, curl for the README's examples, PostgreSQL and
 # Redis of the oldest versions that a journal may be in, Java for Spark (17 in Debian 12), and STOMP clients of other
@@ -164,8 +203,8 @@ test-tools: $(NODE_CLIENTS)
 	  redis-server:redis-server postgresql java:default-jre-headless \
 	  ruby:ruby php:php-cli ruby-stomp libnet-stomp-perl php-stomp
 
-$(NODE_CLIENTS): $(INSTALLED) tests/interop/clients/package-lock.json
-	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/npm --prefix tests/interop/clients ci --ignore-scripts --no-progress --no-audit --no-fund --loglevel error >/dev/null
+$(NODE_CLIENTS): $(BUILDING) tests/interop/clients/package-lock.json
+	@$(NPM) --prefix tests/interop/clients ci --ignore-scripts --no-progress --no-audit --no-fund --loglevel error >/dev/null
 	@touch $@
 
 bench-tools:

@@ -11,7 +11,9 @@ from broker_app import config
 from mom_site.database import database, pipeline_database
 from mom_site.secret import former_keys, secret_key
 
-BASE_DIR = Path(__file__).resolve().parent.parent
+_PACKAGE = Path(__file__).resolve().parent
+#: has the folders templates, static and locale: in a wheel this package, in a checkout the one around it
+SITE_FILES = _PACKAGE if (_PACKAGE / "templates").is_dir() else _PACKAGE.parent
 
 MOM = config.load()
 
@@ -59,7 +61,7 @@ MIDDLEWARE = [
 TEMPLATES: list[dict[str, Any]] = [
     {
         "BACKEND": "django.template.backends.django.DjangoTemplates",
-        "DIRS": [BASE_DIR / "templates"],
+        "DIRS": [SITE_FILES / "templates"],
         "APP_DIRS": True,
         "OPTIONS": {
             "context_processors": [
@@ -162,7 +164,7 @@ if MOM.behind_tls or MOM.tls_cert is not None:
 
 STATIC_URL = "static/"
 STATIC_ROOT = None
-STATICFILES_DIRS = [BASE_DIR / "static"]
+STATICFILES_DIRS = [SITE_FILES / "static"]
 SERVESTATIC_USE_FINDERS = True
 SERVESTATIC_USE_STATIC_ROOT = False
 SERVESTATIC_ALLOW_ALL_ORIGINS = False
@@ -219,7 +221,7 @@ USE_I18N = True
 LANGUAGE_CODE = "en"
 LANGUAGES = [("en", "English"), ("de", "Deutsch")]
 LANGUAGE_COOKIE_NAME = "mom_language"
-LOCALE_PATHS = [BASE_DIR / "locale"]
+LOCALE_PATHS = [SITE_FILES / "locale"]
 FORMAT_MODULE_PATH = ["mom_site.formats"]
 
 LOGGING = {

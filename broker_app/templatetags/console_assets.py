@@ -15,8 +15,7 @@ from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import get_language
 
 from broker_app.web import languages
-
-BUILT = "console/dist/"
+from broker_app.web.console_files import BUILT, MANIFEST
 
 register = template.Library()
 
@@ -57,7 +56,7 @@ def _stylesheet(file: str) -> SafeString:
 
 
 def _read_manifest() -> dict[str, Any]:
-    path = finders.find(BUILT + "manifest.json")
+    path = finders.find(MANIFEST)
     if path is None:
         raise ImproperlyConfigured("the console is not built: run make build")
     with open(path, encoding="utf-8") as file:

@@ -48,7 +48,7 @@ def _for_programs(request: HttpRequest) -> bool:
 @cache
 def stamp(language: str) -> str | None:
     """The translations for islands in this language; none for the source language."""
-    path = settings.BASE_DIR / "locale" / to_locale(language) / "LC_MESSAGES" / "djangojs.mo"
+    path = settings.SITE_FILES / "locale" / to_locale(language) / "LC_MESSAGES" / "djangojs.mo"
     return hashlib.sha256(path.read_bytes()).hexdigest()[:12] if path.exists() else None
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.broker_process import ROOT, BrokerProcess
+from tests.support.broker_process import BUILD_COMMANDS, ROOT, BrokerProcess
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 SNIPPETS = re.findall(r"^```(\w+)\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
@@ -50,7 +50,7 @@ def test_snippets_run(broker: BrokerProcess, tmp_path: Path) -> None:
         elif language == "python":
             said += run([sys.executable, "-W", "error", "-c", text], environment)
         elif language == "js":
-            node = [str(BIN / "node"), "--input-type=module", "-e", text]
+            node = [str(BUILD_COMMANDS / "node"), "--input-type=module", "-e", text]
             said += run(node, environment, ROOT / "frontend")
         else:
             pytest.fail(f"nothing runs {language} snippets")

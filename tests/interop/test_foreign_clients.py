@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.broker_process import BrokerProcess
+from tests.support.broker_process import BUILD_COMMANDS, BrokerProcess
 from tests.support.missing import missing
 
 CLIENTS = Path(__file__).parent / "clients"
 #: what runs the programs, by their endings
-NODE = str(Path(sys.executable).with_name("node"))
+NODE = str(BUILD_COMMANDS / "node")
 RUN_BY = {".rb": "ruby", ".pl": "perl", ".php": "php", ".cjs": NODE, ".mjs": NODE, ".py": sys.executable}
 #: clients that cannot be imported, or whose language is not there, are missing
 ASKED = {

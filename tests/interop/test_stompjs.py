@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-import sys
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +12,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page
 
-from tests.support.broker_process import ROOT, BrokerProcess
+from tests.support.broker_process import BUILD_COMMANDS, ROOT, BrokerProcess
 
 HERE = Path(__file__).parent
 LIBRARY = ROOT / "frontend" / "node_modules" / "@stomp" / "stompjs" / "bundles" / "stomp.umd.js"
@@ -39,9 +38,8 @@ def test_the_scenarios_are_found() -> None:
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("name", NAMES)
 def test_in_node(broker: BrokerProcess, name: str, version: str) -> None:
-    node = Path(sys.executable).with_name("node")
     command = [
-        str(node),
+        str(BUILD_COMMANDS / "node"),
         str(HERE / "stompjs_in_node.mjs"),
         str(LIBRARY),
         name,

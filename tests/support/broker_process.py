@@ -20,6 +20,8 @@ from tests.support.patience import patient
 from tests.support.ports import reserve_ports
 
 ROOT = Path(__file__).resolve().parents[2]
+#: commands of what builds the console, Node among them
+BUILD_COMMANDS = ROOT / ".venv-build" / "bin"
 READY_S = patient(60.0)
 STOP_S = patient(30.0)
 
@@ -55,6 +57,9 @@ class BrokerProcess:
     user = "admin"
     password = "correct horse battery staple"
     host = "127.0.0.1"
+    #: what starts a broker, and where
+    command: tuple[str, ...] = (sys.executable, "manage.py", "broker")
+    folder = ROOT
 
     def __init__(
         self,
@@ -118,8 +123,8 @@ class BrokerProcess:
         self._log_start = self.log_file.stat().st_size if self.log_file.exists() else 0
         with self.log_file.open("ab") as log:
             self._process = self._program(
-                [sys.executable, "manage.py", "broker", *ports, *self._options],
-                cwd=ROOT,
+                [*self.command, *ports, *self._options],
+                cwd=self.folder,
                 env=self.environment,
                 stdin=subprocess.DEVNULL,
                 stdout=log,

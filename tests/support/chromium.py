@@ -1,12 +1,17 @@
 """A real browser: Debian's Chromium, driven by Playwright."""
 
+from __future__ import annotations
+
 import shutil
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pytest
-from playwright.sync_api import Browser, sync_playwright
 
 from tests.support.missing import missing
+
+if TYPE_CHECKING:  # few tests need a browser, and not each environment has Playwright
+    from playwright.sync_api import Browser
 
 #: commands, the first that is there is taken: without toolbars and tabs it costs a third less
 BROWSERS = ("chromium-headless-shell", "chromium", "google-chrome")
@@ -32,6 +37,8 @@ def chromium(processes: None) -> Iterator[Browser]:
     path = next(filter(None, map(shutil.which, BROWSERS)), None)
     if path is None:
         missing("the browser tests need Debian's package chromium-headless-shell")
+    from playwright.sync_api import sync_playwright
+
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=CHROMIUM_FLAGS)
         yield browser

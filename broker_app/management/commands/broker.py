@@ -39,7 +39,7 @@ from broker_app.pipeline.store import DatabaseStore
 from broker_app.private_files import close_to_others, write_for_owner_alone
 from broker_app.reflex import cnf
 from broker_app.reflex.declaration import Declaration
-from broker_app.web import actions, api, audit_sources, snapshot
+from broker_app.web import actions, api, audit_sources, console_files, snapshot
 from broker_app.web.encryption import Unreadable
 from broker_app.web.files import REFUSED, FileWatcher, Reload, owner_of, release
 from broker_app.web.first_password import FirstPassword
@@ -88,6 +88,7 @@ class Command(BaseCommand):
         except ConfigError as error:
             raise CommandError(f"the broker does not start:\n{error}") from error
         reflexes = _reflexes_of(mom)
+        _check_console()
         if mom.channel_layer is not None:
             try:
                 channel_layer.check()
@@ -206,6 +207,13 @@ def _make_worker_poster() -> WorkerPoster:
 def _refresh(logins: Logins) -> None:
     logins.reload(snapshot.read_policy(logins.policy.anonymous, logins.policy))
     connections.close_all()
+
+
+def _check_console() -> None:
+    try:
+        console_files.check()
+    except ImproperlyConfigured as error:
+        raise CommandError(f"the broker does not start: {error}") from error
 
 
 def _reflexes_of(mom: Config) -> list[Declaration]:
