@@ -136,6 +136,9 @@ class Config:
         61613, "port of STOMP over TCP; 0 takes a free one, -1 none at all", least=-1, most=65535
     )
     log_level: str = _setting("info", "least severity logged", choices=("debug", "info", "warning", "error"))
+    log_format: str = _setting(
+        "text", "form of the lines of the log: text, or one JSON object each", choices=("text", "json")
+    )
     debug: bool = _setting(False, "show trace-backs in the browser; only for development")
 
     # authentication
