@@ -36,6 +36,8 @@ CLIENT_VARIABLES = frozenset(
 
 #: file of the data directory with the web address of the broker there, for `mom` on the same machine
 ADDRESS = "address"
+#: file there with the secret by which `mom` proves to that broker that it can read the directory
+LOCAL_SECRET = "local_secret"
 
 DEFAULT_DATA = Path("data")
 

@@ -231,12 +231,13 @@ class Process:
         await node.start(listeners.stomp, listeners.stomp_tls)
         stop = asyncio.Event()
         web = asyncio.create_task(
-            serve(site.app(node), config, listeners.web, stop, node.rest.direct, self._certificates)
+            serve(
+                *(site.app(node), config, listeners.web, stop, node.rest.direct, self._certificates),
+                started=partial(self._started, ports, shared),
+            )
         )
         following = asyncio.create_task(site.follow(node.reload))
         stopped = asyncio.create_task(self._stop.wait())
-        self._ready(ports)
-        log.info("%s", _started(config, ports, shared))
         endings: set[asyncio.Future[Any]] = {web, stopped, node.failed, node.handed_over, following}
         node.shut_down.add_done_callback(lambda _: self._stop.set())
         await asyncio.wait(endings, return_when=asyncio.FIRST_COMPLETED)
@@ -254,6 +255,10 @@ class Process:
         for failure in failures:
             raise failure or RuntimeError("the web server ended by itself")
 
+    def _started(self, ports: Ports, shared: Shared | None) -> None:
+        self._ready(ports)
+        log.info("%s", _serving(self._config, ports, shared))
+
     async def _stop_node(self, node: Node) -> None:
         try:
             async with asyncio.timeout(self._config.drain):
@@ -262,7 +267,7 @@ class Process:
             log.warning("not everything ended within %g s", self._config.drain)
 
 
-def _started(config: Config, ports: Ports, shared: Shared | None) -> str:
+def _serving(config: Config, ports: Ports, shared: Shared | None) -> str:
     """The line of the log for a broker that serves: version, name, places."""
     tls = "" if ports.stomp_tls is None else f", {ports.stomp_tls} (STOMP with TLS)"
     stomp = "" if ports.stomp is None else f", {ports.stomp} (STOMP)"
