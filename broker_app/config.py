@@ -36,6 +36,8 @@ CLIENT_VARIABLES = frozenset(
 
 #: file of the data directory with the web address of the broker there, for `mom` on the same machine
 ADDRESS = "address"
+#: file there with the secret by which `mom` proves to that broker that it can read the directory
+LOCAL_SECRET = "local_secret"
 
 DEFAULT_DATA = Path("data")
 
@@ -136,6 +138,9 @@ class Config:
         61613, "port of STOMP over TCP; 0 takes a free one, -1 none at all", least=-1, most=65535
     )
     log_level: str = _setting("info", "least severity logged", choices=("debug", "info", "warning", "error"))
+    log_format: str = _setting(
+        "text", "form of the lines of the log: text, or one JSON object each", choices=("text", "json")
+    )
     debug: bool = _setting(False, "show trace-backs in the browser; only for development")
 
     # authentication

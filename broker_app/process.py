@@ -27,6 +27,7 @@ from broker_app.mirror.standby_server import duplicated, stand_by
 from broker_app.net.auth.login import Logins
 from broker_app.net.operator_audit import OperatorActions
 from broker_app.net.policy.policy import Policy
+from broker_app.net.stomp.session import VERSION
 from broker_app.net.tls.certificates import Certificates
 from broker_app.node import AuditLog, Node, Ports, Shared
 from broker_app.reflex.declaration import Declaration
@@ -107,12 +108,30 @@ class Process:
         #: of operators, on standby and active
         self._actions = OperatorActions()
         self._stop = asyncio.Event()
+        #: what has stopped it, if a signal has
+        self._signal: signal.Signals | None = None
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(count_unhandled)
         for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self._stop.set)
+            loop.add_signal_handler(number, self._signalled, number)
         if self._certificates is not None:
             loop.add_signal_handler(signal.SIGHUP, self._certificates.reload_now)
+
+    def _signalled(self, number: signal.Signals) -> None:
+        self._signal = number
+        self._stop.set()
+
+    def _why(self, node: Node, failures: Sequence[BaseException | None]) -> str:
+        """The reason why a node stops."""
+        if failures:
+            return str(failures[0] or "the web server has ended")
+        if node.handed_over.done():
+            return f"an operator has handed over to {node.handed_over.result().id}"
+        if node.shut_down.done():
+            return "an operator has shut it down"
+        return (
+            f"it has received {self._signal.name}" if self._signal is not None else "its caller has ended it"
+        )
 
     async def run_shared(
         self, listeners: Listeners, mirror: Mirror, replicator: ConfigurationReplicator | None
@@ -217,25 +236,33 @@ class Process:
         await node.start(listeners.stomp, listeners.stomp_tls)
         stop = asyncio.Event()
         web = asyncio.create_task(
-            serve(site.app(node), config, listeners.web, stop, node.rest.direct, self._certificates)
+            serve(
+                *(site.app(node), config, listeners.web, stop, node.rest.direct, self._certificates),
+                started=partial(self._started, ports, shared),
+            )
         )
         following = asyncio.create_task(site.follow(node.reload))
         stopped = asyncio.create_task(self._stop.wait())
-        self._ready(ports)
         endings: set[asyncio.Future[Any]] = {web, stopped, node.failed, node.handed_over, following}
         node.shut_down.add_done_callback(lambda _: self._stop.set())
         await asyncio.wait(endings, return_when=asyncio.FIRST_COMPLETED)
         is_ordered = self._stop.is_set() or node.handed_over.done()
         failures = [task.exception() for task in (web, following) if task.done() and not is_ordered]
         failures += [node.failed.result()] if node.failed.done() else []
+        log.info("broker %s stops: %s", config.name, self._why(node, failures))
         await node.end_json_clients()
         stop.set()
         for task in (stopped, following):
             task.cancel()
         await self._stop_node(node)
         await asyncio.gather(web, following, return_exceptions=True)
+        log.info("broker %s has stopped", config.name)
         for failure in failures:
             raise failure or RuntimeError("the web server ended by itself")
+
+    def _started(self, ports: Ports, shared: Shared | None) -> None:
+        self._ready(ports)
+        log.info("%s", _serving(self._config, ports, shared))
 
     async def _stop_node(self, node: Node) -> None:
         try:
@@ -243,6 +270,17 @@ class Process:
                 await node.stop()
         except TimeoutError:
             log.warning("not everything ended within %g s", self._config.drain)
+
+
+def _serving(config: Config, ports: Ports, shared: Shared | None) -> str:
+    """The line of the log for a broker that serves: version, name, places."""
+    tls = "" if ports.stomp_tls is None else f", {ports.stomp_tls} (STOMP with TLS)"
+    stomp = "" if ports.stomp is None else f", {ports.stomp} (STOMP)"
+    role = "" if shared is None else f" as the active one, role {config.role},"
+    return (
+        f"MOM {VERSION}: broker {config.name} serves{role} at {config.host}, "
+        f"ports {ports.web} (web){stomp}{tls}; data in {config.data.resolve()}"
+    )
 
 
 def _ports(listeners: Listeners) -> Ports:

@@ -8,7 +8,7 @@ import asyncio
 import contextlib
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import uvicorn
@@ -29,12 +29,13 @@ async def serve(
     stop: asyncio.Event,
     direct: FastPublish | None = None,
     certificates: Certificates | None = None,
+    started: Callable[[], None] = lambda: None,
 ) -> None:
     """Serve `app` on `listener` until `stop` is set, then end open connections and return.
 
-    Connections hand single messages to `direct`. A scope has the names in a client certificate as
-    "mom.certified". Requests still running after `config.drain` seconds are cancelled, and the listener is
-    closed.
+    `started` is called when it accepts connections. Connections hand single messages to `direct`. A scope has
+    the names in a client certificate as "mom.certified". Requests still running after `config.drain` seconds are
+    cancelled, and the listener is closed.
     """
     server = Server(
         uvicorn.Config(
@@ -57,6 +58,7 @@ async def serve(
         ),
         config.connect_timeout,
         certificates,
+        started,
     )
     with contextlib.closing(listener):
         serving = asyncio.create_task(server.serve(sockets=[listener]))
@@ -73,21 +75,30 @@ class Server(uvicorn.Server):
     """A server that leaves signals to the node, and sends away who takes too long to ask."""
 
     def __init__(
-        self, config: uvicorn.Config, header_timeout_s: float, certificates: Certificates | None = None
+        self,
+        config: uvicorn.Config,
+        header_timeout_s: float,
+        certificates: Certificates | None = None,
+        started: Callable[[], None] = lambda: None,
     ) -> None:
         super().__init__(config)
         self._header_timeout_s = header_timeout_s
         self._certificates = certificates
+        self._on_started = started
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         if self._certificates is None:
             await super().startup(sockets)
-            return
+        else:
+            self._start_tls(sockets, self._certificates)
+        self._on_started()
+
+    def _start_tls(self, sockets: list[socket.socket] | None, certificates: Certificates) -> None:
         # uvicorn can neither bound a handshake nor exchange a certificate.
         assert sockets
         door = TlsListener(
             sockets[0],
-            self._certificates,
+            certificates,
             self._connection,
             plain_answer=PLAIN_HTTP_ANSWER,
             handshake_timeout_s=self._header_timeout_s,

@@ -8,6 +8,7 @@ from csp.constants import NONE, SELF
 from django.utils.functional import SimpleLazyObject
 
 from broker_app import config
+from mom_site import log_formats
 from mom_site.database import database, pipeline_database
 from mom_site.secret import former_keys, secret_key
 
@@ -229,9 +230,9 @@ LOGGING = {
     "disable_existing_loggers": False,
     "filters": {
         "without_links": {"()": "mom_site.discretion.WithoutLinks"},
-        "rare_lines": {"()": "broker_app.net.log_limit.RareLines"},
+        "rare_lines": {"()": "broker_app.log_limit.RareLines"},
     },
-    "formatters": {"line": {"format": "{asctime} {levelname:<7} {name}: {message}", "style": "{"}},
+    "formatters": {"line": {"()": log_formats.FORMATS[MOM.log_format]}},
     "handlers": {
         "stdout": {
             "class": "logging.StreamHandler",
@@ -243,6 +244,8 @@ LOGGING = {
     "root": {"handlers": ["stdout"], "level": MOM.log_level.upper()},
     "loggers": {
         "django": {"handlers": [], "propagate": True},
+        # Its warnings are refusals of requests, which the answer has; those of clients are not trouble.
+        "django.request": {"level": "DEBUG" if MOM.log_level == "debug" else "ERROR"},
         "django.server": {"handlers": [], "propagate": True},
         "uvicorn": {"level": "WARNING"},
     },

@@ -192,6 +192,27 @@ def find(
     return Target(bare, "token" if token else "", token, **shown)
 
 
+def is_named(
+    name: str | None = None, url: str | None = None, environment: Mapping[str, str] = os.environ
+) -> bool:
+    """True if an option, a variable or the current context names a broker."""
+    named = name or url or environment.get("MOM_CONTEXT") or environment.get("MOM_URL")
+    return bool(named or Contexts(environment).current)
+
+
+def local(data: Path) -> Target | None:
+    """The broker that runs with this data directory, as who can read the directory; None if it has left no
+    address there."""
+    try:
+        for path in (data / config.ADDRESS, data / config.LOCAL_SECRET):
+            ownership.check(path)
+        url = (data / config.ADDRESS).read_text(encoding="utf-8").strip()
+        secret = (data / config.LOCAL_SECRET).read_text(encoding="utf-8").strip()
+    except (OSError, ValueError, ForeignPath):
+        return None
+    return Target(url, "token", secret)
+
+
 def _host_broker() -> Target:
     """The callback broker that runs on this machine. Raises Failure."""
     broker = callback_broker.read_file()

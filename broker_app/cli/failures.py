@@ -26,7 +26,7 @@ _OF_NAME = {
 }
 
 _FIXES = {
-    "not-authenticated": "set MOM_TOKEN; `mom token create NAME` makes a token where the broker's data is",
+    "not-authenticated": "set MOM_TOKEN; `mom token create NAME --data DIRECTORY` makes one there",
     "not-active": "try again in a moment, or name the active broker with --url",
     "tls-required": "write its address with https:// or stomp+tls://",
     "store-unavailable": "see the broker's log; `mom doctor` checks disk and permissions",

@@ -1,4 +1,4 @@
-"""`mom token`: tokens, managed in the broker's database, or over REST where a broker is named."""
+"""`mom token`: tokens, managed over REST, or in the database where no broker is named and none runs."""
 
 from __future__ import annotations
 
@@ -12,20 +12,22 @@ from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import urlsplit
 
 import typer
+from typer._click.core import ParameterSource
 
 from broker_app import config, configuration_copy
-from broker_app.cli import invocation
+from broker_app.cli import contexts, invocation
 from broker_app.cli.failures import CONFLICT, NOT_FOUND, REFUSED, USAGE, Failure
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import User
 
     from broker_app.cli.invocation import Invocation
+    from broker_app.cli.rest import Rest
     from broker_app.web import actions
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="Create, list and revoke tokens of the local broker, or of another with --url or --context.",
+    help="Create, list and revoke tokens of the broker that --url, MOM_URL or a context names, else of --data.",
 )
 
 #: a running broker reads changes by other processes once a second
@@ -41,7 +43,7 @@ _User = Annotated[
     str | None,
     typer.Option(
         help="owner of the token, which grants this user's rights",
-        show_default="admin; your own with --url or --context",
+        show_default="admin; your own where a broker is named",
     ),
 ]
 _Grants = Annotated[
@@ -69,10 +71,10 @@ def create(
     given = invocation.of(ctx)
     expires = datetime.now(UTC) + timedelta(days=days) if days is not None else None
     grants = [_grant(text) for text in grant] if grant else None
-    if _is_remote(given):
+    if (rest := _rest(ctx, data)) is not None:
         request = {"name": name, "user": user, "grants": grants, "expires": expires and expires.isoformat()}
         body = {member: value for member, value in request.items() if value is not None}
-        _show(given, given.rest().call("POST", "/tokens", body)["token"])
+        _show(given, rest.call("POST", "/tokens", body)["token"])
         return
     _set_up_django(data)
     _refuse_lost_change(data)
@@ -96,8 +98,8 @@ def create(
 def list_tokens(ctx: typer.Context, data: _Data = Path("data")) -> None:
     """List tokens without their secrets; of a remote broker those that you may see."""
     given = invocation.of(ctx)
-    if _is_remote(given):
-        given.output.rows(_COLUMNS, _visible_tokens(given), whole=True)
+    if (rest := _rest(ctx, data)) is not None:
+        given.output.rows(_COLUMNS, _visible_tokens(rest), whole=True)
         return
     _set_up_django(data)
     from broker_app.models import Token
@@ -121,12 +123,12 @@ def list_tokens(ctx: typer.Context, data: _Data = Path("data")) -> None:
 def revoke(ctx: typer.Context, name: _Name, user: _User = None, data: _Data = Path("data")) -> None:
     """Revoke a token. A running broker refuses it when the command returns."""
     given = invocation.of(ctx)
-    if _is_remote(given):
-        found = [row for row in _visible_tokens(given) if row["name"] == name and user in (None, row["user"])]
+    if (rest := _rest(ctx, data)) is not None:
+        found = [row for row in _visible_tokens(rest) if row["name"] == name and user in (None, row["user"])]
         if len(found) != 1:
             what = f"there is no token {name!r}" if not found else f"several users have a token {name!r}"
             raise Failure(NOT_FOUND, what, fix="`mom token ls` lists them; --user names the owner")
-        given.rest().exchange("DELETE", f"/tokens/{found[0]['id']}", headers={"if-match": "*"})
+        rest.exchange("DELETE", f"/tokens/{found[0]['id']}", headers={"if-match": "*"})
         given.output.say(f"token {name} of {found[0]['user']} is revoked")
         return
     user = user or _ADMIN
@@ -164,14 +166,28 @@ def _is_shared() -> bool:
     return "MOM_DATABASE" in os.environ or "MOM_DATABASE_FILE" in os.environ
 
 
-def _is_remote(given: Invocation) -> bool:
-    """True if a broker is named, which is then used over REST."""
-    return bool(given.url or given.context)
+def _rest(ctx: typer.Context, data: Path) -> Rest | None:
+    """The REST interface of the broker that is named, or else of the one that runs with this data directory;
+    None where the database has to be changed."""
+    given = invocation.of(ctx)
+    is_directory_given = ctx.get_parameter_source("data") is ParameterSource.COMMANDLINE
+    if given.url or given.context or (not is_directory_given and contexts.is_named()):
+        return given.rest()
+    target = contexts.local(data)
+    if target is None:
+        return None
+    from broker_app.cli.rest import Rest
+
+    rest = Rest(target)
+    try:
+        rest.get("/tokens", limit=1)
+    except Failure:  # it has ended, is on standby, or its certificate is not known here
+        return None
+    return rest
 
 
-def _visible_tokens(given: Invocation) -> list[dict[str, Any]]:
+def _visible_tokens(rest: Rest) -> list[dict[str, Any]]:
     """All tokens for administrators; for others, their own."""
-    rest = given.rest()
     try:
         return list(rest.pages("/tokens", user="*"))
     except Failure as failure:
@@ -213,6 +229,7 @@ def _set_up_django(data: Path) -> None:
             fix="start the broker once, or name its directory with --data or MOM_DATA",
         )
     os.environ["MOM_DATA"] = str(data)
+    os.environ["MOM_LOG_LEVEL"] = "error"  # standard output is the token alone
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "mom_site.settings")
     import django
 

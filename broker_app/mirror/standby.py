@@ -264,7 +264,6 @@ class Standby:
             log.warning("the notes of other brokers cannot be read: %s", error)
 
     def _note(self, takeover: Takeover) -> None:
-        log.warning("%s", takeover.sentence)
         try:
             takeovers.keep(self._store, takeover)
             # Also an order to another broker: it would be obeyed when that one runs again.

@@ -10,7 +10,7 @@ import logging
 import resource
 import socket
 
-from broker_app.net.log_limit import RareLog
+from broker_app.log_limit import RareLog
 
 log = logging.getLogger(__name__)
 

@@ -7,11 +7,14 @@ import logging
 import os
 from typing import IO, Final
 
+from broker_app.log_limit import RareLog
+
 log = logging.getLogger(__name__)
 
-#: characters of a line, and lines a second; others are only counted
+#: characters of a line
 MAX_LINE: Final = 500
-LINES_PER_SECOND: Final = 20
+#: lines that are written at once, as of a trace-back; then one a second, and others are only counted
+BURST: Final = 40
 _READ_BYTES: Final = 64 * 1024
 #: seconds for which a process that writes too much is not read: it waits when its pipe is full
 _PAUSE_S: Final = 1.0
@@ -26,8 +29,8 @@ class OutputLog:
         self._pipe: IO[bytes] | None = None
         self._pausing: asyncio.TimerHandle | None = None
         self._line = b""
-        self._second = -1
-        self._lines = self._dropped = 0
+        self._log = RareLog(log, burst=BURST)
+        self._is_full = False
 
     def follow(self, loop: asyncio.AbstractEventLoop, pipe: IO[bytes]) -> None:
         """Log what is written to `pipe` until `close`."""
@@ -46,47 +49,35 @@ class OutputLog:
             self._pausing.cancel()
         self._take(_read(pipe))
         if self._line:
-            self._log(self._line)
-        self._report_dropped()
+            self._write(self._line)
         pipe.close()
 
     def _readable(self) -> None:
         assert self._pipe is not None
         data = _read(self._pipe)
         self._take(data)
-        if not data or self._dropped:
+        if not data or self._is_full:
             self._loop.remove_reader(self._pipe.fileno())
             self._pausing = self._loop.call_later(_PAUSE_S, self._resume)
 
     def _resume(self) -> None:
         self._pausing = None
-        self._report_dropped()
+        self._is_full = False
         if self._pipe is not None:
             self._loop.add_reader(self._pipe.fileno(), self._readable)
 
     def _take(self, data: bytes) -> None:
         *lines, self._line = (self._line + data).split(b"\n")
         for line in lines:
-            self._log(line)
+            self._write(line)
         if len(self._line) > 4 * MAX_LINE:
-            self._log(self._line)
+            self._write(self._line)
             self._line = b""
 
-    def _log(self, line: bytes) -> None:
-        second = int(self._loop.time())
-        if second != self._second:
-            self._second, self._lines = second, 0
-        if self._lines >= LINES_PER_SECOND:
-            self._dropped += 1
-            return
-        self._lines += 1
+    def _write(self, line: bytes) -> None:
         text = line.decode(errors="replace")[:MAX_LINE].expandtabs().rstrip()
-        log.info("library %s: %s", self._library, "".join(c if c.isprintable() else "?" for c in text))
-
-    def _report_dropped(self) -> None:
-        if self._dropped:
-            log.warning("library %s: %d more lines were not logged", self._library, self._dropped)
-            self._dropped = 0
+        shown = "".join(c if c.isprintable() else "?" for c in text)
+        self._is_full |= not self._log.log("library %s: %s", self._library, shown)
 
 
 def _read(pipe: IO[bytes]) -> bytes:

@@ -82,6 +82,7 @@ def _tasks_of_user() -> int:
 def _serve(connection: socket.socket, library: Library) -> None:
     frames = wire.Frames(sys.maxsize)
     functions: dict[int, tuple[wire.FunctionSpec, Bound | Exception]] = {}
+    trace_backs = TraceBacks()
     while data := connection.recv(_RECEIVE_BYTES):
         for content in frames.feed(data):
             received = wire.decode_to_process(content)
@@ -90,7 +91,7 @@ def _serve(connection: socket.socket, library: Library) -> None:
                     functions[spec.number] = spec, _bind(library, spec)
                 continue
             for call in received.calls:
-                connection.sendall(wire.frame(_result(call, *functions[call.function])))
+                connection.sendall(wire.frame(_result(call, *functions[call.function], trace_backs)))
 
 
 def _bind(library: Library, spec: wire.FunctionSpec) -> Bound | Exception:
@@ -100,7 +101,31 @@ def _bind(library: Library, spec: wire.FunctionSpec) -> Bound | Exception:
         return error
 
 
-def _result(call: wire.Call, spec: wire.FunctionSpec, function: Bound | Exception) -> wire.Result:
+class TraceBacks:
+    """Prints trace-backs, each whole once: of the next one from the same place, the error alone."""
+
+    #: places that are remembered
+    MOST = 1_000
+
+    def __init__(self) -> None:
+        self._known: set[tuple[object, ...]] = set()
+
+    def print(self, error: Exception) -> None:
+        """Print the trace-back of an error, or the error."""
+        places = ((frame.f_code, line) for frame, line in traceback.walk_tb(error.__traceback__))
+        kind = (type(error), *places)
+        if kind in self._known:
+            print(f"{_text(error)} (its trace-back was logged before)".replace("\n", " "), file=sys.stderr)
+            return
+        if len(self._known) >= self.MOST:
+            self._known.clear()
+        self._known.add(kind)
+        traceback.print_exception(error)
+
+
+def _result(
+    call: wire.Call, spec: wire.FunctionSpec, function: Bound | Exception, trace_backs: TraceBacks
+) -> wire.Result:
     if isinstance(function, Exception):
         return wire.Result(call.id, 0, False, _text(function))
     began = time.perf_counter_ns()
@@ -112,7 +137,7 @@ def _result(call: wire.Call, spec: wire.FunctionSpec, function: Bound | Exceptio
             return wire.Result(call.id, micros, answer=returned.body, answer_headers=headers)
         return _of_verdict(call.id, micros, returned)
     except Exception as error:
-        traceback.print_exception(error)
+        trace_backs.print(error)
         return wire.Result(call.id, (time.perf_counter_ns() - began) // 1_000, False, _text(error))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from typing import Any
 
 from broker_app.bridge.timeline import Event as BridgeEvent
@@ -21,8 +20,6 @@ from broker_app.telemetry.alerts import AlertEvent
 from broker_app.telemetry.alerts.texts import shown
 from broker_app.telemetry.event_log import ALERTS, BRIDGES, CALLBACKS, FILES, EventLog
 from broker_app.telemetry.system_messages import Receiving
-
-log = logging.getLogger(__name__)
 
 
 class SystemPublisher(InnerReceiver):
@@ -110,6 +107,5 @@ class SystemEvents:
         await deliver(target, notification, self._publisher, self._mailer)
 
     def _gave_up(self, target: Target, notification: Notification, fault: str) -> None:
-        log.warning("a notification of an alert could not be delivered to %s: %s", target.where, fault)
         detail = f"{target.where}: {fault}"
         self._events.note(ALERTS, notification.id, "not delivered", code="NOTIFICATION", detail=detail)

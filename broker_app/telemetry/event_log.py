@@ -6,6 +6,7 @@ are published on topics (`system_topics`).
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from collections.abc import Callable, Mapping
 from itertools import islice
@@ -13,6 +14,8 @@ from typing import Any, Final, NamedTuple
 
 from broker_app.internal_errors import EventListeners
 from broker_app.telemetry.statistics import rfc3339
+
+log = logging.getLogger(__name__)
 
 #: kinds of what something happens to
 KINDS: Final = ("bridges", "files", "alerts", "mirrors", "callbacks", "reflexes")
@@ -61,6 +64,7 @@ class EventLog:
         self.total += 1
         logged = LoggedEvent(self.total, self._clock(), kind, name, event, code, detail, facts)
         self._events.append(logged)
+        _write(logged)
         self.listeners(logged)
 
     def all(self) -> list[LoggedEvent]:
@@ -78,3 +82,20 @@ class EventLog:
 
     def __len__(self) -> int:
         return len(self._events)
+
+
+def _write(event: LoggedEvent) -> None:
+    """Write an event into the log of the process; one with a code is trouble."""
+    log.log(
+        logging.WARNING if event.code else logging.INFO,
+        "%s %s: %s%s%s",
+        event.kind,
+        event.name,
+        event.event,
+        f" ({event.code})" if event.code else "",
+        f": {event.detail}" if event.detail else "",
+        extra={
+            "kind": (event.kind, event.name, event.event, event.code),
+            "facts": {name: getattr(event, name) for name in ("kind", "name", "event", "code", "detail")},
+        },
+    )

@@ -9,7 +9,8 @@ from rest_framework.request import Request
 
 from broker_app.models import Token
 from broker_app.net.http.tracing import trace_of
-from broker_app.web.actions import API, CONSOLE, Actor
+from broker_app.web.actions import API, CLI, CONSOLE, Actor
+from broker_app.web.authentication import LocalAccess
 
 #: a header with the reason; percent-encoded where it is not ASCII
 REASON = "Mom-Reason"
@@ -25,9 +26,10 @@ def trace_id(request: Request | HttpRequest) -> str:
 def actor_of(request: Request | HttpRequest, reason: str = "") -> Actor:
     """The actor of this request. A browser's session is the console, everything else the API."""
     token = getattr(request, "auth", None)
+    program = CLI if isinstance(token, LocalAccess) else API
     return Actor(
         user=request.user.get_username(),
-        via=API if request.headers.get("Authorization") else CONSOLE,
+        via=program if request.headers.get("Authorization") else CONSOLE,
         address=request.META.get("REMOTE_ADDR", ""),
         token=token.name if isinstance(token, Token) else "",
         reason=(reason or unquote(request.headers.get(REASON, "")))[:1000],

@@ -174,4 +174,5 @@ def test_a_broker_with_a_journal_of_its_own_again_has_its_own_configuration(
     alone = BrokerProcess(main.data)
     alone.start()
     alone.terminate()
-    assert command_line(*create).code == OK
+    made = command_line(*create)
+    assert (made.code, len(made.out.splitlines())) == (OK, 1), made.out

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from broker_app.cli.failures import CONFLICT, NOT_FOUND, OK, REFUSED, USAGE
+from broker_app.cli.failures import CONFLICT, NOT_FOUND, OK, REFUSED, UNREACHABLE, USAGE
 from tests.cli.conftest import CommandLine
 from tests.support.broker_process import BrokerProcess
 
@@ -29,6 +29,35 @@ def test_a_token_is_accepted_until_it_is_revoked(broker: BrokerProcess, command_
     assert command_line("token", "revoke", "laptop", *data).code == NOT_FOUND
 
 
+def test_a_token_is_made_by_the_broker_that_runs_and_not_by_another_process(
+    mom: CommandLine, command_line: CommandLine, broker: BrokerProcess
+) -> None:
+    """A process with Django took three seconds, and was refused by a mirrored broker that began to serve."""
+    at = {"MOM_URL": "", "MOM_DATA": str(broker.data)}
+    assert command_line("token", "create", "near", environment=at).code == OK
+    entry = mom("audit", "ls", "--kind", "tokens", "-o", "json").json()[0]
+    found = {name: entry[name] for name in ("author", "via", "address", "name")}
+    assert found == {"author": "admin", "via": "cli", "address": "127.0.0.1", "name": "admin/near"}
+    secret = (broker.data / "local_secret").read_text().strip()
+    data_plane = {"MOM_TOKEN": secret, "MOM_URL": broker.url}
+    assert command_line("get", "orders", environment=data_plane).code == REFUSED, (
+        "for the configuration alone"
+    )
+    assert (broker.data / "local_secret").stat().st_mode & 0o077 == 0
+
+
+def test_mom_url_names_another_broker_than_that_of_the_directory(
+    command_line: CommandLine, broker: BrokerProcess
+) -> None:
+    """The token was made at the wrong broker."""
+    at = {"MOM_DATA": str(broker.data), "MOM_URL": "http://127.0.0.1:1"}
+    made = command_line("token", "create", "elsewhere", environment=at)
+    assert (made.code, made.out, "http://127.0.0.1:1" in made.err) == (UNREACHABLE, "", True), made.err
+    listed = command_line("token", "ls", "--data", str(broker.data), environment=at)
+    assert "elsewhere" not in listed.out, "--data on the command line is the directory"
+    assert listed.code == OK, listed.err
+
+
 def test_a_token_with_grants_has_only_those_rights(broker: BrokerProcess, command_line: CommandLine) -> None:
     data = ("--data", str(broker.data))
     created = command_line("token", "create", "sender", "--grant", "send@/queue/a,/queue/b.>", *data)
@@ -44,7 +73,7 @@ def test_a_token_with_grants_has_only_those_rights(broker: BrokerProcess, comman
 
 def test_wrong_use(broker: BrokerProcess, command_line: CommandLine, tmp_path: Path) -> None:
     data = ("--data", str(broker.data))
-    assert command_line("token", "create", "x", "--user", "nobody", *data).code == NOT_FOUND
+    assert command_line("token", "create", "x", "--user", "nobody", *data).code == USAGE
     assert command_line("token", "create", "x", "--days", "-1", *data).code == USAGE
     for grant in ("send", "sned@/queue/a", "send@orders"):
         assert command_line("token", "create", "x", "--grant", grant, *data).code == USAGE

@@ -1,6 +1,7 @@
 """`manage.py broker` as a process: its output, who it lets in, how it stops."""
 
 import asyncio
+import json
 import os
 import re
 import signal
@@ -13,6 +14,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from broker_app.net.stomp.session import VERSION
 from tests.support.patience import patient
 
 pytestmark = pytest.mark.process
@@ -91,12 +93,35 @@ async def test_the_printed_addresses_work_and_a_change_by_another_process_takes_
 async def test_a_password_from_a_file_is_admins_and_is_not_shown(tmp_path: Path) -> None:
     secret = tmp_path / "secret"
     secret.write_text("from the file\n")
-    async with broker(tmp_path / "data", f"--admin-password-file={secret}") as running:
+    options = f"--admin-password-file={secret}", "--log-format=json"
+    async with broker(tmp_path / "data", *options) as running:
         assert "from the file" not in running.said
         url = running.found(r"(http://127\.0\.0\.1:\d+)/console")
         async with httpx.AsyncClient(base_url=url, trust_env=False, timeout=30) as client:
             for password, status in (("from the file", 200), ("another", 401)):
                 assert (await client.get("/api/v1/stats", auth=("admin", password))).status_code == status
+            client.auth = httpx.BasicAuth("admin", "from the file")
+            made = await client.put(
+                "/api/v1/users/anna", json={"password": "a secret of anna"}, headers={"If-None-Match": "*"}
+            )
+            assert made.status_code == 201, made.text
+            assert (await client.get("/nothing")).status_code == 404
+        assert await running.stop() == 0
+        assert running.process.stdout is not None
+        written = (await running.process.stdout.read()).decode()
+    lines = [json.loads(line) for line in written.splitlines() if line.startswith("{")]
+    messages = [line["message"] for line in lines]
+    ports = f"ports {url.rpartition(':')[2]} (web), {running.found(r'STOMP +127.0.0.1:([0-9]+)')} (STOMP)"
+    started = f"MOM {VERSION}: broker mom serves at 127.0.0.1, {ports}; data in {tmp_path / 'data'}"
+    stopped = ["broker mom stops: it has received SIGTERM", "broker mom has stopped"]
+    assert (messages[0], messages[-2:]) == (started, stopped), written
+    created = next(line for line in lines if line["logger"] == "broker_app.web.actions.audit")
+    assert created["message"] == "admin (api) created users anna"
+    assert (created["author"], created["action"], created["kind"], created["key"]) == (
+        "admin", "created", "users", "anna",
+    )  # fmt: skip
+    assert "secret of anna" not in written
+    assert "/nothing" not in written
 
 
 async def test_a_second_broker_on_the_same_data_is_refused_before_it_changes_anything(tmp_path: Path) -> None:

@@ -28,6 +28,7 @@ from broker_app.journal.store import Unreachable
 from broker_app.journal_factory import is_shared
 from broker_app.listeners import Listeners, PortTaken, bound
 from broker_app.management.host_programs import HostPrograms
+from broker_app.management.local_access import LocalAccess
 from broker_app.management.shared_broker import SharedBroker
 from broker_app.management.trusted_files import make_directories, refuse_foreign
 from broker_app.management.welcome import Welcome, write_private
@@ -138,6 +139,7 @@ class Command(BaseCommand):
         programs = HostPrograms.of(mom)
         password = first_password.await_use()
         logins = snapshot.make_logins(mom.anonymous)
+        local = LocalAccess(mom, logins)
         connections.close_all()
         # Half a second of imports, which would otherwise stop the loop at the first page.
         get_resolver().check()
@@ -146,6 +148,7 @@ class Command(BaseCommand):
             welcome = Welcome(mom, ports, password, first_password.path, link)
             at_terminal = self.stdout.isatty()
             try:
+                local.ready()
                 welcome.leave_files(at_terminal=at_terminal)
                 if programs is not None:
                     programs.ready(welcome)
@@ -196,6 +199,7 @@ class Command(BaseCommand):
             try:
                 runner.run(running)
             finally:
+                local.stopped()
                 if programs is not None:
                     programs.stopped()
 

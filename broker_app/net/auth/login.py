@@ -93,6 +93,8 @@ class Logins:
         self._threads = asyncio.Semaphore(MAX_VERIFICATIONS)
         #: when tokens were used since the last `take_used`
         self._used: dict[bytes, float] = {}
+        #: of programs that can read the data directory; opens the control plane alone
+        self.local_secret = b""
         #: returns the identities that are connected now
         self.present: Callable[[], Iterable[Identity]] = tuple
 

@@ -13,8 +13,8 @@ import socket
 import ssl
 from collections.abc import Callable
 
+from broker_app.log_limit import RareLog
 from broker_app.net.fd_limits import has_room
-from broker_app.net.log_limit import RareLog
 from broker_app.net.problems import MEDIA_TYPE, problem_json
 from broker_app.net.tls.certificates import Certificates
 from broker_app.task_supervisor import supervised

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 from collections.abc import Iterable
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -14,6 +15,8 @@ from django.utils import timezone
 
 from broker_app.models import AuditChain, AuditEntry
 from broker_app.web.actions.actor import Actor
+
+log = logging.getLogger(__name__)
 
 _COVERED = (
     "number", "time", "author", "via", "address", "token", "action", "kind", "key", "before", "after",
@@ -70,6 +73,24 @@ def record_all(actions: Iterable[tuple[Actor, Action]]) -> None:
         entries.append(entry)
     AuditEntry.objects.bulk_create(entries, batch_size=500)
     chain.save()
+    transaction.on_commit(lambda: _write(entries))
+
+
+def _write(entries: list[AuditEntry]) -> None:
+    """Write who did what into the log of the process, without the values: these can be secret."""
+    for entry in entries:
+        reason = f", because: {entry.reason}" if entry.reason else ""
+        log.info(
+            "%s (%s) %s %s %s%s",
+            *(entry.author or "unknown", entry.via, entry.action, entry.kind, entry.key, reason),
+            extra={
+                "kind": (entry.action, entry.kind),
+                "facts": {
+                    name: getattr(entry, name)
+                    for name in ("author", "via", "address", "token", "action", "kind", "key", "reason")
+                },
+            },
+        )
 
 
 def digest_of(entry: AuditEntry, previous: str) -> str:

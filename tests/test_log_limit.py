@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from broker_app.core.errors import Refused
-from broker_app.net.log_limit import RareLines
+from broker_app.log_limit import RareLines, RareLog
 
 Write = Callable[..., list[str]]
 
@@ -31,8 +31,9 @@ def write(clock: Clock) -> Write:
     lines: list[str] = []
     limit = RareLines(clock)
 
-    def one(name: str, text: str, *values: object, level: int = logging.WARNING) -> list[str]:
+    def one(name: str, text: str, *values: object, level: int = logging.WARNING, **more: object) -> list[str]:
         record = logging.LogRecord(name, level, "", 0, text, values, None)
+        vars(record).update(more)
         if limit.filter(record):
             lines.append(record.getMessage())
         return lines
@@ -77,3 +78,30 @@ def test_the_kinds_that_are_remembered_are_bounded(write: Write) -> None:
     for number in range(3_000):
         write("uvicorn.error", f"text {number}")
     assert write("uvicorn.error", "text 0")[-1] == "text 0", "it was forgotten"
+
+
+def test_an_event_that_repeats_is_written_once_a_second_and_another_one_at_once(write: Write) -> None:
+    """The text of all events is the same: the record says what is of one kind."""
+    name = "broker_app.telemetry.event_log"
+    for number in range(100):
+        write(name, "%s: %s", "west", f"refused, attempt {number}", kind=("west", "refused"))
+    lines = write(name, "%s: %s", "east", "connected", kind=("east", "connected"))
+    assert lines == ["west: refused, attempt 0", "east: connected"]
+
+
+def test_a_program_that_begins_to_print_is_written_whole_and_then_a_line_a_second(clock: Clock) -> None:
+    log = logging.getLogger("broker_app.reflex.output_log")
+    lines: list[str] = []
+    handler = logging.Handler()
+    handler.emit = lambda record: lines.append(record.getMessage())  # type: ignore[method-assign]
+    log.addHandler(handler)
+    rare = RareLog(log, logging.WARNING, clock, burst=3)
+    for second in range(10):
+        clock.now += 1
+        for number in range(50):
+            rare.log("%s", f"{second}.{number}")
+    log.removeHandler(handler)
+    assert lines[:3] == ["0.0", "0.1", "0.2"]
+    assert lines[3:] == ["1.0 (and 47 more such lines)"] + [
+        f"{second}.0 (and 49 more such lines)" for second in range(2, 10)
+    ]
