@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from typing import Final, TypeVar
 
 _Value = TypeVar("_Value")
@@ -14,23 +13,6 @@ _Value = TypeVar("_Value")
 LARGE_BYTES: Final = 1024 * 1024
 #: one for all: each thread has memory of its own, and keeps much of what it once needed
 _THREAD: Final = ThreadPoolExecutor(1, "large-bodies")
-
-
-def parts(pieces: list[bytes]) -> Iterator[bytes]:
-    """The parts to send: the pieces as one, or one by one if they are large, which keeps nothing of them."""
-    if sum(map(len, pieces)) <= LARGE_BYTES:
-        yield b"".join(pieces)
-        return
-    pieces.reverse()
-    while pieces:
-        yield pieces.pop()
-
-
-async def joined(pieces: list[bytes]) -> bytes:
-    """The pieces as one; they are no longer in memory then."""
-    whole = await in_thread_if_large(sum(map(len, pieces)), partial(b"".join, pieces))
-    pieces.clear()
-    return whole
 
 
 async def in_thread_if_large(size: int, work: Callable[[], _Value]) -> _Value:

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import asyncio
 import codecs
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from uvicorn.protocols.utils import ClientDisconnected
@@ -98,27 +99,35 @@ class StreamedWebSocket(WebSocketsSansIOProtocol):
         self.conn.max_message_size = self.config.ws_max_size
 
     async def send(self, message: Any) -> None:
-        text = message.get("text")
+        text, fragments = message.get("text"), message.get("mom.fragments")
         if text is not None and len(text) > _FRAGMENT and self.handshake_complete:
-            await self._send_fragments(text)
+            fragments = (text[at : at + _FRAGMENT].encode() for at in range(0, len(text), _FRAGMENT))
+        if fragments is not None:
+            await self._send_fragments(fragments)
             return
         await super().send(message)
         if message["type"] == "websocket.http.response.body" and not message.get("more_body", False):
             self.handshake_complete = True  # or the library logs an error: the client was answered
 
-    async def _send_fragments(self, text: str) -> None:
-        """Send a large message in fragments: it is not copied as a whole, and the loop goes on in between."""
-        for at in range(0, len(text), _FRAGMENT):
-            await self.writable.wait()
-            if self.close_sent or self.transport.is_closing():
-                raise ClientDisconnected
-            send = self.conn.send_continuation if at else self.conn.send_text
-            try:
-                send(text[at : at + _FRAGMENT].encode(), fin=at + _FRAGMENT >= len(text))
-            except InvalidState as error:
-                raise ClientDisconnected from error
-            self.transport.write(b"".join(self.conn.data_to_send()))
-            await asyncio.sleep(0)
+    async def _send_fragments(self, fragments: Iterable[bytes]) -> None:
+        """Send a large message in fragments of text: it is never in memory as a whole, and the loop goes on
+        in between. The last fragment is empty."""
+        send: Callable[..., None] = self.conn.send_text
+        for fragment in fragments:
+            await self._send_fragment(send, fragment, final=False)
+            send = self.conn.send_continuation
+        await self._send_fragment(send, b"", final=True)
+
+    async def _send_fragment(self, send: Callable[..., None], fragment: bytes, *, final: bool) -> None:
+        await self.writable.wait()
+        if self.close_sent or self.transport.is_closing():
+            raise ClientDisconnected
+        try:
+            send(fragment, fin=final)
+        except InvalidState as error:
+            raise ClientDisconnected from error
+        self.transport.write(b"".join(self.conn.data_to_send()))
+        await asyncio.sleep(0)
 
     def _refuse_version(self) -> None:
         response = self.conn.reject(426, f"Speak version {_VERSION} of the WebSocket protocol.\n")

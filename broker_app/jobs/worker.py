@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from array import array
-from collections.abc import AsyncIterator, Callable, Container, Sequence
+from collections.abc import AsyncIterator, Callable, Container, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from io import FileIO
@@ -51,8 +51,8 @@ _encode = msgspec.json.encode
 class LineFormat(Protocol):
     """Messages as lines of JSON, written and read."""
 
-    def write(self, message: Message, message_id: bytes) -> list[bytes]:
-        """One line, with its end, in pieces."""
+    def write(self, message: Message, message_id: bytes) -> Iterator[bytes]:
+        """The parts of one line, with its end."""
 
     def read(self, address: str, line: bytes) -> tuple[Envelope, bytes]:
         """Envelope and body of a message to `address`. Raises Refused."""

@@ -41,12 +41,11 @@ class Worker:
     def _run(self) -> None:
         assert self._call_soon is not None
         while (item := self._jobs.get()) is not None:
-            job, report = item
-            outcome = _outcome(job)
             try:
-                self._call_soon(report, *outcome)
+                self._call_soon(item[1], *_outcome(item[0]))
             except RuntimeError:  # the loop is closed
                 return
+            del item  # what was read may be large, and the next job may be long in coming
 
 
 def _outcome(job: Callable[[], Result]) -> tuple[Result | None, Exception | None]:

@@ -12,9 +12,11 @@ from broker_app.core.errors import Refused
 from broker_app.deadline import Deadline
 from broker_app.internal_errors import internal_errors
 from broker_app.net.json import events
+from broker_app.net.json.outbox import Event as OutboxEvent
 from broker_app.net.json.outbox import Outbox
 from broker_app.net.json.session import Closed, JsonSession
 from broker_app.net.json.splitter import Malformed, ObjectSplitter
+from broker_app.net.rest.large_body import parts
 from broker_app.net.rest.refusals import Refusal, from_core, invalid
 from broker_app.net.stomp.rate_limit import RateLimit
 
@@ -112,8 +114,8 @@ class JsonConnection:
         while found := await self._outbox.take():
             found.reverse()
             while found:
-                async with asyncio.timeout(STUCK_S):  # an event may be large: only its text is in memory
-                    await self._send({"type": "websocket.send", "text": found.pop().decode()})
+                async with asyncio.timeout(STUCK_S):
+                    await self._send(_message_of(found.pop()))
                 await self._in_turn(deadline)
             self._session.sent()
 
@@ -170,3 +172,10 @@ class JsonConnection:
             raise Closed(Refusal("rate-limited", "too many operations in a second; send fewer"), POLICY)
         if wait_s > 0:
             await asyncio.sleep(wait_s)
+
+
+def _message_of(event: OutboxEvent) -> Event:
+    """The WebSocket message of an event; a large one is sent in fragments, as `serve_websocket` knows."""
+    if isinstance(event, bytes):
+        return {"type": "websocket.send", "text": event.decode()}
+    return {"type": "websocket.send", "mom.fragments": parts(event)}

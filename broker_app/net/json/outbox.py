@@ -7,14 +7,21 @@ from collections import deque
 from itertools import islice
 from typing import Final, Protocol
 
+from broker_app.in_thread import LARGE_BYTES
+from broker_app.net.rest.large_body import Piece
+
 #: subscriptions that are asked together
 AT_ONCE: Final = 64
+
+
+#: an event, in pieces if it is large
+Event = bytes | list[Piece]
 
 
 class Source(Protocol):
     """A subscription with something to send."""
 
-    async def events(self) -> list[bytes]:
+    async def events(self) -> list[Event]:
         """The events to send now; it asks again when there is more."""
 
 
@@ -23,12 +30,12 @@ class Outbox:
     sent."""
 
     def __init__(self) -> None:
-        self._replies: deque[bytes] = deque()
+        self._replies: deque[Event] = deque()
         self._due: dict[Source, None] = {}
         self._woken = asyncio.Event()
         self._closed = False
 
-    def put(self, event: bytes) -> None:
+    def put(self, event: Event) -> None:
         """Send an event."""
         self._replies.append(event)
         self._woken.set()
@@ -48,7 +55,7 @@ class Outbox:
         self._due.clear()
         self._woken.set()
 
-    async def take(self) -> list[bytes]:
+    async def take(self) -> list[Event]:
         """The events to be sent next; empty when the outbox was closed."""
         while True:
             if self._replies:
@@ -65,7 +72,7 @@ class Outbox:
             self._woken.clear()
             await self._woken.wait()
 
-    async def _events_of_due(self) -> list[bytes]:
+    async def _events_of_due(self) -> list[Event]:
         """The events of some subscriptions that are due; the engine is asked for all of them at once."""
         due = list(islice(self._due, AT_ONCE))
         for source in due:
@@ -77,3 +84,10 @@ class Outbox:
     def replies(self) -> int:
         """Replies that wait."""
         return len(self._replies)
+
+
+def whole_if_short(pieces: list[Piece]) -> Event:
+    """The pieces of an event as one, unless they are large."""
+    if sum(map(len, pieces)) > LARGE_BYTES:
+        return pieces
+    return b"".join(piece for piece in pieces if isinstance(piece, bytes))

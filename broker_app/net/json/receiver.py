@@ -7,12 +7,13 @@ from typing import Final
 
 from broker_app.core.message import Message
 from broker_app.core.transfers import TransferResult
-from broker_app.in_thread import joined
 from broker_app.net.json import events
 from broker_app.net.json import operations as o
+from broker_app.net.json.outbox import Event, whole_if_short
 from broker_app.net.rest import message_json
 from broker_app.net.rest.chosen import ChosenMessages
 from broker_app.net.rest.engine_client import EngineClient
+from broker_app.net.rest.large_body import Piece
 from broker_app.net.rest.limits import RestLimits
 from broker_app.net.rest.replies import separated
 from broker_app.net.rest.requests import within
@@ -31,7 +32,7 @@ class Receiver:
         self._blocks = blocks
         self._ids = engine_client.engine.broker.turn.ids
 
-    async def receive(self, operation: o.Receive, address: str, user: str) -> bytes:
+    async def receive(self, operation: o.Receive, address: str, user: str) -> Event:
         """The event `received`, of bounded size. Raises Refusal."""
         lease_s = operation.lease_s
         if lease_s is None:
@@ -41,15 +42,14 @@ class Receiver:
         row = self._exact if operation.exact else self._row
         received = await self._chosen.receive(address, operation.seqs, user, lease_s, row)
         answer = events.Received(ref=operation.ref, missing=[*map(_missing, received.missing)])
-        pieces = [events.encode(answer)[:-1], b',"items":[', *separated(received.rows), b"]}"]
-        received.rows.clear()
-        return await joined(pieces)
+        rows = separated(received.rows)
+        return whole_if_short([events.encode(answer)[:-1], b',"items":[', *rows, b"]}"])
 
-    def _row(self, tag: int, message: Message, until_ms: int) -> list[bytes]:
+    def _row(self, tag: int, message: Message, until_ms: int) -> list[Piece]:
         receipt = self._engine_client.receipt(tag)
         return message_json.received_pieces(message, self._ids.of(message), receipt, until_ms, self._blocks)
 
-    def _exact(self, tag: int, message: Message, until_ms: int) -> list[bytes]:
+    def _exact(self, tag: int, message: Message, until_ms: int) -> list[Piece]:
         envelope = message.envelope
         without_body = events.encode(
             events.ExactMessage(
@@ -66,7 +66,7 @@ class Receiver:
                 body_base64="",
             )
         )
-        return [without_body[:-2], *message_json.base64_pieces(message.body), b'"}']
+        return [without_body[:-2], message_json.base64_piece(message.body), b'"}']
 
 
 def _missing(result: TransferResult) -> events.Missing:

@@ -12,7 +12,7 @@ from broker_app.core.errors import Refused
 from broker_app.core.message import Message
 from broker_app.in_thread import LARGE_BYTES, in_thread_if_large
 from broker_app.net.json import events
-from broker_app.net.json.outbox import Outbox
+from broker_app.net.json.outbox import Event, Outbox, whole_if_short
 from broker_app.net.live_subscribers import LiveSubscriber
 from broker_app.net.rest import message_json
 from broker_app.net.rest.engine_client import EngineClient
@@ -64,9 +64,9 @@ class Deliveries:
         """The broker has ended the subscription."""
         self._ended(self, refusal)
 
-    async def events(self) -> list[bytes]:
+    async def events(self) -> list[Event]:
         """The next messages."""
-        found: list[bytes] = []
+        found: list[Event] = []
         size = 0
         while self._waiting and len(found) < RUN and size < LARGE_BYTES:
             tag, message = self._waiting.popleft()
@@ -80,11 +80,13 @@ class Deliveries:
             self.live.count(len(found))
         return found
 
-    def _event(self, tag: int, message: Message, until_ms: int) -> bytes:
+    def _event(self, tag: int, message: Message, until_ms: int) -> Event:
         receipt = self._engine_client.receipt(tag)
-        row = message_json.received_pieces(message, self._ids.of(message), receipt, until_ms, self._blocks)
+        id = self._ids.of(message)
+        item, *rest = message_json.received_pieces(message, id, receipt, until_ms, self._blocks)
+        assert isinstance(item, bytes), "the members before the body"
         head = events.encode(events.Message(sub=self.id, destination=message.envelope.address))
-        return b"".join([head[:-1], b",", row[0][1:], *row[1:]])
+        return whole_if_short([head[:-1], b",", item[1:], *rest])
 
     def close(self) -> None:
         """Send nothing more, and take no deliveries."""
@@ -117,7 +119,7 @@ class Notifications:
     def _wake(self) -> None:
         self._outbox.ask(self)
 
-    async def events(self) -> list[bytes]:
+    async def events(self) -> list[Event]:
         """The notification of what arrived since the last one."""
         if not self._feed.is_due:
             return []

@@ -17,6 +17,7 @@ from broker_app.jobs import message_reader
 from broker_app.jobs.message_reader import JournalRead
 from broker_app.net.rest.engine_client import EngineClient
 from broker_app.net.rest.held_deliveries import Deliveries, wait_decided
+from broker_app.net.rest.large_body import Piece
 
 #: the status of messages that were left out because the answer was long enough: ask for them again
 LEFT: Final = "left"
@@ -24,14 +25,14 @@ NEVER_GIVEN: Final = "the journal of this broker never gave this position"
 _LONG_ENOUGH: Final = "the answer is long enough; ask for it again"
 
 #: makes JSON, in pieces, of a tag, a message and the end of its lease
-Render = Callable[[int, Message, int], list[bytes]]
+Render = Callable[[int, Message, int], list[Piece]]
 
 
 class Received(NamedTuple):
     """The rows of what was delivered, each in pieces, their tags, and the results of the messages that were
     not delivered."""
 
-    rows: list[list[bytes]]
+    rows: list[list[Piece]]
     tags: list[int]
     missing: list[TransferResult]
 

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable
 
 from broker_app.core.errors import Refused
-from broker_app.in_thread import parts
 from broker_app.net.http.tracing import trace_of
 from broker_app.net.operator_audit import OperatorActions
 from broker_app.net.policy.access import Access, Client, ConnectionInfo
 from broker_app.net.rest import refusals
 from broker_app.net.rest.credentials import Credentials
+from broker_app.net.rest.large_body import parts
 from broker_app.net.rest.limits import RestLimits
 from broker_app.net.rest.refusals import Refusal
 from broker_app.net.rest.replies import NO_CONTENT, Header, Reply, problem_reply
@@ -107,6 +108,8 @@ async def send_reply(request: Request, reply: Reply) -> None:
     if reply.pieces is not None and request.method != "HEAD":
         for part in parts(reply.pieces):
             await request.send({"type": "http.response.body", "body": part, "more_body": True})
+            if reply.pieces:  # others are served between two parts
+                await asyncio.sleep(0)
     await request.send(
         {"type": "http.response.body", "body": b"" if request.method == "HEAD" else reply.body}
     )

@@ -15,6 +15,8 @@ from typing import NamedTuple
 import msgspec
 
 from broker_app.core.message import Message
+from broker_app.in_thread import LARGE_BYTES
+from broker_app.net.rest.large_body import LargeBody, Piece, as_text, in_base64, in_one_line, parts
 from broker_app.net.rest.replies import Header, encode
 from mom_client.stomp.encode import unescape
 
@@ -37,8 +39,8 @@ UNTRUSTED: tuple[Header, ...] = (
     (b"content-security-policy", b"default-src 'none'; sandbox"),
     (b"x-content-type-options", b"nosniff"),
 )
-#: bytes of a body that are encoded together; a multiple of 3
-_PIECE = 3 * 256 * 1024
+#: what is before a body that is JSON as it is, text, or neither
+RAW, TEXT, BASE64 = b'"body":', b'"body":"', b'"body_base64":"'
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
@@ -116,31 +118,37 @@ def http_content_type(facts: Facts) -> bytes:
 
 def body_member(body: bytes, content_type: str | None) -> bytes:
     """`"body":…` for JSON and text, `"body_base64":"…"` for everything else."""
-    return b"".join(body_pieces(body, content_type))
+    return b"".join(parts(body_pieces(body, content_type)))
 
 
-def body_pieces(body: bytes, content_type: str | None) -> list[bytes]:
-    """The same in pieces."""
+def body_pieces(body: bytes, content_type: str | None) -> list[Piece]:
+    """The same in pieces. What takes long is done here: call it in a thread for large bodies."""
     kind = "" if content_type is None else content_type.partition(";")[0].strip().lower()
     if kind == "application/json" or kind.endswith("+json"):
         if _is_json(body):
-            return [b'"body":', body]
-    elif content_type is None or kind.startswith("text/") or kind in _TEXTUAL or kind.endswith("+xml"):
+            return [RAW, body if len(body) <= LARGE_BYTES else in_one_line(body)]
+    # Without a content type, a NUL is the sign of binary content.
+    elif _is_textual(kind) or (content_type is None and b"\0" not in body):
         try:
-            text = body.decode()
+            return _text_pieces(body)
         except UnicodeDecodeError:
             pass
-        else:
-            # Without a content type, a NUL is the sign of binary content.
-            if content_type is not None or "\0" not in text:
-                return [b'"body":', encode(text)]
-    return [b'"body_base64":"', *base64_pieces(body), b'"']
+    return [BASE64, base64_piece(body), b'"']
 
 
-def base64_pieces(body: bytes) -> list[bytes]:
-    """A body in base64. No call takes long, so that other threads go on."""
-    view = memoryview(body)
-    return [base64.b64encode(view[at : at + _PIECE]) for at in range(0, len(body), _PIECE)]
+def _is_textual(kind: str) -> bool:
+    return kind.startswith("text/") or kind in _TEXTUAL or kind.endswith("+xml")
+
+
+def _text_pieces(body: bytes) -> list[Piece]:
+    if len(body) <= LARGE_BYTES:
+        return [TEXT, encode(body.decode())[1:]]
+    return [TEXT, as_text(body), b'"']
+
+
+def base64_piece(body: bytes) -> Piece:
+    """A body in base64."""
+    return base64.b64encode(body) if len(body) <= LARGE_BYTES else in_base64(body)
 
 
 def _is_json(body: bytes) -> bool:
@@ -162,13 +170,13 @@ def received(
     message: Message, message_id: bytes, receipt: str | None, lease_until_ms: int, blocks: Blocks
 ) -> bytes:
     """A delivery as a JSON object in one line. Without a receipt it needs no settling."""
-    return b"".join(received_pieces(message, message_id, receipt, lease_until_ms, blocks))
+    return b"".join(parts(received_pieces(message, message_id, receipt, lease_until_ms, blocks)))
 
 
 def received_pieces(
     message: Message, message_id: bytes, receipt: str | None, lease_until_ms: int, blocks: Blocks
-) -> list[bytes]:
-    """The same in pieces, to be joined once: bodies may be large."""
+) -> list[Piece]:
+    """The same in pieces: bodies may be large."""
     envelope = message.envelope
     facts = blocks.facts(envelope.block)
     head = (
@@ -188,7 +196,7 @@ def received_pieces(
     )
     # JSON has line ends only between its tokens, where a blank does as well.
     body = [
-        piece.replace(b"\r", b" ").replace(b"\n", b" ")
+        piece if isinstance(piece, LargeBody) else piece.replace(b"\r", b" ").replace(b"\n", b" ")
         for piece in body_pieces(message.body, facts.content_type)
     ]
     return [head, *body, b"}"]

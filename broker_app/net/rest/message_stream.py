@@ -11,11 +11,12 @@ from broker_app.core.errors import Refused
 from broker_app.core.message import Message
 from broker_app.core.selectors import compiler
 from broker_app.engine.read_budget import READ_BYTES
-from broker_app.in_thread import in_thread_if_large, parts
+from broker_app.in_thread import in_thread_if_large
 from broker_app.net.live_subscribers import SSE, LiveSubscriber, LiveSubscribers
 from broker_app.net.rest import message_json
 from broker_app.net.rest.arrival_stream import ArrivalStream
 from broker_app.net.rest.engine_client import EngineClient
+from broker_app.net.rest.large_body import Piece, parts
 from broker_app.net.rest.limits import RestLimits
 from broker_app.net.rest.long_poll import WaitingRequest, WaitingRequests
 from broker_app.net.rest.refusals import invalid
@@ -139,7 +140,7 @@ class MessageStream:
             for part in parts(await in_thread_if_large(message.size, render)):
                 yield part
 
-    def _event(self, tag: int, message: Message, until_ms: int) -> list[bytes]:
+    def _event(self, tag: int, message: Message, until_ms: int) -> list[Piece]:
         message_id = self._ids.of(message)
         receipt = self._engine_client.receipt(tag)
         item = message_json.received_pieces(message, message_id, receipt, until_ms, self._blocks)

@@ -6,6 +6,8 @@ priority, persistence, group, time of expiry, and the facts of a dead letter. A 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from msgspec import UNSET, UnsetType
 
 from broker_app.core import dead_letter_headers
@@ -13,6 +15,7 @@ from broker_app.core.errors import Refused
 from broker_app.core.message import DeliveryOptions, Envelope, Message
 from broker_app.net.rest import message_json
 from broker_app.net.rest.envelopes import Envelopes, Item
+from broker_app.net.rest.large_body import Piece, parts
 from broker_app.net.rest.limits import RestLimits
 from broker_app.net.rest.refusals import Refusal
 from broker_app.net.rest.replies import encode
@@ -36,8 +39,8 @@ class MessageLines:
         self._envelopes = Envelopes(limits)
         self._blocks = message_json.Blocks()
 
-    def write(self, message: Message, message_id: bytes) -> list[bytes]:
-        """One line, with its end, in pieces: bodies may be large."""
+    def write(self, message: Message, message_id: bytes) -> Iterator[bytes]:
+        """The parts of one line, with its end."""
         envelope = message.envelope
         facts = self._blocks.facts(envelope.block)
         fields = facts.fields
@@ -56,7 +59,7 @@ class MessageLines:
             "headers": facts.headers or None,
         }
         shown = {name: value for name, value in members.items() if value is not None}
-        return [encode(shown)[:-1] + b",", *_body(message.body, facts.content_type), b"}\n"]
+        return parts([encode(shown)[:-1] + b",", *_body(message.body, facts.content_type), b"}\n"])
 
     def read(self, address: str, line: bytes) -> tuple[Envelope, bytes]:
         """Envelope and body of a message to `address`. Raises Refused."""
@@ -87,10 +90,10 @@ class MessageLines:
         return envelope, body
 
 
-def _body(body: bytes, content_type: str | None) -> list[bytes]:
+def _body(body: bytes, content_type: str | None) -> list[Piece]:
     """A body as it can be read, where reading it back gives the same bytes; else base64."""
     pieces = message_json.body_pieces(body, content_type)
-    is_text = pieces[0].startswith(b'"body":')
-    if is_text and (content_type is None or any(b"\n" in one or b"\r" in one for one in pieces)):
+    is_raw = pieces[0] == message_json.RAW
+    if content_type is None or (is_raw and (b"\n" in body or b"\r" in body)):
         return message_json.body_pieces(body, "application/octet-stream")
     return pieces

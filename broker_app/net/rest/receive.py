@@ -19,6 +19,7 @@ from broker_app.net.rest import message_json
 from broker_app.net.rest.chosen import ChosenMessages
 from broker_app.net.rest.engine_client import EngineClient
 from broker_app.net.rest.held_deliveries import Deliveries, wait_decided
+from broker_app.net.rest.large_body import Piece
 from broker_app.net.rest.limits import RestLimits
 from broker_app.net.rest.long_poll import WaitingRequest, WaitingRequests
 from broker_app.net.rest.polls import Polls
@@ -208,17 +209,17 @@ class Receiver:
 
     # ------------------------------------------------------------------ replying
 
-    def _reply(self, rows: list[list[bytes]], waited_s: float, address: str, members: bytes = b"") -> Reply:
+    def _reply(self, rows: list[list[Piece]], waited_s: float, address: str, members: bytes = b"") -> Reply:
         queue = self._engine_client.engine.broker.destinations.queues.get(address)
         more = queue is not None and queue.depth > 0
         tail = b'],"waited_s":%.3f,"more":%b%b}' % (waited_s, b"true" if more else b"false", members)
         return Reply(200, JSON, pieces=[b'{"items":[', *separated(rows), tail])
 
-    def _row(self, tag: int, message: Message, until_ms: int) -> list[bytes]:
+    def _row(self, tag: int, message: Message, until_ms: int) -> list[Piece]:
         receipt = self._engine_client.receipt(tag) if tag else None
         return message_json.received_pieces(message, self._ids.of(message), receipt, until_ms, self._blocks)
 
-    def _settled_row(self, _: int, message: Message, __: int) -> list[bytes]:
+    def _settled_row(self, _: int, message: Message, __: int) -> list[Piece]:
         return self._row(0, message, 0)
 
     def _raw(self, tag: int, message: Message, until_ms: int) -> Reply:

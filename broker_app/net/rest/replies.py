@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from broker_app.net.problems import MEDIA_TYPE as PROBLEM_TYPE
+from broker_app.net.rest.large_body import Piece
 from broker_app.net.rest.refusals import Refusal
 
 Header = tuple[bytes, bytes]
@@ -25,7 +26,7 @@ class Reply(NamedTuple):
     content_type: bytes = b""
     body: bytes = b""
     headers: tuple[Header, ...] = ()
-    pieces: list[bytes] | None = None
+    pieces: list[Piece] | None = None
 
     @property
     def length(self) -> int:
@@ -33,9 +34,9 @@ class Reply(NamedTuple):
         return len(self.body) if self.pieces is None else sum(map(len, self.pieces))
 
 
-def separated(rows: Iterable[list[bytes]]) -> list[bytes]:
+def separated(rows: Iterable[list[Piece]]) -> list[Piece]:
     """The pieces of JSON objects, with commas between the objects."""
-    pieces = [piece for row in rows for piece in (b",", *row)]
+    pieces: list[Piece] = [piece for row in rows for piece in (b",", *row)]
     return pieces[1:]
 
 
