@@ -34,8 +34,8 @@ async def serve(
     """Serve `app` on `listener` until `stop` is set, then end open connections and return.
 
     `started` is called when it accepts connections. Connections hand single messages to `direct`. A scope has
-    the names in a client certificate as "mom.certified". Requests still running after `config.drain` seconds are
-    cancelled, and the listener is closed.
+    the names in a client certificate as "mom.certified". Requests still running after `config.drain` seconds
+    are cancelled, and the listener is closed.
     """
     server = Server(
         uvicorn.Config(

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="Create, list and revoke tokens of the broker that --url, MOM_URL or a context names, else of --data.",
+    help="Create, list and revoke tokens of the broker that --url, MOM_URL or a context names, or of --data",
 )
 
 #: a running broker reads changes by other processes once a second
