@@ -21,7 +21,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 from urllib.parse import urlsplit
 
-from broker_app import roles
+from broker_app import durations, roles
 from broker_app.shipped_files import REFLEX_FILES
 
 if TYPE_CHECKING:
@@ -52,7 +52,13 @@ ALL_FILES, CONFIG_FILE = "all", "config-file"
 #: bridges that restart when a file was read again
 CHANGED_BRIDGES, ALL_BRIDGES = "changed", "all"
 
-_SIZES = {"": 1, "b": 1, "kib": KIB, "k": KIB, "mib": MIB, "m": MIB, "gib": 1024 * MIB, "g": 1024 * MIB}
+_SIZES = {
+    "": 1, "b": 1, "kib": KIB, "k": KIB, "mib": MIB, "m": MIB, "gib": 1024 * MIB, "g": 1024 * MIB,
+    "kb": 1000, "mb": 1000**2, "gb": 1000**3,
+}  # fmt: skip
+A_SIZE = "a size such as 65536, 64MB or 64MiB"
+#: unit of a setting → the form of its values
+_FORMS = {"bytes": A_SIZE, "seconds": "a time such as 2s, 5m or 90"}
 _TRUE, _FALSE = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
 
 
@@ -549,12 +555,26 @@ def _matching(setting: Setting, text: str) -> str:
     return text
 
 
+def _in_unit(setting: Setting, text: str) -> int | float:
+    """The number of a text in the unit of the setting. Raises ValueError."""
+    is_whole = setting.type == "int"
+    match setting.rule.unit:
+        case "bytes":
+            return size(text)
+        case "seconds":
+            found = durations.seconds(text)
+            if is_whole and not found.is_integer():
+                raise ValueError(text)
+            return int(found) if is_whole else found
+    return int(text) if is_whole else float(text)
+
+
 def _number(setting: Setting, text: str) -> int | float:
     rule = setting.rule
+    kind = _FORMS.get(rule.unit, "a number")
     try:
-        number = size(text) if rule.unit == "bytes" else int(text) if setting.type == "int" else float(text)
+        number = _in_unit(setting, text)
     except ValueError:
-        kind = "a size such as 65536 or 64MiB" if rule.unit == "bytes" else "a number"
         raise _Unsuited(f"{text!r} is not {kind}") from None
     # Written so that nan, which compares false with everything, is refused as well.
     if not (rule.least is None or number >= rule.least) or not (rule.most is None or number <= rule.most):
@@ -578,6 +598,8 @@ def _of_json(setting: Setting, folder: Path, value: Any) -> Any:
     types, right = _OF_JSON.get(setting.type, ((str,), "a string"))
     if setting.rule.unit == "bytes":
         types, right = (int, str), 'a number of bytes, or a size such as "64MiB"'
+    if setting.rule.unit == "seconds":
+        types, right = (int, float, str), 'a number of seconds, or a time such as "5m"'
     if not isinstance(value, types) or (isinstance(value, bool) and setting.type != "bool"):
         raise _Unsuited(f"must be {right}")
     if isinstance(value, list):
@@ -597,11 +619,11 @@ def _file_of(setting: Setting, folder: Path, named: Path) -> Path:
 
 
 def size(text: str) -> int:
-    """Bytes, from a text such as 65536, 10m or 64MiB. Raises ValueError."""
+    """Bytes, from a text such as 65536, 10m, 64MB (millions) or 64MiB. Raises ValueError."""
     digits = text.rstrip("KMGIBkmgib ")
     unit = text[len(digits) :].strip().lower()
-    if unit not in _SIZES:
-        raise ValueError(text)
+    if unit not in _SIZES or not digits.strip().isdecimal():
+        raise ValueError(f"{text!r} is not {A_SIZE}")
     return int(digits) * _SIZES[unit]
 
 

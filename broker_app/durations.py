@@ -1,12 +1,24 @@
-"""Spans of time to be read: 0.3 s, 3 min 2 s, 2 h."""
+"""Spans of time to be read, 0.3 s, 3 min 2 s, 2 h, and as they are written: 2s, 5m, 90."""
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 from typing import Final
 
 #: from the longest: seconds, and the sign
 _UNITS: Final = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
+
+_WRITTEN: Final = re.compile(r"(\d+(?:\.\d*)?) ?(ms|s|min|m|h|d|)")
+_LENGTHS: Final = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3_600.0, "d": 86_400.0}
+
+
+def seconds(text: str) -> float:
+    """Return the seconds of a span such as 2s, 5m, 1.5h, or 90. Raises ValueError."""
+    found = _WRITTEN.fullmatch(text.strip().lower())
+    if found is None:
+        raise ValueError(f"{text!r} is not a time such as 2s, 5m or 90 (seconds)")
+    return float(found[1]) * _LENGTHS[found[2]]
 
 
 def in_words(seconds: float) -> str:

@@ -82,11 +82,18 @@ class Message:
         await self._frame_sender.settle(self.frame, self.epoch, requeue=None, confirm=confirm)
 
     async def nack(
-        self, *, requeue: bool = True, delay_s: float | None = None, confirm: bool = False
+        self,
+        *,
+        requeue: bool = True,
+        delay_s: float | None = None,
+        reason: str = "",
+        confirm: bool = False,
     ) -> None:
         """Return the message to its queue for another attempt, after `delay_s` if given; with
-        `requeue=False` move it to the dead letters."""
+        `requeue=False` move it to the dead letters. Operators see the `reason` there."""
         headers = {} if delay_s is None else {"delay-s": f"{delay_s:.3f}"}
+        if reason:
+            headers["reason"] = reason
         await self._frame_sender.settle(
             self.frame, self.epoch, requeue=requeue, confirm=confirm, headers=headers
         )

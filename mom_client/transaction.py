@@ -62,9 +62,9 @@ class Transaction:
         """Settle `message` when the transaction commits."""
         self._receipts.append(self._owner.settle(self, self._epoch, message, None))
 
-    def nack(self, message: Message, *, requeue: bool = True) -> None:
-        """Give `message` back when the transaction commits."""
-        self._receipts.append(self._owner.settle(self, self._epoch, message, requeue))
+    def nack(self, message: Message, *, requeue: bool = True, reason: str = "") -> None:
+        """Give `message` back when the transaction commits; options as of `Message.nack`."""
+        self._receipts.append(self._owner.settle(self, self._epoch, message, requeue, reason))
 
 
 class Transactions:
@@ -123,10 +123,17 @@ class Transactions:
         self._by_receipt[receipt] = transaction
         return receipt
 
-    def settle(self, transaction: Transaction, epoch: int, message: Message, requeue: bool | None) -> bytes:
+    def settle(
+        self,
+        transaction: Transaction,
+        epoch: int,
+        message: Message,
+        requeue: bool | None,
+        reason: str = "",
+    ) -> bytes:
         """Settle `message` within a transaction. Returns the receipt."""
         self._frame_sender.keeper.live(epoch)
-        headers = {"transaction": transaction.id}
+        headers = {"transaction": transaction.id} | ({"reason": reason} if reason else {})
         receipt = self._frame_sender.settle_nowait(message.frame, message.epoch, requeue, headers)
         self._by_receipt[receipt] = transaction
         return receipt

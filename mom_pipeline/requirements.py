@@ -10,6 +10,7 @@ from mom_pipeline.errors import PipelineError
 INSTALL = "pip install 'mom-broker[pipeline]'"
 #: package → the oldest release that will do
 _OLDEST = {"pyspark": (4, 2), "pyarrow": (18, 0)}
+NEEDED = frozenset(_OLDEST)
 
 
 def versions() -> dict[str, str]:

@@ -27,6 +27,8 @@ def test_variables_are_read_by_type() -> None:
             "MOM_ANONYMOUS": "Yes",
             "MOM_CONNECT_TIMEOUT": "2.5",
             "MOM_MAX_BODY_BYTES": "16 MiB",
+            "MOM_LEASE_S": "5s",
+            "MOM_MEMORY_BYTES": "500MB",
             "MOM_ALLOWED_HOSTS": "a.example, b.example,",
         }
     )
@@ -54,7 +56,12 @@ def test_a_word_that_is_not_among_the_choices_is_refused_with_a_suggestion() -> 
         ("MOM_PORT", "", "MOM_PORT: '' is not a number"),
         ("MOM_LEASE", "nan", "MOM_LEASE: nan must be between 1 and 43200"),
         ("MOM_CREDIT", "0", "MOM_CREDIT: 0 must be at least 1"),
-        ("MOM_MEMORY_BYTES", "1 apple", "MOM_MEMORY_BYTES: '1 apple' is not a size such as 65536 or 64MiB"),
+        (
+            "MOM_MEMORY_BYTES",
+            "1 apple",
+            "MOM_MEMORY_BYTES: '1 apple' is not a size such as 65536, 64MB or 64MiB",
+        ),
+        ("MOM_LEASE_S", "1 blink", "MOM_LEASE_S: '1 blink' is not a time such as 2s, 5m or 90"),
         ("MOM_DEBUG", "maybe", "MOM_DEBUG: 'maybe' is neither true nor false"),
         ("MOM_NAME", "", "MOM_NAME: is empty"),
         ("MOM_NAME", "a b", r"MOM_NAME: 'a b' is not of the form [\w.-]{1,64}"),

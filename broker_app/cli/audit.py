@@ -9,7 +9,7 @@ import typer
 
 from broker_app.cli import invocation
 from broker_app.cli.failures import FAILED, USAGE, Failure
-from broker_app.cli.options import with_options
+from broker_app.cli.options import span, with_options
 from broker_app.cli.top import ticks
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def tail(
     lines: Annotated[
         int, typer.Option("--lines", "-n", min=0, max=500, help="existing entries to show first")
     ] = 10,
-    every: Annotated[float, typer.Option(min=0.1, help="seconds between updates")] = 1.0,
+    every: Annotated[float, typer.Option(parser=span(0.1), help="time between updates, such as 2s")] = 1.0,
     *,
     filters: dict[str, Any],
 ) -> None:

@@ -10,7 +10,7 @@ import typer
 from broker_app import durations
 from broker_app.cli import bridge_control, invocation, resources
 from broker_app.cli.failures import NOT_FOUND, Failure
-from broker_app.cli.options import DryRun, Idempotent, Reason, Yes, reason_header
+from broker_app.cli.options import DryRun, Idempotent, Reason, Yes, reason_header, span
 from broker_app.cli.prompts import confirm
 from broker_app.cli.resource_types import BRIDGES
 from broker_app.cli.top import ticks
@@ -85,7 +85,7 @@ def logs(
         int, typer.Option("--lines", "-n", min=0, max=200, help="existing events to show first")
     ] = 20,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="show new events until interrupted")] = False,
-    every: Annotated[float, typer.Option(min=0.1, help="seconds between updates")] = 1.0,
+    every: Annotated[float, typer.Option(parser=span(0.1), help="time between updates, such as 2s")] = 1.0,
 ) -> None:
     """Show the events of a bridge, newest last: connections, refusals, retries, flows.
 

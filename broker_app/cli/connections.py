@@ -8,6 +8,7 @@ from urllib.parse import quote
 import typer
 
 from broker_app.cli import invocation
+from broker_app.cli.options import span
 
 app = typer.Typer(no_args_is_help=True, help="List, show, drain and close connections.")
 
@@ -100,7 +101,7 @@ def drain(
     ctx: typer.Context,
     id: _Id,
     reason: Annotated[str, typer.Option(help="reason, sent to the client")],
-    within: Annotated[float, typer.Option(help="seconds to settle its messages before it is closed")] = 30.0,
+    within: Annotated[float, typer.Option(parser=span(), help="time to settle what it has: 30s")] = 30.0,
 ) -> None:
     """Deliver nothing new to a client, and close its connection when it has settled everything."""
     given = invocation.of(ctx)

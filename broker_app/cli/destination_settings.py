@@ -65,21 +65,23 @@ def values_of(assignments: Sequence[str] | None) -> dict[str, Any]:
 
 
 def _value(setting: Setting, text: str) -> Any:
-    from broker_app import config
+    from broker_app import config, durations
 
     try:
         if setting.kind is bool:
             return _BOOLEANS[text.lower()]
         if setting.name.endswith("_bytes"):
             return config.size(text)
+        if setting.name.endswith("_s"):
+            return durations.seconds(text)
         if setting.choices:
             return next((choice for choice in setting.choices if choice.lower() == text.lower()), text)
         return setting.kind(text)
-    except (KeyError, ValueError):
+    except (KeyError, ValueError) as error:
         wrong = setting.error_in(text) if setting.kind is not str else "is not valid"
-        raise Failure(
-            USAGE, f"{setting.name}: {text!r} {wrong}", fix=f"{setting.name}: {setting.about}"
-        ) from None
+        has_unit = setting.name.endswith(("_bytes", "_s"))
+        what = str(error) if has_unit else f"{text!r} {wrong}"
+        raise Failure(USAGE, f"{setting.name}: {what}", fix=f"{setting.name}: {setting.about}") from None
 
 
 def create(

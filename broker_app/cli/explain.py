@@ -9,7 +9,7 @@ import typer
 
 from broker_app.cli import invocation
 from broker_app.cli.destinations import queue_name
-from broker_app.cli.failures import NOT_FOUND, Failure
+from broker_app.cli.failures import NOT_FOUND, USAGE, Failure
 
 if TYPE_CHECKING:
     from broker_app.cli.rest import Rest
@@ -19,13 +19,19 @@ _COLUMNS = ("code", "sentence")
 
 def why(
     ctx: typer.Context,
-    message_id: Annotated[str, typer.Argument(metavar="MSGID", help="id of the message")],
+    words: Annotated[
+        list[str], typer.Argument(metavar="[QUEUE] MSGID", help="queue of the message, and its id")
+    ],
     queue: Annotated[
         str | None, typer.Option("--queue", "-Q", help="queue of the message; default: search all queues")
     ] = None,
 ) -> None:
     """Explain why a message is in a queue, and what it waits for."""
     given = invocation.of(ctx)
+    *named, message_id = words
+    if len(named) > 1 or (named and queue):
+        raise Failure(USAGE, "more than one queue is given", fix="write `mom queue why QUEUE MSGID`")
+    queue = named[0] if named else queue
     rest = given.rest()
     names = [queue_name(queue)] if queue else [row["name"] for row in rest.pages("/queues")]
     for name in names:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from broker_app.cli.rest import Rest
 
 #: options allowed before or after the command: name → true if a value follows
-_GLOBAL_OPTIONS = {
+GLOBAL_OPTIONS = {
     "--context": True,
     "--url": True,
     "--token-file": True,
@@ -65,7 +65,7 @@ def command_of(arguments: Sequence[str]) -> str:
         word = left.pop(0)
         if not word.startswith("-"):
             return word
-        if _GLOBAL_OPTIONS.get(word) and left:
+        if GLOBAL_OPTIONS.get(word) and left:
             left.pop(0)
     return ""
 
@@ -80,10 +80,10 @@ def options_first(arguments: Sequence[str]) -> list[str]:
         if word == "--":
             return [*first, *rest, word, *left]
         name, equals, _ = word.partition("=")
-        if name not in _GLOBAL_OPTIONS:
+        if name not in GLOBAL_OPTIONS:
             rest.append(word)
             continue
         first.append(word)
-        if _GLOBAL_OPTIONS[name] and not equals and left:
+        if GLOBAL_OPTIONS[name] and not equals and left:
             first.append(left.pop(0))
     return first + rest

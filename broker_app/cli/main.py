@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import importlib
 import os
 import sys
@@ -9,12 +10,12 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from typer._click.exceptions import ClickException, NoArgsIsHelpError
+from typer._click.exceptions import ClickException, NoArgsIsHelpError, NoSuchOption
 
 from broker_app.cli import completion
 from broker_app.cli.failures import FAILED, USAGE, Failure
 from broker_app.cli.help_texts import prepare
-from broker_app.cli.invocation import Invocation, command_of, options_first
+from broker_app.cli.invocation import GLOBAL_OPTIONS, Invocation, command_of, options_first
 from broker_app.cli.output import FORMATS, Output
 from broker_app.cli.up import PASSED_ON
 from broker_app.config import ConfigError
@@ -148,6 +149,10 @@ def _usage_failure(error: ClickException) -> Failure:
     context = getattr(error, "ctx", None)
     command = context.command_path if context is not None else "mom"
     what = error.format_message().rstrip(".")
+    if isinstance(error, NoSuchOption):
+        known = [*(error.possibilities or ()), *GLOBAL_OPTIONS]
+        near = difflib.get_close_matches(error.option_name, known, n=1)
+        what = f"no such option: {error.option_name}" + (f"; did you mean {near[0]}?" if near else "")
     return Failure(USAGE, what[:1].lower() + what[1:], fix=f"see `{command} --help`")
 
 

@@ -12,7 +12,6 @@ from broker_app import durations
 from broker_app.cli import invocation
 from broker_app.cli.failures import FAILED, NOT_FOUND, Failure
 from broker_app.cli.invocation import Invocation
-from broker_app.cli.pipeline_options import seconds_of
 from broker_app.cli.prompts import confirm
 from broker_app.cli.versions import is_machine_format
 
@@ -123,7 +122,7 @@ def pause(
     """
     given = invocation.of(ctx)
     path = f"/mirrors/{quote(_status(given)['name'], safe='')}/pause"
-    done = given.rest().call("POST", path, {"for_s": seconds_of(span, "--for"), "reason": reason})
+    done = given.rest().call("POST", path, {"for_s": for_s, "reason": reason})
     given.output.done(_paused(done["pause"]), done)
 
 

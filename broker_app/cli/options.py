@@ -10,10 +10,28 @@ from urllib.parse import quote
 
 import typer
 
+from broker_app import durations
+
 Yes = Annotated[bool, typer.Option("--yes", help="do not ask for confirmation")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="only show what would change")]
 Reason = Annotated[str | None, typer.Option("--reason", help="reason, kept in the history and the audit log")]
 Idempotent = Annotated[bool, typer.Option("--idempotent", help="succeed if there is nothing to change")]
+
+
+def span(least: float = 0.0) -> Callable[[Any], float]:
+    """Return the parser of an option for a time, which is at least so many seconds."""
+
+    def read(text: Any) -> float:
+        try:
+            found = text if isinstance(text, float | int) else durations.seconds(text)
+        except ValueError as error:
+            raise typer.BadParameter(str(error)) from None
+        if found < least:
+            raise typer.BadParameter(f"{text} is less than {least:g} s")
+        return float(found)
+
+    read.__name__ = "time"
+    return read
 
 
 def reason_header(reason: str | None) -> dict[str, str]:

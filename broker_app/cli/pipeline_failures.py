@@ -5,17 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from broker_app.cli.failures import Failure
+from broker_app.cli.failures import FAILED, Failure
 
 
 @contextmanager
 def pipeline_failures() -> Iterator[None]:
     """Turn the errors of a pipeline into failures of the command, with their exit codes."""
-    from mom_pipeline.archive_files import ArchiveError
     from mom_pipeline.errors import PipelineError
-    from mom_pipeline.explain import explain
-    from pyspark_mom.errors import MomError
+    from mom_pipeline.requirements import INSTALL, NEEDED
 
+    try:
+        from mom_pipeline.archive_files import ArchiveError
+        from mom_pipeline.explain import explain
+        from pyspark_mom.errors import MomError
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
+        if package not in NEEDED:
+            raise
+        what = f"pipelines need the package {package}, which is not installed"
+        raise Failure(FAILED, what, fix=f"{INSTALL}; `mom pipeline doctor` checks the rest") from None
     try:
         yield
     except (PipelineError, MomError, ArchiveError) as error:

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from broker_app import durations
 from broker_app.cli.failures import USAGE, Failure
-
-_DURATION = re.compile(r"(\d{1,6})(s|m|h)")
-_SECONDS = {"s": 1, "m": 60, "h": 3600}
 
 Name = Annotated[str | None, typer.Option(help="name of the run")]
 State = Annotated[Path | None, typer.Option(help="folder of checkpoints; default: ~/.local/state/mom")]
@@ -66,15 +63,13 @@ def interval(every: str | None, **others: bool) -> int | None:
         raise Failure(USAGE, "more than one trigger is given", fix=f"use one of --every, {names}")
     if every is None:
         return None
-    return seconds_of(every, "--every")
-
-
-def seconds_of(text: str, option: str) -> int:
-    """The seconds of a span such as 5s, 1m or 1h. Raises Failure."""
-    found = _DURATION.fullmatch(text)
-    if found is None or int(found[1]) == 0:
-        raise Failure(USAGE, f"{option}: {text!r} is no interval", fix="write it like 5s, 1m or 1h")
-    return int(found[1]) * _SECONDS[found[2]]
+    try:
+        found = durations.seconds(every)
+    except ValueError:
+        found = 0
+    if found < 1:
+        raise Failure(USAGE, f"--every: {every!r} is no interval", fix="write it like 5s, 1m or 1h")
+    return int(found)
 
 
 def moment(text: str | None, option: str = "--from") -> datetime | None:

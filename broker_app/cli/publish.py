@@ -13,6 +13,7 @@ import typer
 from broker_app.cli import completion, invocation
 from broker_app.cli.destinations import address
 from broker_app.cli.failures import FAILED, USAGE, Failure
+from broker_app.cli.options import span
 from broker_app.cli.progress import Progress
 from broker_app.cli.templates import Template
 
@@ -45,7 +46,7 @@ def pub(
     content_type: Annotated[
         str | None, typer.Option("-t", "--type", help="content type, like application/json")
     ] = None,
-    delay: Annotated[float | None, typer.Option(help="seconds until it is delivered")] = None,
+    delay: Annotated[float | None, typer.Option(parser=span(), help="time until it is delivered: 5m")] = None,
     dedup_id: Annotated[
         str | None, typer.Option("--dedup-id", help="deduplication id: a repeat is confirmed and not stored")
     ] = None,

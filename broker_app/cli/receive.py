@@ -11,6 +11,7 @@ import typer
 from broker_app.cli import completion, invocation
 from broker_app.cli.bulk import WHERE
 from broker_app.cli.failures import EMPTY, FAILED, NOT_FOUND, REFUSED, USAGE, Failure
+from broker_app.cli.options import span
 
 if TYPE_CHECKING:
     from broker_app.cli.rest import Rest
@@ -29,10 +30,12 @@ def get(
     count: Annotated[
         int, typer.Option("-n", "--count", min=1, max=1000, help="maximum number of messages")
     ] = 1,
-    wait: Annotated[float, typer.Option(min=0, help="seconds to wait for the first message")] = 0.0,
+    wait: Annotated[float, typer.Option(parser=span(), help="time to wait for the first message: 10s")] = 0.0,
     lease: Annotated[
         float | None,
-        typer.Option(min=1, help="seconds within which they must be settled", show_default="the broker's"),
+        typer.Option(
+            parser=span(1), help="time within which to settle them: 5m", show_default="the broker's"
+        ),
     ] = None,
     ack: Annotated[bool, typer.Option("--ack", help="acknowledge the messages (default)")] = False,
     nack: Annotated[bool, typer.Option("--nack", help="return the messages to the queue")] = False,

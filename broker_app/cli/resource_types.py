@@ -8,11 +8,13 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from broker_app import durations
 from broker_app.callback.webhooks.callback import CONTENTS, MODES
 from broker_app.callback.webhooks.callback import DESIRED_STATES as DESIRED_OF_CALLBACKS
 from broker_app.cli.failures import USAGE, Failure
 from broker_app.remote import DESIRED_STATES, PROTOCOLS
 
+_seconds = durations.seconds
 _BOOLEANS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 
 
@@ -120,16 +122,16 @@ BRIDGES = ResourceType(
     "/bridges",
     (
         "name",
-        "address",
         "state",
-        "desired",
-        "flow_count",
+        "error",
         "backlog",
         "oldest_s",
-        "sent_rate",
+        "address",
         "accepted_rate",
+        "sent_rate",
         "progress_at",
-        "error",
+        "desired",
+        "flow_count",
     ),
     {
         "hostname": Field("host name of the remote broker"),
@@ -142,10 +144,12 @@ BRIDGES = ResourceType(
         "ca_file": Field("file of certificate authorities to trust"),
         "desired": Field(f"one of {', '.join(DESIRED_STATES)}; see `mom bridge pause`"),
         "paused_queues": Field("remote queues whose flows are paused", _names),
-        "retry_s": Field("seconds between attempts to connect", float),
-        "idle_s": Field("seconds without a message until it disconnects", float),
-        "scan_s": Field("seconds between scans for missed messages", float),
-        "stalled_s": Field("seconds without an answer, while messages wait, until it reconnects", float),
+        "retry_s": Field("seconds between attempts to connect", _seconds),
+        "idle_s": Field("seconds without a message until it disconnects", _seconds),
+        "scan_s": Field("seconds between scans for missed messages", _seconds),
+        "stalled_s": Field(
+            "seconds without an answer, while messages wait, until it reconnects", durations.seconds
+        ),
         "window": Field("maximum unanswered messages of a queue", int),
         "dead_letter_after": Field("refusals after which a message becomes a dead letter; 0: never", int),
         "comment": Field("free text"),
@@ -185,9 +189,11 @@ CALLBACKS = ResourceType(
         "headers": Field("JSON object of further headers", _object),
         "content": Field(f"content mode of CloudEvents: one of {', '.join(CONTENTS)}"),
         "max_in_flight": Field("pushes without an answer, at most", int),
-        "timeout_s": Field("seconds for a complete answer", float),
-        "retry_s": Field("seconds before the first retry of a message; then twice as long", float),
-        "max_retry_s": Field("longest time between two retries", float),
+        "timeout_s": Field("seconds for a complete answer", _seconds),
+        "retry_s": Field(
+            "seconds before the first retry of a message; then twice as long", durations.seconds
+        ),
+        "max_retry_s": Field("longest time between two retries", _seconds),
         "desired": Field(f"one of {', '.join(DESIRED_OF_CALLBACKS)}; see `mom callback pause`"),
         "comment": Field("free text"),
     },
@@ -205,7 +211,7 @@ REFLEXES = ResourceType(
         "library": Field("library with the function: mom, mom-schema, or a plug-in"),
         "function": Field("name of the function"),
         "options": Field("JSON object that the function receives", _object),
-        "time_limit_s": Field("seconds after which the process of the library is killed", float),
+        "time_limit_s": Field("seconds after which the process of the library is killed", _seconds),
         "on_failure": Field("refuse (default), or accept, when the function fails"),
         "enabled": Field("no: it is not asked", _truth),
         "position": Field("position in the order; the first that refuses ends it", int),
@@ -223,7 +229,7 @@ ALERT_RULES = ResourceType(
             "oldest, dead-letters, no-consumer, bridge-stalled, store, flapping, configuration"
         ),
         "threshold": Field("value from which the alert fires, in the unit of the condition", float),
-        "for_s": Field("seconds the condition must hold before the alert fires", float),
+        "for_s": Field("seconds the condition must hold before the alert fires", _seconds),
         "severity": Field("warning, or critical"),
         "pattern": Field("pattern of the queues, bridges or clients, such as /queue/orders.>"),
         "enabled": Field("no: the rule is not evaluated", _truth),

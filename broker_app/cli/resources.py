@@ -13,7 +13,7 @@ from urllib.parse import quote
 import click
 import typer
 
-from broker_app import config
+from broker_app import config, durations
 from broker_app.cli import completion, invocation
 from broker_app.cli import impact as impact_report
 from broker_app.cli.destination_settings import create_unless_exists
@@ -133,10 +133,10 @@ def parse_fields(kind: ResourceType, fields: Sequence[str] | None) -> dict[str, 
             raise _unknown_field(kind, name)
         try:
             found[name] = kind.fields[name].read(text) if text else None
-        except (KeyError, ValueError):
-            raise Failure(
-                USAGE, f"{name}: {text!r} is not a valid value", fix=f"{name}: {kind.fields[name].about}"
-            ) from None
+        except (KeyError, ValueError) as error:
+            is_told = kind.fields[name].read is durations.seconds
+            what = str(error) if is_told else f"{text!r} is not a valid value"
+            raise Failure(USAGE, f"{name}: {what}", fix=f"{name}: {kind.fields[name].about}") from None
     return found
 
 

@@ -14,6 +14,7 @@ import typer
 from broker_app.cli import completion, invocation
 from broker_app.cli.destinations import address
 from broker_app.cli.failures import NOT_FOUND, USAGE, Failure
+from broker_app.cli.options import span
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -49,7 +50,7 @@ def stats(
             autocompletion=completion.destinations,
         ),
     ] = None,
-    watch: Annotated[float, typer.Option(help="repeat every N seconds until interrupted")] = 0.0,
+    watch: Annotated[float, typer.Option(parser=span(), help="repeat at this interval, such as 2s")] = 0.0,
 ) -> None:
     """Show statistics of the broker or of one destination."""
     given = invocation.of(ctx)
@@ -68,7 +69,7 @@ def top(
     ctx: typer.Context,
     sort: Annotated[str, typer.Option(help=f"one of {', '.join(SORTS)}")] = "rate",
     lines: Annotated[int, typer.Option("-n", help="number of destinations", min=1)] = 30,
-    every: Annotated[float, typer.Option(help="seconds between updates", min=0.2)] = 1.0,
+    every: Annotated[float, typer.Option(parser=span(0.2), help="time between updates, such as 2s")] = 1.0,
 ) -> None:
     """Watch the busiest destinations until Ctrl-C; without a terminal, print them once."""
     if sort not in SORTS:

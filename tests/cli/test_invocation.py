@@ -2,6 +2,7 @@ from importlib import metadata
 
 import pytest
 
+from broker_app.cli.failures import USAGE
 from broker_app.cli.invocation import options_first
 from tests.cli.conftest import CommandLine
 
@@ -35,3 +36,9 @@ def test_errors_of_the_parser_name_the_fix(arguments: list[str], command_line: C
     failed = command_line(*arguments)
     assert failed.code == 2
     assert failed.err.startswith("mom: ") and f"  fix:   see `mom {arguments[0]}" in failed.err, failed.err
+
+
+def test_a_mistyped_global_option_is_suggested(command_line: CommandLine) -> None:
+    """The options of the command alone were searched."""
+    refused = command_line("queue", "ls", "--otput", "json")
+    assert (refused.code, "no such option: --otput; did you mean --output?" in refused.err) == (USAGE, True)

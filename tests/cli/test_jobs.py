@@ -131,6 +131,7 @@ def test_why_of_a_message_that_does_not_exist(broker: BrokerProcess, mom: Comman
     (found,) = fill(broker, "why", "1")
     assert mom("queue", "why", found, "--queue", "why", "-o", "json").json()[0]["code"] == "no-consumer"
     gone = found[:-4] + "ffff"
+    assert mom("queue", "why", "why", found, "-o", "json").json()[0]["code"] == "no-consumer"
     assert mom("queue", "why", gone).code == NOT_FOUND
     assert mom("queue", "why", gone, "--queue", "why").code == NOT_FOUND
 

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from broker_app.cli.output import Output
+from broker_app.cli.resource_types import BRIDGES
 from tests.cli.conftest import CommandLine
 
 COLUMNS = ("name", "depth")
@@ -105,3 +106,19 @@ def test_at_a_terminal_changes_are_sentences_and_objects_are_readable(mom: Comma
     assert "trend" not in shown and "{" not in shown and "[" not in shown
     assert "max_attempts  5 (own)" in shown
     assert mom("queue", "show", "told", "-o", "json").json()["trend"] is not None
+
+
+@pytest.mark.parametrize("width", [60, 80, 110])
+def test_the_list_of_bridges_never_hides_their_errors(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, width: int
+) -> None:
+    """At 110 columns it hid the error, and showed the number of flows."""
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    monkeypatch.setenv("TERM", "dumb")
+    monkeypatch.setenv("COLUMNS", str(width))
+    row = dict.fromkeys(BRIDGES.columns, "39 min 12 s") | {"name": "dc-east", "state": "retrying"}
+    row |= {"address": "stomps://east.example.org:61614", "error": "REFUSED: login or passcode is wrong"}
+    Output(None).rows(BRIDGES.columns, [row])
+    written = capsys.readouterr()
+    assert {"retrying", "REFUSED:"} <= set(written.out.split())
+    assert "error" not in written.err

@@ -1,6 +1,7 @@
 """`mom pipeline warm` and `doctor`, and what `mom doctor` shows about pipelines."""
 
 import json
+import sys
 from functools import partial
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
@@ -10,10 +11,11 @@ import pytest
 import typer
 
 from broker_app.cli import pipeline, pipeline_checks
-from broker_app.cli.failures import FAILED, OK
+from broker_app.cli.failures import FAILED, OK, Failure
 from broker_app.cli.findings import Finding
 from broker_app.cli.invocation import Invocation
 from broker_app.cli.output import Output
+from broker_app.cli.pipeline_failures import pipeline_failures
 from mom_pipeline import class_data, gateway, trial
 from tests.cli.conftest import CommandLine, Result
 from tests.support.java import require_java
@@ -31,6 +33,19 @@ def states(result: Result) -> dict[str, str]:
 
 def finding(result: Result, check: str) -> Finding:
     return next(Finding(**row) for row in result.json() if row["check"] == check)
+
+
+def test_a_run_without_its_packages_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was an internal error, to be reported."""
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    for name in [name for name in sys.modules if name.startswith("mom_pipeline.archive_files")]:
+        monkeypatch.delitem(sys.modules, name)
+    with pytest.raises(Failure) as failed, pipeline_failures():
+        pass
+    assert str(failed.value).splitlines() == [
+        "mom: pipelines need the package pyarrow, which is not installed",
+        f"  fix:   {_INSTALL}; `mom pipeline doctor` checks the rest",
+    ]
 
 
 @pytest.mark.soak

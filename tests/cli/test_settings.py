@@ -130,3 +130,23 @@ def test_topics(broker: BrokerProcess, mom: CommandLine) -> None:
     assert shown["max_message_bytes"] == "1024 (own)"
     assert mom("topic", "rm", "news.eu", "--yes").code == OK
     assert mom("topic", "show", "news.eu").code == NOT_FOUND
+
+
+def test_sizes_and_times_are_written_with_their_units(mom: CommandLine) -> None:
+    made = mom("queue", "create", "units", "max_bytes=5MB", "retry_delay_s=2s", "retention_s=5m")
+    assert made.code == OK, made.err
+    shown = mom("queue", "show", "units", "-o", "json").json()["settings"]
+    found = {name: shown[name]["value"] for name in ("max_bytes", "retry_delay_s", "retention_s")}
+    assert found == {"max_bytes": 5_000_000, "retry_delay_s": 2, "retention_s": 300}
+    for wrong, form in (
+        ("max_bytes=5 apples", "a size such as 65536, 64MB or 64MiB"),
+        ("retention_s=soon", "2s, 5m"),
+    ):
+        refused = mom("queue", "set", "units", wrong)
+        assert (refused.code, form in refused.err) == (USAGE, True), refused.err
+    refused = mom("bridge", "create", "west", "retry_s=soon")
+    assert (refused.code, "a time such as 2s, 5m" in refused.err) == (USAGE, True), refused.err
+    assert mom("pub", "units", "later", "--delay", "1h").code == OK
+    assert mom("queue", "show", "units", "-o", "json").json()["delayed"] == 1
+    refused = mom("pub", "units", "later", "--delay", "soon")
+    assert (refused.code, "2s, 5m" in refused.err) == (USAGE, True), refused.err

@@ -193,9 +193,15 @@ def test_blocking(url: str, queue: str) -> None:
                 tx.send(queue, "three")
             third = messages.get(10)
             assert third.text == "three"
-            mom.nack(third, requeue=False)
+            mom.nack(third, requeue=False, reason="no: such article")
             with pytest.raises(mom_client.Timeout):
                 messages.get(0.1)
+        with mom.subscribe(f"{queue}.dead") as dead:
+            while (letter := dead.get(10)).text != "three":
+                mom.ack(letter)
+            found = {name: letter.headers[name] for name in ("dead-reason", "dead-detail")}
+            mom.ack(letter, confirm=True)
+        assert found == {"dead-reason": "REJECTED", "dead-detail": "no: such article"}
         with pytest.raises(mom_client.Refused):
             mom.send("/nowhere/x")
     assert "mom_client" not in {thread.name for thread in threading.enumerate()}
