@@ -27,7 +27,8 @@ class ExportJob(JobRunner):
         job, store = self.job, self.context.store
         positions = store.positions(job.id)
         exported = max((line.get("bytes", 0) for line in store.results(job.id)), default=0)
-        with store.open_export(job.id, exported) as file:
+        file = store.open_export(job.id, exported)
+        try:
             while job.processed < len(positions) and self._goes_on():
                 following = positions[job.processed : job.processed + self._at_once()]
                 async with self.context.read.turn(following) as batch:
@@ -40,6 +41,8 @@ class ExportJob(JobRunner):
                 if exported > MAX_EXPORT_BYTES:
                     self._end(STOPPED, f"the export has reached {MAX_EXPORT_BYTES} bytes")
                 await self._pace(read)
+        finally:  # closing may write what is new to the disk
+            await in_thread_if_large(exported, file.close)
 
     def _messages(self, positions: Sequence[int]) -> tuple[list[tuple[Message, bytes]], int]:
         """Messages that still exist with their ids, and the number of positions that were read."""

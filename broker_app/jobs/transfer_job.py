@@ -62,8 +62,8 @@ class TransferJob(JobRunner):
                 intent = [(entry.number, entry.id, entry.target, entry.lost) for entry in batch]
                 await asyncio.to_thread(self.context.store.intend, job.id, intent)
                 full = await self._ask(batch)
-                for entry in batch:
-                    entry.record = None
+                for entry in batch:  # what they refer to may be large
+                    entry.record = entry.known = None
             if full and not await self._full(full):
                 self._refuse(batch[job.processed - batch[0].number], full)
             await self._pace(len(batch))

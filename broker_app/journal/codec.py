@@ -25,7 +25,7 @@ import struct
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import pairwise
+from itertools import groupby, pairwise
 
 import google_crc32c
 
@@ -42,6 +42,8 @@ _BODY = struct.Struct("<BB6xQQQQII")
 _CHECKSUM_OFFSET, _SEGMENT_ID_OFFSET = 8, 20
 FRAME_HEADER_BYTES = _PREFIX.size + _BODY.size
 MAX_FRAME_BYTES = 2**32 - 1
+#: bytes of a part that is not joined with others in a large frame
+_LARGE_BYTES = 1024 * 1024
 
 _U16 = struct.Struct("<H")
 _U32 = struct.Struct("<I")
@@ -149,17 +151,32 @@ def encode_frame(
     table: bytes,
     parts: Iterable[bytes],
     flags: int = 0,
-) -> tuple[bytes, bytes]:
+    is_large: bool = False,
+) -> tuple[bytes, ...]:
     """A frame as two pieces to be written one after the other (joining them would copy everything again).
+    With `is_large`, large parts are pieces of their own, which are not copied at all.
 
     Raises ValueError if the frame would be larger than 4 GiB.
     """
-    body = _BODY.pack(FORMAT, flags, segment_id, epoch, first_position, time_us, count, len(table))
-    body = b"".join((body, table, *parts))
-    length = _PREFIX.size + len(body)
+    head = _BODY.pack(FORMAT, flags, segment_id, epoch, first_position, time_us, count, len(table))
+    content = (head, table, *parts)
+    pieces = _apart(content) if is_large else (b"".join(content),)
+    length = _PREFIX.size + sum(map(len, pieces))
     if length > MAX_FRAME_BYTES:
         raise ValueError(f"batch of {length} bytes; at most {MAX_FRAME_BYTES} fit in one write")
-    return _PREFIX.pack(MAGIC, length, checksum(body)), body
+    crc = 0
+    for piece in pieces:
+        crc = google_crc32c.extend(crc, piece)
+    return _PREFIX.pack(MAGIC, length, crc), *pieces
+
+
+def _apart(content: Iterable[bytes]) -> Iterable[bytes]:
+    """Large pieces one by one, the others joined between them."""
+    pieces: list[bytes] = []
+    for is_large, run in groupby(content, lambda piece: len(piece) >= _LARGE_BYTES):
+        together = list(run)
+        pieces += together if is_large else [b"".join(together)]
+    return pieces
 
 
 def decode_frame(content: bytes, at: int) -> Frame | None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Final, NamedTuple
 
 from broker_app.journal import codec
 from broker_app.journal.errors import JournalFailed, NoSpace
+from broker_app.journal.files import File
 from broker_app.journal.free_space import FreeSpace
 from broker_app.journal.port import FIRST_POSITION, Batch
 from broker_app.journal.reader import Reader
@@ -13,15 +16,26 @@ from broker_app.journal.segment import Segment
 from broker_app.journal.segment_pool import SegmentPool
 from broker_app.journal.worker import CallSoon, Worker
 
-#: called when a batch is durable, with None twice, or with the error that lost it
-Synced = Callable[[None, Exception | None], None]
+#: bytes from which on a batch is encoded and written in the thread that syncs it: less takes a few ms
+LARGE_BYTES: Final = 4 * 1024 * 1024
+#: called when a batch is durable, with None twice; with the error of a disk that had no space for it, and it
+#: may be written again; or with the error that lost it
+Synced = Callable[[NoSpace | None, Exception | None], None]
+
+
+class Written(NamedTuple):
+    """A batch of `length` bytes in a segment; a large one is yet to be written, by `write`."""
+
+    segment: Segment
+    length: int
+    write: Callable[[], None] | None = None
 
 
 class LogWriter:
     """`segment_bytes` is where a new segment begins, not a limit of a batch.
 
     A batch of at most `inline_sync_bytes` is synced in the caller's thread (lower latency), a larger one in a
-    thread of its own.
+    thread of its own, which also writes those of `LARGE_BYTES`.
     """
 
     def __init__(
@@ -46,13 +60,15 @@ class LogWriter:
         self.syncs_inline = 0
         self._idle_from = FIRST_POSITION  # where the log ended at the last check
 
-    def write(self, batch: Batch, epoch: int) -> tuple[Segment, int]:
-        """Write a batch; returns its segment and the bytes written. Raises JournalFailed."""
+    def write(self, batch: Batch, epoch: int) -> Written:
+        """Write a batch, unless it is large. Raises JournalFailed."""
         table = codec.encode_table(batch.destinations)
         size = codec.FRAME_HEADER_BYTES + len(table) + sum(map(len, batch.parts))
         segment = self._segment_for(size)
         assert segment.file is not None
-        pieces = codec.encode_frame(
+        is_large = size > LARGE_BYTES
+        encode = partial(
+            codec.encode_frame,
             segment_id=segment.segment_id,
             epoch=epoch,
             first_position=batch.first_position,
@@ -60,22 +76,28 @@ class LogWriter:
             count=batch.count,
             table=table,
             parts=batch.parts,
+            is_large=is_large,
         )
-        length = len(pieces[0]) + len(pieces[1])
-        if segment.end + length > segment.allocated:
-            self._grow(segment, segment.end + length)
-        segment.file.write(pieces, segment.end)
-        return segment, length
+        if segment.end + size > segment.allocated:
+            self._grow(segment, segment.end + size)
+        if is_large:
+            return Written(segment, size, partial(_write, segment.file, encode, segment.end))
+        segment.file.write(encode(), segment.end)
+        return Written(segment, size)
 
-    def sync(self, segment: Segment, length: int, synced: Synced) -> None:
-        """Make what was written durable, then call `synced`."""
-        assert segment.file is not None
-        if length > self._inline_sync_bytes:
-            self._syncer.submit(segment.file.sync, synced)
+    def sync(self, written: Written, synced: Synced) -> None:
+        """Make a batch durable, then call `synced`."""
+        file = written.segment.file
+        assert file is not None
+        if written.write is not None:
+            self._syncer.submit(partial(_write_and_sync, written.write, file), synced)
+            return
+        if written.length > self._inline_sync_bytes:
+            self._syncer.submit(file.sync, synced)
             return
         self.syncs_inline += 1
         try:
-            segment.file.sync()
+            file.sync()
         except JournalFailed as error:
             synced(None, error)
         else:
@@ -130,3 +152,17 @@ class LogWriter:
     def close(self) -> None:
         """Finish the sync in progress."""
         self._syncer.close()
+
+
+def _write(file: File, encode: Callable[[], Sequence[bytes]], offset: int) -> None:
+    file.write(encode(), offset)
+
+
+def _write_and_sync(write: Callable[[], None], file: File) -> NoSpace | None:
+    """Make a large batch durable; returns the error if there was no space to write it."""
+    try:
+        write()
+    except NoSpace as error:
+        return error
+    file.sync()
+    return None

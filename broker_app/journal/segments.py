@@ -19,7 +19,7 @@ from broker_app.journal.errors import JournalDamaged, JournalFailed, NoSpace, re
 from broker_app.journal.files import File, Files
 from broker_app.journal.frame_loader import load_frame
 from broker_app.journal.free_space import FreeSpace, SpaceMonitor, free_bytes
-from broker_app.journal.log_writer import LogWriter
+from broker_app.journal.log_writer import LogWriter, Written
 from broker_app.journal.port import (
     FIRST_POSITION,
     Batch,
@@ -249,19 +249,15 @@ class SegmentJournal:
             return
         self._check(batch)
         try:
-            segment, length = self._log.write(batch, self.epoch)
+            written = self._log.write(batch, self.epoch)
         except NoSpace:
-            self._free_space.measured(0)  # others took what was measured; it will be measured again
-            if self._pool.release_reserve(sum(map(len, batch.parts))):
-                self.commit(batch, done)
-            else:
-                self._postpone(batch, done)
+            self._found_no_space(batch, done)
             return
         except JournalFailed as error:
             self._fail(error, done)
             return
         self._in_flight = True
-        self._log.sync(segment, length, partial(self._finish, batch, segment, length, done))
+        self._log.sync(written, partial(self._finish, batch, written, done))
 
     def _check(self, batch: Batch) -> None:
         if self._lock is None or self._in_flight:
@@ -275,13 +271,22 @@ class SegmentJournal:
             )
 
     def _finish(
-        self, batch: Batch, segment: Segment, length: int, done: Done, _: None, error: Exception | None
+        self,
+        batch: Batch,
+        written: Written,
+        done: Done,
+        no_space: NoSpace | None,
+        error: Exception | None,
     ) -> None:
-        """The batch is durable, or lost."""
+        """The batch is durable, or lost, or found no space."""
         self._in_flight = False
         if error is not None:
             self._fail(error, done)
             return
+        if no_space is not None:
+            self._found_no_space(batch, done)
+            return
+        segment, length = written.segment, written.length
         if not len(segment):
             segment.first_position = batch.first_position
             self._index.add(segment)
@@ -296,6 +301,14 @@ class SegmentJournal:
             self.wants_snapshot = self.wants_snapshot or self._free_space.short
         self._pool.watch(segment.end)
         done(None)
+
+    def _found_no_space(self, batch: Batch, done: Done) -> None:
+        """Write the batch into the reserve, or later."""
+        self._free_space.measured(0)  # others took what was measured; it will be measured again
+        if self._pool.release_reserve(sum(map(len, batch.parts))):
+            self.commit(batch, done)
+        else:
+            self._postpone(batch, done)
 
     def _postpone(self, batch: Batch, done: Done) -> None:
         """Keep a batch that found no space. It was not reported as stored, so it can be written later."""

@@ -1,5 +1,7 @@
 """The byte layouts come back as they went in, and nonsense is recognized."""
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,7 +12,8 @@ from broker_app.journal import codec
 def frame_of(parts: list[bytes], destinations: list[str], **changes: int) -> bytes:
     numbers = {"segment_id": 7, "epoch": 3, "first_position": 11, "time_us": 99} | changes
     table = codec.encode_table(destinations)
-    return b"".join(codec.encode_frame(table=table, count=len(parts), parts=parts, **numbers))
+    fields: dict[str, Any] = {"table": table, "count": len(parts), "parts": parts, **numbers}
+    return b"".join(codec.encode_frame(**fields))
 
 
 @given(st.lists(st.tuples(st.integers(0, 255), st.binary(max_size=200))))

@@ -220,3 +220,51 @@ async def test_the_next_segment_is_ready_before_it_is_needed(tmp_path: Path) -> 
             assert system.sync_threads.count("MainThread") == before + 1, "rolling needs no other sync here"
     assert journal.statistics()["segments"] >= 2
     journal.close()
+
+
+class NotingSystem(QuickSystem):
+    """`os` that notes the threads that write, and the sizes of what they write. The disk is full `full` times
+    then."""
+
+    def __init__(self) -> None:
+        self.writes: list[tuple[bool, list[int]]] = []
+        self.full = 0
+
+    def pwritev(self, fd: int, pieces: Any, offset: int) -> int:
+        in_loop = threading.current_thread() is threading.main_thread()
+        self.writes.append((in_loop, [len(piece) for piece in pieces]))
+        if self.full:
+            self.full -= 1
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return os.pwritev(fd, pieces, offset)
+
+
+async def test_a_large_batch_is_written_in_the_thread_without_a_copy(tmp_path: Path) -> None:
+    system = NotingSystem()
+    journal = threaded(tmp_path, files=Files(tmp_path, system))
+    journal.open()
+    large = published(bytes(5 << 20))
+    system.writes.clear()
+    await commit(journal, batch_of(1, [published(b"a"), large, published(b"b")]))
+    await commit(journal, batch_of(4, [published(b"c")]))
+    (in_loop, pieces), (small_in_loop, small) = system.writes
+    assert (in_loop, small_in_loop, len(small)) == (False, True, 2)
+    assert len(large) in pieces and len(pieces) == 4
+    assert await read(journal, 1, 2, 3, 4) == [published(b"a"), large, published(b"b"), published(b"c")]
+    journal.close()
+
+
+async def test_a_large_batch_that_finds_no_space_is_written_when_there_is_some(tmp_path: Path) -> None:
+    system = NotingSystem()
+    journal = threaded(tmp_path, files=Files(tmp_path, system))
+    journal.open()
+    system.full = 1
+    large = published(bytes(5 << 20))
+    committing = asyncio.ensure_future(commit(journal, batch_of(1, [large])))
+    async with asyncio.timeout(patient(10)):
+        while not committing.done():
+            await asyncio.sleep(0.01)
+            journal.tick()
+    await committing
+    assert await read(journal, 1) == [large]
+    journal.close()

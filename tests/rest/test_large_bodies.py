@@ -11,14 +11,14 @@ import pytest
 from broker_app.config import MIB
 from broker_app.core.message import Envelope, Message
 from broker_app.net.rest import message_json
-from broker_app.net.rest.large_body import parts
+from broker_app.net.rest.large_body import Piece, parts
 
 _BINARY = bytes(range(256)) * (8 * 4096) + b"."
 _TEXT = ('ä€😀"\\\n' * 600_000).encode()
 _JSON = b'[\r\n"' + b"x" * (8 * MIB) + b'"]'
 
 
-def pieces_of(body: bytes, content_type: str) -> list[message_json.Piece]:
+def pieces_of(body: bytes, content_type: str) -> list[Piece]:
     message = Message(Envelope("/queue/a", b"content-type:%b\n" % content_type.encode()), body, 7, 0, True)
     return message_json.received_pieces(message, b"id", "receipt", 0, message_json.Blocks())
 

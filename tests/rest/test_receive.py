@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import base64
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 
 from broker_app.core.limits import Limits
+from broker_app.core.model import Delivery, Peer
 from broker_app.net.rest import RestLimits
-from broker_app.net.rest.chosen import NEVER_GIVEN
+from broker_app.net.rest.chosen import NEVER_GIVEN, ChosenMessages
+from broker_app.net.rest.engine_client import EngineClient
 from tests.rest.conftest import MakeRest, Rest
 
 
@@ -372,3 +376,51 @@ async def test_chosen_messages_are_neither_counted_nor_awaited_nor_selected(
     reply = await rest.alice.post("/queues/a/receive", json={"seqs": [1], **more})
     assert reply.status_code == 400
     assert "cannot be given together with seqs" in reply.text
+
+
+class NotedReads:
+    """The reader of an engine; `turns` are those that read now."""
+
+    def __init__(self, rest: Rest) -> None:
+        self._records = rest.engine.records
+        self.turns = 0
+        self.repeat = self._records.repeat
+
+    def __call__(self, positions: Sequence[int]) -> list[bytes]:
+        return self._records(positions)
+
+    @asynccontextmanager
+    async def turn(self, positions: Sequence[int]) -> AsyncIterator[Sequence[int]]:
+        async with self._records.turn(positions) as now:
+            self.turns += 1
+            yield now
+            self.turns -= 1
+
+
+class Holding:
+    """Holds all deliveries, as a reflex does that is slow to decide."""
+
+    def __init__(self) -> None:
+        self.held: list[Any] = []
+
+    def concerns(self, address: str) -> bool:
+        return True
+
+    def take(self, peer: Peer, deliveries: list[Delivery]) -> None:
+        self.held.append((peer, deliveries))
+
+
+async def test_others_may_read_while_a_reflex_decides_about_chosen_messages(rest: Rest) -> None:
+    await rest.publish("a", "1")
+    seq = (await rest.alice.get("/queues/a/messages")).json()["items"][0]["position"]
+    reads, holding = NotedReads(rest), Holding()
+    rest.engine.intercept(deliveries=[holding])
+    chosen = ChosenMessages(EngineClient(rest.engine), reads)
+    receiving = asyncio.ensure_future(
+        chosen.receive("/queue/a", [seq], "alice", 10, lambda tag, message, until_ms: [message.body])
+    )
+    await rest.until(lambda: bool(holding.held))
+    await rest.until(lambda: not reads.turns)
+    assert not receiving.done()
+    rest.engine.deliver(holding, *holding.held[0])
+    assert (await receiving).rows == [[b"1"]]

@@ -59,37 +59,40 @@ class ChosenMessages:
         received = Received([], [], [])
         left, size = seqs, 0
         while left and size < READ_BYTES:
-            async with self._read.turn(left[:READ_POSITIONS]) as now:
-                left = left[len(now) :]
-                deliveries, missing = await self._deliver(address, now, user, lease_s, client)
-                received.missing.extend(missing)
-                for tag, message in deliveries:
-                    size += len(message.body)
-                    received.tags.append(tag)
-                    render_it = partial(render, tag, message, self._engine_client.lease_until_ms(tag))
-                    received.rows.append(await in_thread_if_large(len(message.body), render_it))
+            now, deliveries, missing = await self._deliver(address, left, user, lease_s, client)
+            left = left[len(now) :]
+            received.missing.extend(missing)
+            for tag, message in deliveries:
+                size += len(message.body)
+                received.tags.append(tag)
+                render_it = partial(render, tag, message, self._engine_client.lease_until_ms(tag))
+                received.rows.append(await in_thread_if_large(len(message.body), render_it))
         received.missing.extend(TransferResult(seq, LEFT, detail=_LONG_ENOUGH) for seq in left)
         return received
 
     async def _deliver(
         self, address: str, seqs: Sequence[int], user: str, lease_s: float, client: str
-    ) -> tuple[list[tuple[int, Message]], list[TransferResult]]:
+    ) -> tuple[Sequence[int], list[tuple[int, Message]], list[TransferResult]]:
+        """Deliver the first of the messages; returns their positions, the deliveries and what is missing."""
         deliveries = Deliveries()
         subscription = self._engine_client.open_collection(deliveries, user)
         deliver = partial(c.DeliverChosen, self._engine_client.peer, subscription, address)
         terms = round(lease_s * 1000), None, client
         try:
-            results = await self._results(deliver([c.Chosen(seq) for seq in seqs], *terms))
-            unread = [result.position for result in results if result.status == NOT_READ]
-            if unread:
-                read = [c.Chosen(seq, await self._record(seq)) for seq in unread]
-                results = [result for result in results if result.status != NOT_READ]
-                results += await self._results(deliver(read, *terms))
+            async with self._read.turn(seqs[:READ_POSITIONS]) as now:
+                results = await self._results(deliver([c.Chosen(seq) for seq in now], *terms))
+                unread = [result.position for result in results if result.status == NOT_READ]
+                if unread:
+                    read = [c.Chosen(seq, await self._record(seq)) for seq in unread]
+                    results = [result for result in results if result.status != NOT_READ]
+                    results += await self._results(deliver(read, *terms))
+                    del read
+            # A reflex may take long to decide: others read meanwhile.
             await wait_decided(self._engine_client, subscription, deliveries)
         finally:
             self._engine_client.close_collection(subscription)
         received = {message.position for _, message in deliveries.found}
-        return deliveries.found, [self._missing(one) for one in results if one.position not in received]
+        return now, deliveries.found, [self._missing(one) for one in results if one.position not in received]
 
     async def _results(self, command: c.DeliverChosen) -> list[TransferResult]:
         command.receipt = reply = self._engine_client.pending_reply()
