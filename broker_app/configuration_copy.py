@@ -15,6 +15,8 @@ from broker_app.config import ADDRESS
 FILE: Final = "replicated_configuration"
 #: seconds for an answer of the broker
 _ANSWER_S: Final = 2.0
+#: bytes of an answer that are read
+_MOST_BYTES: Final = 4096
 
 
 class ConfigurationCopy(Exception):
@@ -51,7 +53,8 @@ def _serves(data: Path) -> bool:
         urllib.request.urlopen(f"{address}/health/ready", timeout=_ANSWER_S).close()
     except urllib.error.HTTPError as error:
         with error:
-            return error.code != HTTPStatus.SERVICE_UNAVAILABLE
+            # One whose store is full is not ready for messages, and serves.
+            return error.code != HTTPStatus.SERVICE_UNAVAILABLE or b"store-full" in error.read(_MOST_BYTES)
     except urllib.error.URLError as error:
         return isinstance(error.reason, ssl.SSLError)  # it answers, with a certificate that is not known here
     except (OSError, ValueError):

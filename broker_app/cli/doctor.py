@@ -17,7 +17,7 @@ import typer
 from broker_app import config
 from broker_app.cli import invocation, pipeline_checks
 from broker_app.cli.contexts import Target
-from broker_app.cli.failures import REFUSED, Failure
+from broker_app.cli.failures import FAILED, REFUSED, Failure
 from broker_app.cli.findings import ERROR, OK, WARNING, Finding, report
 
 _MAX_SYNC_MS = 20.0
@@ -266,7 +266,9 @@ def _broker(target: Target, given: invocation.Invocation) -> Iterator[Finding]:
     try:
         rest.get("/health/ready")
     except Failure as failure:
-        yield Finding("broker", WARNING, f"{failure.what} at {target.url}", failure.fix)
+        # Its state is none of the machine's, unless it is there and refuses messages.
+        state = ERROR if failure.code == FAILED else WARNING
+        yield Finding("broker", state, f"{failure.what} at {target.url}", failure.fix)
         return
     yield Finding("broker", OK, f"ready at {target.url}")
     try:

@@ -355,7 +355,7 @@ class Admission:
         for envelope, body, receipt in entries:
             if envelope.address.startswith(alarm.exempt if alarm else EXEMPT):
                 self._publish_one(self._arrived(peer, client, envelope, body, receipt))
-            elif alarm is None or alarm.waits:
+            elif alarm is None or (alarm.waits and not self._is_overdue()):
                 self._turn.counters["published"] -= 1
                 entry = self._arrived(peer, client, envelope, body, receipt)
                 self._block(self.blocked_by_alarm, entry, alarm.refusal if alarm else _late())
@@ -363,6 +363,12 @@ class Admission:
                 self._turn.counters["refused"] += 1
                 self._not_published(peer, receipt, alarm.refusal)
             self._pass_over(peer, entries)
+
+    def _is_overdue(self) -> bool:
+        """Return whether there has been no room for as long as a message waits. Otherwise a producer that was
+        throttled would hear of each part of what it has sent only after another wait."""
+        alarms, turn = self._resource_alarms, self._turn
+        return turn.now_ms - alarms.since_ms >= turn.limits.blocked_timeout_ms
 
     def _publish_one(self, entry: BlockedPublish) -> None:
         """Publish a message that is counted as published already."""

@@ -338,6 +338,7 @@ class Broker:
             self.admission,
             self._paced,
             self.destination_limits,
+            self.resource_alarms,
         ):
             owner.shift_time_limits(command.by_ms)
 

@@ -30,6 +30,8 @@ class ResourceAlarms:
         self._store = store
         #: the alarm that is raised, None for none
         self.alarm: ResourceAlarm | None = None
+        #: when there was room last, in ms since 1970; used during an alarm
+        self.since_ms = 0
         #: one of MEMORY_LEVELS
         self.memory_level = GREEN
         #: bytes of messages that the journal has space for; None while there is plenty
@@ -40,6 +42,7 @@ class ResourceAlarms:
 
     def check(self) -> None:
         """Raise or clear the alarm by memory, disk space and totals."""
+        before = self.alarm
         level = self.memory_level = memory_level(
             self._store.memory_bytes - self._turn.limits.memory_bytes, self._turn.limits.transient_bytes
         )
@@ -51,9 +54,15 @@ class ResourceAlarms:
             self.alarm = MEMORY_ORANGE
         else:
             self.alarm = BROKER_FULL if self._total_is_reached() else None
+        if before is None:
+            self.since_ms = self._turn.now_ms
         limits = self._turn.limits
         counting = limits.max_messages > 0 or limits.max_bytes > 0
         self.checked_each_turn = counting or self.store_room is not None or level is not GREEN
+
+    def shift_time_limits(self, by_ms: int) -> None:
+        """Shift since when an alarm lasts, because the clock was set."""
+        self.since_ms += by_ms
 
     def limits_changed(self) -> None:
         """Check at once against other limits of the broker."""

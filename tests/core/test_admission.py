@@ -515,6 +515,19 @@ def test_without_space_producers_wait_and_are_refused_while_consumers_go_on() ->
     assert client.refused[0][0] is token
 
 
+def test_what_comes_when_there_has_been_no_space_for_as_long_as_a_message_waits_is_refused_at_once() -> None:
+    stage = Stage(blocked_timeout_ms=2_000)
+    client = stage.client()
+    stage.decide(c.StoreSpace(0))
+    send(client, b"1")
+    stage.pass_time(2_000)
+    send(client, b"2", b"3")
+    assert codes(client) == ["store-full"] * 3
+    stage.decide(c.StoreSpace(None), c.StoreSpace(0))
+    send(client, b"4")
+    assert len(codes(client)) == 3, "there was space meanwhile, so it waits"
+
+
 def test_with_space_again_what_waited_is_stored_in_order() -> None:
     stage = Stage()
     client = stage.client()

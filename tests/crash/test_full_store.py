@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 import stomp
 
+from broker_app.cli.failures import FAILED
+from tests.cli.conftest import CommandLine
 from tests.support.broker_process import BrokerProcess
 from tests.support.small_disk import small_disk
 
@@ -73,10 +75,19 @@ def take(broker: BrokerProcess, most: int) -> list[str]:
     return taken
 
 
-def test_producers_are_refused_until_messages_are_consumed(
-    broker: BrokerProcess,
-) -> None:
+def test_producers_are_refused_until_messages_are_consumed(broker: BrokerProcess, tmp_path: Path) -> None:
+    command_line = CommandLine(tmp_path)
+    command_line.about(broker)
     stored = fill(broker)
+    # More than the broker reads of a producer whose messages are blocked: each part used to wait again.
+    sent = command_line("pub", "a", "-", "-n", "500", stdin="x" * 20_000, timeout_s=20)
+    assert (sent.code, sent.out) == (FAILED, "")
+    assert "0 of 500 messages" in sent.err and "(store-full)" in sent.err and "fix:" in sent.err
+    ready = broker.request("GET", "/health/ready")
+    assert (ready.status, str(ready.json()["type"]).rpartition("/")[2]) == (503, "store-full")
+    looked = command_line("doctor", "-o", "json", environment={"MOM_STOMP_PORT": str(broker.stomp_port)})
+    (found,) = [row for row in looked.json() if row["check"] == "broker"]
+    assert (found["state"], looked.code) == ("error", FAILED) and "no disk space left" in found["result"]
     assert len(stored) * len(BODY) > DISK // 4, "most of the disk is used"
     connection = stomp.Connection12([(broker.host, broker.stomp_port)])
     errors = stomp.listener.WaitingListener("none")

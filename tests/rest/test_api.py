@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from broker_app.core.commands import StoreSpace
 from broker_app.net.rest import RestLimits, openapi
 from broker_app.net.rest.routing import Route
 from tests.rest.conftest import MakeRest, Rest
@@ -179,6 +180,11 @@ async def test_a_bug_is_no_trace_back_for_the_client(rest: Rest, caplog: pytest.
 async def test_health_reports_whether_the_node_serves(rest: Rest) -> None:
     assert (await rest.anonymous.get("/health/live")).json() == {"status": "live"}
     assert (await rest.anonymous.get("/health/ready")).json() == {"status": "ready"}
+    rest.engine.submit(StoreSpace(0))
+    await rest.engine.wait_idle()
+    full = await rest.anonymous.get("/health/ready")
+    assert (full.status_code, full.json()["type"]) == (503, "/docs/problems/store-full")
+    assert "no disk space left" in full.json()["detail"]
     rest.rest_api.stop()
     stopping = await rest.anonymous.get("/health/ready")
     assert (stopping.status_code, stopping.json()["type"]) == (503, "/docs/problems/not-active")

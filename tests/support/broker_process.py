@@ -206,6 +206,8 @@ class BrokerProcess:
                 f"{self.url}/api/v1/health/{health}", timeout=5, context=self.tls
             ) as reply:
                 return bool(reply.status == 200)
+        except urllib.error.HTTPError as error:
+            return b"store-full" in error.read()  # it serves consumers
         except OSError:
             return False
 

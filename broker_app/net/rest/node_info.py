@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
+from broker_app.core.resource_alarm import STORE_FULL
 from broker_app.net.rest.engine_client import EngineClient
 from broker_app.net.rest.limits import RestLimits
 from broker_app.net.rest.long_poll import WaitingRequests
-from broker_app.net.rest.refusals import Refusal
+from broker_app.net.rest.refusals import Refusal, from_core
 from broker_app.net.rest.replies import JSON, Reply, encode, json_reply
 from broker_app.net.rest.requests import Request
 
@@ -52,9 +53,11 @@ class NodeEndpoints:
         return json_reply({"status": "live"})
 
     async def ready(self, request: Request) -> Reply:
-        """GET health/ready: the node takes and hands out messages."""
+        """GET health/ready: the node takes and hands out messages; one whose store is full does not."""
         request.query()
         self._engine_client.check_alive()
         if self._waiting.stopped:
             raise Refusal("not-active", "the node is stopping")
+        if self._engine_client.engine.broker.resource_alarms.alarm is STORE_FULL:
+            raise from_core(STORE_FULL.refusal)
         return json_reply({"status": "ready"})

@@ -63,8 +63,8 @@ PATHS: Json = {
     },
     "/health/ready": {
         "get": operation(
-            "health_ready", "Whether the node serves", {"200": json_reply("it does", ref("Health"))},
-            503, login=False,
+            "health_ready", "Whether the node serves, and has space for messages",
+            {"200": json_reply("it does", ref("Health"))}, 503, login=False,
         ),
     },
     "/openapi.json": {
