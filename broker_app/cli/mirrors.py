@@ -110,9 +110,9 @@ def takeover(
 @app.command()
 def pause(
     ctx: typer.Context,
-    span: Annotated[
-        str, typer.Option("--for", metavar="1h", help="it ends by itself after this time")
-    ] = "1h",
+    for_s: Annotated[
+        float, typer.Option("--for", metavar="1h", parser=span(1), help="it ends by itself after that")
+    ] = 3600.0,
     reason: Annotated[str, typer.Option(help="kept in the audit log, and shown by status")] = "",
 ) -> None:
     """Have no standby take over by itself, as for maintenance of the store or of the active broker.
