@@ -12,6 +12,7 @@ from broker_app import durations
 from broker_app.cli import invocation
 from broker_app.cli.failures import FAILED, NOT_FOUND, Failure
 from broker_app.cli.invocation import Invocation
+from broker_app.cli.options import span
 from broker_app.cli.prompts import confirm
 from broker_app.cli.versions import is_machine_format
 
