@@ -13,7 +13,7 @@ import json
 import os
 import re
 import socket
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields, replace
 from functools import partial
 from pathlib import Path
@@ -508,6 +508,17 @@ def options_in(arguments: Sequence[str]) -> dict[str, str]:
     add_options(parser)
     found, _ = parser.parse_known_args(list(arguments))
     return {PREFIX + name.upper(): value for name, value in vars(found).items() if value is not None}
+
+
+def unknown_option(arguments: Sequence[str], others: Collection[str]) -> str:
+    """A sentence about the first option that is no setting, and none of `others`; empty if there is none."""
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    add_options(parser)
+    _, left = parser.parse_known_args(list(arguments))
+    known = {*(setting.option for setting in settings()), *others}
+    strange = (word.partition("=")[0] for word in left if word.startswith("--"))
+    found = next((word for word in strange if word not in known), "")
+    return f"there is no option {found}{_suggestion(found, sorted(known))}" if found else ""
 
 
 def _text_of(setting: Setting, given: Mapping[str, str]) -> str | None:

@@ -64,7 +64,7 @@ def _faults_of_callback_broker(values: Mapping[str, Any]) -> Iterator[tuple[str,
             f"a callback broker (role {CALLBACK}) has the name {CALLBACK_NAME}: write -s {CALLBACK_NAME}",
         )
     host = values.get("host")
-    if host is not None and not _is_loopback(host):
+    if host is not None and not is_loopback(host):
         yield (
             "host",
             f"a callback broker serves the programs of its machine, and not of {host}: leave it out",
@@ -85,7 +85,8 @@ def _faults_of_private_journal(values: Mapping[str, Any]) -> Iterator[tuple[str,
         yield "private_journal", "it is the directory of the shared journal itself; name another one"
 
 
-def _is_loopback(host: str) -> bool:
+def is_loopback(host: str) -> bool:
+    """Return whether a host is this machine itself."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:

@@ -3,7 +3,7 @@
 | address                | pipe                                |
 |------------------------|-------------------------------------|
 | stomp://host:61613     | TCP; also tcp://                    |
-| stomp+tls://host:61614 | TLS; also tls://, ssl://            |
+| stomp+tls://host:61614 | TLS; also stomps://, tls://, ssl:// |
 | ws://host:8000/ws      | WebSocket, subprotocol v12.stomp …  |
 | wss://host/ws          | the same over TLS                   |
 
@@ -53,8 +53,9 @@ WEBSOCKET_MESSAGE = 512 * 1024
 #: A WebSocket message of the broker may hold many frames.
 MAX_WEBSOCKET_MESSAGE = 128 * 1024 * 1024
 
-_PORTS = {"stomp": 61613, "stomp+tls": 61614, "ws": 80, "wss": 443, "tcp": 61613, "tls": 61614, "ssl": 61614}
-_SECURE = frozenset(("stomp+tls", "wss", "tls", "ssl"))
+_PLAIN = {"stomp": 61613, "tcp": 61613, "ws": 80}
+_SECURE = {"stomp+tls": 61614, "stomps": 61614, "tls": 61614, "ssl": 61614, "wss": 443}
+_PORTS = {**_PLAIN, **_SECURE}
 
 
 class Transport(Protocol):

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 DEFAULT_URL = "http://127.0.0.1:8000"
 _WEB = ("http", "https")
 #: other brokers have only these; `mom pub`, `sub` and `bench` work with them
-_STOMP = ("stomp", "stomp+tls", "ws", "wss")
+_STOMP = ("stomp", "stomp+tls", "stomps", "ws", "wss")
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
@@ -63,7 +63,7 @@ class Target:
 
     def tls(self) -> ssl.SSLContext | None:
         """The TLS context; None for an address without TLS. Raises Failure."""
-        if not self.url.startswith(("https:", "wss:", "stomp+tls:")):
+        if not self.url.startswith(("https:", "wss:", "stomp+tls:", "stomps:")):
             return None
         from mom_client.transport import tls_context
 

@@ -25,7 +25,7 @@ _MAX_CLOCK_OFFSET_S = 2.0
 _MIN_OPEN_FILES = 4_096
 #: a certificate that expires sooner is a warning
 _CERTIFICATE_DAYS = 14
-_TLS_PORTS = {"https": 443, "wss": 443, "stomp+tls": 61614}
+_TLS_PORTS = {"https": 443, "wss": 443, "stomp+tls": 61614, "stomps": 61614}
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import typer
 
 from broker_app import config
-from broker_app.cli.failures import Failure
+from broker_app.cli.failures import USAGE, Failure
 
 #: all arguments after `up`, --help included, are passed to the broker
 PASSED_ON = {"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []}
@@ -31,8 +31,10 @@ def run_broker(arguments: Sequence[str]) -> None:
     django.setup()
     from django.core.management import CommandError
 
-    from broker_app.management.commands.broker import Command
+    from broker_app.management.commands.broker import OF_DJANGO, Command
 
+    if strange := config.unknown_option(arguments, {*OF_DJANGO, "--help"}):
+        raise Failure(USAGE, strange, fix="`mom up --help` lists all")
     try:
         # Without --traceback, Django prints the error itself, in another format.
         Command().run_from_argv(["mom", "up", *arguments, "--traceback"])

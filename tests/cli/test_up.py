@@ -55,6 +55,11 @@ def test_commands_find_the_broker_by_the_data_directory(command_line: CommandLin
         assert other.code == UNREACHABLE
 
 
+def test_an_option_that_is_none_is_compared_with_those_there_are(command_line: CommandLine) -> None:
+    refused = command_line("up", "--prt", "3")
+    assert (refused.code, "there is no option --prt; did you mean --port?" in refused.err) == (USAGE, True)
+
+
 def test_a_port_in_use_leaves_nothing_behind_and_costs_no_password(
     command_line: CommandLine, tmp_path: Path
 ) -> None:

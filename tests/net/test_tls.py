@@ -154,7 +154,7 @@ async def test_a_requested_check_applies_changes_at_once(authority: Authority) -
     ("settings", "said"),
     [
         ({"tls_cert": "missing.pem"}, "tls-cert: cannot read .*missing.pem: No such file"),
-        ({"tls_cert": "server.pem"}, r"server.pem is not usable PEM"),
+        ({"tls_cert": "server.pem"}, r"server.pem has no private key in it: name the file"),
         ({"tls_cert": "server.pem", "tls_key": "other.key"}, "other.key is not the key of the certificate"),
         ({"tls_cert": "server.pem", "tls_key": "locked.key"}, "has a password: set tls-key-password-file"),
         (

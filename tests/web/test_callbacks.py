@@ -125,6 +125,10 @@ def test_http_is_accepted_with_a_warning(ask: Ask) -> None:  # noqa: F811
     assert made.body["warnings"] == ["the URL is http: messages and credentials are sent without encryption"]
 
 
+def test_http_of_this_machine_needs_no_warning(ask: Ask) -> None:  # noqa: F811
+    assert not ask("POST", "callbacks", {"queue": "a", "url": "http://127.0.0.1:9/a"}).body.get("warnings")
+
+
 def test_the_owner_needs_the_right_to_receive_when_a_callback_is_made(ask: Ask) -> None:  # noqa: F811
     john()
     rules(("john", "POST"))

@@ -56,7 +56,7 @@ log = logging.getLogger(__name__)
 _SWITCH_INTERVAL_S = 0.0005
 
 
-_OF_DJANGO = {
+OF_DJANGO = {
     "--version", "--verbosity", "--settings", "--pythonpath", "--traceback", "--no-color", "--force-color",
 }  # fmt: skip
 
@@ -67,7 +67,7 @@ class Command(BaseCommand):
 
     def create_parser(self, prog_name: str, subcommand: str, **kwargs: Any) -> CommandParser:
         # The help is that of `mom up`, without Django's options.
-        self.suppressed_base_arguments = _OF_DJANGO
+        self.suppressed_base_arguments = OF_DJANGO
         # Options become variables before Django starts, which knows whole names only.
         return super().create_parser(
             prog_name, subcommand, usage="%(prog)s [options]", allow_abbrev=False, **kwargs

@@ -125,6 +125,8 @@ class Certificates:
             return f"tls-key {self.key} is not the key of the certificate in tls-cert {self.cert}"
         if b"ENCRYPTED" in self.key.read_bytes():
             return f"tls-key-password does not decrypt tls-key {self.key}"
+        if self.key == self.cert and b"PRIVATE KEY" not in self.key.read_bytes():
+            return f"tls-cert {self.cert} has no private key in it: name the file of its key with tls-key"
         return f"tls-cert {self.cert} or tls-key {self.key} is not usable PEM ({error.reason or error})"
 
     def _fingerprints(self) -> tuple[tuple[int, int, int] | None, ...]:

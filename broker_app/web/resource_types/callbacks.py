@@ -13,7 +13,7 @@ from django.contrib.auth.models import User
 from django.core.exceptions import ValidationError
 from django.utils import timezone
 
-from broker_app import models
+from broker_app import models, roles
 from broker_app.callback.webhooks.callback import CONTENTS, DESIRED_STATES, MODES, NOTIFY, Callback
 from broker_app.callback.webhooks.signature import key_of, new_secret
 from broker_app.core.destination import has_wildcard, is_forwarded, is_reserved, parse
@@ -148,7 +148,8 @@ class Callbacks(ResourceType):
         return ""
 
     def warnings(self, spec: Spec) -> Iterable[str]:
-        if urlsplit(spec["url"]).scheme == "http":
+        url = urlsplit(spec["url"])
+        if url.scheme == "http" and not roles.is_loopback(url.hostname or ""):
             yield "the URL is http: messages and credentials are sent without encryption"
 
     def remove(self, key: str) -> None:
