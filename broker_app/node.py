@@ -27,6 +27,7 @@ from broker_app.config import ALL_BRIDGES, Config, overridden
 from broker_app.core.broker import Broker
 from broker_app.core.commands import Reconfigure
 from broker_app.core.errors import Refused
+from broker_app.core.resource_alarm import STORE_FULL
 from broker_app.engine import Engine
 from broker_app.http_client.exchange import Poster
 from broker_app.internal_errors import internal_errors
@@ -78,6 +79,7 @@ from broker_app.telemetry.alerts import AlertEvaluator, ConditionChecks
 from broker_app.telemetry.alerts.texts import shown
 from broker_app.telemetry.bridges import status
 from broker_app.telemetry.callbacks import shown_callback
+from broker_app.telemetry.component_health import Components
 from broker_app.telemetry.cursor_lags import CursorLags
 from broker_app.telemetry.event_log import EventLog
 from broker_app.telemetry.metrics.detailed_metrics import DetailedMetrics
@@ -322,7 +324,7 @@ class Node:
             alerts=alerts,
             bulk=bulk,
             cursor_lags=lags,
-            metrics=self._metrics(config, statistics, connections),
+            metrics=self._metrics(config, statistics, connections, alerts),
             pipeline=self._pipeline,
             reflexes=reflexes,
             callbacks=callbacks,
@@ -466,12 +468,28 @@ class Node:
             taken=housekeeping.store_usage,
             flapping=connections.client_events.flapping,
             events=self.events.all,
+            components=self._components(statistics).all,
         )
         return AlertEvaluator(
             config.data / "alerts.json", checks, lambda: self.logins.policy.alerts, time.time
         )
 
-    def _metrics(self, config: Config, statistics: Statistics, connections: Connections) -> Metrics:
+    def _components(self, statistics: Statistics) -> Components:
+        def full() -> str:
+            alarm = self.broker.resource_alarms.alarm
+            return alarm.detail if alarm is STORE_FULL else ""
+
+        return Components(
+            callbacks=lambda: map(shown_callback, self.callbacks.reports()),
+            reflexes=lambda: self.reflexes.report(),
+            bridges=lambda: [status(statistics, report) for report in self.bridges.reports()],
+            mirror=lambda: self.mirror.status() if self.mirror is not None else None,
+            full=full,
+        )
+
+    def _metrics(
+        self, config: Config, statistics: Statistics, connections: Connections, alerts: AlertEvaluator
+    ) -> Metrics:
         def bridges() -> list[Facts]:
             return [status(statistics, report) for report in self.bridges.reports()]
 
@@ -484,10 +502,14 @@ class Node:
             bridges=bridges,
             callbacks=self.callbacks.totals,
             mirrors=lambda: self.mirror.status() if self.mirror is not None else None,
+            components=self._components(statistics).all,
+            alerts=alerts.state.open,
         )
         return Metrics(
             NodeMetrics(self.broker, statistics, config.name, VERSION, sources),
-            DetailedMetrics(self.broker, statistics, bridges),
+            DetailedMetrics(
+                *(self.broker, statistics, bridges, self.callbacks.reports), self.reflexes.report
+            ),
             PipelineMetrics(self._journal, config.name, self._pipeline.figures),
         )
 

@@ -22,7 +22,18 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True, help=BRIDGES.about)
 
-_FACTS = ("name", "address", "desired", "state", "error", "server", "delivery", "connected_at", "attempts")
+_FACTS = (
+    "name",
+    "address",
+    "desired",
+    "health",
+    "state",
+    "error",
+    "server",
+    "delivery",
+    "connected_at",
+    "attempts",
+)
 _FLOWS = (
     "queue", "state", "error", "depth", "oldest_s", "in_flight", "sent", "accepted", "refused", "unanswered",
     "duplicate", "dead_lettered", "gap", "progress_at",

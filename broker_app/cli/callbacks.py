@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 app = typer.Typer(no_args_is_help=True, help=CALLBACKS.about)
 
 _FACTS = (
-    "state", "reason", "breaker", "pending", "in_flight", "accepted", "failed", "coalesced", "p50_s", "p95_s",
-    "accepted_at",
+    "health", "state", "reason", "breaker", "pending", "in_flight", "accepted", "failed", "failures_in_row",
+    "coalesced", "p50_s", "p95_s", "accepted_at",
 )  # fmt: skip
 _SUBSCRIBERS = (
     "id", "source", "mode", "transport", "user", "address", "since", "events", "last_at", "pending",

@@ -15,7 +15,10 @@ from broker_app.cli.failures import FAILED, Failure
 if TYPE_CHECKING:
     from broker_app.cli.rest import Rest
 
-_RUNS = ("name", "job", "state", "rows", "rows_per_s", "lag", "lag_s", "host", "started", "reported", "error")
+_RUNS = (
+    "name", "job", "health", "state", "rows", "rows_per_s", "lag", "lag_s", "host", "started", "reported",
+    "error",
+)  # fmt: skip
 _LAGS = ("name", "broker", "position", "lag", "lag_s", "reported", "state", "lost")
 #: states of a run that has not ended
 _LIVE = ("starting", "running", "idle", "stopping")

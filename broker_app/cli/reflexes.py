@@ -20,6 +20,7 @@ resources.add_writing(app, REFLEXES)
 
 _STATISTICS = (
     "name",
+    "health",
     "state",
     "calls",
     "refusals",

@@ -122,6 +122,7 @@ BRIDGES = ResourceType(
     "/bridges",
     (
         "name",
+        "health",
         "state",
         "error",
         "backlog",
@@ -165,6 +166,7 @@ CALLBACKS = ResourceType(
         "source",
         "url",
         "mode",
+        "health",
         "state",
         "breaker",
         "pending",
@@ -203,7 +205,7 @@ CALLBACKS = ResourceType(
 REFLEXES = ResourceType(
     "reflex",
     "/reflexes",
-    ("name", "kind", "service", "event", "library", "function", "state", "origin"),
+    ("name", "kind", "service", "event", "library", "function", "health", "state", "origin"),
     {
         "kind": Field("arrival (default), delivery, registration, deregistration, or service"),
         "service": Field("queue, /topic/NAME, or pattern such as orders.>; * is everything"),
@@ -226,7 +228,8 @@ ALERT_RULES = ResourceType(
     ("name", "condition", "threshold", "for_s", "severity", "pattern", "enabled", "notify", "origin"),
     {
         "condition": Field(
-            "oldest, dead-letters, no-consumer, bridge-stalled, store, flapping, configuration"
+            "oldest, dead-letters, no-consumer, bridge-stalled, store, flapping, configuration, "
+            "failing, degraded"
         ),
         "threshold": Field("value from which the alert fires, in the unit of the condition", float),
         "for_s": Field("seconds the condition must hold before the alert fires", _seconds),

@@ -24,6 +24,7 @@ from broker_app.mirror.standby import Order, Standby, Taken
 from broker_app.mirror.takeovers import Takeover
 from broker_app.mirror.unrecorded_count import UnrecordedCount
 from broker_app.net.rest.mirrors import ACTIVE, DATABASE, STANDBY, STOPPED, UNREACHABLE
+from broker_app.telemetry.component_health import MIRROR, health_of
 from broker_app.telemetry.statistics import rfc3339
 
 log = logging.getLogger(__name__)
@@ -222,9 +223,9 @@ class Mirror:
         }
 
     def status(self) -> dict[str, Any]:
-        """The brokers that share the journal, the lease, what would be lost now, and the timeline."""
+        """The brokers that share the journal, their health, the lease, what would be lost, and takeovers."""
         active, end = self.active, self._end
-        return {
+        shown = {
             "name": self.name,
             "id": self.addresses.id,
             "role": self.role,
@@ -243,6 +244,7 @@ class Mirror:
             "pause": paused._asdict() if (paused := self.membership.pause) is not None else None,
             "takeovers": [_shown_takeover(one) for one in self.history],
         }
+        return {**shown, "health": health_of(MIRROR, shown)}
 
     def _lease(self) -> dict[str, Any] | None:
         if self._journal is not None:

@@ -12,6 +12,7 @@ from django.db import transaction
 from broker_app.net.rest.refusals import Refusal
 from broker_app.pipeline import database
 from broker_app.pipeline.models import DONE, IDLE, LIVE, STARTING, STOPPED, PipelineRun
+from broker_app.telemetry.component_health import PIPELINE, health_of
 from broker_app.telemetry.metrics.families import BATCH_BOUNDS_S, Histogram
 from broker_app.telemetry.metrics.pipeline_metrics import RunFigures
 
@@ -158,6 +159,7 @@ def shown(run: PipelineRun, now: datetime) -> dict[str, Any]:
         "run_id": run.run_id,
         "host": run.host,
         "state": state,
+        "health": health_of(PIPELINE, {"state": state}),
         "stop_requested": run.stop_requested and state not in (STOPPED, LOST),
         "started": run.started.isoformat(),
         "reported": run.reported.isoformat(),

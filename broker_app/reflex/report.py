@@ -9,6 +9,7 @@ from broker_app.reflex.declaration import Declaration
 from broker_app.reflex.library_client import LibraryClient
 from broker_app.reflex.statistics import DeclarationStatistics
 from broker_app.reflex.subject import MessageSubject, Subject
+from broker_app.telemetry.component_health import REFLEX, health_of
 from broker_app.telemetry.statistics import rfc3339
 
 DISABLED, RUNNING, UNUSABLE = "disabled", "running", "unusable"
@@ -34,6 +35,7 @@ def of_declaration(
         "enabled": declaration.enabled,
         "origin": declaration.origin or None,
         "state": state,
+        "health": health_of(REFLEX, {"state": state, **shown}),
         "error": error,
         **shown,
         "last_failure_at": rfc3339(failed_s) if failed_s else None,

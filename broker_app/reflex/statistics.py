@@ -28,6 +28,8 @@ class DeclarationStatistics:
         self._clock = clock
         self.refusal_events = RefusalEvents(events, clock)
         self.calls = self.refusals = self.failures = 0
+        #: failures since the last verdict
+        self.failures_in_row = 0
         #: further messages that were not published
         self.unpublished = 0
         #: the last failure, and when it was, in seconds since 1970
@@ -40,12 +42,14 @@ class DeclarationStatistics:
         """Count a verdict that took `micros` of time."""
         self.calls += 1
         self.refusals += not accepted
+        self.failures_in_row = 0
         self._times.record(int(self._clock()), (micros,))
 
     def failed(self, declaration: Declaration, reason: str) -> None:
         """Count a call that failed, and log it now and then."""
         self.calls += 1
         self.failures += 1
+        self.failures_in_row += 1
         self.note(declaration, reason)
 
     def note(self, declaration: Declaration, reason: str) -> None:
@@ -66,6 +70,7 @@ class DeclarationStatistics:
             "calls": self.calls,
             "refusals": self.refusals,
             "failures": self.failures,
+            "failures_in_row": self.failures_in_row,
             "unpublished": self.unpublished,
             "p50_ms": times.p50,
             "p99_ms": times.p99,

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, Protocol
 
+from broker_app.telemetry.component_health import BRIDGE, health_of
 from broker_app.telemetry.report_changes import ReportChanges
 from broker_app.telemetry.statistics import Statistics, rfc3339
 
@@ -50,6 +51,7 @@ def status(statistics: Statistics, report: Facts) -> Facts:
         "desired": report["desired"],
         "drained": report["drained"],
         "state": report["state"],
+        "health": health_of(BRIDGE, report),
         "error": _error(report["error"]),
         "attempts": report["attempts"],
         "connected_at": _time(report["connected_ms"]),
@@ -142,7 +144,15 @@ def _state(bridge: Facts) -> Any:
     of_flows = [
         (flow["queue"], flow["state"], flow["paused"], _code(flow["error"])) for flow in bridge["flows"]
     ]
-    return bridge["state"], bridge["desired"], bridge["drained"], bridge["address"], _code(error), of_flows
+    return (
+        bridge["state"],
+        bridge["health"],
+        bridge["desired"],
+        bridge["drained"],
+        bridge["address"],
+        _code(error),
+        of_flows,
+    )
 
 
 def _code(error: Facts | None) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
+from broker_app.telemetry.component_health import CALLBACK, health_of
 from broker_app.telemetry.report_changes import ReportChanges
 from broker_app.telemetry.statistics import rfc3339
 
@@ -40,15 +41,16 @@ class Callbacks(Protocol):
 
 
 def shown_callback(report: Mapping[str, Any]) -> Facts:
-    """A callback with its times as texts."""
+    """A callback with its health, and its times as texts."""
     breaker, last = report["breaker"], report["last"]
     others = {name: breaker[name] for name in ("host", "state", "pause")}
-    times = {
+    shown = {
+        "health": health_of(CALLBACK, report),
         "breaker": {**others, "until": _time(breaker["until_ms"])},
         "accepted_at": _time(report["accepted_ms"]),
         "last": None if last is None else shown_push(last),
     }
-    return {name: value for name, value in report.items() if name not in ("accepted_ms", *times)} | times
+    return {name: value for name, value in report.items() if name not in ("accepted_ms", *shown)} | shown
 
 
 def shown_push(push: Mapping[str, Any]) -> Facts:
@@ -64,7 +66,14 @@ def callback_changes(read: Callable[[], Iterable[Facts]]) -> ReportChanges:
 def _state(callback: Facts) -> Any:
     """The part of the status that is reported at once."""
     breaker = callback["breaker"]["state"]
-    return callback["state"], callback["reason"], callback["desired"], callback["url"], breaker
+    return (
+        callback["state"],
+        callback["health"],
+        callback["reason"],
+        callback["desired"],
+        callback["url"],
+        breaker,
+    )
 
 
 def _time(ms: int | None) -> str | None:

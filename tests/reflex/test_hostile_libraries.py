@@ -249,8 +249,10 @@ async def test_after_three_failures_in_a_row_the_library_is_not_called_for_a_whi
     assert (library["starts"], library["state"]) == (3, "failed")
     assert "exited with status 7" in library["error"]
     await until(lambda: hostile.reflexes.libraries()[0]["state"] != "failed")
+    assert [row["health"] for row in hostile.reflexes.report()] == ["failing", "degraded"]
     client.publish("j")
     await hostile.settled()
+    assert [row["health"] for row in hostile.reflexes.report()] == ["failing", "running"]
     assert client.receipts == [b"j"]
     assert [(event.name, event.event, event.code) for event in hostile.events.all()] == [
         ("hostile", "recovered", ""),
@@ -267,7 +269,9 @@ async def test_a_library_that_is_missing_refuses_until_it_is_there(hostile: Filt
     client.publish("1", "2")
     await hostile.settled()
     assert [code for _, code, _ in client.refused] == ["filtered", "filtered"]
-    assert "there is no library absent in" in hostile.reflexes.report()[0]["error"]
+    (row,) = hostile.reflexes.report()
+    assert "there is no library absent in" in row["error"]
+    assert row["health"] == "failing"
     hostile.library("absent", "def audit(message):\n    return 1\n")
     hostile.declare()
     hostile.declare(declaration)

@@ -26,6 +26,7 @@ from broker_app.telemetry.alerts.alert_state import CALM_S, MAX_ENDED, MAX_OF_RU
 from broker_app.telemetry.alerts.rule import ConditionName
 from broker_app.telemetry.alerts.texts import page, sentence, shown
 from broker_app.telemetry.client_events import ClientIdentity
+from broker_app.telemetry.component_health import Component
 from broker_app.telemetry.event_log import FILES, EventLog
 from tests.core.stage import Stage
 
@@ -155,10 +156,11 @@ class Broken(Stage):
         self.bridges: list[dict[str, Any]] = []
         self.taken = 0.1
         self.flaps: list[tuple[ClientIdentity, int, float, str]] = []
+        self.components: list[Component] = []
         self.events = EventLog(lambda: self.now_us / 1e6)
         self.checks = ConditionChecks(
             self.broker, self.statistics, bridges=lambda: self.bridges, taken=lambda: self.taken,
-            flapping=lambda: self.flaps, events=self.events.all,
+            flapping=lambda: self.flaps, events=self.events.all, components=lambda: self.components,
         )  # fmt: skip
 
     def look(self, seconds: int = 0) -> None:
@@ -168,6 +170,29 @@ class Broken(Stage):
 
     def found(self, rule: str, **other: Any) -> dict[str, float]:
         return {one.subject: one.value for one in self.checks.find(replace(DEFAULT_RULES[rule], **other))}
+
+
+def test_what_fails_and_what_works_in_part_have_one_condition_each_whatever_it_is() -> None:
+    stage = Broken()
+    stage.components = [
+        Component("store", "journal", "failing", "no space"),
+        Component("callback", "erp", "failing", "the answer was 500"),
+        Component("pipeline", "archive", "stalled", ""),
+        Component("mirror", "B", "degraded", "no standby"),
+        Component("reflex", "r", "running", ""),
+        Component("callback", "p", "paused", ""),
+        Component("bridge", "west", "failing", ""),
+    ]
+    failing = {"store/journal": 1, "callback/erp": 1, "pipeline/archive": 1}
+    assert stage.found("failing") == failing
+    assert stage.found("failing", pattern="callback/*") == {"callback/erp": 1}
+    assert stage.found("degraded") == {"mirror/B": 1}
+    (found,) = stage.checks.find(replace(DEFAULT_RULES["failing"], pattern="callback/*"))
+    alert = Alert(
+        "1", "failing", "failing", "critical", found.subject, 1, NOW, NOW, found.value, dict(found.facts)
+    )
+    assert sentence(alert) == "callback erp is failing: the answer was 500"
+    assert page(alert) == "callbacks/one?name=erp"
 
 
 def test_a_message_that_waits_too_long_for_its_consumers() -> None:

@@ -42,6 +42,8 @@ class PushLog:
         #: seconds of all pushes together
         self.seconds = 0.0
         self.last_accepted_ms = 0
+        #: pushes since the last accepted one
+        self.failures_in_row = 0
         self._pushes: deque[Push] = deque(maxlen=MOST)
 
     def note(self, push: Push) -> None:
@@ -52,6 +54,9 @@ class PushLog:
         self._totals.note(push)
         if push.outcome == ACCEPTED:
             self.last_accepted_ms = push.time_ms
+            self.failures_in_row = 0
+        else:
+            self.failures_in_row += 1
 
     @property
     def last(self) -> Push | None:

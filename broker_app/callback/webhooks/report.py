@@ -39,6 +39,7 @@ def of_webhook(webhook: Webhook, broker: Broker) -> dict[str, Any]:
         "pending": pending(callback, broker),
         "in_flight": webhook.in_flight,
         "pushes": {outcome: log.counts[outcome] for outcome in OUTCOMES},
+        "failures_in_row": log.failures_in_row,
         "push_seconds": round(log.seconds, 3),
         "coalesced": webhook.coalesced,
         "p50_s": log.percentile_s(0.5),

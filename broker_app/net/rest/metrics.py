@@ -15,9 +15,11 @@ from broker_app.telemetry.metrics import exposition
 from broker_app.telemetry.metrics.detailed_metrics import LIMIT, MAX_LIMIT, DetailedMetrics
 from broker_app.telemetry.metrics.families import (
     AGGREGATED,
+    CALLBACK,
     DESTINATION,
     DETAILED,
     FLOW,
+    REFLEX,
     Collected,
     Family,
     Samples,
@@ -57,7 +59,12 @@ class DetailedEndpoint:
     """Endpoint `metrics/detailed`."""
 
     def __init__(self, metrics: DetailedMetrics) -> None:
-        self._collect = {DESTINATION: metrics.of_destinations, FLOW: metrics.of_flows}
+        self._collect = {
+            DESTINATION: metrics.of_destinations,
+            FLOW: metrics.of_flows,
+            CALLBACK: metrics.of_callbacks,
+            REFLEX: metrics.of_reflexes,
+        }
 
     async def detailed(self, request: Request) -> Reply:
         """GET metrics/detailed"""

@@ -9,10 +9,12 @@ from typing import Any, Final, NamedTuple
 
 from broker_app.core.broker import Broker
 from broker_app.core.destination import is_forwarded
+from broker_app.telemetry import component_health
 from broker_app.telemetry.alerts import rule as rules
 from broker_app.telemetry.alerts.rule import AlertRule
 from broker_app.telemetry.backlog import QueueBacklog
 from broker_app.telemetry.client_events import ClientIdentity
+from broker_app.telemetry.component_health import Component
 from broker_app.telemetry.event_log import FILES, LoggedEvent
 from broker_app.telemetry.statistics import Statistics
 
@@ -34,7 +36,7 @@ class Violation(NamedTuple):
 class ConditionChecks:
     """`bridges` is the status of bridges (`bridge.report`), `taken` the used part of the journal's space,
     from 0 to 1, `flapping` the clients that log in too often (`ClientEvents.flapping`), `events` the event
-    log, the newest first."""
+    log, the newest first, `components` what else has a health."""
 
     def __init__(
         self,
@@ -45,6 +47,7 @@ class ConditionChecks:
         taken: Callable[[], float],
         flapping: Callable[[], Iterable[tuple[ClientIdentity, int, float, str]]],
         events: Callable[[], Iterable[LoggedEvent]],
+        components: Callable[[], Iterable[Component]] = tuple,
     ) -> None:
         self._broker = broker
         self._statistics = statistics
@@ -52,6 +55,7 @@ class ConditionChecks:
         self._taken = taken
         self._flaps = flapping
         self._events = events
+        self._components = components
         self._now = 0.0
         self._growth = _Growth()
         self._checks: dict[str, Callable[[AlertRule], Iterator[Violation]]] = {
@@ -62,6 +66,8 @@ class ConditionChecks:
             rules.JOURNAL_DISK_USAGE: self._journal_disk_usage,
             rules.FLAPPING: self._flapping,
             rules.CONFIGURATION: self._refused,
+            rules.FAILING: lambda rule: self._unhealthy(component_health.BROKEN),
+            rules.DEGRADED: lambda rule: self._unhealthy((component_health.DEGRADED,)),
         }
 
     def clock_stepped(self, by_s: float) -> None:
@@ -129,6 +135,12 @@ class ConditionChecks:
         last = next((event for event in self._events() if event.kind == FILES), None)
         if last is not None and last.code:
             yield Violation("files", 1, {"detail": last.detail[:500]})
+
+    def _unhealthy(self, health: Container[str]) -> Iterator[Violation]:
+        for one in self._components():
+            if one.health in health and one.kind != component_health.BRIDGE:  # they have a condition
+                facts = {"kind": one.kind, "health": one.health, "detail": one.reason[:500]}
+                yield Violation(f"{one.kind}/{one.name}", 1, facts)
 
     # ------------------------------------------------------------------ reading the broker
 

@@ -17,9 +17,12 @@ BRIDGE_STALLED: Final = "bridge-stalled"
 JOURNAL_DISK_USAGE: Final = "store"
 FLAPPING: Final = "flapping"
 CONFIGURATION: Final = "configuration"
+FAILING: Final = "failing"
+DEGRADED: Final = "degraded"
 #: a match of these that lacks one is found by mypy
 ConditionName = Literal[
-    "oldest", "dead-letters", "no-consumer", "bridge-stalled", "store", "flapping", "configuration"
+    "oldest", "dead-letters", "no-consumer", "bridge-stalled", "store", "flapping", "configuration",
+    "failing", "degraded",
 ]  # fmt: skip
 WARNING, CRITICAL = SEVERITIES = ("warning", "critical")
 #: seconds over which dead letters are counted
@@ -66,6 +69,14 @@ CONDITIONS: Final[Mapping[ConditionName, Condition]] = MappingProxyType(
         CONFIGURATION: Condition(
             "files of the configuration were refused, and the former ones hold", "file", "files",
             1, 0, CRITICAL,
+        ),
+        FAILING: Condition(
+            "a callback or reflex always fails or gets no further, or the store takes no messages",
+            "component", "components", 1, 0, CRITICAL,
+        ),
+        DEGRADED: Condition(
+            "a callback, reflex or mirror works in part, as one without a standby", "component", "components",
+            1, 60, WARNING,
         ),
     }
 )  # fmt: skip

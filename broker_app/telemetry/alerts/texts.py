@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Any, assert_never
+from typing import Any, Final, assert_never
 from urllib.parse import urlencode
 
 from broker_app import durations
 from broker_app.telemetry.alerts import rule as rules
 from broker_app.telemetry.alerts.alert import Alert
 from broker_app.telemetry.statistics import rfc3339
+
+#: by kind of a component, the page of one
+_PAGES: Final = {"callback": "callbacks/one", "reflex": "reflexes/one", "pipeline": "pipelines/one"}
 
 
 def shown(alert: Alert) -> dict[str, Any]:
@@ -54,6 +57,10 @@ def sentence(alert: Alert) -> str:
             return f"{name} connected {value:,.0f} times in 5 min"
         case rules.CONFIGURATION:
             return f"files of the configuration were refused: {alert.facts.get('detail', '')}"
+        case rules.FAILING | rules.DEGRADED:
+            kind, _, of = name.partition("/")
+            detail = f": {alert.facts['detail']}" if alert.facts.get("detail") else ""
+            return f"{kind} {of} is {alert.facts.get('health', alert.condition)}{detail}"
         case unknown:
             assert_never(unknown)
 
@@ -68,6 +75,10 @@ def page(alert: Alert) -> str:
             return "connections/?" + urlencode({"user": name.partition("@")[0]})
         case rules.CONFIGURATION:
             return "configuration/files"
+        case rules.FAILING | rules.DEGRADED:
+            kind, _, of = name.partition("/")
+            where = _PAGES.get(kind)
+            return where + "?" + urlencode({"name": of}) if where else "mirrors/" if kind == "mirror" else ""
         case rules.JOURNAL_DISK_USAGE:
             return "?" + urlencode({"at": _second(alert.since)})
         case rules.OLDEST_MESSAGE_AGE | rules.DEAD_LETTERS | rules.NO_CONSUMER:

@@ -14,6 +14,8 @@ from broker_app.telemetry.statistics import Statistics
 from broker_app.turns import in_turns
 
 _Found = TypeVar("_Found")
+Facts = Mapping[str, Any]
+Figure = Callable[[Facts], float]
 
 #: objects of one reply: unless asked for another number, and at most
 LIMIT: Final = 1_000
@@ -44,15 +46,37 @@ _OF_FLOW: Final = {
 }
 
 
+#: by name of the family, the figure of a callback, and that of a reflex
+_OF_CALLBACK: Final[Mapping[str, Figure]] = {
+    "mom_callback_accepted_total": lambda row: row["pushes"]["accepted"],
+    "mom_callback_failed_total": lambda row: sum(row["pushes"].values()) - row["pushes"]["accepted"],
+    "mom_callback_failures_in_row": lambda row: row["failures_in_row"],
+    "mom_callback_pending_messages": lambda row: row["pending"],
+}
+_OF_REFLEX: Final[Mapping[str, Figure]] = {
+    "mom_reflex_calls_total": lambda row: row["calls"],
+    "mom_reflex_refusals_total": lambda row: row["refusals"],
+    "mom_reflex_failures_total": lambda row: row["failures"],
+    "mom_reflex_failures_in_row": lambda row: row["failures_in_row"],
+}
+
+
 class DetailedMetrics:
-    """Reads metrics by object. `bridges` returns the status of all."""
+    """Reads metrics by object. `bridges`, `callbacks` and `reflexes` return the reports of all."""
 
     def __init__(
-        self, broker: Broker, statistics: Statistics, bridges: Callable[[], Sequence[Mapping[str, Any]]]
+        self,
+        broker: Broker,
+        statistics: Statistics,
+        bridges: Callable[[], Sequence[Facts]],
+        callbacks: Callable[[], Sequence[Facts]] = tuple,
+        reflexes: Callable[[], Sequence[Facts]] = tuple,
     ) -> None:
         self._broker = broker
         self._statistics = statistics
         self._bridges = bridges
+        self._callbacks = callbacks
+        self._reflexes = reflexes
 
     async def of_destinations(self, pattern: str, limit: int) -> list[tuple[str, Samples]]:
         """Queues and topics whose name fits a pattern such as `orders.*` (empty: all), at most `limit`;
@@ -112,6 +136,24 @@ class DetailedMetrics:
             *figures.items(),
             ("mom_bridge_flows_left_out", {(): left_out}),
         ]
+
+    async def of_callbacks(self, pattern: str, limit: int) -> list[tuple[str, Samples]]:
+        """Callbacks whose name fits a pattern (empty: all), at most `limit`."""
+        return _of_named(self._callbacks(), _OF_CALLBACK, "mom_callbacks_left_out", pattern, limit)
+
+    async def of_reflexes(self, pattern: str, limit: int) -> list[tuple[str, Samples]]:
+        """Reflexes whose name fits a pattern (empty: all), at most `limit`."""
+        return _of_named(self._reflexes(), _OF_REFLEX, "mom_reflexes_left_out", pattern, limit)
+
+
+def _of_named(
+    reports: Iterable[Facts], figures: Mapping[str, Figure], left: str, pattern: str, limit: int
+) -> list[tuple[str, Samples]]:
+    chosen, left_out = _first((row for row in reports if not pattern or matches(pattern, row["name"])), limit)
+    found: dict[str, Samples] = {
+        name: {(row["name"],): read(row) for row in chosen} for name, read in figures.items()
+    }
+    return [*found.items(), (left, {(): left_out})]
 
 
 def _first(found: Iterable[_Found], limit: int) -> tuple[list[_Found], int]:

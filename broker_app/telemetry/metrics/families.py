@@ -112,6 +112,16 @@ _CALLBACKS: Final = (
     Family("mom_callback_in_flight", GAUGE, "pushes without an answer"),
     Family("mom_callback_breaker_open", GAUGE, "hosts that are left alone because they failed"),
 )
+_COMPONENTS: Final = (
+    Family(
+        "mom_component_health",
+        GAUGE,
+        "1 for the health of a callback, reflex, bridge, mirror or the store",
+        ("kind", "name", "health"),
+    ),
+    Family("mom_components_left_out", GAUGE, "components beyond the limit of this reply"),
+    Family("mom_alerts_firing", GAUGE, "alerts that fire", ("rule", "severity")),
+)
 _NODE: Final = (
     Family("mom_build_info", GAUGE, "1", ("version",)),
     Family("mom_node_info", GAUGE, "1", ("broker", "role")),
@@ -151,10 +161,11 @@ AGGREGATED: Final = {
     "bridges": _BRIDGES,
     "callbacks": _CALLBACKS,
     "pipelines": _PIPELINE,
+    "health": _COMPONENTS,
     "node": _NODE,
 }
 
-DESTINATION, FLOW = "destination", "flow"
+DESTINATION, FLOW, CALLBACK, REFLEX = "destination", "flow", "callback", "reflex"
 _OF_FLOW: Final = ("bridge", "flow")
 #: those of `/metrics/detailed`, by the value of `family`
 DETAILED: Final = {
@@ -182,5 +193,19 @@ DETAILED: Final = {
         Family("mom_bridge_flow_duplicates_total", COUNTER, "messages that were there already", _OF_FLOW),
         Family("mom_bridge_flow_refused_total", COUNTER, "messages that were refused", _OF_FLOW),
         Family("mom_bridge_flows_left_out", GAUGE, "flows beyond the limit of this reply"),
+    ),
+    CALLBACK: (
+        Family("mom_callback_accepted_total", COUNTER, "pushes that were accepted", ("callback",)),
+        Family("mom_callback_failed_total", COUNTER, "pushes that were not", ("callback",)),
+        Family("mom_callback_failures_in_row", GAUGE, "pushes since the last accepted one", ("callback",)),
+        Family("mom_callback_pending_messages", GAUGE, "messages that wait for it", ("callback",)),
+        Family("mom_callbacks_left_out", GAUGE, "callbacks beyond the limit of this reply"),
+    ),
+    REFLEX: (
+        Family("mom_reflex_calls_total", COUNTER, "calls of its function", ("reflex",)),
+        Family("mom_reflex_refusals_total", COUNTER, "messages that it refused", ("reflex",)),
+        Family("mom_reflex_failures_total", COUNTER, "calls that failed", ("reflex",)),
+        Family("mom_reflex_failures_in_row", GAUGE, "failures since the last verdict", ("reflex",)),
+        Family("mom_reflexes_left_out", GAUGE, "reflexes beyond the limit of this reply"),
     ),
 }

@@ -10,6 +10,8 @@ from typing import Any, NamedTuple, Protocol
 
 from broker_app.core.broker import Broker
 from broker_app.internal_errors import internal_errors
+from broker_app.telemetry.alerts.alert import FIRING, Alert
+from broker_app.telemetry.component_health import RUNNING, Component
 from broker_app.telemetry.metrics.families import Collected, Histogram, Labels, Samples
 from broker_app.telemetry.statistics import Statistics, resident_bytes
 
@@ -19,6 +21,8 @@ Facts = Mapping[str, Any]
 OTHER = "OTHER"
 #: states of a bridge, of which one has the value 1
 BRIDGE_STATES = ("suspended", "connecting", "running", "retrying", "failed")
+#: components of one reply
+MAX_COMPONENTS = 1_000
 ACTIVE, STANDBY = "active", "standby"
 
 
@@ -44,7 +48,8 @@ class Decisions(Protocol):
 class Sources(NamedTuple):
     """The parts of a node besides its broker: the figures of its journal, with the name of its `backend`; its
     connections and decisions; operations on many messages that are open, by name; the status of bridges; the
-    totals of callbacks; and the status of mirrors, which is None with a journal of its own."""
+    totals of callbacks; the status of mirrors, which is None with a journal of its own; what has a
+    health; and open alerts."""
 
     backend: str
     journal: Callable[[], Mapping[str, int]]
@@ -54,6 +59,8 @@ class Sources(NamedTuple):
     bridges: Callable[[], Sequence[Facts]]
     callbacks: Callable[[], Facts]
     mirrors: Callable[[], Facts | None]
+    components: Callable[[], Iterable[Component]] = tuple
+    alerts: Callable[[], Iterable[Alert]] = tuple
 
 
 class NodeMetrics:
@@ -81,6 +88,9 @@ class NodeMetrics:
         status = self._sources.mirrors()
         if status is not None:
             yield from of_mirrors(status)
+        yield from of_components(self._sources.components())
+        firing = (alert for alert in self._sources.alerts() if alert.state == FIRING)
+        yield "mom_alerts_firing", Counter((alert.rule, alert.severity) for alert in firing)
         yield from self._of_node()
 
     def _of_messages(self) -> Collected:
@@ -213,6 +223,14 @@ def of_bridges(reports: Sequence[Facts]) -> Collected:
             if report["progress_at"]
         },
     )
+
+
+def of_components(components: Iterable[Component]) -> Collected:
+    """The health of components, as many as a reply may have; what does not run comes first."""
+    ordered = sorted(components, key=lambda one: one.health == RUNNING)
+    shown = ordered[:MAX_COMPONENTS]
+    yield "mom_component_health", {(one.kind, one.name, one.health): 1 for one in shown}
+    yield "mom_components_left_out", _one(len(ordered) - len(shown))
 
 
 def of_callbacks(totals: Facts) -> Collected:

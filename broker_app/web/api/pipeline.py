@@ -12,7 +12,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from broker_app.net.rest.openapi.schemas import BOOLEAN, TEXT, TIME, array_of, object_of
+from broker_app.net.rest.openapi.schemas import BOOLEAN, HEALTH, TEXT, TIME, array_of, object_of
 from broker_app.net.rest.refusals import invalid
 from broker_app.pipeline import runs, statistics
 from broker_app.pipeline.models import STATES, StatMinute
@@ -32,6 +32,7 @@ _RUN = object_of(
         "run_id": TEXT,
         "host": TEXT,
         "state": {"type": "string", "enum": [*STATES, runs.LOST]},
+        "health": HEALTH,
         "stop_requested": BOOLEAN,
         "started": TIME,
         "reported": TIME,

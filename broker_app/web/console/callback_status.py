@@ -12,6 +12,7 @@ from django.utils.translation import gettext_lazy as _
 from broker_app import durations
 from broker_app.net.rest.refusals import Refusal
 from broker_app.web.console.bridge_status import State
+from broker_app.web.console.health import shown_state
 from broker_app.web.policy_sync import ask, node_of
 
 if TYPE_CHECKING:
@@ -21,7 +22,6 @@ Facts = dict[str, Any]
 
 #: state → label, sign and tone
 _STATES: Final = {
-    "running": State(_("running"), "●", "good"),
     "paused": State(_("paused"), "‖", "quiet"),
     "verifying": State(_("verifying the URL"), "○", "quiet"),
     "unverified": State(_("the URL does not agree"), "▲", "warn"),
@@ -70,13 +70,15 @@ def shown_callback(row: Mapping[str, Any]) -> Facts:
     failures = {name: count for name, count in row["pushes"].items() if name != "accepted" and count}
     return {
         **row,
-        "state": _STATES[row["state"]],
+        "state": shown_state(row, _STATES),
         "breaker": {
             "host": breaker["host"],
             "state": _BREAKERS[breaker["state"]],
             "pause": breaker["pause"],
             "until": datetime.fromisoformat(breaker["until"]) if breaker["until"] else None,
         },
+        "trouble": row["reason"] or (row["last"]["detail"] if row["failures_in_row"] else ""),
+        "failed": sum(failures.values()),
         "accepted": row["pushes"]["accepted"],
         "failures": [(_OUTCOMES[name], count) for name, count in failures.items()],
         "accepted_ago": durations.since(row["accepted_at"]),

@@ -13,6 +13,7 @@ from django.utils.translation import gettext_lazy as _
 from broker_app.net.rest.refusals import Refusal
 from broker_app.reflex.declaration import ARRIVAL, DELIVERY, DEREGISTRATION, REGISTRATION, SERVICE
 from broker_app.web.console.bridge_status import State
+from broker_app.web.console.health import shown_state
 from broker_app.web.policy_sync import ask, node_of
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ def shown_reflex(row: Mapping[str, Any]) -> Facts:
     return {
         **row,
         "kind": KINDS[row["kind"]],
-        "state": _STATES[row["state"]],
+        "state": shown_state(row, _STATES),
         "options": shown_options(row["options"]),
         "p50": _ms(row["p50_ms"]),
         "p99": _ms(row["p99_ms"]),

@@ -54,6 +54,38 @@ async def test_a_refused_message_is_pushed_again_under_the_same_id_with_its_atte
         assert "a redirect to 'http://x/', which is not followed" in log[1]["detail"]
 
 
+async def test_a_callback_whose_pushes_always_fail_is_failing_everywhere_and_raises_an_alert(
+    tmp_path: Path,
+) -> None:
+    async with hooks(tmp_path) as own, receiver() as there:
+        there.behavior = answer(500, b"no database")
+        await own.have(callback(there.url))
+        await own.publish(b"1")
+        await there.count(3)
+        async with own.small.rest("boss") as rest:
+
+            async def firing() -> list[str]:
+                alerts = (await rest.get("/alerts")).json()["items"]
+                return [one["detail"] for one in alerts if one["condition"] == "failing"]
+
+            while not (alerts := await firing()):
+                await asyncio.sleep(0.5)  # they are evaluated every five seconds
+            assert alerts == ["callback hook is failing: it answered 500: no database"]
+            (shown,) = (await rest.get("/webhooks")).json()["items"]
+            assert (shown["state"], shown["health"]) == ("running", "failing")
+            metrics = (await rest.get("/metrics")).text
+            assert 'mom_component_health{health="failing",kind="callback",name="hook"} 1.0' in metrics
+            assert 'mom_component_health{health="running",kind="store",name="journal"} 1.0' in metrics
+            assert 'mom_alerts_firing{rule="failing",severity="critical"} 1.0' in metrics
+            detailed = (await rest.get("/metrics/detailed?family=callback")).text
+            assert 'mom_callback_accepted_total{callback="hook"} 0.0' in detailed
+            there.behavior = answer(204)
+            own.node.callbacks.push_now("hook")
+            await until(lambda: own.report()["pending"] == 0, own.report)
+            (shown,) = (await rest.get("/webhooks")).json()["items"]
+            assert (shown["failures_in_row"], shown["health"]) == (0, "running")
+
+
 async def test_a_message_that_is_refused_too_often_becomes_a_dead_letter_with_the_last_answer(
     tmp_path: Path,
 ) -> None:

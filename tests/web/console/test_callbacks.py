@@ -42,7 +42,7 @@ def a_breaker(state: str, pause: str = "") -> dict[str, Any]:
 def a_callback(**facts: Any) -> dict[str, Any]:
     return {
         "name": "hook", "owner": "admin", "source": "/queue/orders", "url": URL, "mode": "deliver",
-        "desired": "running", "state": "running", "reason": "",
+        "desired": "running", "state": "running", "health": "failing", "reason": "", "failures_in_row": 4,
         "breaker": a_breaker("open"),
         "pending": 1204, "in_flight": 3, "pushes": dict.fromkeys(OUTCOMES, 0) | {"accepted": 7, "failed": 4},
         "push_seconds": 1.0, "coalesced": 0, "p50_s": 0.012, "p95_s": 0.25,

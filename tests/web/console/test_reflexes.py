@@ -35,7 +35,8 @@ FORM = {
 def a_status(name: str = "slow", **facts: Any) -> dict[str, Any]:
     return {
         "name": name, **SPEC, "time_limit_s": 1.0, "on_failure": "refuse", "enabled": True, "origin": None,
-        "state": "running", "error": None, "calls": 1204, "refusals": 37, "failures": 5, "unpublished": 0,
+        "state": "running", "health": "running", "error": None, "calls": 1204,
+        "refusals": 37, "failures": 5, "failures_in_row": 0, "unpublished": 0,
         "p50_ms": 0.2, "p99_ms": 12.5, "last_failure": "KeyError: <i>",
         "last_failure_at": "2026-01-31T12:00:00.000Z", **facts,
     }  # fmt: skip

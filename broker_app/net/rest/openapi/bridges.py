@@ -17,6 +17,7 @@ from broker_app.net.rest.openapi.operations import (
 from broker_app.net.rest.openapi.schemas import (
     BOOLEAN,
     COUNT,
+    HEALTH,
     OPTIONAL_TIME,
     PAGING,
     RATE,
@@ -98,6 +99,7 @@ _STANDING: Json = {
     "desired": {"enum": list(DESIRED_STATES)},
     "drained": {**BOOLEAN, "description": "it is draining and nothing is left"},
     "state": {"enum": ["suspended", "connecting", "running", "retrying", "failed"]},
+    "health": HEALTH,
     "error": or_null(_ERROR),
     "attempts": {**COUNT, "description": "failed attempts since the last connection"},
     "connected_at": OPTIONAL_TIME,

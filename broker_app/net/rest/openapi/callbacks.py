@@ -11,6 +11,7 @@ from broker_app.net.rest.openapi.operations import empty_reply, in_path, json_re
 from broker_app.net.rest.openapi.schemas import (
     BOOLEAN,
     COUNT,
+    HEALTH,
     OPTIONAL_TIME,
     PAGING,
     SECONDS,
@@ -53,6 +54,7 @@ SCHEMAS: Json = {
             "mode": {"enum": list(MODES)},
             "desired": {"enum": list(DESIRED_STATES)},
             "state": {"enum": list(STATES)},
+            "health": HEALTH,
             "reason": {**TEXT, "description": "why it does not run"},
             "breaker": object_of(
                 {
@@ -69,6 +71,7 @@ SCHEMAS: Json = {
             "pending": {**COUNT, "description": "messages that wait, those in flight too"},
             "in_flight": {**COUNT, "description": "pushes without an answer"},
             "pushes": object_of(dict.fromkeys(OUTCOMES, COUNT)),
+            "failures_in_row": {**COUNT, "description": "pushes since the last accepted one"},
             "push_seconds": {**SECONDS, "description": "all pushes together"},
             "coalesced": {**COUNT, "description": "arrivals that were reported together with an earlier one"},
             "p50_s": {**_OPTIONAL_SECONDS, "description": "median of the last 100 pushes"},

@@ -6,6 +6,7 @@ from broker_app.journal.private_journal import PrivateState
 from broker_app.net.rest.mirrors import CARRIED, CAUSES, MAX_PAUSE_S, MAX_REASON, MIN_PAUSE_S, STATES
 from broker_app.net.rest.openapi.operations import in_path, json_body, json_reply, operation
 from broker_app.net.rest.openapi.schemas import (
+    HEALTH,
     OPTIONAL_TEXT,
     TEXT,
     TIME,
@@ -48,6 +49,7 @@ SCHEMAS: Json = {
             "name": TEXT,
             "id": {**TEXT, "description": "HOST:PORT of this broker"},
             **_BROKER,
+            "health": HEALTH,
             "journal": {**TEXT, "description": "the store that is shared, without secrets"},
             "lease_s": _SECONDS,
             "lease": {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from broker_app.net.rest.openapi.operations import in_path, json_body, json_reply, operation, parameter
-from broker_app.net.rest.openapi.schemas import COUNT, TEXT, Json, array_of, object_of, or_null, ref
+from broker_app.net.rest.openapi.schemas import COUNT, HEALTH, TEXT, Json, array_of, object_of, or_null, ref
 from broker_app.net.rest.reflexes import TRIED
 from broker_app.reflex.declaration import KINDS, ON_FAILURE
 
@@ -45,10 +45,12 @@ SCHEMAS: Json = {
                 "enum": list(_STATES),
                 "description": "failed: its library is not called for a while; unusable: see error",
             },
+            "health": HEALTH,
             "error": or_null(TEXT),
             "calls": COUNT,
             "refusals": COUNT,
             "failures": {**COUNT, "description": "errors, crashes, and calls that took too long"},
+            "failures_in_row": {**COUNT, "description": "failures since the last verdict"},
             "unpublished": {**COUNT, "description": "further messages that were refused"},
             "p50_ms": _MS,
             "p99_ms": _MS,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from broker_app.core.selectors.compiler import MAX_LENGTH as MAX_SELECTOR
+from broker_app.telemetry import component_health
 from broker_app.telemetry.health import STATES
 
 Json = dict[str, Any]
@@ -66,6 +67,10 @@ HEADERS: Json = {"type": "object", "additionalProperties": TEXT}
 PAGING: Json = {
     "next": {"type": ["string", "null"], "description": "`after` of the next page"},
     "approx_total": COUNT,
+}
+HEALTH: Json = {
+    "enum": list(component_health.HEALTH),
+    "description": "whether it works: running only if it does; `state` is what it does at present",
 }
 OPTIONAL_TIME: Json = {**TIME, "type": ["string", "null"]}
 COUNTS: Json = {"type": "object", "additionalProperties": COUNT}

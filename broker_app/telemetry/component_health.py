@@ -1,0 +1,162 @@
+"""Whether callbacks, reflexes, bridges, mirrors, runs of pipelines and the store work: decided only here.
+
+What each does at present is its `state`, in words of its own. Its `health` is one of the same words for all,
+so that API, command line, metrics, alerts and console agree: `running` only if it works.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Final, Literal, NamedTuple
+
+Facts = Mapping[str, Any]
+Condition = Callable[[Facts], bool]
+
+RUNNING, DEGRADED, STALLED, FAILING, PAUSED, OFF = HEALTH = (
+    "running", "degraded", "stalled", "failing", "paused", "off",
+)  # fmt: skip
+#: nothing gets on
+BROKEN: Final = (FAILING, STALLED)
+
+CALLBACK: Final = "callback"
+REFLEX: Final = "reflex"
+BRIDGE: Final = "bridge"
+MIRROR: Final = "mirror"
+PIPELINE: Final = "pipeline"
+STORE: Final = "store"
+Kind = Literal["callback", "reflex", "bridge", "mirror", "pipeline", "store"]
+
+#: failures in a row, without any success between them, from which something fails rather than stumbles
+FAILURES: Final = 3
+
+
+def _state(*states: str) -> Condition:
+    """Return whether the state is one of these."""
+    return lambda facts: facts["state"] in states
+
+
+def _fails(facts: Facts) -> bool:
+    return bool(facts["failures_in_row"] >= FAILURES)
+
+
+def _stumbles(facts: Facts) -> bool:
+    return bool(facts["failures_in_row"])
+
+
+def _is_held_back(facts: Facts) -> bool:
+    """Pushes of a callback wait: by the breaker of its host, or because the receiver asked for it."""
+    breaker = facts["breaker"]
+    return bool(facts["pending"] and (breaker["state"] != "closed" or breaker["pause"]))
+
+
+def _flow(*states: str) -> Condition:
+    """Return whether a flow of a bridge that is not paused has one of these states."""
+    return lambda facts: any(flow["state"] in states and not flow["paused"] for flow in facts["flows"])
+
+
+def _is_refused(facts: Facts) -> bool:
+    """A bridge tries again and again."""
+    return bool(facts["state"] == "retrying" and facts["attempts"] >= FAILURES)
+
+
+def _is_alone(facts: Facts) -> bool:
+    """No standby could take over without delay."""
+    return not any(one["state"] == "standby" and one["in_step"] for one in facts["brokers"])
+
+
+def _private_journal_fails(facts: Facts) -> bool:
+    private = facts["private_journal"]
+    return bool(private is not None and private["error"])
+
+
+#: by kind, what holds of a component with each health; the first that holds decides, and else it is running
+TABLE: Final[Mapping[Kind, Sequence[tuple[str, Condition]]]] = MappingProxyType(
+    {
+        CALLBACK: (
+            (OFF, _state("ended")),
+            (PAUSED, _state("paused")),
+            (FAILING, _state("failed", "unverified", "suspended")),
+            (FAILING, _fails),
+            (STALLED, _is_held_back),
+            (DEGRADED, _state("verifying")),
+            (DEGRADED, _stumbles),
+        ),
+        REFLEX: (
+            (OFF, _state("disabled")),
+            (FAILING, _state("failed", "unusable")),
+            (FAILING, _fails),
+            (DEGRADED, _stumbles),
+        ),
+        BRIDGE: (
+            (PAUSED, lambda facts: facts["desired"] == "paused"),
+            (OFF, _state("suspended")),
+            (FAILING, _state("failed")),
+            (FAILING, _flow("failed")),
+            (FAILING, _is_refused),
+            (STALLED, _flow("stalled")),
+            (DEGRADED, _state("connecting", "retrying")),
+            (DEGRADED, _flow("retrying")),
+        ),
+        MIRROR: ((DEGRADED, _is_alone), (DEGRADED, _private_journal_fails)),
+        PIPELINE: (
+            (OFF, _state("done", "stopped", "stopping")),
+            (FAILING, _state("failed")),
+            (STALLED, _state("lost")),
+            (DEGRADED, _state("starting")),
+        ),
+        STORE: ((FAILING, lambda facts: facts["full"]),),
+    }
+)
+
+
+def health_of(kind: Kind, facts: Facts) -> str:
+    """The health of a component, by what its report says."""
+    return next((health for health, holds in TABLE[kind] if holds(facts)), RUNNING)
+
+
+class Component(NamedTuple):
+    """A component, its health, and the reason in words, if there is one."""
+
+    kind: Kind
+    name: str
+    health: str
+    reason: str
+
+
+class Components:
+    """All components of a node. Each argument returns the reports of one kind, which have their `health`;
+    `mirror` one or None, and `full` the reason why the store takes no messages, or an empty text."""
+
+    def __init__(
+        self,
+        *,
+        callbacks: Callable[[], Iterable[Facts]] = tuple,
+        reflexes: Callable[[], Iterable[Facts]] = tuple,
+        bridges: Callable[[], Iterable[Facts]] = tuple,
+        mirror: Callable[[], Facts | None] = lambda: None,
+        full: Callable[[], str] = str,
+    ) -> None:
+        self._callbacks = callbacks
+        self._reflexes = reflexes
+        self._bridges = bridges
+        self._mirror = mirror
+        self._full = full
+
+    def all(self) -> Iterable[Component]:
+        """The store first, then each kind."""
+        full = self._full()
+        yield Component(STORE, "journal", health_of(STORE, {"full": bool(full)}), full)
+        mirror = self._mirror()
+        if mirror is not None:
+            reason = "" if mirror["health"] == RUNNING else "no standby is in step, or a copy is not written"
+            yield Component(MIRROR, mirror["name"], mirror["health"], reason)
+        for one in self._callbacks():
+            last = one["last"]
+            reason = one["reason"] or (last["detail"] if last is not None else "")
+            yield Component(CALLBACK, one["name"], one["health"], reason)
+        for one in self._reflexes():
+            yield Component(REFLEX, one["name"], one["health"], one["error"] or one["last_failure"])
+        for one in self._bridges():
+            error = one["error"]
+            yield Component(BRIDGE, one["name"], one["health"], error["detail"] if error else "")

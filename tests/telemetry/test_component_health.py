@@ -1,0 +1,76 @@
+"""The health of components: one word for each, from what their reports say."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from broker_app.telemetry.component_health import (
+    BRIDGE,
+    CALLBACK,
+    MIRROR,
+    PIPELINE,
+    REFLEX,
+    STORE,
+    Component,
+    Components,
+    Kind,
+    health_of,
+)
+
+_FLOW = {"state": "running", "paused": False}
+_STANDBY = {"state": "standby", "in_step": True}
+#: of each kind, the report of one that works
+WORKS: dict[Kind, dict[str, Any]] = {
+    CALLBACK: {
+        "state": "running", "failures_in_row": 0, "pending": 0, "breaker": {"state": "closed", "pause": ""},
+    },
+    REFLEX: {"state": "running", "failures_in_row": 0},
+    BRIDGE: {"state": "running", "desired": "running", "attempts": 0, "flows": [_FLOW]},
+    MIRROR: {"brokers": [_STANDBY], "private_journal": None},
+    PIPELINE: {"state": "running"},
+    STORE: {"full": False},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", WORKS)
+def test_what_works_is_running(kind: Kind) -> None:
+    assert health_of(kind, WORKS[kind]) == "running"
+
+
+@pytest.mark.parametrize(
+    ("kind", "reported", "health"),
+    [
+        (CALLBACK, {"failures_in_row": 1_168}, "failing"),
+        (CALLBACK, {"failures_in_row": 1}, "degraded"),
+        (CALLBACK, {"state": "unverified"}, "failing"),
+        (CALLBACK, {"state": "paused", "failures_in_row": 9}, "paused"),
+        (CALLBACK, {"state": "ended"}, "off"),
+        (CALLBACK, {"pending": 1, "breaker": {"state": "open", "pause": ""}}, "stalled"),
+        (CALLBACK, {"pending": 0, "breaker": {"state": "open", "pause": ""}}, "running"),
+        (REFLEX, {"state": "unusable"}, "failing"),
+        (REFLEX, {"failures_in_row": 320}, "failing"),
+        (REFLEX, {"failures_in_row": 1}, "degraded"),
+        (REFLEX, {"state": "disabled"}, "off"),
+        (BRIDGE, {"state": "retrying", "attempts": 1}, "degraded"),
+        (BRIDGE, {"state": "retrying", "attempts": 12}, "failing"),
+        (BRIDGE, {"flows": [_FLOW, {"state": "stalled", "paused": False}]}, "stalled"),
+        (BRIDGE, {"flows": [_FLOW, {"state": "stalled", "paused": True}]}, "running"),
+        (BRIDGE, {"state": "suspended", "desired": "paused"}, "paused"),
+        (MIRROR, {"brokers": []}, "degraded"),
+        (MIRROR, {"brokers": [{**_STANDBY, "in_step": False}]}, "degraded"),
+        (MIRROR, {"private_journal": {"error": "no space"}}, "degraded"),
+        (PIPELINE, {"state": "failed"}, "failing"),
+        (PIPELINE, {"state": "lost"}, "stalled"),
+        (PIPELINE, {"state": "done"}, "off"),
+        (STORE, {"full": True}, "failing"),
+    ],
+)
+def test_what_does_not_work_is_never_running(kind: Kind, reported: dict[str, Any], health: str) -> None:
+    assert health_of(kind, {**WORKS[kind], **reported}) == health
+
+
+def test_a_full_store_is_among_the_components_with_its_reason() -> None:
+    (store,) = Components(full=lambda: "no space").all()
+    assert store == Component(STORE, "journal", "failing", "no space")
