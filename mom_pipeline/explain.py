@@ -21,6 +21,7 @@ _CODES: Final = {
     "BROKER_UNREACHABLE": (TEMPORARY, "run it again when the broker can be reached"),
     "ACCESS_DENIED": (FAILED, ""),
     "ROWS_REFUSED": (FAILED, ""),
+    "NO_ROOM": (TEMPORARY, "run it again when the queue has room"),
     "STAGES_LOST": (TEMPORARY, "run it again; it goes on where it ended"),
 }
 _OURS: Final = re.compile(rf"\[({'|'.join(_CODES)})\] ([^\n]*)")

@@ -90,6 +90,18 @@ class Brokers:
         options = self._options
         return self._places(spans, "startingOffsets", options.starting, options.starting_us)
 
+    def extent(self, spans: Mapping[str, Span]) -> tuple[dict[str, Place], dict[str, Place]]:
+        """The start and the end of a batch query. Raises InvalidOption where the end comes first."""
+        starts, ends = self.starts(spans), self.ends(spans)
+        for name, start in starts.items():
+            if start.pos > ends[name].pos:
+                option = "startingOffsets" if self._options.starting_us is None else "startingTimestamp"
+                raise InvalidOption(
+                    f"{option}: position {start.pos} of {name} is behind the end, which is position "
+                    f"{ends[name].pos}"
+                )
+        return starts, ends
+
     def ends(self, spans: Mapping[str, Span]) -> dict[str, Place]:
         """The end of a batch query."""
         options = self._options
@@ -120,8 +132,17 @@ class Brokers:
         them.
 
         A takeover that continues the journal keeps the tag and has a larger epoch. Raises JournalReplaced;
-        DataLoss with the option failOnDataLoss.
+        InvalidOption for a journal that has another name now; DataLoss with the option failOnDataLoss.
         """
+        gone = {place.tag: name for name, place in places.items() if name not in self.journals}
+        for name in spans.keys() - places.keys():
+            if spans[name].tag in gone:
+                before = gone[spans[name].tag]
+                raise InvalidOption(
+                    f"broker: the journal of {name} was read as {before} with this checkpoint, and would be "
+                    f"read again from its start; name the broker {before} again, or begin a new checkpoint "
+                    "with startingOffsets"
+                )
         for name in places.keys() & spans.keys():
             place, span = places[name], spans[name]
             if span.tag != place.tag:

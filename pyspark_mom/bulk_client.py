@@ -14,7 +14,7 @@ from urllib.parse import urlencode
 
 from pyspark_mom import sink_rows
 from pyspark_mom.credentials import Credential
-from pyspark_mom.errors import AccessDenied, BrokerUnreachable, MomError, RowsRefused, StagesLost
+from pyspark_mom.errors import AccessDenied, BrokerUnreachable, MomError, NoRoom, RowsRefused, StagesLost
 from pyspark_mom.http_connection import BUSY, DENIED, HttpConnection, Reply
 from pyspark_mom.sink_options import DEAD_LETTER, SinkOptions
 from pyspark_mom.sink_rows import MEDIA_TYPE, Part
@@ -28,6 +28,10 @@ _JSON: Final = "application/json"
 #: seconds before a request is sent again: first, longest, and longest that a broker may ask for
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S, _MAX_RETRY_AFTER_S = 0.1, 5.0, 60.0
 _NOT_FOUND, _CONFLICT = 404, 409
+#: ends the type of the problem of a queue that is full
+_QUEUE_FULL: Final = "/queue-full"
+#: begins the first refused row in the sentence of a broker
+_FIRST_ROW: Final = ". Row "
 #: refused rows that an error names
 _SHOWN: Final = 5
 
@@ -51,6 +55,7 @@ class BulkClient:
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._options = options
+        self._dead_letters = options.on_error == DEAD_LETTER
         self._clock = clock
         self._sleep = sleep
         self._connection = HttpConnection(
@@ -59,15 +64,16 @@ class BulkClient:
 
     def stage(self, id: str, number: int, part: Part) -> int:
         """Stage a part; the number of its rows that became dead letters. Raises MomError."""
-        on_error = "dead_letter" if self._options.on_error == DEAD_LETTER else "fail"
+        on_error = "dead_letter" if self._dead_letters else "fail"
         query = urlencode({"id": id, "seq": number, "on_error": on_error})
         reply = self._ask("POST", f"bulk/stage?{query}", part.content, MEDIA_TYPE)
         if not reply.succeeded:
-            raise _refused(reply)
+            raise _refused(reply, part.first_row)
         found = reply.json
         dead = int(found.get("dead_letters", 0))
         if dead:
-            _log.warning("%d of %d rows become dead letters: %s", dead, part.rows, _listed(found["refused"]))
+            listed = _listed(found["refused"], part.first_row)
+            _log.warning("%d of %d rows become dead letters: %s", dead, part.rows, listed)
         return dead
 
     def stage_rows(self, batches: Iterable[pa.RecordBatch]) -> Stage:
@@ -75,7 +81,10 @@ class BulkClient:
         id, count, rows = str(uuid.uuid4()), 0, 0
         try:
             for part in sink_rows.parts(
-                batches, self._options.destination, self._options.max_in_flight_bytes
+                batches,
+                self._options.destination,
+                self._options.max_in_flight_bytes,
+                dead_letters=self._dead_letters,
             ):
                 self.stage(id, count, part)
                 count, rows = count + 1, rows + part.rows
@@ -125,9 +134,12 @@ class BulkClient:
             else:
                 if reply.status not in BUSY:
                     return reply
+                if reply.json.get("fits") is False:
+                    raise NoRoom(f"{reply.detail}. Spark reads less in each batch with maxRowsPerTrigger")
                 wait = max(wait, min(reply.retry_after_s, _MAX_RETRY_AFTER_S))
                 if self._clock() + wait > deadline:
-                    raise BrokerUnreachable(
+                    kind = NoRoom if str(reply.json.get("type")).endswith(_QUEUE_FULL) else BrokerUnreachable
+                    raise kind(
                         f"{self._options.url} has not taken the rows for {self._options.retry_s} seconds "
                         f"(retrySeconds): {reply.detail}"
                     )
@@ -135,18 +147,21 @@ class BulkClient:
             pause = min(2 * pause, _LONGEST_PAUSE_S)
 
 
-def _refused(reply: Reply) -> MomError:
-    """The error of a reply that trying again would not change."""
+def _refused(reply: Reply, first_row: int = 0) -> MomError:
+    """The error of a reply that trying again would not change. `first_row` is the number of the first row of
+    the request among those of the task."""
     rows = [error for error in reply.json.get("errors", ()) if "destination" in error]
-    shown = f"; {_listed(rows)}" if rows else ""
+    what = reply.detail
+    if rows:  # the sentence of the broker ends with the first of them
+        what = f"{what.partition(_FIRST_ROW)[0]}: {_listed(rows, first_row)}"
     if reply.status in DENIED:
-        return AccessDenied(
-            f"{reply.detail}{shown}. The user of the credential needs the right to send to each destination"
-        )
-    return RowsRefused(f"{reply.detail}{shown}. With onError=deadLetter, such rows become dead letters")
+        return AccessDenied(f"{what}. The user of the credential needs the right to send to each destination")
+    return RowsRefused(f"{what}. With onError=deadLetter, such rows become dead letters")
 
 
-def _listed(rows: Sequence[dict[str, Any]]) -> str:
-    """The first refused rows, as a sentence shows them."""
-    shown = [f"{str(row['destination'])[:100]}: {str(row['detail'])[:200]}" for row in rows[:_SHOWN]]
-    return "; ".join(dict.fromkeys(shown))
+def _listed(rows: Sequence[dict[str, Any]], first_row: int) -> str:
+    """The first refused rows, as a sentence shows them. Rows of a task are counted from 0."""
+    return "; ".join(
+        f"row {first_row + int(row['row'])} to {str(row['destination'])[:100]}: {str(row['detail'])[:200]}"
+        for row in rows[:_SHOWN]
+    )

@@ -57,6 +57,12 @@ class RowsRefused(MomError):
     code = "ROWS_REFUSED"
 
 
+class NoRoom(MomError):
+    """A queue, or the broker, has no room for the rows of a batch."""
+
+    code = "NO_ROOM"
+
+
 class StagesLost(MomError):
     """The broker does not have the staged rows of a batch any more; the batch has to be written again."""
 

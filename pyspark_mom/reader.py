@@ -33,7 +33,7 @@ class JournalReader(DataSourceReader):
         brokers = Brokers(self._options, fail_on_unreachable=self._options.fail_on_unreachable)
         try:
             spans = brokers.spans()
-            start, end = brokers.starts(spans), brokers.ends(spans)
+            start, end = brokers.extent(spans)
             brokers.check(start, spans)
             return start, end
         finally:

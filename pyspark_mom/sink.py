@@ -92,8 +92,11 @@ def _staged(messages: Sequence[WriterCommitMessage | None]) -> list[Staged]:
 
 
 def _commit(options: SinkOptions, producer: str, batch: int, staged: Sequence[Staged]) -> None:
+    stages = [one.stage for one in staged if one.stage.rows]
+    if not stages:  # a commit is a record: a stream that reads the same broker would read it, and never rest
+        return
     with closing(BulkClient(options)) as client:
-        published = client.commit(producer, batch, [one.stage for one in staged if one.stage.rows])
+        published = client.commit(producer, batch, stages)
     if not published:
         _log.warning("batch %d of %s had been published before, and was not published again", batch, producer)
 

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from pyspark_mom.sink_options import SinkOptions
 
 _INTEGERS: Final = ("tinyint", "smallint", "int", "bigint")
-_NUMBERS: Final = (*_INTEGERS, "float", "double")
+_DECIMAL: Final = "decimal"
+_NUMBERS: Final = (*_INTEGERS, "float", "double", _DECIMAL)
 _HEADERS: Final = ("map<string,string>",)
 _TEXT: Final = ("string",)
 
@@ -72,7 +73,7 @@ def check(schema: StructType, options: SinkOptions, *, overwrite: bool) -> None:
             similar = get_close_matches(name.lower(), COLUMNS, 1)
             hint = f"did you mean {similar[0]}?" if similar else f"the columns are {', '.join(COLUMNS)}"
             raise InvalidOption(f"a message has no column {name!r}; {hint} Select what is to be written")
-        if found not in column.types:
+        if found.partition("(")[0] not in column.types and found not in column.types:
             wanted = " or ".join(column.types)
             raise InvalidOption(f"the column {name} has the type {found}; cast it to {wanted}")
     if BODY not in types:

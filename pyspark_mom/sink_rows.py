@@ -28,17 +28,19 @@ _Key = tuple[Any, ...]
 
 
 class Part(NamedTuple):
-    """The body of one request, and its number of rows."""
+    """The body of one request, its number of rows, and that of its first row among those of the task."""
 
     content: bytes
     rows: int
+    first_row: int = 0
 
 
 class _PartBuilder:
     """Rows of the part that is being made. Rows that differ in their bodies alone share an envelope."""
 
-    def __init__(self, names: tuple[str, ...], destination: str | None) -> None:
+    def __init__(self, names: tuple[str, ...], destination: str | None, first_row: int) -> None:
         self._names = names
+        self._first_row = first_row
         self._destination = destination
         self._known: dict[_Key, int] = {}
         self._envelopes: list[str] = []
@@ -50,25 +52,33 @@ class _PartBuilder:
     def __len__(self) -> int:
         return len(self._sizes)
 
-    def add(self, key: _Key, body: bytes) -> None:
-        """Add a row."""
-        index = self._known.get(key)
+    @property
+    def next_row(self) -> int:
+        """The number, in the task, of the row that comes next."""
+        return self._first_row + len(self)
+
+    def add(self, key: _Key, body: bytes, unsent: int = 0) -> None:
+        """Add a row; `unsent` are the bytes of a body that is too large to be sent, and left out."""
+        known = (*key, unsent) if unsent else key
+        index = self._known.get(known)
         if index is None:
-            index = self._known[key] = len(self._envelopes)
-            self._envelopes.append(self._envelope(key))
+            index = self._known[known] = len(self._envelopes)
+            self._envelopes.append(self._envelope(key, unsent))
             self.bytes += len(self._envelopes[-1])
         self._indexes.append(index)
         self._sizes.append(len(body))
         self._bodies.append(body)
         self.bytes += len(body) + _ROW_OVERHEAD
 
-    def _envelope(self, key: _Key) -> str:
-        facts = {
+    def _envelope(self, key: _Key, unsent: int) -> str:
+        facts: dict[str, Any] = {
             name: COLUMNS[name].write(value)
             for name, value in zip(self._names, key, strict=True)
             if value is not None
         }
         facts.setdefault(DESTINATION, self._destination or "")
+        if unsent:
+            facts["body_bytes"] = unsent
         return json.dumps(facts, ensure_ascii=False)
 
     def part(self) -> Part:
@@ -76,28 +86,35 @@ class _PartBuilder:
         head = f'{{"rows":{len(self)},"envelopes":[{",".join(self._envelopes)}]}}'.encode()
         columns = [_little_endian(column) for column in (self._indexes, self._sizes)]
         content = b"".join((len(head).to_bytes(4, "little"), head, *columns, *self._bodies))
-        return Part(content, len(self))
+        return Part(content, len(self), self._first_row)
 
 
-def parts(batches: Iterable[pa.RecordBatch], destination: str | None, max_bytes: int) -> Iterator[Part]:
+def parts(
+    batches: Iterable[pa.RecordBatch], destination: str | None, max_bytes: int, *, dead_letters: bool = False
+) -> Iterator[Part]:
     """All rows, in parts of about `max_bytes`. `destination` is that of rows that name none. A body that is
-    null is empty. Raises RowsRefused for a row that no part can contain."""
+    null is empty. A row that no part can contain is sent without its body, for its dead letter; without
+    `dead_letters`, it raises RowsRefused."""
     builder: _PartBuilder | None = None
+    first_row = 0
     for batch in batches:
         names = tuple(name for name in batch.schema.names if name != BODY)
         bodies = batch.column(BODY).cast(pa.binary()).to_pylist()
         for key, body in zip(_keys(batch, names), bodies, strict=True):
-            size = len(body or b"")
+            size, unsent = len(body or b""), 0
             if size > MAX_ROW_BYTES:
-                raise RowsRefused(
-                    f"a body has {size} bytes; Spark sends at most {MAX_ROW_BYTES} in one message. Send it "
-                    "by itself: POST /api/v1/queues/NAME/messages"
-                )
+                if not dead_letters:
+                    raise RowsRefused(
+                        f"a body has {size} bytes; Spark sends at most {MAX_ROW_BYTES} in one message. Send "
+                        "it by itself: POST /api/v1/queues/NAME/messages. With onError=deadLetter, such rows "
+                        "become dead letters without their bodies"
+                    )
+                size, unsent, body = 0, size, b""
             if builder is not None and (len(builder) >= MAX_ROWS or builder.bytes + size > max_bytes):
                 yield builder.part()
-                builder = None
-            builder = builder or _PartBuilder(names, destination)
-            builder.add(key, body or b"")
+                first_row, builder = builder.next_row, None
+            builder = builder or _PartBuilder(names, destination, first_row)
+            builder.add(key, body or b"", unsent)
     if builder is not None:
         yield builder.part()
 

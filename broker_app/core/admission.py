@@ -24,7 +24,7 @@ from broker_app.core.message import (
     Message,
 )
 from broker_app.core.message_store import MessageStore
-from broker_app.core.model import BlockedPublish, Peer, Queue, Subscription
+from broker_app.core.model import BlockedPublish, LimitUsage, Peer, Queue, Subscription
 from broker_app.core.paced_producers import SHORT, PacedProducers
 from broker_app.core.policy import REJECT_NEWEST, DestinationPolicy
 from broker_app.core.publisher import Publisher
@@ -422,10 +422,7 @@ class Admission:
                 if not limits.removes and (
                     limits.blocked or not destination_limits.fits(queue, limits, messages, bytes_)
                 ):
-                    raise Refused(
-                        "queue-full",
-                        f"{full} has no room for all {messages} messages; send them again later",
-                    )
+                    raise _no_room(full, limits, messages, bytes_)
 
     def apply_policy(self, queue: Queue, policy: DestinationPolicy) -> None:
         """Apply another policy to a queue while messages are in it."""
@@ -441,6 +438,26 @@ class Admission:
             self._store.over_limit[queue] = None
         if queue in self.blocked_queues:
             self._admit_to(queue)  # before later messages
+
+
+def _no_room(address: str, limits: LimitUsage, messages: int, bytes_: int) -> Refused:
+    """The refusal of messages that a queue has no room for at once: now, or ever."""
+    if limits.holds(messages, bytes_):
+        return Refused(
+            "queue-full", f"{address} has no room for all {messages} messages; send them again later"
+        )
+    policy = limits.policy
+    most, wanted, unit = (
+        (policy.max_messages, messages, "messages")
+        if 0 < policy.max_messages < messages
+        else (policy.max_bytes, bytes_, "bytes")
+    )
+    return Refused(
+        "queue-full",
+        f"{address} holds at most {most} {unit}, so never {wanted} at once; send fewer at once, or raise its "
+        "limit",
+        fits=False,
+    )
 
 
 def _late() -> Refused:

@@ -179,8 +179,9 @@ def test_nothing_is_published_when_one_destination_has_no_room(stage: Stage, wri
     command = writer.command(0, b"1", b"2")
     command.entries = [*command.entries, (Envelope("/queue/free"), b"3")]
     command.needs = {**command.needs, "/queue/free": c.Need(1, 1, 1)}
-    with pytest.raises(Refused, match=r"/queue/t has no room for all 2 messages"):
+    with pytest.raises(Refused, match=r"/queue/t holds at most 1 messages, so never 2 at once") as raised:
         writer.do(command)
+    assert (raised.value.code, raised.value.facts) == ("queue-full", {"fits": False})
     assert "/queue/free" not in stage.queues
     assert not stage.broker.bulk.producers
     assert not stage.batches

@@ -239,6 +239,16 @@ def test_another_journal_at_the_same_address_is_refused(make_stage: MakeStage) -
         stream_of({"A": other.url}).latestOffset(end, ALL)
 
 
+def test_a_broker_with_another_name_is_not_read_again_from_its_start(make_stage: MakeStage) -> None:
+    one, two = make_stage("one"), make_stage("two")
+    publish(one, 2)
+    end = stream_of({"A": one.url}).latestOffset(stream_of({"A": one.url}).initialOffset(), ALL)
+    with pytest.raises(InvalidOption, match=r"the journal of B was read as A .* name the broker A again"):
+        stream_of({"B": one.url}).latestOffset(end, ALL)
+    joined = stream_of({"B": two.url}).latestOffset(end, ALL)
+    assert set(joined) == {"A", "B"}, "another broker may take the place of one that is gone"
+
+
 @pytest.mark.parametrize("change", [{"pos": 9}, {"epoch": 9}])
 def test_an_older_copy_of_the_journal_is_refused(make_stage: MakeStage, change: dict[str, int]) -> None:
     stage = make_stage()
@@ -293,3 +303,24 @@ def test_a_position_behind_the_end_is_refused(stage: JournalStage) -> None:
         InvalidOption, match="startingOffsets: the journal of mom ends before position 1; 5 is behind"
     ):
         reader.partitions()
+
+
+@pytest.mark.parametrize(
+    ("given", "refusal"),
+    [
+        (
+            {"startingOffsets": '{"mom": 7}', "endingOffsets": '{"mom": 3}'},
+            "startingOffsets: position 7 of mom is behind the end, which is position 3",
+        ),
+        (
+            {"startingTimestamp": "1800000000005", "endingTimestamp": "1800000000003"},
+            "startingTimestamp: position 6 of mom is behind the end, which is position 4",
+        ),
+    ],
+)
+def test_a_range_that_ends_before_it_begins_is_refused(
+    stage: JournalStage, given: dict[str, str], refusal: str
+) -> None:
+    publish(stage, 10)
+    with pytest.raises(InvalidOption, match=refusal):
+        JournalReader(parse({"url": stage.url, **given}), arrow_schema(["position"])).partitions()

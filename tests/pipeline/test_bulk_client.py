@@ -11,10 +11,11 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from mom_pipeline.errors import FAILED
+from mom_pipeline.errors import FAILED, TEMPORARY
 from mom_pipeline.explain import explain
 from pyspark_mom.bulk_client import BulkClient, Stage
-from pyspark_mom.errors import AccessDenied, BrokerUnreachable, RowsRefused, StagesLost
+from pyspark_mom.errors import AccessDenied, BrokerUnreachable, NoRoom, RowsRefused, StagesLost
+from pyspark_mom.sink import BulkStreamWriter, BulkWriter, Staged
 from pyspark_mom.sink_options import DEAD_LETTER, SinkOptions
 from pyspark_mom.sink_rows import Part
 
@@ -182,9 +183,9 @@ def test_a_connection_that_breaks_is_opened_again(server: Server, client: MakeCl
 
 
 def test_a_broker_that_stays_away_is_given_up(server: Server, client: MakeClient, clock: Clock) -> None:
-    server.answers = [(503, {"detail": "queue /queue/a is full"}, {})]
+    server.answers = [(503, {"detail": "the broker is stopping"}, {})]
     with pytest.raises(
-        BrokerUnreachable, match=r"for 30 seconds \(retrySeconds\): 503 queue /queue/a is full"
+        BrokerUnreachable, match=r"for 30 seconds \(retrySeconds\): 503 the broker is stopping"
     ):
         client(retry_s=30).stage(ID, 0, PART)
     assert 20 < clock.now <= 30
@@ -193,7 +194,32 @@ def test_a_broker_that_stays_away_is_given_up(server: Server, client: MakeClient
         client(retry_s=0).stage(ID, 0, PART)
 
 
-ROW = {"pointer": "/rows/1", "destination": "/queue/b", "detail": "no", "code": "x"}
+def test_a_queue_that_stays_full_is_no_broker_that_is_away(
+    server: Server, client: MakeClient, clock: Clock
+) -> None:
+    full = {"type": "/problems/queue-full", "detail": "/queue/a has no room for all 5 messages"}
+    server.answers = [(503, full, {})]
+    with pytest.raises(
+        NoRoom, match=r"\[NO_ROOM\] .* for 30 seconds \(retrySeconds\): 503 /queue/a has"
+    ) as raised:
+        client(retry_s=30).commit("query", 0, [])
+    assert 20 < clock.now <= 30
+    assert explain(raised.value).code == TEMPORARY
+    server.answers = [(503, {**full, "fits": False}, {})]
+    with pytest.raises(NoRoom, match="maxRowsPerTrigger"):
+        client(retry_s=30).commit("query", 0, [])
+    assert clock.now <= 30, "a batch that never fits is not sent again"
+
+
+def test_a_batch_without_rows_is_not_committed(server: Server) -> None:
+    options = SinkOptions(url=server.url, destination="/queue/a", producer="query")
+    empty = [Staged(Stage(ID, 0, 0), "query"), None]
+    BulkStreamWriter(options).commit(empty, 3)
+    BulkWriter(options).commit(empty)
+    assert server.asked == []
+
+
+ROW = {"pointer": "/rows/1", "row": 1, "destination": "/queue/b", "detail": "no", "code": "x"}
 
 
 @pytest.mark.parametrize(
@@ -208,9 +234,12 @@ ROW = {"pointer": "/rows/1", "destination": "/queue/b", "detail": "no", "code": 
 def test_what_would_be_refused_again_is_an_error_at_once(
     server: Server, client: MakeClient, clock: Clock, status: int, error: type[Exception], text: str
 ) -> None:
-    server.answers = [(status, {"detail": "2 of 4 rows were refused", "errors": [ROW, ROW]}, {})]
-    with pytest.raises(error, match="2 of 4 rows were refused; /queue/b: no") as raised:
-        client().stage(ID, 0, PART)
+    first = "2 of 4 rows were refused, and none is staged. Row 1 to /queue/b: no"
+    server.answers = [(status, {"detail": first, "errors": [ROW, {**ROW, "row": 3}]}, {})]
+    with pytest.raises(error, match="2 of 4 rows were refused, and none is staged") as raised:
+        client().stage(ID, 0, PART._replace(first_row=10_000))
+    assert "staged: row 10001 to /queue/b: no; row 10003 to /queue/b: no." in str(raised.value)
+    assert str(raised.value).count("/queue/b: no") == 2, "each is said once"
     assert text in str(raised.value)
     assert clock.slept == []
 

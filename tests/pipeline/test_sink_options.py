@@ -85,8 +85,13 @@ ALL = {
 
 @pytest.mark.parametrize(
     "types",
-    [ALL, {"destination": "string", "body": "binary"}, {"body": "string", "priority": "byte"}],
-    ids=["all", "binary", "small numbers"],
+    [
+        ALL,
+        {"destination": "string", "body": "binary"},
+        {"body": "string", "priority": "byte"},
+        {"body": "string", "expires_s": "decimal(4,1)"},  # as SQL reads 600.5
+    ],
+    ids=["all", "binary", "small numbers", "decimals"],
 )
 def test_known_columns_are_accepted(types: dict[str, str]) -> None:
     sink_columns.check(schema(**types), SinkOptions(url=URL, destination="/queue/a"), overwrite=False)
@@ -101,6 +106,7 @@ def test_known_columns_are_accepted(types: dict[str, str]) -> None:
         ({"body": "integer"}, "the column body has the type int; cast it to binary or string"),
         ({"body": "string", "headers": "map<string,int>"}, "cast it to map<string,string>"),
         ({"body": "string", "deliver_at": "timestamp_ntz"}, "cast it to timestamp"),
+        ({"body": "string", "priority": "decimal(4,1)"}, "cast it to tinyint or smallint"),
     ],
 )
 def test_a_wrong_column_is_named(types: dict[str, str], refusal: str) -> None:

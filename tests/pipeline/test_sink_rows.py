@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -59,7 +60,7 @@ def test_each_column_reaches_the_envelope_and_nulls_do_not() -> None:
     facts: dict[str, Any] = {
         "content_type": pa.array(["text/x"]), "correlation_id": pa.array(["c"]), "type": pa.array(["t"]),
         "group": pa.array(["g"]), "reply_to": pa.array(["/queue/r"]), "priority": pa.array([7], pa.int8()),
-        "persistent": pa.array([False]), "expires_s": pa.array([60], pa.int64()),
+        "persistent": pa.array([False]), "expires_s": pa.array([Decimal("60.0")], pa.decimal128(4, 1)),
         "delay_s": pa.array([1.5], pa.float32()), "dedup_id": pa.array(["d"]),
         "deliver_at": pa.array([at], pa.timestamp("us", tz="UTC")),
         "headers": pa.array([[("tenant", "acme"), ("nothing", None)]], HEADERS),
@@ -117,3 +118,16 @@ def test_no_rows_are_no_parts() -> None:
 def test_a_row_that_no_part_can_contain_is_refused() -> None:
     with pytest.raises(RowsRefused, match=f"Spark sends at most {MAX_ROW_BYTES} in one message"):
         list(parts([batch(body=pa.array([b"x" * (MAX_ROW_BYTES + 1)]))], "/queue/a", 1 << 20))
+
+
+def test_a_row_that_no_part_can_contain_is_sent_as_a_dead_letter_without_its_body() -> None:
+    bodies = pa.array([b"1", b"x" * (MAX_ROW_BYTES + 1), b"3"])
+    (part,) = parts([batch(body=bodies)], "/queue/a", 1 << 20, dead_letters=True)
+    sent = read(part)
+    assert [body for _, body in sent] == [b"1", b"", b"3"]
+    assert [envelope.body_bytes for envelope, _ in sent] == [None, MAX_ROW_BYTES + 1, None]
+
+
+def test_parts_know_the_number_of_their_first_row_in_the_task() -> None:
+    found = list(parts([batch(body=pa.array(["x"] * (MAX_ROWS + 1)))] * 2, "/queue/a", 1 << 22))
+    assert [part.first_row for part in found] == [0, MAX_ROWS, 2 * MAX_ROWS]

@@ -255,6 +255,21 @@ async def test_refused_rows_become_dead_letters_with_the_reason_when_their_batch
     assert "has no known prefix" in nowhere["headers"]["dead-detail"]
 
 
+async def test_a_row_whose_body_was_too_large_to_be_sent_is_refused_and_shows_its_size(rest: Rest) -> None:
+    content = rows(
+        [{"destination": A}, {"destination": A, "headers": {"n": "7"}, "body_bytes": 16_000_000}],
+        [(0, b"1"), (1, b"")],
+    )
+    reply = await stage(rest.alice, stage_id(), content)
+    assert reply.status_code == 413
+    assert "row 1 to /queue/a: the body has 16000000 bytes" in reply.json()["detail"].lower()
+    one = await staged(rest, content, on_error="dead_letter")
+    assert (await commit(rest.alice, 0, one)).json()["published"] == 2
+    (large,) = await rest.receive("a.dead")
+    assert large["headers"]["n"] == "7"
+    assert "16000000 bytes" in large["headers"]["dead-detail"]
+
+
 async def test_a_row_with_headers_that_cannot_be_sent_becomes_a_dead_letter_without_them(rest: Rest) -> None:
     content = rows([{"destination": A, "priority": 10}, {"destination": A}], [(0, b"bad"), (1, b"good")])
     one = await staged(rest, content, on_error="dead_letter")
@@ -368,6 +383,7 @@ async def test_a_full_queue_and_an_alarm_refuse_a_batch_as_a_whole_for_now(rest:
     rest.engine.submit(c.Reconfigure(Policies(exact={A: DestinationPolicy(max_messages=1)})))
     reply = await commit(rest.alice, 0, one)
     assert (reply.status_code, reply.headers["retry-after"]) == (503, "5")
+    assert reply.json()["fits"] is False, "two rows never fit into a queue of one"
     assert (rest.depth("a"), rest.depth("b")) == (0, 0)
     rest.engine.submit(c.Reconfigure(Policies()))
     rest.engine.submit(c.StoreSpace(0))

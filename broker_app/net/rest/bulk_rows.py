@@ -47,9 +47,11 @@ _NO_ROOM = Need(0, 0, 0)
 
 
 class RowEnvelope(Item, forbid_unknown_fields=True, kw_only=True):
-    """The metadata of rows to one destination; it has no body."""
+    """The metadata of rows to one destination; it has no body. Rows whose bodies were too large to be sent
+    are refused: `body_bytes` is the size of such a body."""
 
     destination: str
+    body_bytes: int | None = None
 
 
 class RowsHead(msgspec.Struct, forbid_unknown_fields=True):
@@ -193,7 +195,9 @@ class PartBuilder:
 
     def _largest(self, one: Wanted) -> int:
         """The bytes of the largest body of this envelope; -1 if all of its rows are refused."""
-        if one.destination is None or self._targets[one.destination].refusal is not None:
+        if one.destination is None or one.given.body_bytes is not None:
+            return -1
+        if self._targets[one.destination].refusal is not None:
             return -1
         return self._targets[one.destination].largest
 
@@ -204,6 +208,10 @@ class PartBuilder:
         refusal = self._targets[one.destination].refusal
         if refusal is not None:
             return refusal
+        unsent = one.given.body_bytes
+        if unsent is not None:
+            detail = f"the body has {unsent} bytes, which is more than a part of a stage can contain"
+            return Refusal("too-large", detail, size=unsent)
         detail = f"the body has {size} bytes; {one.destination.address} takes at most {largest}"
         return Refusal("too-large", detail, limit=largest, size=size)
 
