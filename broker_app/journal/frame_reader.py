@@ -19,6 +19,8 @@ Key = tuple[int, int]
 #: the records of a frame by position, or the reason why they cannot be read; the frame until it is read first
 Content = dict[int, bytes] | str | bytes
 _ENTRY_BYTES = 100  # of memory a record, in addition to its content
+#: bytes of frames that are fetched in one query, or one request
+QUERY_BYTES = 8 * 1024 * 1024
 
 
 class _Request(NamedTuple):
@@ -27,15 +29,18 @@ class _Request(NamedTuple):
 
 
 class _Place(NamedTuple):
-    """The frame of a position, and the positions from `low` to before `high` that are in it, too."""
+    """The frame of a position with its size, and the positions from `low` to before `high` that are in it,
+    too."""
 
     key: Key
+    size: int
     low: int
     high: int
 
 
 class FrameReader:
-    """Answers reads from the cache at once, others when their frames have been fetched, in one query."""
+    """Answers reads from the cache at once, others when their frames have been fetched: those of several
+    requests in one query of at most `QUERY_BYTES`, or those of one."""
 
     def __init__(
         self, store: Store, index: SegmentIndex, cache_bytes: int, call_soon_threadsafe: CallSoon | None
@@ -89,28 +94,37 @@ class FrameReader:
         self._worker.close()
 
     def _serve(self) -> None:
-        """Answer the requests whose frames are here, and fetch the frames of all others."""
+        """Answer the requests whose frames are here, and fetch frames for the next ones."""
         while self._waiting and not self._fetching:
             requests, self._waiting = self._waiting, []
-            missing: dict[Key, None] = {}
-            for request in requests:
-                wanted = self._missing(request)
-                if wanted is None:
-                    continue
-                missing.update(dict.fromkeys(wanted))
-                self._waiting.append(request)
+            self._waiting += [request for request in requests if self._missing(request) is not None]
             if self._paused:
                 return
+            self._evict()
+            missing = self._next_query()
             if missing:
                 self._fetching = True
                 self.loads += 1
-                self._worker.submit(
-                    partial(self._store.load, list(missing)), partial(self._fetched, list(missing))
-                )
+                self._worker.submit(partial(self._store.load, missing), partial(self._fetched, missing))
 
-    def _missing(self, request: _Request) -> list[Key] | None:
-        """The frames that a request still needs; None when it was answered."""
-        keys: dict[Key, None] = {}
+    def _next_query(self) -> list[Key]:
+        """The frames to fetch now: those of the first request, and of others as far as they are not too many.
+        All of a request are fetched together, for it is answered from the cache."""
+        found: dict[Key, int] = {}
+        size = 0
+        for request in self._waiting:
+            more = self._missing(request) or {}
+            more_bytes = sum(length for key, length in more.items() if key not in found)
+            if not found or size + more_bytes <= QUERY_BYTES:
+                found |= more
+                size += more_bytes
+            if size >= QUERY_BYTES:
+                break
+        return list(found)
+
+    def _missing(self, request: _Request) -> dict[Key, int] | None:
+        """The frames that a request still needs, with their bytes; None when it was answered."""
+        keys: dict[Key, int] = {}
         low = high = 0
         for position in request.positions:
             if low <= position < high:
@@ -121,9 +135,9 @@ class FrameReader:
                     None, NoSuchPosition(position, "nothing is stored there (never written, or freed)")
                 )
                 return None
-            key, low, high = frame
-            keys[key] = None
-        missing = [key for key in keys if key not in self._cache]
+            key, size, low, high = frame
+            keys[key] = size
+        missing = {key: size for key, size in keys.items() if key not in self._cache}
         if not missing:
             self._answer(request)
             return None
@@ -134,11 +148,11 @@ class FrameReader:
         if segment is None or segment.slot(position) < 0:
             return None
         number = segment.batch_of(position)
-        key = segment.sequence, segment.batch_positions[number]
+        key, size = (segment.sequence, segment.batch_positions[number]), segment.frame_length(number)
         if segment.kind == codec.CARRY:
-            return _Place(key, position, position + 1)
+            return _Place(key, size, position, position + 1)
         start, end = segment.slots_of_batch(number)
-        return _Place(key, key[1], key[1] + end - start)
+        return _Place(key, size, key[1], key[1] + end - start)
 
     def _answer(self, request: _Request) -> None:
         records: list[bytes | Damaged] = []
@@ -148,7 +162,7 @@ class FrameReader:
             if not low <= position < high:
                 frame = self._frame_of(position)
                 assert frame is not None
-                key, low, high = frame
+                key, _, low, high = frame
                 content = self._open(key)
             if isinstance(content, str):
                 records.append(Damaged(position, content))
@@ -178,8 +192,8 @@ class FrameReader:
         return found
 
     def _fetched(self, keys: Sequence[Key], frames: dict[Key, bytes] | None, error: Exception | None) -> None:
-        self._fetching = False
         if frames is None:
+            self._fetching = False
             requests, self._waiting = self._waiting, []
             failure = Busy(str(error)) if isinstance(error, Unreachable) else error
             for request in requests:
@@ -194,6 +208,7 @@ class FrameReader:
             elif any(segment.sequence == key[0] for segment in self._index):
                 missing = f"{self._store.description}: the batch at position {key[1]} is missing"
                 self._keep(key, missing, _ENTRY_BYTES)
+        self._fetching = False  # only now: what was fetched must not be dropped before it was read
         self._serve()
         self._evict()
 
@@ -204,8 +219,8 @@ class FrameReader:
         self._evict()
 
     def _evict(self) -> None:
-        """Drop what was used longest ago; not while requests wait, which may need it, too."""
-        if self._fetching or self._waiting:
+        """Drop what was used longest ago; not during a fetch, whose requests may need it, too."""
+        if self._fetching:
             return
         while self._cached > self._cache_bytes and len(self._cache) > 1:
             key, _ = self._cache.popitem(last=False)

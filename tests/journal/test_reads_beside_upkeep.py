@@ -137,3 +137,49 @@ def test_what_waits_is_read_in_whatever_order_threads_and_loop_go_on(
     everything = sorted(waiting)
     assert life.read(everything) == [waiting[position] for position in everything]
     life.close()
+
+
+class Noting:
+    """A store that notes the bytes of each query."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.queries: list[int] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    def load(self, keys: Any) -> Any:
+        frames = self._store.load(keys)
+        self.queries.append(sum(map(len, frames.values())))
+        return frames
+
+
+def test_what_many_ask_for_at_once_is_fetched_in_queries_of_bounded_size(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps = Steps(0)
+    for module in (frame_reader, shared, upkeep):
+        monkeypatch.setattr(module, "Worker", steps.worker)
+    monkeypatch.setattr(frame_reader, "QUERY_BYTES", 3_500)
+    store = Noting(FileStore(tmp_path, "j"))
+    journal = SharedJournal(
+        cast(Store, store),
+        Holder("one:8000", "stomp://one:61613"),
+        segment_bytes=100_000,
+        cache_bytes=1,
+        call_soon_threadsafe=lambda report, *arguments: report(*arguments),
+    )
+    life = Life(journal, steps.wait)
+    life.restore()
+    bodies = [b"%d" % number * 1_000 for number in range(10)]
+    positions = [position for body in bodies for position in life.publish(body)]
+    for body in (b"x" * 5_000, b"the last one, which is kept"):
+        positions += life.publish(body)
+        bodies.append(body)
+    store.queries.clear()
+    asked = [life.ask([position]) for position in positions]
+    steps.wait(lambda: all(answer.is_there() for answer in asked))
+    assert [answer.result for answer in asked] == [[published(body)] for body in bodies]
+    *others, largest = sorted(store.queries)  # one that is larger is fetched alone
+    assert max(others) <= 3_500 and 5_000 < largest < 5_300 and len(others) < 7
