@@ -121,9 +121,9 @@ BRIDGES = ResourceType(
     (
         "name",
         "address",
-        "health",
         "state",
         "desired",
+        "health",
         "flow_count",
         "backlog",
         "oldest_s",

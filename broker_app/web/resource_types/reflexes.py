@@ -93,7 +93,7 @@ class Reflexes(ResourceType):
             raise ValidationError(wrong)
 
     def _library_fault(self, spec: Spec) -> dict[str, str]:
-        """What an enabled reflex names and is not there: it would fail for each message."""
+        """The fault of an enabled reflex that names what is not there: it would fail for each message."""
         library = library_loader.canonical(spec["library"])
         if not spec["enabled"] or library in table.IN_BROKER:
             return {}
