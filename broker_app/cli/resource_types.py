@@ -122,9 +122,9 @@ BRIDGES = ResourceType(
     "/bridges",
     (
         "name",
-        "health",
         "state",
         "error",
+        "health",
         "backlog",
         "oldest_s",
         "address",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import difflib
 import importlib
 import importlib.util
@@ -22,6 +23,8 @@ ALIASES: Final[Mapping[str, str]] = MappingProxyType(
 )
 #: libraries of MOM that run in a process, and their modules
 SHIPPED: Final[Mapping[str, str]] = MappingProxyType({"mom-schema": "broker_app.reflex.shipped.schema"})
+#: the hook with which a module says itself which functions it has
+_HOOK: Final = "mom_functions"
 
 
 def canonical(library: str) -> str:
@@ -46,19 +49,27 @@ def _shipped(library: str) -> ModuleType | None:
 def _from_directory(library: str, directory: str) -> ModuleType | None:
     if not directory or not library.isidentifier():
         return None
+    ownership.check_tree(Path(directory))
+    path = _file(library, directory)
+    if path is None:
+        return None
+    if directory not in sys.path:
+        sys.path.append(directory)  # for modules next to it; those of Python come first
+    spec = importlib.util.spec_from_file_location(library, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[library] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def _file(library: str, directory: str) -> Path | None:
+    """The source of a library in the directory; None if it has none."""
+    if not directory or not library.isidentifier():
+        return None
     folder = Path(directory)
-    ownership.check_tree(folder)
-    for path in (folder / f"{library}.py", folder / library / "__init__.py"):
-        if path.is_file():
-            if directory not in sys.path:
-                sys.path.append(directory)  # for modules next to it; those of Python come first
-            spec = importlib.util.spec_from_file_location(library, path)
-            assert spec is not None and spec.loader is not None
-            module = importlib.util.module_from_spec(spec)
-            sys.modules[library] = module
-            spec.loader.exec_module(module)
-            return module
-    return None
+    places = folder / f"{library}.py", folder / library / "__init__.py"
+    return next((path for path in places if path.is_file()), None)
 
 
 def _from_entry_point(library: str) -> ModuleType | None:
@@ -66,6 +77,37 @@ def _from_entry_point(library: str) -> ModuleType | None:
         found: ModuleType = entry_point.load()
         return found
     return None
+
+
+def fault(library: str, function: str, directory: str) -> tuple[str, str] | None:
+    """The member of a declaration that names what is not there, and the error; None if there is none.
+
+    Nothing of the library is run: its source is read, and one from an entry point is only looked up."""
+    if library in SHIPPED:
+        return None
+    path = _file(library, directory)
+    if path is None:
+        found = any(metadata.entry_points(group=GROUP, name=library))
+        return None if found else ("library", _missing(library, directory))
+    try:
+        names = _names(ast.parse(path.read_bytes()))
+    except (OSError, SyntaxError, ValueError) as error:
+        return "library", f"{path} cannot be loaded: {error}"
+    if function in names or _HOOK in names:
+        return None
+    public = ", ".join(sorted(name for name in names if not name.startswith("_"))[:20]) or "none"
+    return "function", f"library {library} has no function {function}; it has {public}"
+
+
+def _names(tree: ast.Module) -> set[str]:
+    """All names that a module may bind, wherever it does so."""
+    defined = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+    names = {node.name for node in tree.body if isinstance(node, defined)}
+    for node in tree.body:
+        if not isinstance(node, defined):  # such as an assignment, or definitions within `try`
+            names |= {one.id for one in ast.walk(node) if isinstance(one, ast.Name)}
+            names |= {one.name for one in ast.walk(node) if isinstance(one, defined)}
+    return names
 
 
 def known(directory: str) -> list[str]:

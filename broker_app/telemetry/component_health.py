@@ -1,4 +1,4 @@
-"""Whether callbacks, reflexes, bridges, mirrors, runs of pipelines and the store work: decided only here.
+"""The health of callbacks, reflexes, bridges, mirrors, runs of pipelines and the store: decided only here.
 
 What each does at present is its `state`, in words of its own. Its `health` is one of the same words for all,
 so that API, command line, metrics, alerts and console agree: `running` only if it works.
@@ -90,7 +90,6 @@ TABLE: Final[Mapping[Kind, Sequence[tuple[str, Condition]]]] = MappingProxyType(
         ),
         BRIDGE: (
             (PAUSED, lambda facts: facts["desired"] == "paused"),
-            (OFF, _state("suspended")),
             (FAILING, _state("failed")),
             (FAILING, _flow("failed")),
             (FAILING, _is_refused),

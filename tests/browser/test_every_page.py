@@ -79,7 +79,7 @@ QUERIES: dict[str, list[str]] = {
     "callback-test": ["?name=hook"],
     "reflexes-edit": ["?name=slow-down"],
     "reflexes-remove": ["?name=slow-down"],
-    "reflex": ["?name=slow-down", "?name=broken"],
+    "reflex": ["?name=slow-down", "?name=off"],
     "orphan-remove": ["?source=/queue/storeAndForward:gone/queue/orders.far"],
     "alerts-edit": ["?name=oldest"],
     "alerts-remove": ["?name=johns"],
@@ -144,7 +144,11 @@ def resources(broker: BrokerProcess) -> dict[str, str]:
     ask("PUT", "callbacks/hook", callback)
     reflex = {"service": LONG, "library": "mom", "function": "limit_rate", "options": {"rate": 1000}}
     ask("PUT", "reflexes/slow-down", {**reflex, "comment": "for all who send too fast"})
-    ask("PUT", "reflexes/broken", {"service": "orders.closed", "library": "lib", "function": "check"})
+    ask(
+        "PUT",
+        "reflexes/off",
+        {"service": "orders.closed", "library": "lib", "function": "check", "enabled": False},
+    )
     for name in ("west", "nobody", "gone"):
         ask("POST", f"queues/storeAndForward:{name}/queue/orders.far/messages", {"n": 1})
     service = {"name": "orders.new", "machine": "shop-7", "type": "shop", "events": ["sold"], "lease_s": 3600}

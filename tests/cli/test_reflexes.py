@@ -36,6 +36,13 @@ def test_a_reflex_is_declared_tried_and_removed(mom: Mom) -> None:
 
 
 def test_what_is_wrong_is_said_by_field(mom: Mom) -> None:
+    wrong = mom("reflex", "create", "x", "service=orders", "library=nolib", "function=f")
+    assert (
+        wrong.code != 0
+        and "there is no library nolib" in wrong.err
+        and "save the reflex disabled" in wrong.err
+    )
+    assert mom("reflex", "ls", "-o", "json").json() == []
     wrong = mom("reflex", "create", "x", "library=mom", "function=limit")
     assert wrong.code != 0
     assert "library mom has no function limit; it has audit" in wrong.err

@@ -336,7 +336,7 @@ def bridge(name: str = "west", **facts: Any) -> Body:
     flow = {"queue": "orders", "state": "running", "paused": False, "depth": 0, "error": None, "sent": 7}
     return {
         "name": name, "address": "stomp://w:61613", "desired": "running", "drained": False,
-        "state": "running", "error": None, "backlog": 0, "flows": [flow], **facts,
+        "state": "running", "health": "running", "error": None, "backlog": 0, "flows": [flow], **facts,
     }  # fmt: skip
 
 

@@ -21,5 +21,5 @@ _LABELS: Final = {
 
 
 def shown_state(row: Mapping[str, Any], states: Mapping[str, State]) -> State:
-    """The label of a component's state; of one that is said to run, of its health: green only if it works."""
+    """The label of a component's state; of one that runs, of its health: green only if it works."""
     return _LABELS[row["health"]] if row["state"] == RUNNING else states[row["state"]]

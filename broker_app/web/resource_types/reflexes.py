@@ -7,12 +7,13 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
+from django.conf import settings
 from django.core.exceptions import ValidationError
 from django.db.models import Max
 
 from broker_app.core.destination import DEAD_SUFFIX
 from broker_app.models import Reflex
-from broker_app.reflex import declaration
+from broker_app.reflex import declaration, library_loader
 from broker_app.reflex.declaration import ARRIVAL, DEFAULT_LIMIT_S, DELIVERY, Declaration
 from broker_app.reflex.shipped import table
 from broker_app.web.resource_types.resource_type import ResourceType, Spec, check_fields
@@ -87,9 +88,22 @@ class Reflexes(ResourceType):
             wrong["options"] = f"has more than {MAX_OPTIONS} characters as JSON"
         if not wrong:
             fault = table.fault(spec["kind"], spec["library"], spec["function"], spec["options"])
-            wrong = {fault[0]: fault[1]} if fault is not None else {}
+            wrong = {fault[0]: fault[1]} if fault is not None else self._library_fault(spec)
         if wrong:
             raise ValidationError(wrong)
+
+    def _library_fault(self, spec: Spec) -> dict[str, str]:
+        """The fault of an enabled reflex that names what is not there: it would fail for each message."""
+        library = library_loader.canonical(spec["library"])
+        if not spec["enabled"] or library in table.IN_BROKER:
+            return {}
+        directory = settings.MOM.reflex_path
+        fault = library_loader.fault(
+            library, spec["function"], str(directory) if directory is not None else ""
+        )
+        if fault is None:
+            return {}
+        return {fault[0]: f"{fault[1]}. Correct it, or save the reflex disabled until it is there"}
 
     def write(self, key: str, spec: Spec, secrets: Mapping[str, Any]) -> None:
         values = {name: value for name, value in spec.items() if name != "position"}

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
+from django.core.exceptions import ValidationError
 from django.test import Client
 
 from broker_app.models import AuditEntry, Reflex
@@ -115,8 +118,14 @@ def test_a_busy_node_is_reported(inside: Client, node: AnsweringNode) -> None:
 
 
 @pytest.mark.usefixtures("slow")
-def test_the_page_of_a_reflex_shows_figures_failure_and_library(inside: Client, node: AnsweringNode) -> None:
+def test_the_page_of_a_reflex_shows_figures_failure_and_library(
+    inside: Client, node: AnsweringNode, settings: Any, tmp_path: Path
+) -> None:
+    settings.MOM = replace(settings.MOM, reflex_path=tmp_path)
     node.known = [a_status(library="lib")]
+    with pytest.raises(ValidationError, match="there is no library lib"):
+        apply(SYSTEM, [Edit("reflexes", "slow", {**SPEC, "library": "lib"})])
+    (tmp_path / "lib.py").write_text("def limit_rate(message): return 1")
     apply(SYSTEM, [Edit("reflexes", "slow", {**SPEC, "library": "lib"})])
     node.libraries = [
         {
