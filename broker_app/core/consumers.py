@@ -25,7 +25,11 @@ class Consumers:
 
     def leave(self, subscription: Subscription) -> None:
         """Remove a consumer from its queue."""
-        subscription.queue.consumers.remove(subscription)
+        consumers = subscription.queue.consumers
+        if consumers[-1] is subscription:  # many often end in the reverse of their order
+            consumers.pop()
+        else:
+            consumers.remove(subscription)
         if subscription.selector_group is not None:
             self._selective.remove_consumer(subscription)
         if subscription.exclusive:

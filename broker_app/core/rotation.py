@@ -41,7 +41,10 @@ class Rotation(deque["Subscription"]):
 
     def leave(self, subscription: Subscription) -> None:
         """Remove a consumer."""
-        (self.lower if subscription in self.lower else self).remove(subscription)
+        if self and self[-1] is subscription:  # many often end in the reverse of their order
+            self.pop()
+        else:
+            (self.lower if subscription in self.lower else self).remove(subscription)
         self.refill()
 
     def served(self, subscription: Subscription) -> None:

@@ -28,13 +28,13 @@ def cost_s(client: Client, run: Sequence[c.Command]) -> float:
     return time.process_time() - began
 
 
-def costs_s(address: str, many: int, *, by_disconnect: bool = False) -> tuple[float, float]:
+def costs_s(address: str, many: int, *, by_disconnect: bool = False, order: int = 1) -> tuple[float, float]:
     """The processor time to subscribe so many times, and to end these subscriptions; the least of two."""
     found = []
     for _ in range(2):
         client = Stage().client()
         begin = [c.Subscribe(client.peer, str(id), address, render_key=id) for id in range(many)]
-        end = [c.Unsubscribe(client.peer, str(id)) for id in range(many)]
+        end = [c.Unsubscribe(client.peer, str(id)) for id in range(many)][::order]
         begun = cost_s(client, begin)
         assert len(client.peer.subscriptions) == many
         found.append((begun, cost_s(client, [c.Disconnect(client.peer)] if by_disconnect else end)))
@@ -46,6 +46,11 @@ def costs_s(address: str, many: int, *, by_disconnect: bool = False) -> tuple[fl
 def test_a_subscription_costs_the_same_however_many_the_topic_has(by_disconnect: bool) -> None:
     few, many = (costs_s("/topic/a", number, by_disconnect=by_disconnect) for number in (500, 3_000))
     assert many[0] < LINEAR * few[0]
+    assert many[1] < LINEAR * few[1]
+
+
+def test_consumers_of_a_queue_end_at_the_same_cost_in_the_reverse_of_their_order() -> None:
+    few, many = (costs_s("/queue/a", number, order=-1) for number in (500, 3_000))
     assert many[1] < LINEAR * few[1]
 
 
