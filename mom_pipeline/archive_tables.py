@@ -22,8 +22,8 @@ EVENT, MESSAGE = TABLES = ("event", "message")
 VERSION = schema.VERSION
 
 _OF_MESSAGES = (
-    "broker", "epoch", "position", "event", "event_ts", "destination", "destination_kind", "message_id",
-    "message_position", "body_size", "header_size", "priority", "expires_ts", "origin_broker",
+    "broker", "epoch", "position", "event", "event_ts", "destination", "destination_kind", "topic",
+    "message_id", "message_position", "body_size", "header_size", "priority", "expires_ts", "origin_broker",
     "origin_position", "correlation_id", "content_type", "schema_id", "trace_id", "headers", "body",
 )  # fmt: skip
 _BULKY = ("headers", "body")

@@ -16,7 +16,7 @@ from broker_app.core.message import MessageIds
 from broker_app.core.reasons import name_of
 from broker_app.journal import codec
 from pyspark_mom import schema
-from pyspark_mom.events import EVENT_NAMES
+from pyspark_mom.events import EVENT_NAMES, is_topic
 from pyspark_mom.rows import DELIVERIES, END, FACTS, NO_CLIENT, NO_PRIORITY, Decoder, Rows, Wanted
 
 #: a batch of rows is complete with so many rows, or so many bytes of bodies
@@ -169,6 +169,16 @@ class BatchColumns:
 
     def _subscription(self) -> pa.Array:
         return self._named(self._rows.destinations, [one.subscription for one in self._rows.addresses])
+
+    def _topic(self) -> pa.Array:
+        addresses, topics = self._rows.addresses, self._rows.topics
+        own = self._named(
+            self._rows.destinations, [one.address if is_topic(one.address) else None for one in addresses]
+        )
+        if not topics:
+            return own
+        of_copies = pa.array([topics.get(run) for run in range(len(self._rows.counts))], pa.string())
+        return pc.coalesce(self._of_runs(of_copies), own)
 
     def _peer_broker(self) -> pa.Array:
         return self._named(self._rows.destinations, [one.peer for one in self._rows.addresses])
@@ -343,6 +353,7 @@ _MAKERS: Final[dict[str, Callable[[BatchColumns], pa.Array]]] = {
     "destination": BatchColumns._destination,
     "destination_kind": BatchColumns._destination_kind,
     "subscription": BatchColumns._subscription,
+    "topic": BatchColumns._topic,
     "message_id": BatchColumns._message_id,
     "message_position": BatchColumns._message_position,
     "enqueued_ts": BatchColumns._enqueued_ts,

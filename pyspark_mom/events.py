@@ -57,6 +57,16 @@ class Destination(NamedTuple):
     peer: str | None = None
 
 
+def is_topic(address: str) -> bool:
+    """Return whether an address is that of a topic, temporary or not."""
+    return address.startswith(_TOPICS)
+
+
+def is_subscription(address: str) -> bool:
+    """Return whether an address is that of the queue of a named subscription."""
+    return address.startswith(_SUBSCRIPTIONS)
+
+
 def destination(address: str) -> Destination:
     """The facts of an address."""
     for prefix in _SUBSCRIPTIONS:
@@ -65,7 +75,7 @@ def destination(address: str) -> Destination:
     if is_forwarded(address):
         found = storeandforward.parse(address.removeprefix(f"/{_QUEUE}/"))
         return Destination(address, _QUEUE, peer=found.broker if found is not None else None)
-    return Destination(address, TOPIC if address.startswith(_TOPICS) else _QUEUE)
+    return Destination(address, TOPIC if is_topic(address) else _QUEUE)
 
 
 def origin_broker(address: str) -> str:

@@ -15,7 +15,7 @@ from broker_app.core.client_address import ClientNames, is_client
 from broker_app.journal import codec
 from pyspark_mom import events
 from pyspark_mom.errors import JournalUnreadable
-from pyspark_mom.events import Destination, destination, origin_broker
+from pyspark_mom.events import Destination, destination, is_subscription, is_topic, origin_broker
 
 #: tables of destinations that are remembered: most batches of a broker repeat a few
 _MAX_TABLES: Final = 1024
@@ -25,7 +25,11 @@ _MAX_ADDRESSES: Final = 10_000
 FACTS, DELIVERIES, END = 1, 2, 4
 #: stands for a priority that is not known
 NO_PRIORITY: Final = -1
+#: stands for the index of an address that no row is wanted of. Numbers below it stand for subscriptions of
+#: which some messages may be wanted, by their topics: this number less their index, less 1
 _NOT_WANTED: Final = -1
+#: topics of messages that are remembered
+_MAX_TOPICS: Final = 10_000
 _VERSION: Final = records.VERSION
 _MAX_INT: Final = 2**31 - 1
 #: flags of PUBLISHED records with something that few have
@@ -46,7 +50,8 @@ class Wanted(NamedTuple):
 
 
 class _Table(NamedTuple):
-    """A table: `names`; the index of each among addresses (or _NOT_WANTED) and clients (or NO_CLIENT)."""
+    """A table: `names`; the index of each among addresses (or _NOT_WANTED, or below) and clients (or
+    NO_CLIENT)."""
 
     names: list[str]
     indexes: list[int]
@@ -59,11 +64,11 @@ class Rows:
 
     Of each run: `counts` of its rows, `positions` of its record, `events`, `destinations` (indexes of
     `addresses`), `priorities`, `expires_ms` (0 is never), `known` (FACTS, DELIVERIES and END, when the
-    messages left the queue); by the number of the run `origins`, and codes of `reasons`, of those that have
-    one. Of each frame: `frame_counts` of its rows, `times_us`, `epochs`. Of each row: the others. `ids` has,
-    by the number of the row, the ids that do not follow from time and position; None stands for one that is
-    not known. `clients` are indexes of `client_names`, or NO_CLIENT. `clients`, `blocks` and `bodies` are
-    empty when nothing needs them.
+    messages left the queue); by the number of the run `origins`, `topics` and codes of `reasons`, of those
+    that have one. Of each frame: `frame_counts` of its rows, `times_us`, `epochs`. Of each row: the others.
+    `ids` has, by the number of the row, the ids that do not follow from time and position; None stands for
+    one that is not known. `clients` are indexes of `client_names`, or NO_CLIENT. `clients`, `blocks` and
+    `bodies` are empty when nothing needs them.
     """
 
     def __init__(self, addresses: list[Destination], client_names: list[ClientNames]) -> None:
@@ -77,6 +82,7 @@ class Rows:
         self.expires_ms = array("q")
         self.known = array("b")
         self.origins: dict[int, tuple[str, int]] = {}
+        self.topics: dict[int, str] = {}
         self.reasons: dict[int, int] = {}
         self.frame_counts = array("i")
         self.times_us = array("q")
@@ -163,10 +169,14 @@ def _published(rows: Rows, wanted: Wanted) -> _AddPublished:
 
 
 def _add_more(rows: Rows, content: bytes, at: int, flags: int, names: list[str]) -> None:
-    """Note the id and the origin of a PUBLISHED record, if it has them, for the row that comes next."""
+    """Note the id, the topic and the origin of a PUBLISHED record, if it has them, for the row that comes
+    next."""
     if flags & records.HAS_ID:
         id_at = at + records.PUBLISHED_SIZE
         rows.ids[len(rows)] = content[id_at : id_at + records.ID_SIZE].decode()
+    address = records.address_of(content, at, flags)
+    if is_topic(address):
+        rows.topics[len(rows.counts)] = address
     origin = records.origin_of(content, at, flags)
     if origin is not None:
         rows.origins[len(rows.counts)] = origin_broker(names[origin[0]]), origin[1]
@@ -180,6 +190,8 @@ class Decoder:
         self._indexes: dict[str, int] = {}
         self._clients: dict[str, int] = {}
         self._tables: dict[bytes, _Table] = {}
+        #: whether messages of these topics are wanted
+        self._topics: dict[str, bool] = {}
         self._decoders = {
             records.ACKED: self._acked,
             records.DELIVERED: self._delivered,
@@ -217,7 +229,10 @@ class Decoder:
                 raise _unreadable(position, version)
             if start <= position < end:
                 if kind == records.PUBLISHED:
-                    if (index := indexes[named]) >= 0:
+                    index = indexes[named]
+                    if index < _NOT_WANTED and self._is_of_wanted_topic(content, at, flags):
+                        index = _NOT_WANTED - 1 - index
+                    if index >= 0:
                         published(content, at, at + length, position, flags, priority, index, batch_ms, table)
                 elif kind in decoders and (index := indexes[named]) >= 0:
                     decoders[kind](content, at, at + length, position, flags, priority, index, table)
@@ -237,7 +252,7 @@ class Decoder:
             names = codec.decode_table(encoded)
             indexes = [_NOT_WANTED if is_client(name) else self._index(name) for name in names]
             clients = [self._client(name) if is_client(name) else NO_CLIENT for name in names]
-            is_wanted = any(index >= 0 for index in indexes)
+            is_wanted = any(index != _NOT_WANTED for index in indexes)
             table = self._tables[encoded] = _Table(names, indexes, clients, is_wanted)
         return table
 
@@ -252,11 +267,24 @@ class Decoder:
         index = self._indexes.get(address)
         if index is None:
             index = _NOT_WANTED
-            if self._wanted.fits(address):
+            fits = self._wanted.fits(address)
+            if fits or is_subscription(address):
                 index = len(self.rows.addresses)
                 self.rows.addresses.append(destination(address))
+                if not fits:
+                    index = _NOT_WANTED - 1 - index
             self._indexes[address] = index
         return index
+
+    def _is_of_wanted_topic(self, content: bytes, at: int, flags: int) -> bool:
+        """Return whether the message of a PUBLISHED record was sent to a topic that is wanted."""
+        topic = records.address_of(content, at, flags)
+        wanted = self._topics.get(topic)
+        if wanted is None:
+            if len(self._topics) >= _MAX_TOPICS:
+                self._topics.clear()
+            wanted = self._topics[topic] = is_topic(topic) and self._wanted.fits(topic)
+        return wanted
 
     # ------------------------------------------------------------------- by type of record
 

@@ -54,6 +54,7 @@ COLUMNS: Final = (
     Column("destination", *_TEXT, null=False),
     Column("destination_kind", *_TEXT, null=False),
     Column("subscription", *_TEXT, null=True),
+    Column("topic", *_TEXT, null=True),
     Column("message_id", *_TEXT, null=True),
     Column("message_position", *_LONG, null=False),
     Column("enqueued_ts", *_TIME, null=True),

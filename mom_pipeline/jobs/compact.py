@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 
 from mom_pipeline import archive_files
 from mom_pipeline.archive_files import STAGING, ArchiveError, bounds
-from mom_pipeline.archive_tables import TABLES, VERSION
+from mom_pipeline.archive_tables import TABLES, VERSION, arrow_schema
 from mom_pipeline.parts import FILE_BYTES, PartWriter
 
 _STAGING = f"{STAGING}/compact"
@@ -87,7 +87,7 @@ def _compact_hour(
     staging = f"{_STAGING}/{uuid.uuid4().hex}"
     writer = PartWriter(root, staging, table, folder, broker, file_bytes)
     rows = 0
-    for merged in _merged(small):
+    for merged in _merged(small, arrow_schema(table)):
         rows += merged.num_rows
         for batch in merged.to_batches():
             writer.add(batch)
@@ -104,8 +104,9 @@ def _compact_hour(
     return Compacted(folder, len(files), len(files) - len(small) + len(parts), rows)
 
 
-def _merged(files: list[Path]) -> Iterator[pa.Table]:
-    """The rows of files in order of position; only files whose positions overlap are in memory together."""
+def _merged(files: list[Path], schema: pa.Schema) -> Iterator[pa.Table]:
+    """The rows of files in order of position; only files whose positions overlap are in memory together.
+    Columns that files of former versions do not have are null."""
     waiting = sorted(
         (_Small(path, *bounds(path)) for path in files), key=lambda small: (small.first, small.last)
     )
@@ -114,7 +115,9 @@ def _merged(files: list[Path]) -> Iterator[pa.Table]:
         while waiting and waiting[0].first <= max(end, together[-1].last):
             end = max(end, together[-1].last)
             together.append(waiting.pop(0))
-        rows = pa.concat_tables(pq.read_table(small.path, partitioning=None) for small in together)
+        rows = pa.concat_tables(
+            pq.read_table(small.path, schema=schema, partitioning=None) for small in together
+        )
         yield rows if _is_sorted(rows["position"]) else rows.sort_by("position")
 
 

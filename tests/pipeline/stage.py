@@ -206,6 +206,7 @@ def _published(content: bytes, position: int, priority: int, address: str, tag: 
     pairs = header_block.headers(block)
     return {
         "event": "ENQUEUE",
+        "topic": _topic_of(message.envelope.address),
         "message_position": position,
         "message_id": message.explicit_id.decode()
         if message.explicit_id
@@ -248,11 +249,16 @@ def id_of(tag: int, time_ms: int, position: int) -> str:
     return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
 
 
+def _topic_of(address: str) -> str | None:
+    return address if address.startswith(("/topic/", "/temp-topic/")) else None
+
+
 def _facts_of(address: str) -> dict[str, Any]:
     subscription = re.match("/(topic|shared)-subscription/(.*)", address)
     forwarded = re.match("/queue/storeAndForward:([^/]*)/queue/", address)
     is_topic = subscription or address.startswith(("/topic/", "/temp-topic/"))
     return {
+        "topic": _topic_of(address),
         "destination_kind": "topic" if is_topic else "queue",
         "subscription": subscription[2] if subscription else None,
         "peer_broker": forwarded[1] if forwarded and not address.endswith(".dead") else None,

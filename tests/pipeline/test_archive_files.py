@@ -243,6 +243,20 @@ def test_compaction_merges_small_files_in_order_and_keeps_large_ones_and_the_pre
     assert list(compact.compact(tmp_path, three, file_bytes=2 * large.stat().st_size)) == []
 
 
+def test_files_of_a_version_that_had_fewer_columns_are_compacted_with_new_ones(tmp_path: Path) -> None:
+    rows = [row for row in rows_of(1) if row["event_ts"] < traffic.START_US + 9 * traffic.MINUTE_US]
+    write(tmp_path, "q", 0, rows[:10])
+    (old,) = tmp_path.rglob("*.parquet")
+    pq.write_table(pq.read_table(old, partitioning=None).drop_columns(["topic"]), old)
+    write(tmp_path, "q", 1, [row | {"topic": "/topic/t"} for row in rows[10:]])
+    (done,) = compact.compact(tmp_path, LATER)
+    assert done.rows == len(rows)
+    (merged,) = tmp_path.rglob("*.parquet")
+    assert pq.read_table(merged, partitioning=None)["topic"].to_pylist() == [None] * 10 + ["/topic/t"] * (
+        len(rows) - 10
+    )
+
+
 def test_compacted_files_end_near_the_wanted_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mom_pipeline.parts.ROW_GROUP_BYTES", 10_000)
     rows = rows_of(1, messages=1_000)

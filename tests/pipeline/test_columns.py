@@ -107,6 +107,28 @@ def test_a_copy_has_the_id_of_the_message_that_was_sent(stage: JournalStage) -> 
     assert {row["destination_kind"] for row in rows} == {"topic"}
 
 
+def test_a_message_of_a_subscription_has_its_topic_and_is_found_by_it(stage: JournalStage) -> None:
+    client = stage.client()
+    client.subscribe("/topic/prices.>", name="all", durable=True)
+    client.publish("/queue/prices.eu", b"queue")
+    for topic in ("eu", "us", "eu.de"):
+        client.publish(f"/topic/prices.{topic}", topic.encode())
+    found = [(row["topic"], row["body"]) for row in stage.rows("topic", "body", content="messages")]
+    eu, us, de = (f"/topic/prices.{topic}" for topic in ("eu", "us", "eu.de"))
+    assert found == [(None, b"queue"), (eu, b"eu"), (us, b"us"), (de, b"eu.de")]
+    for patterns, topics in (
+        ("/topic/prices.*", [eu, us]),
+        ("prices.eu.>", [de]),
+        ("prices.eu", [None, eu]),
+        ("/topic-subscription/all", [eu, us, de]),
+        ("/topic/other", []),
+    ):
+        assert [
+            row["topic"] for row in stage.rows("topic", events="ENQUEUE", destinations=patterns)
+        ] == topics
+    assert stage.rows("topic", events="ACK", destinations="/topic/prices.*") == []
+
+
 def test_the_end_of_a_message_shows_what_its_client_saw(stage: JournalStage) -> None:
     client = stage.client()
     message = client.publish("/queue/a", b"12345", block=b"a:1\n")

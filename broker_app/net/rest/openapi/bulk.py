@@ -30,8 +30,8 @@ _UUID: Json = {"type": "string", "pattern": "^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a
 _ROWS_BODY: Json = {
     "description": "u32 length of the head | head | n * u32 envelope of each row | n * u32 length of each "
     'body | bodies. Numbers are little endian. The head is JSON: {"rows": n, "envelopes": [{"destination": '
-    '"/queue/a", …}, …]}; an envelope has the members of an Item, without body and body_base64; "body_bytes" is the size of '
-    "a body that was too large to be sent.",
+    '"/queue/a", …}, …]}; an envelope has the members of an Item, without body and body_base64; "body_bytes" '
+    "is the size of a body that was too large to be sent.",
     "required": True,
     "content": {MEDIA_TYPE.decode(): {"schema": {"type": "string", "format": "binary"}}},
 }
