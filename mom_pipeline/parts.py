@@ -19,8 +19,8 @@ FILE_BYTES = 128 * 1024 * 1024
 ROW_GROUP_BYTES = 16 * 1024 * 1024
 #: columns with few values
 _DICTIONARY = {
-    "broker", "event", "destination", "destination_kind", "subscription", "topic", "reason", "client_id", "user",
-    "origin_broker", "peer_broker", "content_type", "schema_id", "priority", "epoch",
+    "broker", "event", "destination", "destination_kind", "subscription", "topic", "reason", "client_id",
+    "user", "origin_broker", "peer_broker", "content_type", "schema_id", "priority", "epoch",
 }  # fmt: skip
 #: columns whose smallest and largest value no query needs
 _WITHOUT_STATISTICS = {"headers", "body"}

@@ -65,10 +65,10 @@ class Rows:
     Of each run: `counts` of its rows, `positions` of its record, `events`, `destinations` (indexes of
     `addresses`), `priorities`, `expires_ms` (0 is never), `known` (FACTS, DELIVERIES and END, when the
     messages left the queue); by the number of the run `origins`, `topics` and codes of `reasons`, of those
-    that have one. Of each frame: `frame_counts` of its rows, `times_us`, `epochs`. Of each row: the others. `ids` has,
-    by the number of the row, the ids that do not follow from time and position; None stands for one that is
-    not known. `clients` are indexes of `client_names`, or NO_CLIENT. `clients`, `blocks` and `bodies` are
-    empty when nothing needs them.
+    that have one. Of each frame: `frame_counts` of its rows, `times_us`, `epochs`. Of each row: the others.
+    `ids` has, by the number of the row, the ids that do not follow from time and position; None stands for
+    one that is not known. `clients` are indexes of `client_names`, or NO_CLIENT. `clients`, `blocks` and
+    `bodies` are empty when nothing needs them.
     """
 
     def __init__(self, addresses: list[Destination], client_names: list[ClientNames]) -> None:
