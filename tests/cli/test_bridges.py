@@ -11,8 +11,8 @@ from tests.support.broker_process import BrokerProcess
 from tests.support.polling import poll
 
 COLUMNS = [
-    "name", "address", "state", "desired", "flow_count", "backlog", "oldest_s", "sent_rate", "accepted_rate",
-    "progress_at", "error",
+    "name", "address", "state", "desired", "health", "flow_count", "backlog", "oldest_s", "sent_rate",
+    "accepted_rate", "progress_at", "error",
 ]  # fmt: skip
 
 
