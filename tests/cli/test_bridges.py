@@ -11,8 +11,8 @@ from tests.support.broker_process import BrokerProcess
 from tests.support.polling import poll
 
 COLUMNS = [
-    "name", "state", "error", "backlog", "oldest_s", "address", "accepted_rate", "sent_rate", "progress_at",
-    "desired", "flow_count",
+    "name", "state", "error", "health", "backlog", "oldest_s", "address", "accepted_rate", "sent_rate",
+    "progress_at", "desired", "flow_count",
 ]  # fmt: skip
 
 
