@@ -12,15 +12,16 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from broker_app.priority import lower_session_priority, wait_for_nice
 from mom_pipeline import spark_home
-from mom_pipeline.errors import PipelineError
+from mom_pipeline.errors import TEMPORARY, USAGE, PipelineError
 from mom_pipeline.java import Java
+from mom_pipeline.start_watch import StartWatch, cpu_s
 
 if TYPE_CHECKING:
     from py4j.java_gateway import JavaGateway
@@ -74,7 +75,11 @@ _JAVA_VARIABLES = ("JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS")
 _MAIN = "org.apache.spark.deploy.SparkSubmit"
 #: what `nice` adds: brokers on this machine come first
 NICENESS = 10
-_START_TIMEOUT_S = 120.0
+#: seconds for which Java may compute nothing while it starts, and the variable with another number
+_STALLED_S = 120.0
+_STALLED_VARIABLE = "MOM_PIPELINE_START_STALL_S"
+#: seconds for `java -version`
+_VERSION_TIMEOUT_S = 120.0
 _STOP_TIMEOUT_S = 30.0
 _POLL_S = 0.02
 _FIX = "see `mom pipeline doctor`"
@@ -115,17 +120,37 @@ class Gateway:
 
     def _wait(self, path: Path) -> tuple[int, str]:
         """Wait for the file with the port and the secret, which Java puts there as a whole."""
-        deadline = time.monotonic() + _START_TIMEOUT_S
+        limit_s = stall_limit_s()
+        watch = StartWatch(limit_s, lambda: cpu_s(self.pid), time.monotonic)
         while not path.is_file():
             if (code := self._process.poll()) is not None:
                 raise PipelineError(f"Java ended with code {code} before Spark answered", _FIX)
-            if time.monotonic() > deadline:
+            if watch.is_stalled():
                 self.stop(0)
-                raise PipelineError(f"Spark did not start within {_START_TIMEOUT_S:.0f} s", _FIX)
+                raise PipelineError(
+                    f"Spark did not start: Java has computed nothing for {limit_s:.0f} s",
+                    "if this machine is busy, run it again with --nice 0, or wait longer with "
+                    f"{_STALLED_VARIABLE}={2 * limit_s:.0f}; else {_FIX}",
+                    TEMPORARY,
+                )
             time.sleep(_POLL_S)
         content = path.read_bytes()
         port, length = struct.unpack_from(">ii", content)
         return port, content[8 : 8 + length].decode()
+
+
+def stall_limit_s(environment: Mapping[str, str] = os.environ) -> float:
+    """The seconds for which Java may compute nothing while it starts. Raises PipelineError."""
+    given = environment.get(_STALLED_VARIABLE, str(_STALLED_S))
+    try:
+        found = float(given)
+    except ValueError:
+        found = 0.0
+    if not 1 <= found < math.inf:
+        raise PipelineError(
+            f"{_STALLED_VARIABLE} is {given!r}", "give it a number of seconds, such as 300", USAGE
+        )
+    return found
 
 
 def launch(
@@ -167,13 +192,13 @@ def check(java: Java, home: Path, memory: str) -> None:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            timeout=_START_TIMEOUT_S,
+            timeout=_VERSION_TIMEOUT_S,
             check=True,
         )
     except subprocess.CalledProcessError as error:
         printed = error.stdout.decode(errors="replace").split("\n")[0]
     except subprocess.TimeoutExpired:
-        printed = f"no answer within {_START_TIMEOUT_S:.0f} s"
+        printed = f"no answer within {_VERSION_TIMEOUT_S:.0f} s"
     else:
         return
     raise PipelineError(f"{java.executable} does not start: {printed}", "free memory, or use another Java")

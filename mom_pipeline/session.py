@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 #: configuration wherever Spark runs
 _CONF = {
-    "spark.sql.python.filterPushdown.enabled": "true",
     "spark.sql.session.timeZone": "UTC",
     # Tables of Arrow are computed with compiled code, like others, and not by the optimizer, row by row.
     "spark.sql.execution.arrow.localRelationThreshold": "0",

@@ -10,6 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, NamedTuple
 
 import pytest
+from pyspark.sql.datasource import WriterCommitMessage
 
 from mom_pipeline.errors import FAILED, TEMPORARY
 from mom_pipeline.explain import explain
@@ -213,7 +214,7 @@ def test_a_queue_that_stays_full_is_no_broker_that_is_away(
 
 def test_a_batch_without_rows_is_not_committed(server: Server) -> None:
     options = SinkOptions(url=server.url, destination="/queue/a", producer="query")
-    empty = [Staged(Stage(ID, 0, 0), "query"), None]
+    empty: list[WriterCommitMessage | None] = [Staged(Stage(ID, 0, 0), "query"), None]
     BulkStreamWriter(options).commit(empty, 3)
     BulkWriter(options).commit(empty)
     assert server.asked == []
