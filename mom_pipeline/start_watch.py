@@ -12,7 +12,7 @@ _USER, _SYSTEM = 11, 12
 
 class StartWatch:
     """Notices when a process has computed nothing for `limit_s`. `cpu_s` returns for how many seconds it has
-    computed; on systems that do not tell, it is always 0, and the limit is that of the whole start."""
+    computed; on systems that do not report it, that is always 0, and the limit is that of the whole start."""
 
     def __init__(self, limit_s: float, cpu_s: Callable[[], float], clock: Callable[[], float]) -> None:
         self._limit_s = limit_s
@@ -30,7 +30,7 @@ class StartWatch:
 
 
 def cpu_s(pid: int) -> float:
-    """The seconds for which a process has computed; 0 where the system does not tell."""
+    """The seconds for which a process has computed; 0 where the system does not report them."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except OSError:

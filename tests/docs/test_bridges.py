@@ -67,8 +67,10 @@ def test_the_example_of_two_brokers_runs(tmp_path: Path) -> None:
         assert told in said, said
     steps = [line.split("\t")[:2] for line in said.splitlines() if line.startswith(("login\t", "target\t"))]
     assert steps == [["login", "yes"], ["target", "yes"]]
-    [waiting] = [line.split("\t") for line in said.splitlines() if line.startswith("west\tstomp://")]
-    assert waiting[3] == "paused"
+    [waiting] = [
+        row for line in said.splitlines() if (row := line.split("\t"))[0] == "west" and len(row) > 10
+    ]
+    assert "paused" in waiting
 
 
 @pytest.mark.parametrize("target", sorted(set(re.findall(r"\]\(([^)#:]+)", TEXT))))
