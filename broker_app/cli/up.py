@@ -31,9 +31,9 @@ def run_broker(arguments: Sequence[str]) -> None:
     django.setup()
     from django.core.management import CommandError
 
-    from broker_app.management.commands.broker import OF_DJANGO, Command
+    from broker_app.management.commands.broker import OF_DJANGO, OWN, Command
 
-    if strange := config.unknown_option(arguments, {*OF_DJANGO, "--help"}):
+    if strange := config.unknown_option(arguments, {*OF_DJANGO, *OWN, "--help"}):
         raise Failure(USAGE, strange, fix="`mom up --help` lists all")
     try:
         # Without --traceback, Django prints the error itself, in another format.

@@ -64,7 +64,8 @@ class EventLog:
         self.total += 1
         logged = LoggedEvent(self.total, self._clock(), kind, name, event, code, detail, facts)
         self._events.append(logged)
-        _write(logged)
+        if kind != FILES:  # who reads the files has a line of its own, also before the node runs
+            _write(logged)
         self.listeners(logged)
 
     def all(self) -> list[LoggedEvent]:

@@ -26,7 +26,7 @@ def test_a_callback_is_created_tested_listed_paused_and_removed(
         facts = dict(made.rows)
         assert (facts["owner"], facts["max_in_flight"]) == ("admin", "5")
         secret = facts["secret"]
-        assert "http: messages and credentials are sent without encryption" in made.err
+        assert "without encryption" not in made.err, "it does not leave this machine"
         assert "secret" not in dict(mom("callback", "show", "hook").rows)
 
         assert mom("pub", "orders", '{"id": 7}', "-H", "type=order.paid").code == OK

@@ -61,6 +61,10 @@ OF_DJANGO = {
 }  # fmt: skip
 
 
+#: options that are no settings
+OWN = {"--open": "open the console in a browser, logged in"}
+
+
 class Command(BaseCommand):
     help = "Runs a node: STOMP, WebSocket, REST and the console. Each option is also a variable MOM_…"
     requires_system_checks = ()
@@ -75,7 +79,8 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         config.add_options(parser)
-        parser.add_argument("--open", action="store_true", help="open the console in a browser, logged in")
+        for option, about in OWN.items():
+            parser.add_argument(option, action="store_true", help=about)
 
     def handle(self, **options: Any) -> None:
         write_for_owner_alone()

@@ -56,7 +56,7 @@ class Arrived(_Event, omit_defaults=True):
     ids: list[str]
     pending: int
     more: bool
-    event_id: str
+    event_id: str = ""
     unknown_position: bool = False
 
 
