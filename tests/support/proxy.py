@@ -105,7 +105,8 @@ class Proxy:
     def half_close(self) -> None:
         """End the connection to the target in this direction, while its output still arrives."""
         for writers in self._open.values():
-            writers[1].write_eof()
+            for writer in writers[1:]:  # none yet, where the target is still being connected to
+                writer.write_eof()
 
     def heal(self) -> None:
         """Be a good network again."""
