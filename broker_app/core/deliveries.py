@@ -229,7 +229,7 @@ class Deliveries:
     def _back_to_place(self, queue: Queue, message: Message) -> None:
         lane = queue.lane(message.envelope.priority)
         if self._store.belongs_outside(queue, lane, message):
-            lane.paged.insert(message.position)
+            lane.page(message.position)
             lane.attempts[message.position] = message.attempts
         else:
             heappush(lane.returned, (message.sequence, message))

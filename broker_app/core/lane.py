@@ -241,6 +241,15 @@ class Lane:
     def __len__(self) -> int:
         return len(self.returned) + len(self.ready) + len(self.loading) + len(self.paged)
 
+    def page(self, position: int) -> None:
+        """Put a message outside memory into its place. Those behind it that are being read back are paged
+        again, or they would be delivered before it."""
+        behind = bisect_left(self.loading, position)
+        for later in self.loading[behind:]:
+            self.paged.insert(later)
+        del self.loading[behind:]
+        self.paged.insert(position)
+
     def attempts_of(self, position: int) -> int:
         """The known number of delivery attempts of a message that is not in memory."""
         return self.attempts.get(position, 1 if position <= self.delivered_up_to else 0)

@@ -53,6 +53,21 @@ def test_what_does_not_wait_is_gone_and_what_another_consumer_holds_is_unsettled
     assert choose(client, one, address="/queue/nowhere") == [GONE]
 
 
+def test_a_message_that_comes_back_while_later_ones_are_read_keeps_its_place() -> None:
+    bodies = [b"%d" % number for number in range(7)]
+    stage, client, positions = stage_with(*bodies, stage=Stage(window=1, fetch_messages=2))
+    assert choose(client, positions[2]) == [DONE]
+    stage.loading = False
+    consumer = stage.client()
+    consumer.subscribe(A, credit=10)
+    (fetch,) = stage.fetches
+    assert fetch.positions == [positions[1], positions[3]]
+    client.give_back(*client.tags)
+    stage.loading = True
+    stage.load()
+    assert consumer.take() == bodies
+
+
 def test_a_position_that_is_given_twice_is_delivered_once() -> None:
     _, client, (one,) = stage_with(b"1")
     assert choose(client, one, one) == [DONE, UNSETTLED]
