@@ -97,8 +97,10 @@ class FrameReader:
         """Answer the requests whose frames are here, and fetch frames for the next ones."""
         while self._waiting and not self._fetching:
             requests, self._waiting = self._waiting, []
-            self._waiting += [request for request in requests if self._missing(request) is not None]
-            if self._paused:
+            for request in requests:  # who takes an answer may read again, at once
+                if self._missing(request) is not None:
+                    self._waiting.append(request)
+            if self._paused or self._fetching:
                 return
             self._evict()
             missing = self._next_query()

@@ -183,3 +183,19 @@ def test_what_many_ask_for_at_once_is_fetched_in_queries_of_bounded_size(
     assert [answer.result for answer in asked] == [[published(body)] for body in bodies]
     *others, largest = sorted(store.queries)  # one that is larger is fetched alone
     assert max(others) <= 3_500 and 5_000 < largest < 5_300 and len(others) < 7
+
+
+def test_who_reads_again_when_an_answer_comes_is_answered_once(tmp_path: Path) -> None:
+    journal = SharedJournal(FileStore(tmp_path, "j"), Holder("one:8000", "stomp://one:61613"))
+    life = Life(journal)
+    life.restore()
+    first, second = (life.publish(body)[0] for body in (b"1", b"2"))
+    answers: list[object] = []
+
+    def found(records: object, error: Exception | None) -> None:
+        answers.append(records or error)
+        if len(answers) == 1:
+            journal.read([second], found)
+
+    journal.read([first], found)
+    assert answers == [[published(b"1")], [published(b"2")]]
