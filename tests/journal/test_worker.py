@@ -11,7 +11,7 @@ from tests.support.patience import patient
 
 
 class _Content:
-    """What a job has read."""
+    """Content that a job has read."""
 
 
 async def test_nothing_of_a_job_is_in_memory_when_it_was_reported() -> None:

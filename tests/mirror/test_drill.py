@@ -36,7 +36,7 @@ def main(address: str, request: pytest.FixtureRequest) -> Iterator[SharedJournal
 
 
 class Standby:
-    """What a drill is given, and the broker that serves."""
+    """The broker that serves, and a drill of its standby."""
 
     def __init__(self, main: SharedJournal, store: Store, failure: str = "") -> None:
         self.broker = Recording(main)

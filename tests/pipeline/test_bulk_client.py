@@ -240,7 +240,7 @@ def test_what_would_be_refused_again_is_an_error_at_once(
     with pytest.raises(error, match="2 of 4 rows were refused, and none is staged") as raised:
         client().stage(ID, 0, PART._replace(first_row=10_000))
     assert "staged: row 10001 to /queue/b: no; row 10003 to /queue/b: no." in str(raised.value)
-    assert str(raised.value).count("/queue/b: no") == 2, "each is said once"
+    assert str(raised.value).count("/queue/b: no") == 2, "each stands once"
     assert text in str(raised.value)
     assert clock.slept == []
 

@@ -1,4 +1,4 @@
-"""What is found out about a library when a reflex is saved, without running its code."""
+"""Faults of a library that are found when a reflex is saved, without running its code."""
 
 from __future__ import annotations
 
