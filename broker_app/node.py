@@ -482,17 +482,21 @@ class Node:
         return Components(
             callbacks=lambda: map(shown_callback, self.callbacks.reports()),
             reflexes=lambda: self.reflexes.report(),
-            bridges=lambda: [status(statistics, report) for report in self.bridges.reports()],
-            mirror=lambda: self.mirror.status() if self.mirror is not None else None,
+            bridges=partial(self._bridge_reports, statistics),
+            mirror=self._mirror_report,
             full=full,
         )
+
+    def _bridge_reports(self, statistics: Statistics) -> list[Facts]:
+        return [status(statistics, report) for report in self.bridges.reports()]
+
+    def _mirror_report(self) -> Facts | None:
+        return self.mirror.status() if self.mirror is not None else None
 
     def _metrics(
         self, config: Config, statistics: Statistics, connections: Connections, alerts: AlertEvaluator
     ) -> Metrics:
-        def bridges() -> list[Facts]:
-            return [status(statistics, report) for report in self.bridges.reports()]
-
+        bridges = partial(self._bridge_reports, statistics)
         sources = Sources(
             backend="files" if config.journal is None else config.journal.partition(":")[0],
             journal=self._journal.statistics,
@@ -501,7 +505,7 @@ class Node:
             jobs=lambda: (job.op for job in self.jobs.all() if job.open),
             bridges=bridges,
             callbacks=self.callbacks.totals,
-            mirrors=lambda: self.mirror.status() if self.mirror is not None else None,
+            mirrors=self._mirror_report,
             components=self._components(statistics).all,
             alerts=alerts.state.open,
         )
@@ -533,7 +537,7 @@ class Node:
             bridges=lambda: [status(statistics, report) for report in self.bridges.reports()],
             callbacks=lambda: map(shown_callback, self.callbacks.reports()),
             jobs=lambda: [job.progress for job in self.jobs.all()],
-            mirrors=lambda: self.mirror.status() if self.mirror is not None else None,
+            mirrors=self._mirror_report,
             alerts=lambda: [shown(alert) for alert in alerts.state.open()],
             clock=time.time,
         )

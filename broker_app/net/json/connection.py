@@ -12,8 +12,7 @@ from broker_app.core.errors import Refused
 from broker_app.deadline import Deadline
 from broker_app.internal_errors import internal_errors
 from broker_app.net.json import events
-from broker_app.net.json.outbox import Event as OutboxEvent
-from broker_app.net.json.outbox import Outbox
+from broker_app.net.json.outbox import EventText, Outbox
 from broker_app.net.json.session import Closed, JsonSession
 from broker_app.net.json.splitter import Malformed, ObjectSplitter
 from broker_app.net.rest.large_body import parts
@@ -174,7 +173,7 @@ class JsonConnection:
             await asyncio.sleep(wait_s)
 
 
-def _message_of(event: OutboxEvent) -> Event:
+def _message_of(event: EventText) -> Event:
     """The WebSocket message of an event; a large one is sent in fragments, as `serve_websocket` knows."""
     if isinstance(event, bytes):
         return {"type": "websocket.send", "text": event.decode()}

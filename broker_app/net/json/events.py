@@ -56,6 +56,7 @@ class Arrived(_Event, omit_defaults=True):
     ids: list[str]
     pending: int
     more: bool
+    #: empty from a broker of before there was one
     event_id: str = ""
     unknown_position: bool = False
 

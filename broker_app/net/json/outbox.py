@@ -14,14 +14,14 @@ from broker_app.net.rest.large_body import Piece
 AT_ONCE: Final = 64
 
 
-#: an event, in pieces if it is large
-Event = bytes | list[Piece]
+#: the text of an event, in pieces if it is large
+EventText = bytes | list[Piece]
 
 
 class Source(Protocol):
     """A subscription with something to send."""
 
-    async def events(self) -> list[Event]:
+    async def events(self) -> list[EventText]:
         """The events to send now; it asks again when there is more."""
 
 
@@ -30,12 +30,12 @@ class Outbox:
     sent."""
 
     def __init__(self) -> None:
-        self._replies: deque[Event] = deque()
+        self._replies: deque[EventText] = deque()
         self._due: dict[Source, None] = {}
         self._woken = asyncio.Event()
         self._closed = False
 
-    def put(self, event: Event) -> None:
+    def put(self, event: EventText) -> None:
         """Send an event."""
         self._replies.append(event)
         self._woken.set()
@@ -55,7 +55,7 @@ class Outbox:
         self._due.clear()
         self._woken.set()
 
-    async def take(self) -> list[Event]:
+    async def take(self) -> list[EventText]:
         """The events to be sent next; empty when the outbox was closed."""
         while True:
             if self._replies:
@@ -72,7 +72,7 @@ class Outbox:
             self._woken.clear()
             await self._woken.wait()
 
-    async def _events_of_due(self) -> list[Event]:
+    async def _events_of_due(self) -> list[EventText]:
         """The events of some subscriptions that are due; the engine is asked for all of them at once."""
         due = list(islice(self._due, AT_ONCE))
         for source in due:
@@ -86,7 +86,7 @@ class Outbox:
         return len(self._replies)
 
 
-def whole_if_short(pieces: list[Piece]) -> Event:
+def whole_if_short(pieces: list[Piece]) -> EventText:
     """The pieces of an event as one, unless they are large."""
     if sum(map(len, pieces)) > LARGE_BYTES:
         return pieces

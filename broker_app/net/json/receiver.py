@@ -9,7 +9,7 @@ from broker_app.core.message import Message
 from broker_app.core.transfers import TransferResult
 from broker_app.net.json import events
 from broker_app.net.json import operations as o
-from broker_app.net.json.outbox import Event, whole_if_short
+from broker_app.net.json.outbox import EventText, whole_if_short
 from broker_app.net.rest import message_json
 from broker_app.net.rest.chosen import ChosenMessages
 from broker_app.net.rest.engine_client import EngineClient
@@ -32,7 +32,7 @@ class Receiver:
         self._blocks = blocks
         self._ids = engine_client.engine.broker.turn.ids
 
-    async def receive(self, operation: o.Receive, address: str, user: str) -> Event:
+    async def receive(self, operation: o.Receive, address: str, user: str) -> EventText:
         """The event `received`, of bounded size. Raises Refusal."""
         lease_s = operation.lease_s
         if lease_s is None:

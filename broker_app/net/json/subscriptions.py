@@ -12,7 +12,7 @@ from broker_app.core.errors import Refused
 from broker_app.core.message import Message
 from broker_app.in_thread import LARGE_BYTES, in_thread_if_large
 from broker_app.net.json import events
-from broker_app.net.json.outbox import Event, Outbox, whole_if_short
+from broker_app.net.json.outbox import EventText, Outbox, whole_if_short
 from broker_app.net.live_subscribers import LiveSubscriber
 from broker_app.net.rest import message_json
 from broker_app.net.rest.engine_client import EngineClient
@@ -64,9 +64,9 @@ class Deliveries:
         """The broker has ended the subscription."""
         self._ended(self, refusal)
 
-    async def events(self) -> list[Event]:
+    async def events(self) -> list[EventText]:
         """The next messages."""
-        found: list[Event] = []
+        found: list[EventText] = []
         size = 0
         while self._waiting and len(found) < RUN and size < LARGE_BYTES:
             tag, message = self._waiting.popleft()
@@ -80,7 +80,7 @@ class Deliveries:
             self.live.count(len(found))
         return found
 
-    def _event(self, tag: int, message: Message, until_ms: int) -> Event:
+    def _event(self, tag: int, message: Message, until_ms: int) -> EventText:
         receipt = self._engine_client.receipt(tag)
         id = self._ids.of(message)
         item, *rest = message_json.received_pieces(message, id, receipt, until_ms, self._blocks)
@@ -119,7 +119,7 @@ class Notifications:
     def _wake(self) -> None:
         self._outbox.ask(self)
 
-    async def events(self) -> list[Event]:
+    async def events(self) -> list[EventText]:
         """The notification of what arrived since the last one."""
         if not self._feed.is_due:
             return []

@@ -76,7 +76,7 @@ class ForcedTakeover(msgspec.Struct, forbid_unknown_fields=True):
     dry_run: bool = False
 
 
-class Pause(msgspec.Struct, forbid_unknown_fields=True):
+class PauseOrder(msgspec.Struct, forbid_unknown_fields=True):
     """No standby takes over by itself for `for_s` seconds."""
 
     for_s: float
@@ -157,7 +157,7 @@ class MirrorEndpoints:
         """POST mirrors/{name}/pause: no standby takes over by itself until the pause ends"""
         request.query()
         _require_administrator(request)
-        body = await request.json(Pause)
+        body = await request.json(PauseOrder)
         mirror = self._find(request)
         _check_reason(body.reason)
         if not MIN_PAUSE_S <= body.for_s <= MAX_PAUSE_S:
