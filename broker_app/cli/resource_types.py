@@ -148,9 +148,7 @@ BRIDGES = ResourceType(
         "retry_s": Field("seconds between attempts to connect", _seconds),
         "idle_s": Field("seconds without a message until it disconnects", _seconds),
         "scan_s": Field("seconds between scans for missed messages", _seconds),
-        "stalled_s": Field(
-            "seconds without an answer, while messages wait, until it reconnects", durations.seconds
-        ),
+        "stalled_s": Field("seconds without an answer, while messages wait, until it reconnects", _seconds),
         "window": Field("maximum unanswered messages of a queue", int),
         "dead_letter_after": Field("refusals after which a message becomes a dead letter; 0: never", int),
         "comment": Field("free text"),
@@ -192,9 +190,7 @@ CALLBACKS = ResourceType(
         "content": Field(f"content mode of CloudEvents: one of {', '.join(CONTENTS)}"),
         "max_in_flight": Field("pushes without an answer, at most", int),
         "timeout_s": Field("seconds for a complete answer", _seconds),
-        "retry_s": Field(
-            "seconds before the first retry of a message; then twice as long", durations.seconds
-        ),
+        "retry_s": Field("seconds before the first retry of a message; then twice as long", _seconds),
         "max_retry_s": Field("longest time between two retries", _seconds),
         "desired": Field(f"one of {', '.join(DESIRED_OF_CALLBACKS)}; see `mom callback pause`"),
         "comment": Field("free text"),

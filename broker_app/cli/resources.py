@@ -134,8 +134,8 @@ def parse_fields(kind: ResourceType, fields: Sequence[str] | None) -> dict[str, 
         try:
             found[name] = kind.fields[name].read(text) if text else None
         except (KeyError, ValueError) as error:
-            is_told = kind.fields[name].read is durations.seconds
-            what = str(error) if is_told else f"{text!r} is not a valid value"
+            has_reason = kind.fields[name].read is durations.seconds
+            what = str(error) if has_reason else f"{text!r} is not a valid value"
             raise Failure(USAGE, f"{name}: {what}", fix=f"{name}: {kind.fields[name].about}") from None
     return found
 
