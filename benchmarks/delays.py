@@ -25,7 +25,7 @@ from broker_app.core.broker import Broker
 from broker_app.core.message import DeliveryOptions, Envelope
 from broker_app.core.model import InnerReceiver, Peer
 from broker_app.engine import Engine
-from broker_app.journal.segments import SegmentJournal
+from broker_app.journal.log.segments import SegmentJournal
 
 QUEUE = "/queue/delayed"
 RUN = 2_000

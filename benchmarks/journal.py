@@ -14,8 +14,8 @@ from array import array
 from pathlib import Path
 
 from broker_app.journal import codec
+from broker_app.journal.log.segments import SegmentJournal
 from broker_app.journal.port import Batch
-from broker_app.journal.segments import SegmentJournal
 
 SIZES = (100, 1024)
 BATCHES = (1, 8, 64, 256, 1024)

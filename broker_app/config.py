@@ -21,8 +21,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 from urllib.parse import urlsplit
 
-from broker_app import durations, roles
-from broker_app.shipped_files import REFLEX_FILES
+from broker_app.base import durations, roles
+from broker_app.base.shipped_files import REFLEX_FILES
 
 if TYPE_CHECKING:
     from broker_app import zero

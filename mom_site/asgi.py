@@ -11,24 +11,24 @@ from channels.routing import ChannelNameRouter, ProtocolTypeRouter, URLRouter
 from django.core.asgi import get_asgi_application
 from django.urls import path, re_path
 
+from broker_app.base.asgi import Receive, Scope, Send
 from broker_app.net.auth.login import Identity, Logins
-from broker_app.net.http.asgi import Receive, Scope, Send
 from broker_app.net.http.base_path import BasePath
 from broker_app.net.http.body_limit import BoundedBody
 from broker_app.net.http.origin_check import Origins
 from broker_app.net.http.proxy_headers import apply_proxy_headers
+from broker_app.net.http.routing import unprefixed
 from broker_app.net.http.tracing import TracingMiddleware, trace_member
 from broker_app.net.problems import send_problem, set_base_path
-from broker_app.net.rest.routing import unprefixed
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "mom_site.settings")
 _django = get_asgi_application()
 
 from django.conf import settings  # noqa: E402
 
-from broker_app.callback.webhooks.worker_poster import CHANNEL  # noqa: E402
-from broker_app.consumers import WebhookWorker, WebSocketConsumer, refuse  # noqa: E402
+from broker_app.features.callbacks.webhooks.worker_poster import CHANNEL  # noqa: E402
 from broker_app.web import definitions  # noqa: E402
+from broker_app.web.consumers import WebhookWorker, WebSocketConsumer, refuse  # noqa: E402
 from broker_app.web.files import FileWatcher  # noqa: E402
 
 # Pages and the control plane take forms and settings; messages go the other way.

@@ -69,7 +69,7 @@ TEMPLATES: list[dict[str, Any]] = [
                 "django.template.context_processors.request",
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
-                "broker_app.web.console.frame.frame",
+                "broker_app.web.console.base.frame.frame",
             ]
         },
     }
@@ -94,7 +94,7 @@ if MOM.channel_layer is not None:
 
 # Authentication
 
-AUTHENTICATION_BACKENDS = ["broker_app.web.backends.ThrottledBackend"]
+AUTHENTICATION_BACKENDS = ["broker_app.web.auth.backends.ThrottledBackend"]
 PASSWORD_HASHERS = ["mom_site.passwords.Argon2"]
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator"},
@@ -105,7 +105,7 @@ LOGIN_URL = "login"
 LOGIN_REDIRECT_URL = "console"
 LOGOUT_REDIRECT_URL = "login"
 
-SESSION_ENGINE = "broker_app.web.sessions"
+SESSION_ENGINE = "broker_app.web.auth.sessions"
 SESSION_COOKIE_AGE = 12 * 3600
 SESSION_COOKIE_NAME = "mom_session"
 SESSION_COOKIE_PATH = CSRF_COOKIE_PATH = MOM.base_path + "/"
@@ -123,7 +123,7 @@ if MOM.oidc_issuer is not None:
         "allauth.socialaccount.providers.openid_connect",
     ]
     MIDDLEWARE += ["allauth.account.middleware.AccountMiddleware"]
-    SOCIALACCOUNT_ADAPTER = "broker_app.web.oidc.Adapter"
+    SOCIALACCOUNT_ADAPTER = "broker_app.web.auth.oidc.Adapter"
     # A form could not lead to the provider: our own rules for pages forbid it.
     SOCIALACCOUNT_LOGIN_ON_GET = True
     SOCIALACCOUNT_PROVIDERS = {
@@ -175,10 +175,10 @@ SERVESTATIC_IMMUTABLE_FILE_TEST = r"^.+[.-][0-9A-Za-z_-]{8,32}\..+$"
 
 REST_FRAMEWORK = {
     "DEFAULT_AUTHENTICATION_CLASSES": [
-        "broker_app.web.authentication.BearerAuthentication",
-        "broker_app.web.authentication.PasswordAuthentication",
+        "broker_app.web.auth.authentication.BearerAuthentication",
+        "broker_app.web.auth.authentication.PasswordAuthentication",
         "rest_framework.authentication.SessionAuthentication",
-        "broker_app.web.authentication.CertificateAuthentication",
+        "broker_app.web.auth.authentication.CertificateAuthentication",
     ],
     "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
     "DEFAULT_PARSER_CLASSES": ["rest_framework.parsers.JSONParser"],
@@ -230,7 +230,7 @@ LOGGING = {
     "disable_existing_loggers": False,
     "filters": {
         "without_links": {"()": "mom_site.discretion.WithoutLinks"},
-        "rare_lines": {"()": "broker_app.log_limit.RareLines"},
+        "rare_lines": {"()": "broker_app.base.log_limit.RareLines"},
     },
     "formatters": {"line": {"()": log_formats.FORMATS[MOM.log_format]}},
     "handlers": {

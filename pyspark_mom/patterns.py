@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from broker_app import wildcards
+from broker_app.base import wildcards
 
 #: longest pattern, characters
 MAX_PATTERN: Final = 1024

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from broker_app.collector_pauses import ALL_EVERY_S, CollectorPauses
+from broker_app.node.collector_pauses import ALL_EVERY_S, CollectorPauses
 
 
 class Clock:

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from broker_app import config, roles
-from broker_app.shipped_files import REFLEX_FILES
+from broker_app import config
+from broker_app.base import roles
+from broker_app.base.shipped_files import REFLEX_FILES
 
 
 def refusal(**variables: str) -> str:

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from broker_app.durations import in_words, seconds, since
+from broker_app.base.durations import in_words, seconds, since
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from broker_app.config import Config
-from broker_app.services.housekeeping import Housekeeping
+from broker_app.node.housekeeping import Housekeeping
 
 ALONE = Config()
 SHARED = replace(ALONE, journal="redis://127.0.0.1")

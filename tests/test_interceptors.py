@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 
+from broker_app.base.refused import Refused
 from broker_app.core import commands as c
 from broker_app.core.broker import Broker
 from broker_app.core.commands import Command
-from broker_app.core.errors import Refused
 from broker_app.core.message import Envelope
 from broker_app.core.model import Delivery, Peer
 from broker_app.engine import Engine

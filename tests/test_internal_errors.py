@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from broker_app.internal_errors import QUIET_S, InternalErrors
+from broker_app.base.internal_errors import QUIET_S, InternalErrors
 from tests.support.clock import Clock
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from broker_app.config import ConfigError
-from broker_app.journal.file_store import FileStore
-from broker_app.journal.postgres import PostgresStore
-from broker_app.journal_factory import store_at
+from broker_app.journal.stores.directory.store import FileStore
+from broker_app.journal.stores.postgres import PostgresStore
+from broker_app.storage.factory import store_at
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from broker_app.core.errors import Refused
-from broker_app.log_limit import RareLines, RareLog
+from broker_app.base.log_limit import RareLines, RareLog
+from broker_app.base.refused import Refused
 
 Write = Callable[..., list[str]]
 

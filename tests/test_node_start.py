@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from broker_app.base.refused import Refused
 from broker_app.config import MIB, Config
-from broker_app.core.errors import Refused
-from broker_app.jobs.job_manager import JobManager
+from broker_app.features.jobs.job_manager import JobManager
 from broker_app.journal.errors import JournalFailed
 from broker_app.net.auth.login import Logins
-from broker_app.node import Node
+from broker_app.node.node import Node
 from tests.support.small_node import policy_of
 
 LOST = JournalFailed("another broker has taken over")

@@ -7,8 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from broker_app import offline
-from broker_app.broker_recovery import rebuild
 from broker_app.core import commands as c
 from broker_app.core.broker import Broker
 from broker_app.core.header_block import headers
@@ -19,7 +17,9 @@ from broker_app.core.recovery import live_positions
 from broker_app.engine import Engine
 from broker_app.journal import codec
 from broker_app.journal.errors import JournalDamaged, JournalInUse
-from broker_app.journal.segments import SegmentJournal
+from broker_app.journal.log.segments import SegmentJournal
+from broker_app.storage import offline
+from broker_app.storage.recovery import rebuild
 from tests.support.listener import Listener
 
 SEGMENT = 64 * 1024

@@ -8,22 +8,21 @@ from contextlib import asynccontextmanager, suppress
 
 import pytest
 
+from broker_app.base.refused import Refused
 from broker_app.core import commands as c
 from broker_app.core.broker import Broker
 from broker_app.core.destination import Destination
-from broker_app.core.errors import Refused
 from broker_app.core.header_block import headers
 from broker_app.core.message import Envelope
 from broker_app.core.policy import DestinationPolicy, Policies
 from broker_app.engine import Engine
+from broker_app.features.services import profiles, seed_messages
+from broker_app.features.services.registry import Service, ServiceRegistry
+from broker_app.features.services.seed_messages import Seed, SeedMessages
+from broker_app.features.services.seed_shares import SeedShares
 from broker_app.journal.memory import MemoryJournal, MemoryStorage
-from broker_app.net import profiles
 from broker_app.net.policy.principal import Principal
-from broker_app.net.seed_shares import SeedShares
-from broker_app.net.service_registry import Service, ServiceRegistry
 from broker_app.reflex.registration import Registration
-from broker_app.services import seed_messages
-from broker_app.services.seed_messages import Seed, SeedMessages
 from tests.support.listener import Listener
 from tests.support.patience import patient
 
@@ -167,7 +166,7 @@ async def test_the_sender_must_be_allowed_to_send_to_the_service(stage: Stage) -
 async def test_a_full_queue_gets_its_copy_when_it_has_room_and_holds_up_nobody(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("broker_app.services.seed_messages.CHECK_S", 0.01)
+    monkeypatch.setattr("broker_app.features.services.seed_messages.CHECK_S", 0.01)
     full = DestinationPolicy(paused="producers")
     stage.engine.submit(c.Reconfigure(Policies(exact={"/queue/full": full})))
     for name in ("full", "open"):
@@ -183,7 +182,7 @@ async def test_a_full_queue_gets_its_copy_when_it_has_room_and_holds_up_nobody(
 async def test_a_seed_that_expired_or_was_purged_makes_no_more_copies(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("broker_app.services.seed_messages.CHECK_S", 0.01)
+    monkeypatch.setattr("broker_app.features.services.seed_messages.CHECK_S", 0.01)
     await stage.send("name = 'stock'", b"purged")
     await stage.until(lambda: len(list(stage.seeds.all())) == 1)
     stage.engine.submit(c.Purge(stage.client.peer, profiles.SEEDS.address))
@@ -291,7 +290,7 @@ def compared(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
 async def test_seeds_and_services_that_wait_are_not_compared_again(
     stage: Stage, monkeypatch: pytest.MonkeyPatch, compared: list[tuple[str, str]]
 ) -> None:
-    monkeypatch.setattr("broker_app.services.seed_messages.CHECK_S", 0.01)
+    monkeypatch.setattr("broker_app.features.services.seed_messages.CHECK_S", 0.01)
     for number in range(20):
         await stage.register(f"s{number}", type="shop")
     for _ in range(3):
@@ -339,7 +338,7 @@ async def test_of_copies_that_one_service_cannot_take_one_is_tried_at_a_time(
     for number in range(5):
         await stage.send("name = 'full'", str(number).encode())
     await stage.until(lambda: len(compared) >= 5)
-    monkeypatch.setattr("broker_app.services.seed_messages.CHECK_S", 0.01)
+    monkeypatch.setattr("broker_app.features.services.seed_messages.CHECK_S", 0.01)
     await stage.send("name = 'other'")
     await stage.until(lambda: len(compared) >= 8)
     assert stage.bodies("full") == []

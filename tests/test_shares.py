@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from broker_app.core.errors import Refused
-from broker_app.shares import Shares
+from broker_app.base.refused import Refused
+from broker_app.base.shares import Shares
 
 
 def twenty() -> Shares:

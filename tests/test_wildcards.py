@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from broker_app.base.wildcards import matcher
 from broker_app.telemetry.alerts.rule import WARNING, AlertRule
-from broker_app.wildcards import matcher
 
 _FEW_LETTERS = st.text("ab", max_size=12)
 

@@ -7,9 +7,10 @@ from urllib.parse import quote
 
 import typer
 
-from broker_app.cli import invocation, resources
-from broker_app.cli.invocation import Invocation
-from broker_app.cli.resource_types import ALERT_RULES
+from broker_app.cli.base import invocation
+from broker_app.cli.base.invocation import Invocation
+from broker_app.cli.configuration import resources
+from broker_app.cli.configuration.resource_types import ALERT_RULES
 
 app = typer.Typer(
     no_args_is_help=True, help="List, acknowledge and silence alerts, and configure alert rules."

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from broker_app.cli import invocation
-from broker_app.cli.failures import FAILED, USAGE, Failure
-from broker_app.cli.options import span, with_options
+from broker_app.cli.base import invocation
+from broker_app.cli.base.failures import FAILED, USAGE, Failure
+from broker_app.cli.base.options import span, with_options
 from broker_app.cli.top import ticks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from broker_app.cli.rest import Rest
+    from broker_app.cli.base.rest import Rest
 
 app = typer.Typer(no_args_is_help=True, help="Show, follow, export and verify the audit log.")
 

@@ -7,14 +7,15 @@ from typing import Annotated, Any
 
 import typer
 
-from broker_app.cli import invocation, resources
-from broker_app.cli.failures import FAILED, Failure
-from broker_app.cli.invocation import Invocation
-from broker_app.cli.options import Reason, reason_header
-from broker_app.cli.resource_types import BRIDGES
-from broker_app.cli.resources import Fields, Name
-from broker_app.cli.versions import is_machine_format
-from broker_app.remote import DRAINING, PAUSED, RUNNING
+from broker_app.cli.base import invocation
+from broker_app.cli.base.failures import FAILED, Failure
+from broker_app.cli.base.invocation import Invocation
+from broker_app.cli.base.options import Reason, reason_header
+from broker_app.cli.configuration import resources
+from broker_app.cli.configuration.resource_types import BRIDGES
+from broker_app.cli.configuration.resources import Fields, Name
+from broker_app.cli.configuration.versions import is_machine_format
+from broker_app.features.bridge.remote import DRAINING, PAUSED, RUNNING
 
 _STEPS = ("step", "answer", "detail", "fix", "seconds")
 _ANSWERS = {True: "yes", False: "NO", None: "-"}

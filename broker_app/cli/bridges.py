@@ -7,18 +7,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from broker_app import durations
-from broker_app.cli import bridge_control, invocation, resources
-from broker_app.cli.failures import NOT_FOUND, Failure
-from broker_app.cli.options import DryRun, Idempotent, Reason, Yes, reason_header, span
-from broker_app.cli.prompts import confirm
-from broker_app.cli.resource_types import BRIDGES
+from broker_app.base import durations
+from broker_app.cli import bridge_control
+from broker_app.cli.base import invocation
+from broker_app.cli.base.failures import NOT_FOUND, Failure
+from broker_app.cli.base.options import DryRun, Idempotent, Reason, Yes, reason_header, span
+from broker_app.cli.base.prompts import confirm
+from broker_app.cli.configuration import resources
+from broker_app.cli.configuration.resource_types import BRIDGES
+from broker_app.cli.configuration.versions import is_machine_format
 from broker_app.cli.top import ticks
-from broker_app.cli.versions import is_machine_format
 
 if TYPE_CHECKING:
-    from broker_app.cli.invocation import Invocation
-    from broker_app.cli.rest import Rest
+    from broker_app.cli.base.invocation import Invocation
+    from broker_app.cli.base.rest import Rest
 
 app = typer.Typer(no_args_is_help=True, help=BRIDGES.about)
 

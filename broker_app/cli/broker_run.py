@@ -8,9 +8,10 @@ from typing import Annotated
 
 import typer
 
-from broker_app import config, roles
-from broker_app.cli.failures import USAGE, Failure
-from broker_app.cli.resources import brokers
+from broker_app import config
+from broker_app.base import roles
+from broker_app.cli.base.failures import USAGE, Failure
+from broker_app.cli.configuration.resources import brokers
 from broker_app.cli.up import run_broker
 
 #: `mom broker`, with `run`

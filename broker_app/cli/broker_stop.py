@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
-from broker_app.cli import invocation
+from broker_app.cli.base import invocation
+from broker_app.cli.base.prompts import confirm
 from broker_app.cli.broker_run import app
-from broker_app.cli.prompts import confirm
 
 
 @app.command()

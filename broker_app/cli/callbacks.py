@@ -8,15 +8,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from broker_app.callback.webhooks.callback import PAUSED, RUNNING
-from broker_app.cli import invocation, resources
-from broker_app.cli.failures import FAILED, USAGE, Failure
-from broker_app.cli.options import Reason, reason_header
-from broker_app.cli.resource_types import CALLBACKS
-from broker_app.cli.versions import is_machine_format
+from broker_app.cli.base import invocation
+from broker_app.cli.base.failures import FAILED, USAGE, Failure
+from broker_app.cli.base.options import Reason, reason_header
+from broker_app.cli.configuration import resources
+from broker_app.cli.configuration.resource_types import CALLBACKS
+from broker_app.cli.configuration.versions import is_machine_format
+from broker_app.features.callbacks.webhooks.callback import PAUSED, RUNNING
 
 if TYPE_CHECKING:
-    from broker_app.cli.invocation import Invocation
+    from broker_app.cli.base.invocation import Invocation
 
 app = typer.Typer(no_args_is_help=True, help=CALLBACKS.about)
 

@@ -7,8 +7,8 @@ from urllib.parse import quote
 
 import typer
 
-from broker_app.cli import invocation
-from broker_app.cli.options import span
+from broker_app.cli.base import invocation
+from broker_app.cli.base.options import span
 
 app = typer.Typer(no_args_is_help=True, help="List, show, drain and close connections.")
 

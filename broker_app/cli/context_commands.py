@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from broker_app.cli import completion, invocation
-from broker_app.cli.contexts import DEFAULT_URL, Context, Contexts, read_token
-from broker_app.cli.failures import USAGE, Failure
+from broker_app.cli.base import completion, invocation
+from broker_app.cli.base.contexts import DEFAULT_URL, Context, Contexts, read_token
+from broker_app.cli.base.failures import USAGE, Failure
 
 app = typer.Typer(
     no_args_is_help=True, help="Save brokers under names, and select the one that commands use."

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from broker_app.cli.failures import USAGE, Failure
-from broker_app.wildcards import has_wildcard
+from broker_app.base.wildcards import has_wildcard
+from broker_app.cli.base.failures import USAGE, Failure
 
 _KINDS = ("queue", "topic", "temp-queue", "temp-topic")
 

@@ -15,10 +15,11 @@ from urllib.parse import urlsplit
 import typer
 
 from broker_app import config
-from broker_app.cli import invocation, pipeline_checks
-from broker_app.cli.contexts import Target
-from broker_app.cli.failures import FAILED, REFUSED, Failure
-from broker_app.cli.findings import ERROR, OK, WARNING, Finding, report
+from broker_app.cli.base import invocation
+from broker_app.cli.base.contexts import Target
+from broker_app.cli.base.failures import FAILED, REFUSED, Failure
+from broker_app.cli.base.findings import ERROR, OK, WARNING, Finding, report
+from broker_app.cli.pipelines import checks as pipeline_checks
 
 _MAX_SYNC_MS = 20.0
 _MAX_CLOCK_OFFSET_S = 2.0
@@ -163,7 +164,7 @@ def _ports(target: Target, settings: config.Config) -> Iterator[Finding]:
 
 def _running_settings(target: Target) -> dict[str, Any]:
     """The settings of the running broker by name; none where it is not reachable or does not show them."""
-    from broker_app.cli.rest import Rest
+    from broker_app.cli.base.rest import Rest
 
     try:
         rows = Rest(target, timeout_s=10).get("/config")["settings"]
@@ -209,7 +210,7 @@ def _speaks_stomp(host: str, port: int) -> bool:
 
 
 def _speaks_rest(host: str, port: int) -> bool:
-    from broker_app.cli.rest import Rest
+    from broker_app.cli.base.rest import Rest
 
     name = f"[{host}]" if ":" in host else host
     try:
@@ -260,7 +261,7 @@ def _broker(target: Target, given: invocation.Invocation) -> Iterator[Finding]:
     """Check the broker itself: readiness, login, version and clock."""
     from importlib import metadata
 
-    from broker_app.cli.rest import Rest
+    from broker_app.cli.base.rest import Rest
 
     rest = Rest(target, timeout_s=10)
     try:

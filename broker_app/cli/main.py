@@ -12,14 +12,14 @@ from typing import Annotated, Any
 import typer
 from typer._click.exceptions import ClickException, NoArgsIsHelpError, NoSuchOption
 
-from broker_app.cli import completion
-from broker_app.cli.failures import FAILED, USAGE, Failure
-from broker_app.cli.help_texts import prepare
-from broker_app.cli.invocation import GLOBAL_OPTIONS, Invocation, command_of, options_first
-from broker_app.cli.output import FORMATS, Output
+from broker_app.base.private_files import write_for_owner_alone
+from broker_app.cli.base import completion
+from broker_app.cli.base.failures import FAILED, USAGE, Failure
+from broker_app.cli.base.help_texts import prepare
+from broker_app.cli.base.invocation import GLOBAL_OPTIONS, Invocation, command_of, options_first
+from broker_app.cli.base.output import FORMATS, Output
 from broker_app.cli.up import PASSED_ON
 from broker_app.config import ConfigError
-from broker_app.private_files import write_for_owner_alone
 
 app = typer.Typer(
     name="mom",
@@ -34,41 +34,41 @@ _CONTROL = "Configure permissions, bridges, callbacks, alerts and settings"
 _COMMANDS = {
     "up": (_RUN, "up.up"),
     "doctor": (_RUN, "doctor.doctor"),
-    "journal": (_RUN, "journal_commands.app"),
+    "journal": (_RUN, "journals.commands.app"),
     "token": (_RUN, "tokens.app"),
-    "pub": (_USE, "publish.pub"),
-    "sub": (_USE, "subscribe.sub"),
-    "get": (_USE, "receive.get"),
-    "browse": (_USE, "receive.browse"),
-    "count": (_USE, "export_import.count"),
-    "export": (_USE, "export_import.export"),
-    "import": (_USE, "export_import.import_"),
-    "move": (_OPERATE, "bulk.move"),
-    "copy": (_OPERATE, "bulk.copy"),
-    "delete": (_OPERATE, "bulk.delete"),
-    "retry": (_OPERATE, "bulk.retry"),
-    "replay": (_OPERATE, "bulk.replay"),
-    "job": (_OPERATE, "jobs.app"),
+    "pub": (_USE, "messages.publish.pub"),
+    "sub": (_USE, "messages.subscribe.sub"),
+    "get": (_USE, "messages.receive.get"),
+    "browse": (_USE, "messages.receive.browse"),
+    "count": (_USE, "messages.export_import.count"),
+    "export": (_USE, "messages.export_import.export"),
+    "import": (_USE, "messages.export_import.import_"),
+    "move": (_OPERATE, "messages.bulk.move"),
+    "copy": (_OPERATE, "messages.bulk.copy"),
+    "delete": (_OPERATE, "messages.bulk.delete"),
+    "retry": (_OPERATE, "messages.bulk.retry"),
+    "replay": (_OPERATE, "messages.bulk.replay"),
+    "job": (_OPERATE, "messages.jobs.app"),
     "queue": (_OPERATE, "queues.app"),
     "topic": (_OPERATE, "topics.app"),
     "conn": (_OPERATE, "connections.app"),
     "service": (_OPERATE, "services.app"),
     "stats": (_OPERATE, "top.stats"),
     "top": (_OPERATE, "top.top"),
-    "pipeline": (_OPERATE, "pipeline.app"),
+    "pipeline": (_OPERATE, "pipelines.commands.app"),
     "context": (_OPERATE, "context_commands.app"),
-    "bench": (_OPERATE, "bench.app"),
-    "rule": (_CONTROL, "rules.app"),
-    "user": (_CONTROL, "resources.users"),
-    "group": (_CONTROL, "resources.groups"),
+    "bench": (_OPERATE, "messages.bench.app"),
+    "rule": (_CONTROL, "configuration.rules.app"),
+    "user": (_CONTROL, "configuration.resources.users"),
+    "group": (_CONTROL, "configuration.resources.groups"),
     "broker": (_CONTROL, "broker_stop.app"),
     "bridge": (_CONTROL, "bridges.app"),
     "callback": (_CONTROL, "callbacks.app"),
     "mirror": (_OPERATE, "mirrors.app"),
     "reflex": (_CONTROL, "reflexes.app"),
     "alert": (_CONTROL, "alerts.app"),
-    "config": (_CONTROL, "config_commands.app"),
-    "definitions": (_CONTROL, "definitions.app"),
+    "config": (_CONTROL, "configuration.config_commands.app"),
+    "definitions": (_CONTROL, "configuration.definitions.app"),
     "audit": (_CONTROL, "audit.app"),
 }
 
@@ -77,7 +77,7 @@ def _assemble(command: str) -> None:
     """Load one command, or all for help and completion. Loading all takes longer than most commands run."""
     for name in (command,) if command in _COMMANDS else _COMMANDS:
         panel, place = _COMMANDS[name]
-        module, _, attribute = place.partition(".")
+        module, _, attribute = place.rpartition(".")
         found = getattr(importlib.import_module(f"broker_app.cli.{module}"), attribute)
         if isinstance(found, typer.Typer):
             app.add_typer(found, name=name, rich_help_panel=panel)

@@ -8,13 +8,13 @@ from urllib.parse import quote
 
 import typer
 
-from broker_app import durations
-from broker_app.cli import invocation
-from broker_app.cli.failures import FAILED, NOT_FOUND, Failure
-from broker_app.cli.invocation import Invocation
-from broker_app.cli.options import span
-from broker_app.cli.prompts import confirm
-from broker_app.cli.versions import is_machine_format
+from broker_app.base import durations
+from broker_app.cli.base import invocation
+from broker_app.cli.base.failures import FAILED, NOT_FOUND, Failure
+from broker_app.cli.base.invocation import Invocation
+from broker_app.cli.base.options import span
+from broker_app.cli.base.prompts import confirm
+from broker_app.cli.configuration.versions import is_machine_format
 
 app = typer.Typer(
     no_args_is_help=True,

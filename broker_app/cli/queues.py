@@ -6,9 +6,11 @@ from typing import Annotated, Any
 
 import typer
 
-from broker_app.cli import completion, destination_settings, explain, invocation
-from broker_app.cli.options import DryRun, Idempotent, Yes
-from broker_app.cli.prompts import confirm
+from broker_app.cli.base import completion, invocation
+from broker_app.cli.base.options import DryRun, Idempotent, Yes
+from broker_app.cli.base.prompts import confirm
+from broker_app.cli.configuration import destination_settings
+from broker_app.cli.messages import explain
 
 app = typer.Typer(no_args_is_help=True, help="List, show, configure, pause, purge and remove queues.")
 
@@ -117,7 +119,7 @@ def purge(
     dry_run: DryRun = False,
 ) -> None:
     """Delete all waiting messages of a queue. Unsettled messages stay."""
-    from broker_app.cli.rest import queue_path
+    from broker_app.cli.base.rest import queue_path
 
     given = invocation.of(ctx)
     rest = given.rest()

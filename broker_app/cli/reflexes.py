@@ -10,10 +10,11 @@ from urllib.parse import quote
 
 import typer
 
-from broker_app.cli import invocation, resources
-from broker_app.cli.failures import NOT_FOUND, REFUSED, USAGE, Failure
-from broker_app.cli.invocation import Invocation
-from broker_app.cli.resource_types import REFLEXES
+from broker_app.cli.base import invocation
+from broker_app.cli.base.failures import NOT_FOUND, REFUSED, USAGE, Failure
+from broker_app.cli.base.invocation import Invocation
+from broker_app.cli.configuration import resources
+from broker_app.cli.configuration.resource_types import REFLEXES
 
 app = typer.Typer(no_args_is_help=True, help=REFLEXES.about)
 resources.add_writing(app, REFLEXES)

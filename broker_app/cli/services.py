@@ -7,9 +7,10 @@ from urllib.parse import quote
 
 import typer
 
-from broker_app.cli import invocation, seeds
-from broker_app.cli.options import Yes
-from broker_app.cli.prompts import confirm
+from broker_app.cli.base import invocation
+from broker_app.cli.base.options import Yes
+from broker_app.cli.base.prompts import confirm
+from broker_app.cli.messages import seeds
 
 app = typer.Typer(
     no_args_is_help=True,

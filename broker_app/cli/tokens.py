@@ -14,15 +14,16 @@ from urllib.parse import urlsplit
 import typer
 from typer._click.core import ParameterSource
 
-from broker_app import config, configuration_copy
-from broker_app.cli import contexts, invocation
-from broker_app.cli.failures import CONFLICT, NOT_FOUND, REFUSED, USAGE, Failure
+from broker_app import config
+from broker_app.cli.base import contexts, invocation
+from broker_app.cli.base.failures import CONFLICT, NOT_FOUND, REFUSED, USAGE, Failure
+from broker_app.node import configuration_copy
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import User
 
-    from broker_app.cli.invocation import Invocation
-    from broker_app.cli.rest import Rest
+    from broker_app.cli.base.invocation import Invocation
+    from broker_app.cli.base.rest import Rest
     from broker_app.web import actions
 
 app = typer.Typer(
@@ -176,7 +177,7 @@ def _rest(ctx: typer.Context, data: Path) -> Rest | None:
     target = contexts.local(data)
     if target is None:
         return None
-    from broker_app.cli.rest import Rest
+    from broker_app.cli.base.rest import Rest
 
     rest = Rest(target)
     try:

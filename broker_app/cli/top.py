@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from broker_app.cli import completion, invocation
+from broker_app.cli.base import completion, invocation
+from broker_app.cli.base.failures import NOT_FOUND, USAGE, Failure
+from broker_app.cli.base.options import span
 from broker_app.cli.destinations import address
-from broker_app.cli.failures import NOT_FOUND, USAGE, Failure
-from broker_app.cli.options import span
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from broker_app.cli.rest import Rest
+    from broker_app.cli.base.rest import Rest
 
 _NODE = ("time", "in_rate", "out_rate", "connections", "destinations", "memory_bytes", "journal_bytes")
 _DESTINATION = (
@@ -105,7 +105,7 @@ def ticks(every_s: float) -> Iterator[None]:
 
 
 def _sample(rest: Rest, queue: str | None) -> dict[str, Any]:
-    from broker_app.cli.rest import destination_path
+    from broker_app.cli.base.rest import destination_path
 
     if queue is None:
         whole = rest.get("/stats")

@@ -7,10 +7,11 @@ from urllib.parse import quote
 
 import typer
 
-from broker_app.cli import completion, destination_settings, invocation
-from broker_app.cli.failures import NOT_FOUND, Failure
-from broker_app.cli.options import DryRun, Idempotent, Yes
-from broker_app.cli.prompts import confirm
+from broker_app.cli.base import completion, invocation
+from broker_app.cli.base.failures import NOT_FOUND, Failure
+from broker_app.cli.base.options import DryRun, Idempotent, Yes
+from broker_app.cli.base.prompts import confirm
+from broker_app.cli.configuration import destination_settings
 
 app = typer.Typer(no_args_is_help=True, help="List, show and configure topics, and their subscriptions.")
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import typer
 
 from broker_app import config
-from broker_app.cli.failures import USAGE, Failure
+from broker_app.cli.base.failures import USAGE, Failure
 
 #: all arguments after `up`, --help included, are passed to the broker
 PASSED_ON = {"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []}

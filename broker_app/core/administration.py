@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from broker_app.base.refused import Refused
 from broker_app.core import commands as c
 from broker_app.core import records
 from broker_app.core.admission import Admission
 from broker_app.core.consumers import Consumers
 from broker_app.core.destination_limits import DestinationLimits
 from broker_app.core.destinations import Destinations
-from broker_app.core.errors import Refused
 from broker_app.core.histories import Histories
 from broker_app.core.message_store import MessageStore
 from broker_app.core.model import Queue

@@ -13,12 +13,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from operator import attrgetter
 from typing import Any
 
+from broker_app.base.refused import Refused
 from broker_app.core import commands as c
 from broker_app.core.blocked_producers import BlockedProducers
 from broker_app.core.destination_limits import DestinationLimits, queue_full
 from broker_app.core.destinations import Destinations
 from broker_app.core.dispatcher import Dispatcher
-from broker_app.core.errors import Refused
 from broker_app.core.message import (
     Envelope,
     Message,

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from itertools import count
 from typing import Any
 
+from broker_app.base.deadline import NEVER, Deadline
 from broker_app.core import commands as c
 from broker_app.core.accounts import Accounts
 from broker_app.core.administration import Administration
@@ -47,7 +48,6 @@ from broker_app.core.transactions import Transactions
 from broker_app.core.transfers import Transfers
 from broker_app.core.turn import Turn
 from broker_app.core.unsettled import UnsettledDeliveries
-from broker_app.deadline import NEVER, Deadline
 
 #: carries out a command; gets what its check returned as well, unless that is None. Returns the rest of a
 #: command that takes longer than a turn

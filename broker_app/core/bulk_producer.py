@@ -6,8 +6,8 @@ repeat."""
 
 from __future__ import annotations
 
+from broker_app.base.refused import Refused
 from broker_app.core import client_address
-from broker_app.core.errors import Refused
 
 #: producers are recorded under addresses of their own, /bulk/<name>
 _PREFIX = "/bulk/"

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from broker_app.base.refused import Refused
 from broker_app.core import commands as c
 from broker_app.core import records
 from broker_app.core.dead_letters import DeadLetters
 from broker_app.core.destinations import Destinations
-from broker_app.core.errors import Refused
 from broker_app.core.message import Message
 from broker_app.core.message_store import MessageStore
 from broker_app.core.model import Queue, Subscription

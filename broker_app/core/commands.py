@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
-from broker_app.core.errors import Refused
+from broker_app.base.refused import Refused
 from broker_app.core.limits import Limits
 from broker_app.core.message import Envelope
 from broker_app.core.model import NamedSubscription, Peer, Subscription

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from heapq import heappush
 
+from broker_app.base.refused import Refused
 from broker_app.core import commands as c
 from broker_app.core import reasons, records
 from broker_app.core.consumers import Consumers
 from broker_app.core.dead_letters import DeadLetters
 from broker_app.core.delayed_redelivery import retry_delay_ms
-from broker_app.core.errors import Refused
 from broker_app.core.message import Message
 from broker_app.core.message_store import MessageStore
 from broker_app.core.model import Queue, Subscription

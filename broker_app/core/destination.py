@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import NamedTuple
 
-from broker_app.core.errors import Refused
-from broker_app.wildcards import has_wildcard as has_wildcard
+from broker_app.base.refused import Refused
+from broker_app.base.wildcards import has_wildcard as has_wildcard
 from mom_client import storeandforward
 from mom_client.storeandforward import BRIDGE_PREFIX
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from broker_app.base.refused import Refused
 from broker_app.core import reasons, records
 from broker_app.core.dead_letters import DeadLetters
 from broker_app.core.destinations import Destinations
-from broker_app.core.errors import Refused
 from broker_app.core.half_open import HalfOpenConnections
 from broker_app.core.lane import Lane
 from broker_app.core.message_store import MessageStore

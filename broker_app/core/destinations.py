@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from broker_app.base.refused import Refused
 from broker_app.core.destination import (
     QUEUE,
     TEMP_QUEUE,
@@ -12,7 +13,6 @@ from broker_app.core.destination import (
     is_forwarded,
     parse,
 )
-from broker_app.core.errors import Refused
 from broker_app.core.message import (
     DeliveryOptions,
     Envelope,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from broker_app.base.refused import Refused
 from broker_app.core import commands as c
 from broker_app.core import records
 from broker_app.core.account import Account
@@ -17,7 +18,6 @@ from broker_app.core.destination import (
     parse,
 )
 from broker_app.core.destinations import Destinations
-from broker_app.core.errors import Refused
 from broker_app.core.message_store import MessageStore
 from broker_app.core.model import NamedSubscription, Queue, Subscription
 from broker_app.core.outcome import DestinationDeleted

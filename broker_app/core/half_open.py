@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from broker_app.core.errors import Refused
+from broker_app.base.refused import Refused
 from broker_app.core.model import Peer
 from broker_app.core.turn import Turn
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from broker_app.base.refused import Refused
 from broker_app.core import commands as c
 from broker_app.core import header_block, records
 from broker_app.core.destination import (
     Destination,
     is_reserved,
 )
-from broker_app.core.errors import Refused
 from broker_app.core.history import History, fits
 from broker_app.core.message import (
     DEFAULT_PRIORITY,

@@ -10,7 +10,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Container, Iterator, Sequence
 from typing import Any
 
-from broker_app.wildcards import has_wildcard
+from broker_app.base.wildcards import has_wildcard
 
 BLOCK = 256
 _SHARE = 32

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from broker_app.base.refused import Refused, internal
 from broker_app.core import commands as c
 from broker_app.core import records
 from broker_app.core.consumers import Consumers
 from broker_app.core.destination import QUEUE
 from broker_app.core.destination_limits import DestinationLimits
 from broker_app.core.destinations import Destinations
-from broker_app.core.errors import Refused, internal
 from broker_app.core.message import Envelope
 from broker_app.core.message_store import MessageStore
 from broker_app.core.model import LimitUsage, Peer, Queue, Subscription

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections import deque
 from typing import Any, Protocol
 
+from broker_app.base.refused import Refused
 from broker_app.core.account import Account
-from broker_app.core.errors import Refused
 from broker_app.core.lane import Lane
 from broker_app.core.message import DEFAULT_PRIORITY, Envelope, Message, group_of
 from broker_app.core.offset import Flow

@@ -7,7 +7,7 @@ repeat."""
 
 from __future__ import annotations
 
-from broker_app.core.errors import Refused
+from broker_app.base.refused import Refused
 
 #: offsets are recorded under addresses of their own, /mark/<sender>/<source>
 _PREFIX = "/mark/"

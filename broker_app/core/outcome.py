@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from broker_app.base.refused import Refused
 from broker_app.core import records
 from broker_app.core.destination import is_forwarded
-from broker_app.core.errors import Refused
 from broker_app.core.message import Message
 from broker_app.core.model import Fanout, Peer, Subscription
 

@@ -7,7 +7,7 @@ from heapq import merge
 from itertools import islice
 from typing import NamedTuple
 
-from broker_app.core.errors import Refused
+from broker_app.base.refused import Refused
 from broker_app.core.history import History
 from broker_app.core.limits import Limits
 from broker_app.core.message import Message

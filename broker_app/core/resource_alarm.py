@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from broker_app.core.errors import Refused
+from broker_app.base.refused import Refused
 
 #: memory levels: green is normal, yellow is a warning, at orange messages are blocked, at red refused
 GREEN, YELLOW, ORANGE, RED = MEMORY_LEVELS = ("green", "yellow", "orange", "red")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+from broker_app.base.refused import Refused
 from broker_app.core import commands as c
 from broker_app.core.accounts import Accounts
 from broker_app.core.consumers import Consumers
@@ -21,7 +22,6 @@ from broker_app.core.destination import (
 )
 from broker_app.core.destinations import Destinations
 from broker_app.core.durable_subscriptions import DurableSubscriptions
-from broker_app.core.errors import Refused
 from broker_app.core.half_open import HalfOpenConnections
 from broker_app.core.histories import Histories
 from broker_app.core.message_store import MessageStore

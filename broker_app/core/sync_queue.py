@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from broker_app.base.refused import Refused
 from broker_app.core.destination import MAX_NAME, QUEUE, SYNC_QUEUE
-from broker_app.core.errors import Refused
 from broker_app.core.model import Queue
 from broker_app.core.offset import Offset
 from broker_app.core.policy import DestinationPolicy

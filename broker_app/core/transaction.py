@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from broker_app.core.errors import Refused
+from broker_app.base.refused import Refused
 
 
 class Transaction:

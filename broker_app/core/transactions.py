@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from broker_app.base.refused import Refused
 from broker_app.core import commands as c
 from broker_app.core.account import Account
 from broker_app.core.accounts import Accounts
 from broker_app.core.admission import Admission
 from broker_app.core.deliveries import Deliveries
 from broker_app.core.destinations import Destinations
-from broker_app.core.errors import Refused
 from broker_app.core.message import OVERHEAD_BYTES
 from broker_app.core.model import Peer
 from broker_app.core.transaction import Transaction

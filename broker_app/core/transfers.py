@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from broker_app.base.refused import Refused
 from broker_app.core import commands as c
 from broker_app.core import dead_letter_headers, records
 from broker_app.core.destination import (
@@ -20,7 +21,6 @@ from broker_app.core.destination import (
 )
 from broker_app.core.destination_limits import DestinationLimits
 from broker_app.core.destinations import Destinations
-from broker_app.core.errors import Refused
 from broker_app.core.header_block import group
 from broker_app.core.message import (
     DeliveryOptions,

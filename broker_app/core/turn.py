@@ -6,8 +6,9 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
+from broker_app.base.deadline import NEVER, Deadline
+from broker_app.base.refused import Refused, internal
 from broker_app.core.destination import is_system_topic, parse
-from broker_app.core.errors import Refused, internal
 from broker_app.core.limits import Limits
 from broker_app.core.message import Envelope, Message, MessageIds
 from broker_app.core.model import Peer, Queue
@@ -25,7 +26,6 @@ from broker_app.core.outcome import (
 )
 from broker_app.core.policy import Policies
 from broker_app.core.topic import Topics
-from broker_app.deadline import NEVER, Deadline
 
 # Messages outside the journal take their positions from here up, so that ids stay unique.
 UNRECORDED = 1 << 47

@@ -7,7 +7,7 @@ import logging
 import time
 from collections.abc import Callable
 
-from broker_app.internal_errors import EventListeners
+from broker_app.base.internal_errors import EventListeners
 
 log = logging.getLogger(__name__)
 

@@ -21,14 +21,14 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Protocol
 
-from broker_app.broker_recovery import rebuild
+from broker_app.base.deadline import Deadline
+from broker_app.base.internal_errors import EventListeners, internal_errors
 from broker_app.core.broker import Broker
 from broker_app.core.commands import ClockStepped, Command, Loaded
 from broker_app.core.model import Delivery, Peer
 from broker_app.core.outcome import Event, Fetch, Outcome
 from broker_app.core.recovery import live_positions
 from broker_app.core.snapshot import take_snapshot
-from broker_app.deadline import Deadline
 from broker_app.engine.busy_poll import BusyPoll
 from broker_app.engine.clock import EngineClock, now_us
 from broker_app.engine.interceptors import CommandInterceptor, DeliveryInterceptor
@@ -37,9 +37,9 @@ from broker_app.engine.output import Output
 from broker_app.engine.read_budget import READ_BYTES, ReadBudget
 from broker_app.engine.record_reader import RecordReader, or_damage
 from broker_app.engine.snapshots import Snapshots
-from broker_app.internal_errors import EventListeners, internal_errors
 from broker_app.journal.errors import Busy, JournalFailed
 from broker_app.journal.port import Batch, Damaged, Journal, Run
+from broker_app.storage.recovery import rebuild
 
 log = logging.getLogger(__name__)
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, TypeVar
 
+from broker_app.base.refused import Refused
 from broker_app.core import commands as c
-from broker_app.core.errors import Refused
 from broker_app.core.model import InnerReceiver, Peer, Subscription
 from broker_app.engine.engine import Backpressure, Engine
 from broker_app.engine.record_reader import NotLoaded, RecordReader

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
+from broker_app.base.internal_errors import internal_errors
+from broker_app.base.refused import internal
 from broker_app.core.commands import Command, Disconnect
-from broker_app.core.errors import internal
 from broker_app.core.model import Delivery, Fanout, Peer
 from broker_app.core.outcome import Outcome
 from broker_app.engine.interceptors import DeliveryInterceptor
-from broker_app.internal_errors import internal_errors
 
 #: clients that are sent to between two looks at the clock
 _CLIENTS = 4

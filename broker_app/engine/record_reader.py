@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import TypeVar
 
-from broker_app.core.errors import Refused
+from broker_app.base.refused import Refused
 from broker_app.core.message import DEFAULT_PRIORITY
 from broker_app.core.records import damaged as damaged_record
 from broker_app.engine.read_budget import READ_BYTES, ReadBudget

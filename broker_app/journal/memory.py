@@ -6,15 +6,15 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from broker_app.journal import codec
-from broker_app.journal.cursors import Cursors
 from broker_app.journal.errors import (
     JournalDamaged,
     JournalFailed,
     JournalInUse,
     NoSuchPosition,
 )
-from broker_app.journal.log_reader import outside
-from broker_app.journal.meta import TAG_BITS
+from broker_app.journal.log.cursors import Cursors
+from broker_app.journal.log.log_reader import outside
+from broker_app.journal.log.meta import TAG_BITS
 from broker_app.journal.port import (
     FIRST_POSITION,
     Batch,

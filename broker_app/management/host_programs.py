@@ -7,10 +7,10 @@ import os
 
 from django.contrib.auth.models import User
 
+from broker_app.base.roles import CALLBACK
 from broker_app.config import Config
 from broker_app.management.welcome import Welcome, write_private
 from broker_app.models import Token
-from broker_app.roles import CALLBACK
 from broker_app.web import actions
 from mom_client.callback_broker import file_path, read_file
 

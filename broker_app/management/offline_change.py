@@ -3,7 +3,7 @@
 from django.conf import settings
 from django.core.management.base import CommandError
 
-from broker_app import configuration_copy
+from broker_app.node import configuration_copy
 
 
 def refuse_lost_change() -> None:

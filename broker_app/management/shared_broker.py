@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from functools import partial
 
 from broker_app.config import Config
-from broker_app.journal_factory import is_shared, make_store
-from broker_app.listeners import Listeners
-from broker_app.mirror.addresses import addresses_of
-from broker_app.mirror.configuration_key import ConfigurationKey
-from broker_app.mirror.configuration_replicator import ConfigurationReplicator
-from broker_app.mirror.mirror import Mirror
-from broker_app.mirror.replicated_configuration import ReplicatedConfiguration
-from broker_app.net.rest.mirrors import DATABASE
+from broker_app.features.mirror.configuration_key import ConfigurationKey
+from broker_app.features.mirror.configuration_replicator import ConfigurationReplicator
+from broker_app.features.mirror.mirror import Mirror
+from broker_app.features.mirror.replicated_configuration import ReplicatedConfiguration
+from broker_app.members.addresses import addresses_of
+from broker_app.net.rest.node.mirrors import DATABASE
+from broker_app.net.server.listeners import Listeners
+from broker_app.storage.factory import is_shared, make_store
 from mom_site.database import file_of
 
 

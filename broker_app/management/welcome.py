@@ -6,8 +6,8 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from broker_app import node
 from broker_app.config import ADDRESS, Config
+from broker_app.node import node
 
 #: file of the data directory with the one-time link, where no terminal shows it
 LOGIN_LINK = "login_link"

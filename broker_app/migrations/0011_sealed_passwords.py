@@ -4,7 +4,7 @@ from django.db import migrations, models
 
 
 def seal_all(apps: Any, schema_editor: Any) -> None:
-    from broker_app.web.encryption import seal
+    from broker_app.web.auth.encryption import seal
 
     bridges = apps.get_model("broker_app", "Bridge")
     for bridge in bridges.objects.exclude(password=""):
@@ -13,7 +13,7 @@ def seal_all(apps: Any, schema_editor: Any) -> None:
 
 
 def unseal_all(apps: Any, schema_editor: Any) -> None:
-    from broker_app.web.encryption import unseal
+    from broker_app.web.auth.encryption import unseal
 
     bridges = apps.get_model("broker_app", "Bridge")
     for bridge in bridges.objects.exclude(password=""):

@@ -4,8 +4,8 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+from broker_app.base.asgi import Send
 from broker_app.core.selectors.compiler import MAX_LENGTH
-from broker_app.net.http.asgi import Send
 
 MEDIA_TYPE = "application/problem+json"
 DOCS = "/docs/problems/"

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
-from broker_app.net.rest.refusals import Refusal
+from broker_app.net.http.refusals import Refusal
 from broker_app.pipeline import database, runs
 from broker_app.pipeline.models import Reconciliation
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from django.db import transaction
 
-from broker_app.net.rest.refusals import Refusal
+from broker_app.net.http.refusals import Refusal
 from broker_app.pipeline import database
 from broker_app.pipeline.models import DONE, IDLE, LIVE, STARTING, STOPPED, PipelineRun
 from broker_app.telemetry.component_health import PIPELINE, health_of

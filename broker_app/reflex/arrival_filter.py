@@ -20,8 +20,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
+from broker_app.base.refused import Refused
 from broker_app.core import commands as c
-from broker_app.core.errors import Refused
 from broker_app.core.message import Envelope
 from broker_app.core.model import Peer
 from broker_app.engine import Engine

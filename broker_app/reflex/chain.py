@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
-from broker_app.core.errors import Refused
+from broker_app.base.refused import Refused
 from broker_app.core.message import Envelope
 from broker_app.reflex import wire
 from broker_app.reflex.api import ACCEPT, NewMessage, Verdict, refuse

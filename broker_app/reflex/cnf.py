@@ -22,10 +22,10 @@ from pathlib import Path, PureWindowsPath
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
+from broker_app.base.shipped_files import REFLEX_FILES
 from broker_app.reflex import declaration as d
 from broker_app.reflex.declaration import Declaration
 from broker_app.reflex.shipped import table
-from broker_app.shipped_files import REFLEX_FILES
 
 KINDS: Final[Mapping[str, str]] = MappingProxyType(
     {"S": d.SERVICE, "F": d.ARRIVAL, "G": d.DELIVERY, "R": d.REGISTRATION, "D": d.DEREGISTRATION}

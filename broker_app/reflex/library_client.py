@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any, Final, NamedTuple
 
-from broker_app.internal_errors import internal_errors
+from broker_app.base.internal_errors import internal_errors
 from broker_app.reflex import wire
 from broker_app.reflex.breaker import OPEN_S, Breaker
 from broker_app.reflex.process import NICENESS, NICENESS_AFTER_FAILURES, Place, Process

@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
+from broker_app.base.refused import Refused
 from broker_app.core import commands as c
 from broker_app.core import header_block
-from broker_app.core.errors import Refused
 from broker_app.core.message import Message
 from broker_app.core.model import InnerReceiver, Peer, Subscription
 from broker_app.engine import Engine

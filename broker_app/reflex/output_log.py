@@ -7,7 +7,7 @@ import logging
 import os
 from typing import IO, Final
 
-from broker_app.log_limit import RareLog
+from broker_app.base.log_limit import RareLog
 
 log = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from broker_app import wildcards
+from broker_app.base import wildcards
 from broker_app.core.destination import QUEUE, TEMP_QUEUE, TEMP_TOPIC, TOPIC
 
 EVERYTHING = ("*", ">", "#")

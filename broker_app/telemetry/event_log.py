@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from itertools import islice
 from typing import Any, Final, NamedTuple
 
-from broker_app.internal_errors import EventListeners
+from broker_app.base.internal_errors import EventListeners
 from broker_app.telemetry.statistics import rfc3339
 
 log = logging.getLogger(__name__)

@@ -14,11 +14,11 @@ from datetime import UTC, datetime
 from itertools import islice
 from typing import Any
 
+from broker_app.base.internal_errors import EventListeners, internal_errors
 from broker_app.core.broker import Broker
 from broker_app.core.commands import AUTO
 from broker_app.core.destination import is_reserved
 from broker_app.core.model import NO_SAMPLES, Queue, Subscription
-from broker_app.internal_errors import EventListeners, internal_errors
 from broker_app.telemetry import health
 from broker_app.telemetry.activity import Activity, Totals
 from broker_app.telemetry.backlog import QueueBacklog

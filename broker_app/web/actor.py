@@ -10,7 +10,7 @@ from rest_framework.request import Request
 from broker_app.models import Token
 from broker_app.net.http.tracing import trace_of
 from broker_app.web.actions import API, CLI, CONSOLE, Actor
-from broker_app.web.authentication import LocalAccess
+from broker_app.web.auth.authentication import LocalAccess
 
 #: a header with the reason; percent-encoded where it is not ASCII
 REASON = "Mom-Reason"

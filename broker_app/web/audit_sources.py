@@ -22,7 +22,7 @@ from django.utils import timezone
 from broker_app.net.operator_audit import OperatorAction, OperatorActions
 from broker_app.web.actions import API, CONSOLE, Actor, audit, trim_history
 from broker_app.web.actor import actor_of, trace_id
-from broker_app.web.backends import slowed
+from broker_app.web.auth.backends import slowed
 
 log = logging.getLogger(__name__)
 

@@ -7,8 +7,8 @@ from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
-from broker_app.net.policy.active_use import ActiveUse
 from broker_app.net.policy.decisions import Decided
+from broker_app.node.active_use import ActiveUse
 from broker_app.rules.decision import Decision
 from broker_app.rules.event import SEND, Event
 from broker_app.rules.rule import Rule

@@ -16,10 +16,10 @@ from django.http import HttpRequest, JsonResponse
 from django.http.response import HttpResponseBase
 from rest_framework.request import Request
 
-from broker_app.net.policy.active_use import ActiveUse
+from broker_app.features.bridge.remote import Remote
+from broker_app.net.http.refusals import Refusal
 from broker_app.net.policy.decisions import Decisions
-from broker_app.net.rest.refusals import Refusal
-from broker_app.remote import Remote
+from broker_app.node.active_use import ActiveUse
 from broker_app.telemetry.event_log import EventLog
 from broker_app.web.actions import policy_changed
 

@@ -15,8 +15,8 @@ from rest_framework.response import Response
 from rest_framework.settings import api_settings
 from rest_framework.views import exception_handler, set_rollback
 
+from broker_app.net.http.refusals import Refusal
 from broker_app.net.problems import MEDIA_TYPE, problem_body
-from broker_app.net.rest.refusals import Refusal
 from broker_app.web.actions import Conflict, InvalidEdits, Stale
 from broker_app.web.actor import trace_id
 

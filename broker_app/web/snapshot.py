@@ -30,12 +30,12 @@ from broker_app.rules.errors import RuleError
 from broker_app.rules.rule import Rule
 from broker_app.rules.ruleset import Rules
 from broker_app.telemetry.alerts.rule import AlertRule, rules_with
-from broker_app.web import backends
 from broker_app.web.actions import note_use, policy_changed
+from broker_app.web.auth import backends
+from broker_app.web.auth.sessions import SessionStore
 from broker_app.web.resource_types import reflexes
 from broker_app.web.resource_types.bridges import remotes
 from broker_app.web.resource_types.callbacks import callbacks
-from broker_app.web.sessions import SessionStore
 
 log = logging.getLogger(__name__)
 

@@ -7,7 +7,7 @@ from django.urls.converters import PathConverter
 from django.views.generic import RedirectView
 from drf_spectacular.views import SpectacularJSONAPIView
 
-from broker_app.web import docs, languages, login, pages
+from broker_app.web import docs, languages, pages
 from broker_app.web.api import (
     audit,
     bridges,
@@ -23,6 +23,7 @@ from broker_app.web.api import (
     tokens,
     versions,
 )
+from broker_app.web.auth import login
 from broker_app.web.console.overview import OverviewPage
 
 
@@ -97,7 +98,7 @@ urlpatterns = [
 ]
 
 if settings.MOM.oidc_issuer is not None:
-    from broker_app.web import oidc
+    from broker_app.web.auth import oidc
 
     urlpatterns += [
         path("login/oidc/", oidc.enter, name="oidc"),

@@ -78,7 +78,7 @@ def open_journal(name: str, options: Options) -> Journal:
 
 def _of_directory(name: str, directory: Path) -> Journal:
     """The journal in a directory that brokers share, if there is one of that name; else of one broker."""
-    from broker_app.journal.file_store import FileStore
+    from broker_app.journal.stores.directory.store import FileStore
 
     store = FileStore(directory, name)
     if store.directory.is_dir():

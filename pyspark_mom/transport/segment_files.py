@@ -21,10 +21,10 @@ from typing import Final, NamedTuple, TypeVar
 from broker_app.journal import codec
 from broker_app.journal.errors import JournalDamaged, JournalFailed, remedies
 from broker_app.journal.files import File, Files
-from broker_app.journal.meta import META, read_meta
+from broker_app.journal.log.meta import META, read_meta
+from broker_app.journal.log.segment import Segment, index_name, segment_name
+from broker_app.journal.log.snapshots import snapshot_files
 from broker_app.journal.port import FIRST_POSITION
-from broker_app.journal.segment import Segment, index_name, segment_name
-from broker_app.journal.snapshots import snapshot_files
 from pyspark_mom.errors import AccessDenied, BrokerUnreachable, JournalUnreadable
 from pyspark_mom.transport import Span, StoredFrame, first_at
 

@@ -95,7 +95,7 @@ class StoreJournal:
 def store_at(broker: str, url: str, credential: Credential) -> Store:
     """The store of a broker at an address of PostgreSQL or Redis. Raises InvalidOption and AccessDenied."""
     if urlsplit(url).scheme in _REDIS:
-        from broker_app.journal.redis import RedisStore
+        from broker_app.journal.stores.redis import RedisStore
 
         try:
             return RedisStore(_with_login(url, credential), broker)
@@ -107,7 +107,7 @@ def store_at(broker: str, url: str, credential: Credential) -> Store:
         raise InvalidOption(
             "url: PostgreSQL needs one more package: pip install 'psycopg[binary]'"
         ) from error
-    from broker_app.journal.postgres import PostgresStore
+    from broker_app.journal.stores.postgres import PostgresStore
 
     login = credential.user_and_password()
     names = {} if login is None else dict(zip(("user", "password"), login, strict=True))

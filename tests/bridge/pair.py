@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
+from broker_app.features.bridge.remote import Remote
 from broker_app.net.policy.policy import Policy
-from broker_app.remote import Remote
 from mom_client import Client
 from mom_client.storeandforward import Forwarded
 from tests.support.patience import patient

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from broker_app.bridge.bridge_errors import pause_s, suggested_wait_s
-from broker_app.bridge.inflight_window import FLIGHT_BYTES
+from broker_app.features.bridge.bridge_errors import pause_s, suggested_wait_s
+from broker_app.features.bridge.inflight_window import FLIGHT_BYTES
+from broker_app.features.bridge.remote import Remote
 from broker_app.net.policy.destination_settings import Destinations, Own
-from broker_app.remote import Remote
 from broker_app.rules.rule import Rule
 from mom_client import Refused
 from tests.bridge.pair import QUICK, USERS, Pair, pair, receive, remote_of, until
@@ -323,7 +323,7 @@ async def test_bodies_on_their_way_are_bounded(tmp_path: Path) -> None:
 async def test_bodies_on_their_way_of_all_flows_are_bounded_and_none_starves(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("broker_app.bridge.pipe.PIPE_BYTES", 2_000_000)
+    monkeypatch.setattr("broker_app.features.bridge.pipe.PIPE_BYTES", 2_000_000)
     queues = [f"q{number}" for number in range(10)]
     async with pair(tmp_path) as both, proxy(both.away.node.stomp_port or 0) as network:
         await both.change(port=network.port)

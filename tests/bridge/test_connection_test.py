@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from broker_app.bridge import connection_test
-from broker_app.bridge.connection_test import try_connection
-from broker_app.remote import Remote
+from broker_app.features.bridge import connection_test
+from broker_app.features.bridge.connection_test import try_connection
+from broker_app.features.bridge.remote import Remote
 from tests.support.authority import Authority
 from tests.support.ports import reserve_port
 

@@ -7,7 +7,7 @@ import contextlib
 
 import pytest
 
-from broker_app.bridge.framing import LIMITS
+from broker_app.features.bridge.framing import LIMITS
 from mom_client.errors import ConnectionLost
 from mom_client.link import Link
 from mom_client.stomp.connection import Connection

@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from broker_app.remote import Remote
+from broker_app.features.bridge.remote import Remote
 
 
 def test_a_remote_has_defaults_and_hides_its_password() -> None:

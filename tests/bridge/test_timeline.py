@@ -1,4 +1,4 @@
-from broker_app.bridge.timeline import Event, Timeline
+from broker_app.features.bridge.timeline import Event, Timeline
 
 
 def test_a_repeated_event_is_counted_in_one_entry_that_is_the_newest() -> None:

@@ -23,7 +23,7 @@ from _pytest.mark import ParameterSet
 from django.urls import reverse
 from playwright.sync_api import Browser, ConsoleMessage, Page, StorageState, expect
 
-from broker_app.web.console.destination import QueuePage, TopicPage
+from broker_app.web.console.queues.destination import QueuePage, TopicPage
 from broker_app.web.console.urls import urlpatterns
 from tests.browser.conftest import WAIT_MS
 from tests.browser.looks import (

@@ -6,13 +6,13 @@ import asyncio
 
 import pytest
 
-from broker_app.callback.arrival_feed import COALESCE_MANY_S, FROM_NOW, MOST, ArrivalFeed, Position
 from broker_app.core import commands as c
 from broker_app.core.broker import Broker
 from broker_app.core.limits import Limits
 from broker_app.core.message import Envelope
 from broker_app.engine import Engine
 from broker_app.engine.engine_requests import EngineRequests
+from broker_app.features.callbacks.arrival_feed import COALESCE_MANY_S, FROM_NOW, MOST, ArrivalFeed, Position
 from broker_app.journal.memory import MemoryJournal
 from tests.support.listener import Listener
 

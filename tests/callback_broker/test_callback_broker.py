@@ -13,14 +13,14 @@ import httpx
 import pytest
 
 import mom_client
-from broker_app.callback_broker.origin_connection import OriginConnection
-from broker_app.callback_broker.pending_queue import PendingQueue
-from broker_app.callback_broker.remote_broker import RemoteBroker
+from broker_app.base.roles import CALLBACK
 from broker_app.config import Config
 from broker_app.core.commands import Command, Publish
-from broker_app.net.origin import Origin
+from broker_app.features.callback_broker.origin_connection import OriginConnection
+from broker_app.features.callback_broker.pending_queue import PendingQueue
+from broker_app.features.callback_broker.remote_broker import RemoteBroker
+from broker_app.features.services.origin import Origin
 from broker_app.reflex.registration import CALLBACKS, Registration, RegistrationVerdict
-from broker_app.roles import CALLBACK
 from tests.support.authority import Authority
 from tests.support.awaiting import until
 from tests.support.patience import patient

@@ -5,11 +5,11 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from broker_app.callback_broker.callback_messages import CallbackMessage, CallbackMessages
 from broker_app.core import commands as c
 from broker_app.core.broker import Broker
 from broker_app.core.model import InnerReceiver, Peer
 from broker_app.engine import Engine
+from broker_app.features.callback_broker.callback_messages import CallbackMessage, CallbackMessages
 from broker_app.journal.memory import MemoryJournal
 
 ADDRESS = "/queue/stock"

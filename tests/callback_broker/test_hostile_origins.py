@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from websockets.asyncio.server import ServerConnection, serve
 
-from broker_app.callback_broker import origin_connection
-from broker_app.callback_broker.origin_link import OriginLink, OriginLost, longest_event
-from broker_app.net.origin import Origin
-from broker_app.roles import CALLBACK
+from broker_app.base.roles import CALLBACK
+from broker_app.features.callback_broker import origin_connection
+from broker_app.features.callback_broker.origin_link import OriginLink, OriginLost, longest_event
+from broker_app.features.services.origin import Origin
 from tests.callback_broker.test_callback_broker import POLICY
 from tests.support.small_node import small_node
 

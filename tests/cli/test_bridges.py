@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from broker_app.cli.failures import CONFLICT, FAILED, NOT_FOUND, OK, USAGE
+from broker_app.cli.base.failures import CONFLICT, FAILED, NOT_FOUND, OK, USAGE
 from tests.cli.conftest import CommandLine
 from tests.support.broker_process import BrokerProcess
 from tests.support.polling import poll

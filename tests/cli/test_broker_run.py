@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from broker_app.cli.failures import FAILED, OK, USAGE
+from broker_app.cli.base.failures import FAILED, OK, USAGE
 from tests.cli.conftest import CommandLine
 from tests.support.ports import reserve_port
 

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 import standardwebhooks
 
-from broker_app.callback.webhooks.host import PAUSES
 from broker_app.cli import callbacks
-from broker_app.cli.failures import FAILED, NOT_FOUND, OK, USAGE
+from broker_app.cli.base.failures import FAILED, NOT_FOUND, OK, USAGE
+from broker_app.features.callbacks.webhooks.host import PAUSES
 from tests.cli.conftest import CommandLine
 from tests.support.broker_process import StartBroker
 from tests.support.hook_server import hook_server

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from broker_app.cli import contexts
-from broker_app.cli.contexts import Context, Contexts
-from broker_app.cli.failures import FAILED, NOT_FOUND, USAGE, Failure
+from broker_app.cli.base import contexts
+from broker_app.cli.base.contexts import Context, Contexts
+from broker_app.cli.base.failures import FAILED, NOT_FOUND, USAGE, Failure
 from tests.cli.conftest import CommandLine
 
 

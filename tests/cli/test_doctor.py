@@ -3,7 +3,7 @@
 import socket
 from pathlib import Path
 
-from broker_app.cli.failures import FAILED, OK
+from broker_app.cli.base.failures import FAILED, OK
 from tests.cli.conftest import CommandLine
 from tests.support.broker_process import BrokerProcess
 

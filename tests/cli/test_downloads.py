@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from broker_app.cli.contexts import Target
-from broker_app.cli.failures import UNREACHABLE, Failure
-from broker_app.cli.rest import Rest
+from broker_app.cli.base.contexts import Target
+from broker_app.cli.base.failures import UNREACHABLE, Failure
+from broker_app.cli.base.rest import Rest
 
 SENT = b"one\ntwo\n"
 

@@ -1,6 +1,6 @@
 import pytest
 
-from broker_app.cli import failures
+from broker_app.cli.base import failures
 from broker_app.net.problems import PROBLEMS
 
 

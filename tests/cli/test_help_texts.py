@@ -12,7 +12,7 @@ import typer
 from rich.text import Text
 
 from broker_app.cli import main
-from broker_app.cli.help_texts import prepare
+from broker_app.cli.base.help_texts import prepare
 from tests.cli.conftest import CommandLine
 
 WORDS = re.compile(r"[^\s│]+")

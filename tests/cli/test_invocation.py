@@ -2,8 +2,8 @@ from importlib import metadata
 
 import pytest
 
-from broker_app.cli.failures import USAGE
-from broker_app.cli.invocation import options_first
+from broker_app.cli.base.failures import USAGE
+from broker_app.cli.base.invocation import options_first
 from tests.cli.conftest import CommandLine
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from broker_app.cli.failures import CONFLICT, FAILED, NOT_FOUND, OK, USAGE
+from broker_app.cli.base.failures import CONFLICT, FAILED, NOT_FOUND, OK, USAGE
 from tests.cli.conftest import CommandLine
 from tests.support.broker_process import BrokerProcess
 from tests.support.polling import poll
@@ -164,7 +164,9 @@ class Small(subprocess.Popen[Any]):
     """A broker whose jobs take three messages, and not a million."""
 
     def __init__(self, words: list[str], **more: Any) -> None:
-        code = "from broker_app.jobs import plan; plan.MAX_MESSAGES = 3; import manage; manage.main()"
+        code = (
+            "from broker_app.features.jobs import plan; plan.MAX_MESSAGES = 3; import manage; manage.main()"
+        )
         super().__init__([words[0], "-c", code, *words[2:]], **more)
 
 

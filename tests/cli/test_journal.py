@@ -4,7 +4,7 @@ import json
 import socket
 from pathlib import Path
 
-from broker_app.cli.failures import CONFLICT, FAILED, NOT_FOUND, OK
+from broker_app.cli.base.failures import CONFLICT, FAILED, NOT_FOUND, OK
 from tests.cli.conftest import CommandLine
 from tests.support.broker_process import BrokerProcess, StartBroker
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from broker_app.cli.failures import CONFLICT, NOT_FOUND, OK, UNREACHABLE, USAGE
+from broker_app.cli.base.failures import CONFLICT, NOT_FOUND, OK, UNREACHABLE, USAGE
 from tests.cli.conftest import CommandLine
 from tests.support.broker_process import BrokerProcess, StartBroker
 from tests.support.postgres import Postgres, postgres_server

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from broker_app.cli.failures import FAILED, NOT_FOUND, OK, REFUSED, UNREACHABLE, USAGE
+from broker_app.cli.base.failures import FAILED, NOT_FOUND, OK, REFUSED, UNREACHABLE, USAGE
 from tests.cli.conftest import CommandLine
 from tests.support.broker_process import BrokerProcess
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from broker_app.cli.failures import CONFLICT, NOT_FOUND, OK, REFUSED, USAGE
+from broker_app.cli.base.failures import CONFLICT, NOT_FOUND, OK, REFUSED, USAGE
 from tests.cli.conftest import CommandLine
 from tests.support.broker_process import ROOT, BrokerProcess
 from tests.support.mirrors import Mirrors, is_followed, mirrors_in, serves, status, wait_until_serving

@@ -13,8 +13,8 @@ from typer._click.core import Command
 from typer.core import TyperArgument, TyperGroup, TyperOption
 
 from broker_app.cli import main
-from broker_app.cli.contexts import Context, Contexts
-from broker_app.cli.failures import Failure
+from broker_app.cli.base.contexts import Context, Contexts
+from broker_app.cli.base.failures import Failure
 
 #: nothing listens there
 NAMED = "http://127.0.0.1:1"

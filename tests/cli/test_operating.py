@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from broker_app.cli.failures import NOT_FOUND, OK, USAGE
+from broker_app.cli.base.failures import NOT_FOUND, OK, USAGE
 from tests.cli.conftest import CommandLine
 from tests.support.broker_process import BrokerProcess
 from tests.support.polling import poll

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from broker_app.cli.output import Output
-from broker_app.cli.resource_types import BRIDGES
+from broker_app.cli.base.output import Output
+from broker_app.cli.configuration.resource_types import BRIDGES
 from tests.cli.conftest import CommandLine
 
 COLUMNS = ("name", "depth")

@@ -10,12 +10,13 @@ from typing import Any, NoReturn
 import pytest
 import typer
 
-from broker_app.cli import pipeline, pipeline_checks
-from broker_app.cli.failures import FAILED, OK, Failure
-from broker_app.cli.findings import Finding
-from broker_app.cli.invocation import Invocation
-from broker_app.cli.output import Output
-from broker_app.cli.pipeline_failures import pipeline_failures
+from broker_app.cli.base.failures import FAILED, OK, Failure
+from broker_app.cli.base.findings import Finding
+from broker_app.cli.base.invocation import Invocation
+from broker_app.cli.base.output import Output
+from broker_app.cli.pipelines import checks as pipeline_checks
+from broker_app.cli.pipelines import commands as pipeline
+from broker_app.cli.pipelines.failures import pipeline_failures
 from mom_pipeline import class_data, gateway, trial
 from tests.cli.conftest import CommandLine, Result
 from tests.support.java import require_java

@@ -10,10 +10,12 @@ import duckdb
 import pytest
 from typer.main import get_command
 
-from broker_app.cli import pipeline_command, pipeline_run, pipeline_surroundings
-from broker_app.cli.failures import NOT_FOUND, OK, USAGE, Failure
-from broker_app.cli.invocation import Invocation
-from broker_app.cli.output import Output
+from broker_app.cli.base.failures import NOT_FOUND, OK, USAGE, Failure
+from broker_app.cli.base.invocation import Invocation
+from broker_app.cli.base.output import Output
+from broker_app.cli.pipelines import command_line as pipeline_command
+from broker_app.cli.pipelines import run as pipeline_run
+from broker_app.cli.pipelines import run_context as pipeline_surroundings
 from mom_pipeline.errors import TEMPORARY
 from tests.cli.conftest import CommandLine
 from tests.pipeline.runs import BrokerApi, surroundings

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from broker_app.cli.failures import OK, USAGE
+from broker_app.cli.base.failures import OK, USAGE
 from tests.cli.conftest import CommandLine
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from broker_app.cli import progress
-from broker_app.cli.output import Output
-from broker_app.cli.progress import Progress
+from broker_app.cli.base import progress
+from broker_app.cli.base.output import Output
+from broker_app.cli.base.progress import Progress
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker_app.cli.failures import EMPTY, NOT_FOUND, OK, REFUSED, UNREACHABLE, USAGE
+from broker_app.cli.base.failures import EMPTY, NOT_FOUND, OK, REFUSED, UNREACHABLE, USAGE
 from tests.cli.conftest import CommandLine
 from tests.support.broker_process import BrokerProcess
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from broker_app.cli.failures import CONFLICT, NOT_FOUND, OK, REFUSED, USAGE
-from broker_app.cli.resource_types import BRIDGES, BROKERS, CALLBACKS, GROUPS, RULES, USERS
+from broker_app.cli.base.failures import CONFLICT, NOT_FOUND, OK, REFUSED, USAGE
+from broker_app.cli.configuration.resource_types import BRIDGES, BROKERS, CALLBACKS, GROUPS, RULES, USERS
 from broker_app.web.api.schemas import SECRETS, SPEC_FIELDS
 from tests.cli.conftest import CommandLine
 from tests.support.broker_process import StartBroker

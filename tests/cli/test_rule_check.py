@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from broker_app.cli.failures import NOT_FOUND, OK, REFUSED, USAGE
-from broker_app.cli.impact import sentences
+from broker_app.cli.base.failures import NOT_FOUND, OK, REFUSED, USAGE
+from broker_app.cli.base.impact import sentences
 from tests.cli.conftest import CommandLine
 from tests.support.broker_process import BrokerProcess
 

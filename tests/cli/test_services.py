@@ -1,6 +1,6 @@
 """`mom service` and `mom callback subscribers`, against a real broker."""
 
-from broker_app.cli.failures import FAILED, NOT_FOUND, OK, USAGE
+from broker_app.cli.base.failures import FAILED, NOT_FOUND, OK, USAGE
 from tests.cli.conftest import CommandLine
 from tests.support.broker_process import BrokerProcess
 from tests.support.polling import poll

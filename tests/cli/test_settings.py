@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from broker_app.cli.failures import CONFLICT, NOT_FOUND, OK, REFUSED, USAGE
+from broker_app.cli.base.failures import CONFLICT, NOT_FOUND, OK, REFUSED, USAGE
 from tests.cli.conftest import CommandLine
 from tests.support.broker_process import BrokerProcess
 

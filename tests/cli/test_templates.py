@@ -3,8 +3,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from broker_app.cli.failures import USAGE, Failure
-from broker_app.cli.templates import Template
+from broker_app.cli.base.failures import USAGE, Failure
+from broker_app.cli.base.templates import Template
 
 
 def test_number_of_the_message() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from broker_app.cli.failures import FAILED, OK, UNREACHABLE, USAGE
+from broker_app.cli.base.failures import FAILED, OK, UNREACHABLE, USAGE
 from tests.cli.conftest import CommandLine
 from tests.support.authority import Authority
 from tests.support.broker_process import BrokerProcess

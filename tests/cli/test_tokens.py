@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from broker_app.cli.failures import CONFLICT, NOT_FOUND, OK, REFUSED, UNREACHABLE, USAGE
+from broker_app.cli.base.failures import CONFLICT, NOT_FOUND, OK, REFUSED, UNREACHABLE, USAGE
 from tests.cli.conftest import CommandLine
 from tests.support.broker_process import BrokerProcess
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from broker_app.cli.failures import FAILED, OK, UNREACHABLE, USAGE
+from broker_app.cli.base.failures import FAILED, OK, UNREACHABLE, USAGE
 from tests.cli.conftest import CommandLine
 from tests.support.polling import poll
 

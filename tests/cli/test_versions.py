@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from broker_app.cli.failures import NOT_FOUND, OK, USAGE
+from broker_app.cli.base.failures import NOT_FOUND, OK, USAGE
 from tests.cli.conftest import CommandLine
 from tests.support.broker_process import BrokerProcess
 

@@ -26,12 +26,12 @@ from collections.abc import Sequence
 from itertools import chain
 from typing import Any, NamedTuple
 
+from broker_app.base.refused import Refused
 from broker_app.core import client_address, dead_letter_headers, records
 from broker_app.core import commands as c
 from broker_app.core.account import Account
 from broker_app.core.bulk_producer import is_bulk_producer
 from broker_app.core.destination import QUEUE, TOPIC, is_forwarded, parse
-from broker_app.core.errors import Refused
 from broker_app.core.limits import Limits
 from broker_app.core.message import OVERHEAD_BYTES, Envelope, Message
 from broker_app.core.model import Delivery, Peer, Queue, Subscription

@@ -10,10 +10,10 @@ from dataclasses import replace
 from random import Random
 from typing import Any
 
+from broker_app.base.refused import Refused
 from broker_app.core import commands as c
 from broker_app.core.browse import browse
 from broker_app.core.client_address import address_of
-from broker_app.core.errors import Refused
 from broker_app.core.message import OVERHEAD_BYTES, DeliveryOptions, Envelope
 from broker_app.core.policy import PAUSES, DestinationPolicy, Policies
 from broker_app.core.snapshot import SnapshotBuilder

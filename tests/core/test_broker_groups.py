@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from broker_app.base.refused import Refused
 from broker_app.core import commands as c
-from broker_app.core.errors import Refused
 from broker_app.core.message import DeliveryOptions
 from broker_app.core.snapshot import take_snapshot
 from tests.core.stage import Client, Stage

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from broker_app.base.refused import Refused
 from broker_app.core import commands as c
 from broker_app.core import records
 from broker_app.core.bulk_producer import MAX_BATCH, address_of
 from broker_app.core.bulk_publishing import IDLE_MS
-from broker_app.core.errors import Refused
 from broker_app.core.message import DeliveryOptions, Envelope
 from broker_app.core.policy import REJECT_NEWEST, REMOVE_OLDEST, DestinationPolicy, Policies
 from broker_app.core.recovery import Recovery

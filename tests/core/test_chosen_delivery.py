@@ -2,10 +2,10 @@
 
 import pytest
 
+from broker_app.base.refused import Refused
 from broker_app.core import commands as c
 from broker_app.core import records
 from broker_app.core.chosen_delivery import NOT_READ
-from broker_app.core.errors import Refused
 from broker_app.core.message import DeliveryOptions
 from broker_app.core.policy import DestinationPolicy, Policies
 from broker_app.core.snapshot import take_snapshot

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
+from broker_app.base.refused import Refused
 from broker_app.core import commands as c
 from broker_app.core import records
-from broker_app.core.errors import Refused
 from broker_app.core.message import Envelope, MessageIds
 from broker_app.core.policy import DestinationPolicy
 from broker_app.core.snapshot import take_snapshot

@@ -1,7 +1,7 @@
 import pytest
 
+from broker_app.base.refused import Refused
 from broker_app.core.destination import Destination, has_wildcard, is_forwarded, is_reserved, parse
-from broker_app.core.errors import Refused
 
 
 @pytest.mark.parametrize("kind", ["queue", "topic", "temp-queue", "temp-topic"])

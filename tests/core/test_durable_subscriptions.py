@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from broker_app.base.refused import Refused
 from broker_app.core import commands as c
 from broker_app.core import records
 from broker_app.core.destination import dead_letters_of, parse, topic_of_dead_letters
-from broker_app.core.errors import Refused
 from broker_app.core.policy import DestinationPolicy, Policies
 from broker_app.core.selectors import compiler
 from broker_app.core.snapshot import take_snapshot

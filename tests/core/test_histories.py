@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from broker_app.base.refused import Refused
 from broker_app.core import commands as c
 from broker_app.core import records
-from broker_app.core.errors import Refused
 from broker_app.core.model import Subscription
 from broker_app.core.policy import DestinationPolicy, Policies
 from broker_app.core.snapshot import take_snapshot

@@ -10,7 +10,7 @@ import pytest
 from broker_app.core import record_check, records
 from broker_app.core.records import Terms
 from broker_app.journal.codec import iterate_records
-from broker_app.journal.inspect import dump, verify
+from broker_app.journal.tools.inspect import dump, verify
 from tests.core.stage import Stage
 from tests.journal.stage import Life, batch_of, quick_journal
 

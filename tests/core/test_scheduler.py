@@ -2,9 +2,9 @@
 
 import pytest
 
+from broker_app.base.refused import Refused
 from broker_app.core import commands as c
 from broker_app.core import records
-from broker_app.core.errors import Refused
 from broker_app.core.message import DeliveryOptions
 from broker_app.core.scheduler import RUN
 from broker_app.core.snapshot import take_snapshot

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from broker_app.base.refused import Refused
 from broker_app.core import commands as c
-from broker_app.core.errors import Refused
 from broker_app.core.snapshot import take_snapshot
 from tests.core.stage import Client, Stage
 

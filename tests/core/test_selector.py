@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker_app.core.errors import Refused
+from broker_app.base.refused import Refused
 from broker_app.core.message import DeliveryOptions, Envelope, Message, MessageIds
 from broker_app.core.selectors import compiler
 from broker_app.core.selectors.parser import parse

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from broker_app.core.errors import Refused
+from broker_app.base.refused import Refused
 from broker_app.core.message import Envelope, Message, MessageIds
 from broker_app.core.selectors import compiler
 from broker_app.core.selectors.compiler import MAX_LENGTH

@@ -1,7 +1,7 @@
 import pytest
 
+from broker_app.base.refused import Refused
 from broker_app.core import commands as c
-from broker_app.core.errors import Refused
 from broker_app.core.message import OVERHEAD_BYTES
 from tests.core.stage import Client, Stage
 

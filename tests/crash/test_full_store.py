@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import stomp
 
-from broker_app.cli.failures import FAILED
+from broker_app.cli.base.failures import FAILED
 from tests.cli.conftest import CommandLine
 from tests.support.broker_process import BrokerProcess
 from tests.support.small_disk import small_disk

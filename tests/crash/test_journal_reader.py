@@ -15,7 +15,7 @@ from broker_app.config import MIB
 from broker_app.core import records
 from broker_app.core.record_reader import Reader
 from broker_app.journal import codec
-from broker_app.journal.shared import stored_batch
+from broker_app.journal.shared.shared_journal import stored_batch
 from mom_client import Client
 from tests.support.node_process import NodeProcess, nodes_in
 

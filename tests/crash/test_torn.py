@@ -23,7 +23,7 @@ from broker_app.core.message import Envelope
 from broker_app.engine import Engine
 from broker_app.journal.errors import JournalFailed
 from broker_app.journal.files import Files
-from broker_app.journal.segments import SegmentJournal
+from broker_app.journal.log.segments import SegmentJournal
 from tests.support.listener import Listener
 
 SEGMENT_BYTES = 4096

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from broker_app.callback.webhooks.callback import Callback
-from broker_app.callback.webhooks.signature import new_secret
+from broker_app.features.callbacks.webhooks.callback import Callback
+from broker_app.features.callbacks.webhooks.signature import new_secret
 from tests.support.hook_server import HookServer, hook_server
 from tests.support.node_process import NodeProcess, nodes_in
 from tests.support.polling import poll

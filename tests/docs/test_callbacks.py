@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from broker_app.cli.failures import OK
+from broker_app.cli.base.failures import OK
 from broker_app.web.resource_types.callbacks import DEFAULTS
 from tests.cli.conftest import CommandLine
 from tests.support.broker_process import ROOT, StartBroker

@@ -1,6 +1,7 @@
 """ARCHITECTURE.md is a map of the whole house."""
 
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -69,3 +70,21 @@ def test_every_named_file_exists_and_contains_the_named_symbols(page: str) -> No
         if len(found) != 1 or unknown:
             wrong.append((place[1], found, unknown))
     assert not wrong
+
+
+def test_the_map_stays_a_page() -> None:
+    assert len(MAP.split()) <= 1_100
+    assert not [line for line in MAP.splitlines() if len(line) > 160]
+
+
+def test_every_module_has_a_floor() -> None:
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    layers = settings["tool"]["importlinter"]["contracts"][0]["layers"]
+    floors = [module for layer in layers for module in re.split(r" [|:] ", layer)]
+    modules = [
+        ".".join(path.relative_to(ROOT).with_suffix("").parts)
+        for path in sorted((ROOT / "broker_app").rglob("*.py"))
+        if path.name != "__init__.py"
+    ]
+    loose = [name for name in modules if not any(f"{name}.".startswith(f"{floor}.") for floor in floors)]
+    assert not loose

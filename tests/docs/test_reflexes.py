@@ -15,8 +15,8 @@ import pytest
 from typer.testing import CliRunner
 
 from broker_app.cli import reflexes as commands
-from broker_app.cli.failures import OK, REFUSED
-from broker_app.cli.resource_types import REFLEXES
+from broker_app.cli.base.failures import OK, REFUSED
+from broker_app.cli.configuration.resource_types import REFLEXES
 from broker_app.net.rest.openapi.document import document
 from broker_app.reflex import cnf, library_loader
 from broker_app.reflex.api import GROUP

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from broker_app.http_client.address_filter import AddressFilter
-from broker_app.http_client.client import HttpClient
-from broker_app.http_client.exchange import HttpRequest, Unanswered
+from broker_app.peers.http_client.address_filter import AddressFilter
+from broker_app.peers.http_client.client import HttpClient
+from broker_app.peers.http_client.exchange import HttpRequest, Unanswered
 from tests.callback.webhooks.hooks import callback, hooks
 from tests.callback.webhooks.receiver import answer, receiver
 

@@ -9,9 +9,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from broker_app.http_client.address_filter import AddressFilter
-from broker_app.http_client.client import HttpClient
-from broker_app.http_client.exchange import Answer, HttpRequest, Unanswered
+from broker_app.peers.http_client.address_filter import AddressFilter
+from broker_app.peers.http_client.client import HttpClient
+from broker_app.peers.http_client.exchange import Answer, HttpRequest, Unanswered
 from tests.http_client.stranger import Stranger, Turns, stranger
 
 #: exchanges with one stranger at the same time

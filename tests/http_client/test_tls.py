@@ -6,9 +6,9 @@ import asyncio
 import ssl
 from pathlib import Path
 
-from broker_app.http_client.address_filter import AddressFilter
-from broker_app.http_client.client import HttpClient
-from broker_app.http_client.exchange import HttpRequest
+from broker_app.peers.http_client.address_filter import AddressFilter
+from broker_app.peers.http_client.client import HttpClient
+from broker_app.peers.http_client.exchange import HttpRequest
 from tests.callback.webhooks.receiver import Received, receiver
 from tests.support.authority import Authority
 

@@ -11,8 +11,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from broker_app.journal import codec
+from broker_app.journal.log.segments import SegmentJournal
 from broker_app.journal.port import Batch
-from broker_app.journal.segments import SegmentJournal
 
 
 def body_of(position: int) -> bytes:

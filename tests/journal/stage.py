@@ -14,9 +14,9 @@ import pytest
 
 from broker_app.journal import codec
 from broker_app.journal.files import Files
+from broker_app.journal.log.segments import SegmentJournal
 from broker_app.journal.port import Batch, Damaged, Journal, LogRun, OpenResult, StoredBatch
-from broker_app.journal.segments import SegmentJournal
-from broker_app.journal.shared import stored_batch
+from broker_app.journal.shared.shared_journal import stored_batch
 from broker_app.journal.store import Store
 
 Result = TypeVar("Result")

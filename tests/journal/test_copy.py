@@ -10,23 +10,24 @@ from pathlib import Path
 
 import pytest
 
-from broker_app.broker_recovery import rebuild
 from broker_app.core.broker import Broker
 from broker_app.core.recovery import live_positions
 from broker_app.core.snapshot import take_snapshot
-from broker_app.journal import codec, copy
-from broker_app.journal.content import FilesContent
-from broker_app.journal.copy import Copied
-from broker_app.journal.copy_target import FilesTarget, JournalExists, StoredFrame
+from broker_app.journal import codec
 from broker_app.journal.errors import JournalDamaged, JournalFailed, JournalInUse
 from broker_app.journal.files import Files
+from broker_app.journal.log.segments import SegmentJournal
 from broker_app.journal.port import Damaged, Journal
-from broker_app.journal.segments import SegmentJournal
-from broker_app.journal.shared import SharedJournal
+from broker_app.journal.shared.shared_journal import SharedJournal
 from broker_app.journal.store import Holder
-from broker_app.journal_copy import NoJournal, copy_journal, live_records
-from broker_app.journal_factory import is_address, store_at
-from broker_app.offline import compact
+from broker_app.journal.tools import copy
+from broker_app.journal.tools.content import FilesContent
+from broker_app.journal.tools.copy import Copied
+from broker_app.journal.tools.copy_target import FilesTarget, JournalExists, StoredFrame
+from broker_app.storage.copying import NoJournal, copy_journal, live_records
+from broker_app.storage.factory import is_address, store_at
+from broker_app.storage.offline import compact
+from broker_app.storage.recovery import rebuild
 from tests.core.stage import Stage
 from tests.core.storm import Storm
 from tests.support.postgres import Postgres

@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from broker_app.journal import cursors
-from broker_app.journal.cursors import Cursor, Cursors, FileDocument, decode, encode
 from broker_app.journal.errors import JournalDamaged, JournalFailed
-from broker_app.journal.file_store import FileStore
 from broker_app.journal.files import Files
+from broker_app.journal.log import cursors
+from broker_app.journal.log.cursors import Cursor, Cursors, FileDocument, decode, encode
 from broker_app.journal.port import Journal, Span
-from broker_app.journal.shared import SharedJournal
+from broker_app.journal.shared.shared_journal import SharedJournal
 from broker_app.journal.store import Holder, StoreFull
+from broker_app.journal.stores.directory.store import FileStore
 from tests.support.patience import patient
 
 from .stage import Life, QuickSystem, batch_of, published, quick_journal, set_now, whole_log

@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from broker_app.journal import codec, meta
+from broker_app.journal import codec
 from broker_app.journal.errors import JournalDamaged
-from broker_app.journal.inspect import verify
+from broker_app.journal.log import meta
+from broker_app.journal.log.scan import scan
+from broker_app.journal.log.segment import index_name
 from broker_app.journal.port import Damaged
-from broker_app.journal.scan import scan
-from broker_app.journal.segment import index_name
+from broker_app.journal.tools.inspect import verify
 
 from .stage import Life, published, quick_journal
 

@@ -12,14 +12,14 @@ from typing import Any
 
 import pytest
 
+from broker_app.base.refused import Refused
 from broker_app.core import commands as c
 from broker_app.core.broker import Broker
-from broker_app.core.errors import Refused
 from broker_app.core.message import Envelope
 from broker_app.engine import Engine
 from broker_app.journal.errors import Busy
 from broker_app.journal.files import Files
-from broker_app.journal.segments import SegmentJournal
+from broker_app.journal.log.segments import SegmentJournal
 from tests.support.listener import Listener
 from tests.support.patience import patient
 

@@ -11,8 +11,8 @@ import pytest
 
 from broker_app.journal.errors import JournalError, JournalFailed, JournalInUse
 from broker_app.journal.files import Files
-from broker_app.journal.inspect import verify
-from broker_app.journal.segments import SegmentJournal
+from broker_app.journal.log.segments import SegmentJournal
+from broker_app.journal.tools.inspect import verify
 
 from .stage import Life, QuickSystem, batch_of, published, quick_journal, read_now
 
@@ -193,7 +193,7 @@ def test_without_room_for_a_next_segment_the_present_one_grows(tmp_path: Path) -
 def test_another_process_is_refused_with_the_holder_of_the_journal(tmp_path: Path) -> None:
     life = Life(quick_journal(tmp_path))
     program = (
-        "import sys; from broker_app.journal.segments import SegmentJournal\n"
+        "import sys; from broker_app.journal.log.segments import SegmentJournal\n"
         "try: SegmentJournal(sys.argv[1]).open()\n"
         "except Exception as error: print(type(error).__name__, error)"
     )

@@ -10,12 +10,13 @@ from typing import Any
 
 import pytest
 
-from broker_app.journal import file_layout, file_store
 from broker_app.journal.errors import JournalDamaged, JournalFailed
-from broker_app.journal.file_layout import epoch_name
-from broker_app.journal.file_store import FileStore
 from broker_app.journal.files import Files
 from broker_app.journal.store import Carried, Fenced, Holder, LeaseHeld, StoreFull, Unreachable
+from broker_app.journal.stores.directory import layout as file_layout
+from broker_app.journal.stores.directory import store as file_store
+from broker_app.journal.stores.directory.layout import epoch_name
+from broker_app.journal.stores.directory.store import FileStore
 from tests.support.polling import poll
 
 ONE, TWO = Holder("one:8000", "stomp://one:61613"), Holder("two:8000", "stomp://two:61613")
@@ -155,7 +156,7 @@ def test_a_journal_of_another_format_is_refused(tmp_path: Path) -> None:
 def test_a_broker_that_ends_while_it_takes_the_lease_is_given_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("broker_app.journal.file_store._TAKING_S", 0.5)
+    monkeypatch.setattr("broker_app.journal.stores.directory.store._TAKING_S", 0.5)
     FileStore(tmp_path, "B").acquire(ONE, 0)
     # It has renamed the directory, and has not written its lease.
     (tmp_path / "mom_journal_B" / epoch_name(1)).rename(tmp_path / "mom_journal_B" / epoch_name(2))

@@ -9,9 +9,9 @@ import pytest
 
 from broker_app.journal.errors import NoSpace
 from broker_app.journal.files import Files
-from broker_app.journal.inspect import verify
-from broker_app.journal.reserve import RESERVE
-from broker_app.journal.segments import SegmentJournal
+from broker_app.journal.log.reserve import RESERVE
+from broker_app.journal.log.segments import SegmentJournal
+from broker_app.journal.tools.inspect import verify
 
 from .stage import Life, QuickSystem, batch_of, published, quick_journal, read_now, set_now
 

@@ -3,7 +3,7 @@
 import threading
 from pathlib import Path
 
-from broker_app.journal.inspect import dump, verify
+from broker_app.journal.tools.inspect import dump, verify
 
 from .stage import SETTLED, Life, published, quick_journal
 

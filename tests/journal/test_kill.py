@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from broker_app.journal.inspect import verify
+from broker_app.journal.tools.inspect import verify
 
 from .killed import body_of, replay
 from .stage import quick_journal, read_now

@@ -10,7 +10,7 @@ import pytest
 
 from broker_app.journal.errors import JournalFailed
 from broker_app.journal.files import Files
-from broker_app.journal.segments import SegmentJournal
+from broker_app.journal.log.segments import SegmentJournal
 
 from .stage import Life, QuickSystem, batch_of, published
 

@@ -12,12 +12,12 @@ import pytest
 from broker_app.config import ConfigError, load
 from broker_app.journal.copy_mark import NOTE
 from broker_app.journal.errors import JournalFailed, JournalInUse
-from broker_app.journal.file_store import FileStore
-from broker_app.journal.private_journal import PrivateState
-from broker_app.journal.shared import SharedJournal
+from broker_app.journal.shared.private_journal import PrivateState
+from broker_app.journal.shared.shared_journal import SharedJournal
 from broker_app.journal.store import Carried, Holder, LogBatch, Store, StoreFull
-from broker_app.journal_factory import store_at
-from broker_app.private_journal import (
+from broker_app.journal.stores.directory.store import FileStore
+from broker_app.storage.factory import store_at
+from broker_app.storage.private_journal import (
     NoPrivateJournal,
     StalePrivateJournal,
     compare,

@@ -13,10 +13,11 @@ from typing import Any, cast
 
 import pytest
 
-from broker_app.journal import frame_reader, shared, upkeep
-from broker_app.journal.file_store import FileStore
-from broker_app.journal.shared import SharedJournal
+from broker_app.journal.shared import frame_reader, upkeep
+from broker_app.journal.shared import shared_journal as shared
+from broker_app.journal.shared.shared_journal import SharedJournal
 from broker_app.journal.store import Holder, Store, Unreachable
+from broker_app.journal.stores.directory.store import FileStore
 
 from .stage import Life, published
 

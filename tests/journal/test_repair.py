@@ -6,13 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from broker_app.journal import codec, meta
+from broker_app.journal import codec
 from broker_app.journal.errors import JournalDamaged
 from broker_app.journal.files import Files
-from broker_app.journal.inspect import verify
-from broker_app.journal.repair import Repair, describe
-from broker_app.journal.scan import scan
-from broker_app.journal.segment import segment_name
+from broker_app.journal.log import meta
+from broker_app.journal.log.scan import scan
+from broker_app.journal.log.segment import segment_name
+from broker_app.journal.tools.inspect import verify
+from broker_app.journal.tools.repair import Repair, describe
 
 from .stage import SETTLED, Life, QuickSystem, published, quick_journal, read_now
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from broker_app.journal.files import Files
-from broker_app.journal.segments import SegmentJournal
+from broker_app.journal.log.segments import SegmentJournal
 
 from .contract import JournalContract
 from .stage import Broken, Life, Open, Reports

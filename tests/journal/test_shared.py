@@ -17,10 +17,7 @@ import psycopg
 import pytest
 
 from broker_app.journal.errors import JournalDamaged, JournalError, JournalFailed
-from broker_app.journal.file_store import FileStore
-from broker_app.journal.postgres import PostgresStore
-from broker_app.journal.redis import RedisStore
-from broker_app.journal.shared import SharedJournal
+from broker_app.journal.shared.shared_journal import SharedJournal
 from broker_app.journal.store import (
     Carried,
     Fenced,
@@ -32,6 +29,9 @@ from broker_app.journal.store import (
     StoreFull,
     Unreachable,
 )
+from broker_app.journal.stores.directory.store import FileStore
+from broker_app.journal.stores.postgres import PostgresStore
+from broker_app.journal.stores.redis import RedisStore
 from tests.support.polling import poll
 from tests.support.postgres import Postgres
 from tests.support.redis import Redis, redis_server

@@ -7,8 +7,8 @@ import pytest
 
 from broker_app.journal import codec
 from broker_app.journal.errors import NoSuchPosition
-from broker_app.journal.inspect import dump, verify
-from broker_app.journal.segments import SegmentJournal
+from broker_app.journal.log.segments import SegmentJournal
+from broker_app.journal.tools.inspect import dump, verify
 
 from .stage import Life, published, quick_journal
 

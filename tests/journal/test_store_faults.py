@@ -14,10 +14,10 @@ import pytest
 
 from broker_app.journal.errors import JournalFailed
 from broker_app.journal.port import Batch
-from broker_app.journal.postgres import PostgresStore
-from broker_app.journal.redis import RedisStore
-from broker_app.journal.shared import SharedJournal, stored_batch
+from broker_app.journal.shared.shared_journal import SharedJournal, stored_batch
 from broker_app.journal.store import Fenced, Holder, Store
+from broker_app.journal.stores.postgres import PostgresStore
+from broker_app.journal.stores.redis import RedisStore
 from tests.support.patience import patient
 from tests.support.polling import poll
 from tests.support.postgres import Postgres, postgres_pair, postgres_server

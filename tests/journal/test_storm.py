@@ -17,14 +17,14 @@ from hypothesis.stateful import (
 )
 
 from broker_app.journal import codec
-from broker_app.journal.file_store import FileStore
-from broker_app.journal.inspect import verify
 from broker_app.journal.port import Journal
-from broker_app.journal.postgres import PostgresStore
-from broker_app.journal.private_journal import PrivateState
-from broker_app.journal.redis import RedisStore
-from broker_app.journal.shared import SharedJournal
+from broker_app.journal.shared.private_journal import PrivateState
+from broker_app.journal.shared.shared_journal import SharedJournal
 from broker_app.journal.store import Holder, Store
+from broker_app.journal.stores.directory.store import FileStore
+from broker_app.journal.stores.postgres import PostgresStore
+from broker_app.journal.stores.redis import RedisStore
+from broker_app.journal.tools.inspect import verify
 from tests.support.chance import rounds
 from tests.support.polling import poll
 

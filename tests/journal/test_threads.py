@@ -12,7 +12,7 @@ import pytest
 
 from broker_app.journal.errors import JournalFailed, NoSuchPosition
 from broker_app.journal.files import Files
-from broker_app.journal.segments import SegmentJournal
+from broker_app.journal.log.segments import SegmentJournal
 from tests.support.patience import patient
 
 from .stage import Life, QuickSystem, batch_of, published, quick_journal, read_now

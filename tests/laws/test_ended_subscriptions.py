@@ -16,11 +16,11 @@ from typing import Any, cast
 
 import pytest
 
+from broker_app.base.internal_errors import internal_errors
 from broker_app.core import commands as c
 from broker_app.core.message import Message
 from broker_app.core.model import Receiver, Subscription
 from broker_app.engine.engine_requests import EngineRequests
-from broker_app.internal_errors import internal_errors
 from broker_app.net.auth.login import Identity
 from broker_app.net.problems import PROBLEMS
 from broker_app.reflex.local_services import QueueConsumer
@@ -48,7 +48,7 @@ OF_INTERCEPTORS = ("hold",)
 #: functions that end a subscription because its client asked for it or has gone
 ASKED = ("unsubscribe", "delete_durable", "end_all", "check_begin_flow")
 #: deliveries that are chosen, which no subscription brings
-CHOSEN = "net/rest/chosen.py"
+CHOSEN = "net/rest/messages/chosen.py"
 QUEUE = "/queue/a"
 
 
@@ -204,11 +204,11 @@ async def request_of_the_broker(node: SmallNode) -> None:
 KINDS: dict[str, Callable[[SmallNode], Any]] = {
     "net/stomp/subscriptions.py": stomp,
     "net/json/session.py": json_over_websocket,
-    "net/rest/message_stream.py": event_stream,
-    "net/rest/receive.py": long_poll,
-    "callback/webhooks/deliverer.py": webhook,
-    "callback/webhooks/durable_subscription.py": request_of_the_broker,
-    "bridge/flow_parts.py": bridge,
+    "net/rest/messages/message_stream.py": event_stream,
+    "net/rest/messages/receive.py": long_poll,
+    "features/callbacks/webhooks/deliverer.py": webhook,
+    "features/callbacks/webhooks/durable_subscription.py": request_of_the_broker,
+    "features/bridge/flow_parts.py": bridge,
     "reflex/local_services.py": service_of_the_broker,
     "reflex/shipped/copy_deletion.py": search_for_copies,
 }
@@ -222,7 +222,11 @@ def test_each_part_that_subscribes_is_known() -> None:
     collecting = {
         file for file, node in functions("net", "open_collection(") if calls(node, "open_collection")
     }
-    shared = {"net/json/subscriptions.py", "net/rest/message_stream.py", "net/rest/receive.py"}
+    shared = {
+        "net/json/subscriptions.py",
+        "net/rest/messages/message_stream.py",
+        "net/rest/messages/receive.py",
+    }
     assert collecting - {CHOSEN} == shared, "clients that share the peer of REST"
 
 

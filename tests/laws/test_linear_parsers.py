@@ -16,18 +16,18 @@ import pytest
 import uvicorn
 from uvicorn.server import ServerState
 
-from broker_app import deadline
-from broker_app.core.errors import Refused
+from broker_app.base import deadline
+from broker_app.base.refused import Refused
+from broker_app.net.http.limits import RestLimits
+from broker_app.net.http.refusals import Refusal
+from broker_app.net.http.requests import LineCutter
 from broker_app.net.json import operations
 from broker_app.net.json.splitter import ObjectSplitter
-from broker_app.net.rest import bulk_rows, cloudevents
-from broker_app.net.rest.limits import RestLimits
-from broker_app.net.rest.ndjson import MessageLines
-from broker_app.net.rest.refusals import Refusal
-from broker_app.net.rest.requests import LineCutter
+from broker_app.net.rest.messages import bulk_rows, cloudevents
+from broker_app.net.rest.messages.ndjson import MessageLines
+from broker_app.net.server.serve_http import connection_type
+from broker_app.net.server.serve_websocket import websocket_type
 from broker_app.reflex import cnf
-from broker_app.serve_http import connection_type
-from broker_app.serve_websocket import websocket_type
 from broker_app.zero import grammar
 from broker_app.zero.errors import Errors
 from broker_app.zero.positions import Source

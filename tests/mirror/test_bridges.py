@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from broker_app.remote import Remote
+from broker_app.features.bridge.remote import Remote
 from tests.support.account import Account, working
 from tests.support.broker_process import BrokerProcess
 from tests.support.mirrors import Mirrors, is_followed, wait_until_serving

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 
 import pytest
 
+from broker_app.features.mirror.drill import Check, Drill
 from broker_app.journal.errors import JournalFailed
-from broker_app.journal.shared import SharedJournal
+from broker_app.journal.shared.shared_journal import SharedJournal
 from broker_app.journal.store import Holder, Store
-from broker_app.journal_factory import store_at
-from broker_app.mirror.drill import Check, Drill
-from broker_app.mirror.membership import Member, Membership
-from broker_app.net.rest.mirrors import STANDBY
+from broker_app.members.membership import Member, Membership
+from broker_app.net.rest.node.mirrors import STANDBY
+from broker_app.storage.factory import store_at
 from tests.mirror.test_follower import Recording
 from tests.support.stores import STORES
 

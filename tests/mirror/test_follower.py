@@ -12,11 +12,11 @@ import pytest
 from broker_app.core.outcome import Outcome
 from broker_app.core.snapshot import take_snapshot
 from broker_app.engine.engine import batch_of
+from broker_app.features.mirror.follower import Follower
 from broker_app.journal import codec
-from broker_app.journal.file_store import FileStore
-from broker_app.journal.shared import SharedJournal
+from broker_app.journal.shared.shared_journal import SharedJournal
 from broker_app.journal.store import Holder
-from broker_app.mirror.follower import Follower
+from broker_app.journal.stores.directory.store import FileStore
 from tests.core.stage import Stage
 
 LEASE_S = 0.4

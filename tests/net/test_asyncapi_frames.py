@@ -16,7 +16,7 @@ from websockets.asyncio.client import ClientConnection
 
 from broker_app.config import Config
 from broker_app.net.policy.destination_settings import Destinations, Own
-from broker_app.net.web_socket import JSON
+from broker_app.net.server.subprotocols import JSON
 from broker_app.rules.rule import DENY, Rule
 from mom_client.stomp.encode import encode, unescape
 from tests.callback.webhooks.hooks import callback, hooks

@@ -12,7 +12,7 @@ import pytest
 
 from broker_app.net.auth.login import Identity
 from broker_app.net.stomp.session import StompSession
-from broker_app.net.stomp.tcp import TcpConnection
+from broker_app.net.stomp.transports.tcp import TcpConnection
 from tests.support.awaiting import until
 from tests.support.patience import patient
 from tests.support.small_broker import PASSWORD, RawClient, SmallBroker, small_broker

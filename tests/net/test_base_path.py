@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from broker_app.net.http.asgi import Event
+from broker_app.base.asgi import Event
 from broker_app.net.http.base_path import BasePath
 
 

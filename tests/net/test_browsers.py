@@ -10,7 +10,7 @@ import pytest
 
 from broker_app.core.limits import Limits
 from broker_app.net.auth.login import Identity
-from broker_app.net.stomp import local
+from broker_app.net.stomp.transports import local
 from broker_app.rules.rule import DENY, Rule
 from tests.support.awaiting import until
 from tests.support.patience import patient

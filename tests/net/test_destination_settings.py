@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from broker_app.core.errors import Refused
+from broker_app.base.refused import Refused
 from broker_app.core.policy import DestinationPolicy
 from broker_app.net.policy.destination_settings import (
     SETTINGS,

@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 import mom_client
+from broker_app.base.rate_limit import RateLimit
 from broker_app.core import commands as c
 from broker_app.core.limits import Limits
 from broker_app.core.message import OVERHEAD_BYTES
@@ -14,8 +15,7 @@ from broker_app.core.policy import REJECT_NEWEST, DestinationPolicy, Policies
 from broker_app.core.selectors import compiler
 from broker_app.net.auth.login import Identity
 from broker_app.net.policy.policy import Policy
-from broker_app.net.stomp import local, websocket
-from broker_app.net.stomp.rate_limit import RateLimit
+from broker_app.net.stomp.transports import local, websocket
 from tests.net.test_websocket import opened
 from tests.support.patience import patient
 from tests.support.small_broker import RawClient, SmallBroker, small_broker

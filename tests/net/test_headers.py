@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker_app.core.errors import Refused
+from broker_app.base.refused import Refused
 from broker_app.net.stomp.headers import UNBOUNDED_CREDIT, credit, start
 
 

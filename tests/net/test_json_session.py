@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 
-from broker_app import deadline
+from broker_app.base import deadline
+from broker_app.base.refused import Refused
 from broker_app.core import commands as c
-from broker_app.core.errors import Refused
 from broker_app.core.limits import Limits
 from broker_app.core.message import Envelope
 from broker_app.net.auth.login import Identity
 from broker_app.net.json import splitter
 from broker_app.net.policy.policy import Policy
-from broker_app.net.rest.chosen import NEVER_GIVEN
+from broker_app.net.rest.messages.chosen import NEVER_GIVEN
 from tests.net.test_websocket import CONNECT, Conversation
 from tests.support.listener import Listener
 from tests.support.small_broker import PASSWORD, SmallBroker, small_broker

@@ -6,7 +6,7 @@ import pytest
 
 import mom_client
 from broker_app.net.auth.login import Identity
-from broker_app.net.stomp import local
+from broker_app.net.stomp.transports import local
 from tests.support.small_broker import small_broker
 
 ANNA = Identity("anna")

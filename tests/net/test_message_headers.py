@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from broker_app.base.refused import Refused
 from broker_app.core.destination import parse
-from broker_app.core.errors import Refused
 from broker_app.net.stomp.headers import envelope
 from tests.support.small_broker import RawClient, SmallBroker, small_broker
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker_app.net.http.asgi import Scope
+from broker_app.base.asgi import Scope
 from broker_app.net.http.proxy_headers import apply_proxy_headers
 
 

@@ -12,7 +12,8 @@ import httpx
 import pytest
 
 from broker_app.net.auth.login import Identity
-from broker_app.net.stomp import local, sends
+from broker_app.net.stomp import sends
+from broker_app.net.stomp.transports import local
 from broker_app.rules.rule import DENY, Rule
 from mom_client import ConnectionLost, Refused
 from tests.support.patience import patient

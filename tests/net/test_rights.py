@@ -17,7 +17,7 @@ from broker_app.core.destination import parse
 from broker_app.net.auth.login import Identity, Logins
 from broker_app.net.policy.access import Access, Client, ConnectionInfo
 from broker_app.net.policy.policy import ADMINISTER, Grant
-from broker_app.net.stomp import local
+from broker_app.net.stomp.transports import local
 from broker_app.rules.event import BROWSE, MANAGE, READ, RECEIVE, SEND
 from broker_app.rules.rule import DENY, Rule
 from mom_client import Refused

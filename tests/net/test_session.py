@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
+from broker_app.base.refused import Refused
 from broker_app.config import Config
-from broker_app.core.errors import Refused
 from broker_app.core.message import MessageIds
+from broker_app.features.services.seed_shares import SeedShares
 from broker_app.net.auth.login import Identity
 from broker_app.net.policy.access import ConnectionInfo
-from broker_app.net.seed_shares import SeedShares
 from broker_app.net.stomp.conversation import ACCEPTS, AUTHENTICATING, CLOSED, NEXT, Environment
 from broker_app.net.stomp.registrations import Registrar
 from broker_app.net.stomp.session import StompSession

@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 import pytest
 
+from broker_app.base.refused import Refused
 from broker_app.core.destination import Destination
-from broker_app.core.errors import Refused
-from broker_app.net.origin import Origin
+from broker_app.features.services.origin import Origin
 from broker_app.net.stomp.conversation import OPEN
 from broker_app.net.stomp.registrations import Outcome
 from broker_app.reflex.registration import Registration, RegistrationVerdict

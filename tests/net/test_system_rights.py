@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 import mom_client
-from broker_app.callback.webhooks.callback import PAUSED, Callback
 from broker_app.core import commands as c
 from broker_app.core.destination import parse
 from broker_app.core.message import Envelope
+from broker_app.features.callbacks.webhooks.callback import PAUSED, Callback
 from broker_app.net.auth.login import Identity, Logins
 from broker_app.net.json.outbox import Outbox
 from broker_app.net.json.session import JsonSession

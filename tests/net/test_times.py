@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker_app.net import times
+from broker_app.base import times
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from broker_app.internal_errors import internal_errors
-from broker_app.net import web_socket
+from broker_app.base.internal_errors import internal_errors
 from broker_app.net.auth.login import Identity
+from broker_app.net.server import subprotocols as web_socket
 from tests.support.patience import patient
 from tests.support.small_broker import SmallBroker, small_broker
 from tests.support.small_node import policy_of, small_node

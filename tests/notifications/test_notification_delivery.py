@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from broker_app.core.message import Envelope
-from broker_app.notifications import Mailer, Notification, RetryQueue, Target, webhook
-from broker_app.notifications.delivery import deliver, notification_of, targets
-from broker_app.notifications.retry_queue import MOST
+from broker_app.features.notifications import Mailer, Notification, RetryQueue, Target, webhook
+from broker_app.features.notifications.delivery import deliver, notification_of, targets
+from broker_app.features.notifications.retry_queue import MOST
 from broker_app.telemetry.alerts import DEFAULT_RULES, Alert, AlertEvent, AlertRule
 from tests.support.patience import patient
 

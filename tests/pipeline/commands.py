@@ -6,9 +6,9 @@ from typing import Any
 
 import typer
 
-from broker_app.cli import pipeline
-from broker_app.cli.invocation import Invocation
-from broker_app.cli.output import Output
+from broker_app.cli.base.invocation import Invocation
+from broker_app.cli.base.output import Output
+from broker_app.cli.pipelines import commands as pipeline
 from tests.support.broker_process import BrokerProcess
 
 

@@ -12,7 +12,7 @@ import duckdb
 import pytest
 from pyspark.sql import SparkSession
 
-from broker_app.cli.failures import USAGE, Failure
+from broker_app.cli.base.failures import USAGE, Failure
 from mom_pipeline.archive_tables import MESSAGE
 from mom_pipeline.errors import TEMPORARY
 from mom_pipeline.job_folder import JobFolder, stored_job

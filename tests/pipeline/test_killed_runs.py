@@ -18,7 +18,7 @@ import duckdb
 import psutil
 import pytest
 
-from broker_app.cli.failures import OK
+from broker_app.cli.base.failures import OK
 from mom_pipeline.archive_tables import MESSAGE
 from pyspark_mom.options import parse
 from tests.cli.conftest import CommandLine

@@ -20,7 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
 
-from broker_app.net.rest import envelopes
+from broker_app.net.rest.messages import envelopes
 from mom_pipeline import archive_tables, replay_batches
 from mom_pipeline.archive_tables import MESSAGE
 from mom_pipeline.errors import USAGE, PipelineError

@@ -9,9 +9,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from broker_app.net.rest.bulk_rows import RowEnvelope, parsed, wanted
-from broker_app.net.rest.envelopes import Envelopes
-from broker_app.net.rest.limits import RestLimits
+from broker_app.net.http.limits import RestLimits
+from broker_app.net.rest.messages.bulk_rows import RowEnvelope, parsed, wanted
+from broker_app.net.rest.messages.envelopes import Envelopes
 from pyspark_mom.errors import RowsRefused
 from pyspark_mom.sink_rows import MAX_ROW_BYTES, MAX_ROWS, Part, parts
 

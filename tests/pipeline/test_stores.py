@@ -12,9 +12,9 @@ import psycopg
 import pytest
 import redis
 
-from broker_app.journal.shared import SharedJournal
+from broker_app.journal.shared.shared_journal import SharedJournal
 from broker_app.journal.store import Holder
-from broker_app.journal_factory import store_at
+from broker_app.storage.factory import store_at
 from pyspark_mom.errors import BrokerUnreachable, DataLoss, MomError
 from pyspark_mom.options import parse
 from pyspark_mom.ranges import Range, checked

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 import websockets
 
+from broker_app.base.roles import CALLBACK
 from broker_app.config import Config
 from broker_app.reflex.declaration import ARRIVAL, DELIVERY, DEREGISTRATION, REGISTRATION, Declaration
-from broker_app.roles import CALLBACK
 from mom_client import storeandforward
 from tests.callback.webhooks.hooks import callback, hooks
 from tests.callback.webhooks.receiver import receiver

@@ -13,14 +13,17 @@ from typing import Any
 import httpx
 import pytest
 
-from broker_app.bulk.batch_commits import BatchCommits
-from broker_app.bulk.stage_store import StageStore
-from broker_app.callback.webhooks.supervisor import Supervisor
 from broker_app.config import Config
 from broker_app.core.broker import Broker
 from broker_app.core.limits import Limits
 from broker_app.engine import Engine
-from broker_app.jobs.job_manager import JobManager
+from broker_app.features.bridge.remote import Remote
+from broker_app.features.bulk.batch_commits import BatchCommits
+from broker_app.features.bulk.stage_store import StageStore
+from broker_app.features.callbacks.webhooks.supervisor import Supervisor
+from broker_app.features.jobs.job_manager import JobManager
+from broker_app.features.services.registry import ServiceRegistry
+from broker_app.features.services.seed_messages import SeedMessages
 from broker_app.journal.memory import MemoryJournal, MemoryStorage
 from broker_app.net import asyncapi
 from broker_app.net.auth.login import Logins
@@ -31,17 +34,14 @@ from broker_app.net.policy.decisions import Decisions
 from broker_app.net.policy.owner_rights import OwnerRights, SenderRights
 from broker_app.net.policy.policy import Policy, TokenFacts, UserFacts
 from broker_app.net.rest import RestApi, RestLimits
-from broker_app.net.rest.metrics import Metrics
-from broker_app.net.rest.ndjson import MessageLines
-from broker_app.net.service_registry import ServiceRegistry
+from broker_app.net.rest.messages.ndjson import MessageLines
+from broker_app.net.rest.node.metrics import Metrics
 from broker_app.net.stomp.changed_headers import ChangedHeaders
 from broker_app.net.stomp.connections import Connections
 from broker_app.net.stomp.session_registry import SessionRegistry
 from broker_app.reflex.reflexes import Reflexes, Settings
 from broker_app.reflex.shipped.context import Context
-from broker_app.remote import Remote
 from broker_app.rules.ruleset import Rules
-from broker_app.services.seed_messages import SeedMessages
 from broker_app.telemetry import Statistics
 from broker_app.telemetry.alerts import DEFAULT_RULES, AlertEvaluator, ConditionChecks
 from broker_app.telemetry.bridges import status

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from broker_app.core.commands import StoreSpace
+from broker_app.net.http.routing import Route
 from broker_app.net.rest import RestLimits, openapi
-from broker_app.net.rest.routing import Route
 from tests.rest.conftest import MakeRest, Rest
 
 

@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from broker_app.net.http.requests import LineCutter
 from broker_app.net.rest import RestLimits
-from broker_app.net.rest.requests import LineCutter
 from tests.rest.conftest import MakeRest, Rest
 
 NDJSON = {"content-type": "application/x-ndjson"}

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from broker_app.core.limits import Limits
-from broker_app.jobs import filters
-from broker_app.net.rest import RestLimits, browse
+from broker_app.features.jobs import filters
+from broker_app.net.rest import RestLimits
+from broker_app.net.rest.messages import browse
 from tests.rest.conftest import MakeRest, Rest
 
 

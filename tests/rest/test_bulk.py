@@ -13,12 +13,12 @@ from typing import Any
 import httpx
 import pytest
 
-from broker_app.bulk import batch_commits
-from broker_app.bulk.batch_commits import Fits
-from broker_app.bulk.stage_store import KEPT_S, CommitPlan, PartName, StageStore
 from broker_app.core import commands as c
 from broker_app.core import header_block
 from broker_app.core.policy import DestinationPolicy, Policies
+from broker_app.features.bulk import batch_commits
+from broker_app.features.bulk.batch_commits import Fits
+from broker_app.features.bulk.stage_store import KEPT_S, CommitPlan, PartName, StageStore
 from broker_app.journal.port import Batch, Done
 from broker_app.net.policy.policy import UserFacts
 from broker_app.net.rest import RestLimits

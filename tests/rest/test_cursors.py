@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from broker_app.journal.cursors import MAX_CURSORS
 from broker_app.journal.errors import JournalFailed
+from broker_app.journal.log.cursors import MAX_CURSORS
 from broker_app.net.policy.policy import Grant
 from broker_app.telemetry.cursor_lags import KEPT, STEP_S
 from tests.rest.conftest import Rest

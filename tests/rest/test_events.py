@@ -10,8 +10,8 @@ from typing import Any
 
 from broker_app.net.policy.policy import Policy
 from broker_app.net.rest import RestLimits
-from broker_app.net.rest.arrival_stream import ArrivalStream
-from broker_app.net.rest.message_stream import MessageStream
+from broker_app.net.rest.messages.arrival_stream import ArrivalStream
+from broker_app.net.rest.messages.message_stream import MessageStream
 from tests.rest.conftest import MakeRest, Rest, policy
 from tests.support.patience import patient
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from broker_app.base.refused import Refused
 from broker_app.core import dead_letter_headers
 from broker_app.core.destination import parse
-from broker_app.core.errors import Refused
 from broker_app.core.message import Envelope, Message, group_of
-from broker_app.net.rest import envelopes, message_json
-from broker_app.net.rest.limits import RestLimits
-from broker_app.net.rest.ndjson import MessageLines
+from broker_app.net.http.limits import RestLimits
+from broker_app.net.rest.messages import envelopes, message_json
+from broker_app.net.rest.messages.ndjson import MessageLines
 from broker_app.net.stomp import headers, scheduling_headers
 
 Q = "/queue/a"

@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 import pytest
 
 from broker_app.config import Config
-from broker_app.listeners import listen
 from broker_app.net.policy.policy import UserFacts
-from broker_app.net.rest.fast_publish import Caller
-from broker_app.serve import serve
+from broker_app.net.rest.messages.fast_publish import Caller
+from broker_app.net.server.listeners import listen
+from broker_app.net.server.serve import serve
 from tests.rest.conftest import Rest, policy
 from tests.support.patience import patient
 

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 import uvicorn
 
-from broker_app import deadline
-from broker_app.internal_errors import internal_errors
-from broker_app.listeners import listen
-from broker_app.serve import Server
-from broker_app.serve_http import HttpConnection, connection_type
-from broker_app.serve_websocket import websocket_type
+from broker_app.base import deadline
+from broker_app.base.internal_errors import internal_errors
+from broker_app.net.server.listeners import listen
+from broker_app.net.server.serve import Server
+from broker_app.net.server.serve_http import HttpConnection, connection_type
+from broker_app.net.server.serve_websocket import websocket_type
 from tests.support.patience import patient
 
 POST = b"POST /short HTTP/1.1\r\nhost: a\r\ncontent-length: 2\r\n\r\nhi"

@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from broker_app.journal.memory import MemoryStorage
-from broker_app.net.rest.idempotency import IdempotencyStore
+from broker_app.net.http.idempotency import IdempotencyStore
 from tests.rest.conftest import MakeRest, Rest
 
 QUEUE = "/queues/a/messages"

@@ -9,8 +9,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from broker_app.jobs.job_manager import MAX_OPEN_OF_USER
-from broker_app.jobs.slots import MAX_WORKING
+from broker_app.features.jobs.job_manager import MAX_OPEN_OF_USER
+from broker_app.features.jobs.slots import MAX_WORKING
 from tests.support.patience import patient
 from tests.support.small_node import SmallNode, policy_of, small_node
 

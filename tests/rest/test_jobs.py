@@ -12,7 +12,7 @@ import pytest
 from broker_app.core import commands as c
 from broker_app.core.limits import Limits
 from broker_app.core.policy import DestinationPolicy, Policies
-from broker_app.jobs import store
+from broker_app.features.jobs import store
 from tests.rest.conftest import MakeRest, Rest
 
 

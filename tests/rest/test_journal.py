@@ -16,9 +16,9 @@ from broker_app.core.records import PUBLISHED
 from broker_app.journal import codec
 from broker_app.journal.errors import Busy, JournalDamaged
 from broker_app.journal.port import LogFound
-from broker_app.journal.shared import stored_batch
+from broker_app.journal.shared.shared_journal import stored_batch
 from broker_app.net.policy.policy import Grant, TokenFacts, UserFacts
-from broker_app.net.rest.journal import MAX_READERS
+from broker_app.net.rest.journal.frames import MAX_READERS
 from tests.rest.conftest import MakeRest, Rest, policy
 from tests.rest.test_events import Stream
 
@@ -141,7 +141,7 @@ async def test_a_reader_goes_on_behind_what_it_has_read(admin: Rest) -> None:
 
 
 async def test_a_long_reply_is_sent_in_chunks(admin: Rest, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("broker_app.net.rest.journal.CHUNK_BYTES", 1000)
+    monkeypatch.setattr("broker_app.net.rest.journal.frames.CHUNK_BYTES", 1000)
     expected = [b"%d" % number * 100 for number in range(100)]
     await admin.publish("a", *(body.decode() for body in expected))
     asked: list[int] = []
@@ -305,7 +305,7 @@ class Reading(Stream):
 @pytest.fixture
 async def reading(admin: Rest, monkeypatch: pytest.MonkeyPatch) -> Reading:
     """A reader of ten messages that has not taken the first of them."""
-    monkeypatch.setattr("broker_app.net.rest.journal.CHUNK_BYTES", 1)
+    monkeypatch.setattr("broker_app.net.rest.journal.frames.CHUNK_BYTES", 1)
     await admin.publish("a", *map(str, range(10)))
     reading = Reading(admin)
     await admin.until(lambda: bool(reading.text))
@@ -337,7 +337,7 @@ async def test_a_client_that_leaves_is_not_sent_the_rest(admin: Rest, reading: R
 
 
 async def test_a_client_that_takes_nothing_is_given_up(admin: Rest, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("broker_app.net.rest.journal.CHUNK_S", 0.01)
+    monkeypatch.setattr("broker_app.net.rest.journal.frames.CHUNK_S", 0.01)
     await admin.publish("a", *map(str, range(10)))
     reading = Reading(admin)
     await reading.task

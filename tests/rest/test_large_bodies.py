@@ -10,8 +10,8 @@ import pytest
 
 from broker_app.config import MIB
 from broker_app.core.message import Envelope, Message
-from broker_app.net.rest import message_json
-from broker_app.net.rest.large_body import Piece, parts
+from broker_app.net.http.large_body import Piece, parts
+from broker_app.net.rest.messages import message_json
 
 _BINARY = bytes(range(256)) * (8 * 4096) + b"."
 _TEXT = ('ä€😀"\\\n' * 600_000).encode()

@@ -11,9 +11,9 @@ from contextlib import asynccontextmanager
 import pytest
 
 from broker_app.config import Config
-from broker_app.listeners import listen
 from broker_app.net.rest import RestLimits
-from broker_app.serve import serve
+from broker_app.net.server.listeners import listen
+from broker_app.net.server.serve import serve
 from tests.rest.conftest import MakeRest, Rest
 
 HEAD = b"POST /api/v1/queues/a/messages HTTP/1.1\r\nhost: localhost\r\n"

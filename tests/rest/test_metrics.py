@@ -12,15 +12,15 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as read_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as read_text
 
-from broker_app import deadline
-from broker_app.bridge import pipe
-from broker_app.bridge import report as bridge_report
-from broker_app.callback.webhooks.push_totals import BOUNDS_S
-from broker_app.callback.webhooks.verdict import OUTCOMES
+from broker_app.base import deadline
 from broker_app.core import commands as c
 from broker_app.core.model import InnerReceiver, Peer
+from broker_app.features.bridge import pipe
+from broker_app.features.bridge import report as bridge_report
+from broker_app.features.callbacks.webhooks.push_totals import BOUNDS_S
+from broker_app.features.callbacks.webhooks.verdict import OUTCOMES
 from broker_app.net.policy.policy import Grant
-from broker_app.net.rest.mirrors import ACTIVE, STANDBY
+from broker_app.net.rest.node.mirrors import ACTIVE, STANDBY
 from broker_app.telemetry.metrics import detailed_metrics, families, node_metrics
 from broker_app.telemetry.metrics.families import BATCH_BOUNDS_S, Histogram
 from broker_app.telemetry.metrics.node_metrics import of_mirrors

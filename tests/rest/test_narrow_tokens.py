@@ -10,8 +10,8 @@ from typing import Any
 import httpx
 import pytest
 
-from broker_app.bulk.stage_store import Owner, StageStore, WantedStage
-from broker_app.core.errors import Refused
+from broker_app.base.refused import Refused
+from broker_app.features.bulk.stage_store import Owner, StageStore, WantedStage
 from broker_app.net.policy.policy import Grant, TokenFacts
 from broker_app.rules.event import RECEIVE, SEND
 from tests.support.small_node import SmallNode, policy_of, small_node

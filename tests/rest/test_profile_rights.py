@@ -16,7 +16,7 @@ import mom_client
 from broker_app.core import commands as c
 from broker_app.core import header_block, records
 from broker_app.core.message import Envelope
-from broker_app.net import profiles, seed_shares
+from broker_app.features.services import profiles, seed_shares
 from broker_app.net.policy.policy import READ_METRICS, Grant, TokenFacts
 from broker_app.reflex.registration import Registration
 from broker_app.rules.event import BROWSE, SEND
@@ -33,7 +33,7 @@ FORGED = "name LIKE '%'"
 
 @pytest.fixture
 async def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[SmallNode]:
-    monkeypatch.setattr("broker_app.services.seed_messages.CHECK_S", 0.01)
+    monkeypatch.setattr("broker_app.features.services.seed_messages.CHECK_S", 0.01)
     async with small_node(tmp_path, policy_of(users=USERS, admins=("root",))) as running:
         for name in ("a", "payments"):
             await running.node.services.register(Registration(name))

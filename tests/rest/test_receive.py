@@ -12,9 +12,9 @@ import pytest
 
 from broker_app.core.limits import Limits
 from broker_app.core.model import Delivery, Peer
+from broker_app.net.http.engine_client import EngineClient
 from broker_app.net.rest import RestLimits
-from broker_app.net.rest.chosen import NEVER_GIVEN, ChosenMessages
-from broker_app.net.rest.engine_client import EngineClient
+from broker_app.net.rest.messages.chosen import NEVER_GIVEN, ChosenMessages
 from tests.rest.conftest import MakeRest, Rest
 
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from broker_app.core.destination import QUEUE, TOPIC, Destination
+from broker_app.features.services.registry import ServiceRegistry
 from broker_app.net.auth.login import Identity
-from broker_app.net.service_registry import ServiceRegistry
 from broker_app.reflex.registration import CALLBACKS, Registration, RegistrationVerdict
 from tests.rest.conftest import Rest
 from tests.rest.test_connections import make_admin

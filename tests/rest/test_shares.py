@@ -27,7 +27,7 @@ def administered_by_bob(rest: Rest) -> None:
 
 
 async def test_one_user_cannot_take_all_parts_of_bulk(rest: Rest, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("broker_app.bulk.stage_store.MAX_PARTS", 4)
+    monkeypatch.setattr("broker_app.features.bulk.stage_store.MAX_PARTS", 4)
     id = stage_id()
     for seq in range(2):
         assert (await stage(rest.alice, id, numbered(0, 1), seq=seq)).status_code == 200
@@ -46,7 +46,7 @@ async def test_one_user_cannot_take_all_parts_of_bulk(rest: Rest, monkeypatch: p
 async def test_an_upload_that_hangs_takes_no_place_of_bulk(
     rest: Rest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("broker_app.net.rest.bulk.MAX_AT_ONCE", 2)
+    monkeypatch.setattr("broker_app.net.rest.messages.bulk.MAX_AT_ONCE", 2)
     release, begun = asyncio.Event(), asyncio.Semaphore(0)
 
     async def slowly(content: bytes):  # type: ignore[no-untyped-def]
@@ -89,7 +89,7 @@ async def test_one_user_cannot_let_all_requests_wait(make_rest: MakeRest) -> Non
 
 
 async def test_one_user_cannot_register_all_services(rest: Rest, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("broker_app.net.service_registry.MOST", 3)
+    monkeypatch.setattr("broker_app.features.services.registry.MOST", 3)
     first = await rest.alice.post("/services", json={"name": "stock", "lease_s": 30})
     assert first.status_code == 201, first.text
     refused = await rest.alice.post("/services", json={"name": "stock", "lease_s": 30})
@@ -103,7 +103,7 @@ async def test_one_user_cannot_register_all_services(rest: Rest, monkeypatch: py
 async def test_the_last_cursors_are_reserved_for_administrators(
     rest: Rest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("broker_app.journal.cursors.MAX_CURSORS", 2)
+    monkeypatch.setattr("broker_app.journal.log.cursors.MAX_CURSORS", 2)
     administered_by_bob(rest)
     await rest.publish("a", "1")
     monkeypatch.setattr(rest.access, "may_read_journal", lambda identity: True)

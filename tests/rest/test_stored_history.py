@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from broker_app.net.rest.stored_history import LONGEST_S
+from broker_app.net.rest.destinations.stored_history import LONGEST_S
 from broker_app.telemetry.pipeline_store import COLUMNS, StoredHistory
 from tests.rest.conftest import Rest
 

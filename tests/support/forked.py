@@ -39,12 +39,16 @@ from mom_site.database import file_of
 from tests.support.children import Child, end_with_parent
 
 ROOT = Path(__file__).resolve().parents[2]
-_COMMANDS = [path.stem for path in sorted((ROOT / "broker_app" / "cli").glob("[a-z]*.py"))]
+_COMMANDS = [
+    ".".join(path.relative_to(ROOT).with_suffix("").parts)
+    for path in sorted((ROOT / "broker_app" / "cli").rglob("[a-z]*.py"))
+]
 LOADED = (
-    "argon2 broker_app.node broker_app.offline broker_app.serve channels.generic.websocket channels.routing "
-    "channels.security.websocket django.db.backends.sqlite3.base inflection jsonschema servestatic.middleware"
+    "argon2 broker_app.node.node broker_app.storage.offline broker_app.net.server.serve"
+    " channels.generic.websocket channels.routing channels.security.websocket"
+    " django.db.backends.sqlite3.base inflection jsonschema servestatic.middleware"
     " uritemplate uvloop yaml"
-).split() + [f"broker_app.cli.{name}" for name in _COMMANDS]
+).split() + _COMMANDS
 #: settings with which the site has other applications and addresses; such a program is started, not forked
 _OTHER_SITE = ("MOM_OIDC", "MOM_BASE_PATH", "--oidc", "--base-path")
 #: the database of a broker without anything in it

@@ -19,13 +19,13 @@ from typing import Any, NamedTuple
 
 import uvloop
 
-from broker_app import node
 from broker_app.config import Config
-from broker_app.listeners import bound
 from broker_app.net.auth.login import Logins
 from broker_app.net.operator_audit import OperatorActions
 from broker_app.net.policy.policy import Policy
-from broker_app.process import Site, run
+from broker_app.net.server.listeners import bound
+from broker_app.node import node
+from broker_app.node.process import Site, run
 from broker_app.reflex import cnf
 
 _log = logging.getLogger(__name__)

@@ -20,10 +20,10 @@ from typing import Any
 import httpx
 
 import mom_client
-from broker_app.callback.webhooks.callback import Callback
 from broker_app.config import MIB
+from broker_app.features.bridge.remote import Remote
+from broker_app.features.callbacks.webhooks.callback import Callback
 from broker_app.net.policy.policy import Policy, UserFacts
-from broker_app.remote import Remote
 from tests.support.broker_process import ROOT, BrokerFailed
 from tests.support.children import Child
 from tests.support.forked import Forked

@@ -10,20 +10,20 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+from broker_app.base.refused import Refused
 from broker_app.config import Config
 from broker_app.core.broker import Broker
-from broker_app.core.errors import Refused
 from broker_app.core.limits import Limits
 from broker_app.engine import Engine
+from broker_app.features.services.registry import ServiceRegistry
 from broker_app.journal.memory import MemoryJournal
 from broker_app.net.auth.login import Logins
 from broker_app.net.json import JsonServer
 from broker_app.net.live_subscribers import LiveSubscribers
 from broker_app.net.policy.access import Access
 from broker_app.net.policy.policy import Policy, UserFacts
-from broker_app.net.service_registry import ServiceRegistry
-from broker_app.net.stomp import tcp
 from broker_app.net.stomp.session_registry import SessionRegistry
+from broker_app.net.stomp.transports import tcp
 from broker_app.net.tls.certificates import Certificates
 from broker_app.net.tls.listener import TlsListener
 from tests.support.patience import patient

@@ -17,7 +17,7 @@ import mom_client
 from broker_app.config import MIB, Config
 from broker_app.net.auth.login import Logins
 from broker_app.net.policy.policy import Grant, Policy, TokenFacts, UserFacts
-from broker_app.node import Node
+from broker_app.node.node import Node
 from broker_app.rules.rule import Rule
 from broker_app.rules.ruleset import Rules
 from tests.support.patience import patient

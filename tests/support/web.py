@@ -9,9 +9,9 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from broker_app.config import Config
+from broker_app.net.server.serve import serve
 from broker_app.net.tls.certificates import Certificates
-from broker_app.node import Node
-from broker_app.serve import serve
+from broker_app.node.node import Node
 
 
 @contextlib.asynccontextmanager

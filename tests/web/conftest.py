@@ -5,8 +5,9 @@ from django.contrib.auth.models import User
 from django.test import Client
 
 from broker_app.net.auth.login_throttle import LoginThrottle
-from broker_app.web import actions, backends
+from broker_app.web import actions
 from broker_app.web.actions import SYSTEM
+from broker_app.web.auth import backends
 
 
 @pytest.fixture(autouse=True)

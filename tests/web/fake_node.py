@@ -14,10 +14,11 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "mom_site.settings")
 
 from mom_site.asgi import Site  # isort: skip
 
-from broker_app import config, serve
-from broker_app.listeners import listen
+from broker_app import config
 from broker_app.net.auth.login import Identity, Logins
 from broker_app.net.policy.policy import Policy, UserFacts
+from broker_app.net.server import serve
+from broker_app.net.server.listeners import listen
 from broker_app.net.tls.certificates import Certificates
 
 

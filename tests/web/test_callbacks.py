@@ -10,10 +10,10 @@ import pytest
 from django.utils import timezone
 
 from broker_app import models
-from broker_app.callback.webhooks.signature import key_of, new_secret
+from broker_app.features.callbacks.webhooks.signature import key_of, new_secret
 from broker_app.web import actions
 from broker_app.web.actions import SYSTEM, Edit, apply
-from broker_app.web.encryption import seal
+from broker_app.web.auth.encryption import seal
 from broker_app.web.resource_types.callbacks import callbacks, reseal
 from tests.web.test_resources import Ask, ask, by_token, john, no_former_guesses  # noqa: F401
 

@@ -12,8 +12,8 @@ from django.conf import settings
 from django.contrib.auth.models import User
 from django.core.management import CommandError, call_command
 
-from broker_app import node, process
 from broker_app.config import Config
+from broker_app.node import node, process
 from broker_app.web import actions, snapshot
 
 

@@ -16,9 +16,9 @@ from django.db.backends.utils import CursorWrapper
 
 import mom_client
 from broker_app.config import MIB, Config
-from broker_app.listeners import listen
-from broker_app.node import Node
-from broker_app.serve import serve
+from broker_app.net.server.listeners import listen
+from broker_app.net.server.serve import serve
+from broker_app.node.node import Node
 from broker_app.web import actions, snapshot
 
 MESSAGES = 10_000

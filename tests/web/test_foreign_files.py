@@ -12,10 +12,10 @@ import pytest
 from django.conf import settings
 from django.core.management import CommandError, call_command
 
-from broker_app import process
 from broker_app.config import Config
 from broker_app.config import settings as table
 from broker_app.net.tls.certificates import Certificates
+from broker_app.node import process
 from broker_app.reflex import library_loader
 from broker_app.zero import Folder
 from broker_app.zero.file_reader import Unreadable

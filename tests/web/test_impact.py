@@ -2,8 +2,8 @@
 
 import itertools
 
-from broker_app.net.policy.active_use import ActiveUse
 from broker_app.net.policy.decisions import Decided
+from broker_app.node.active_use import ActiveUse
 from broker_app.rules.event import Event
 from broker_app.rules.rule import Rule
 from broker_app.rules.ruleset import Rules

@@ -14,7 +14,7 @@ TIME = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}[+-]\d\d:\d\d"
 
 def a_record(text: str, *values: object, error: Exception | None = None) -> LogRecord:
     about = (type(error), error, error.__traceback__) if error is not None else None
-    return LogRecord("broker_app.process", logging.WARNING, "process.py", 7, text, values, about)
+    return LogRecord("broker_app.node.process", logging.WARNING, "process.py", 7, text, values, about)
 
 
 def test_a_line_of_text_has_the_zone_of_its_time() -> None:
@@ -30,7 +30,7 @@ def test_a_line_of_json_is_one_object_also_with_a_trace_back() -> None:
     found = json.loads(line)
     assert "\n" not in line
     assert (found["level"], found["logger"], found["message"]) == (
-        "warning", "broker_app.process", "it failed: two\nlines",
+        "warning", "broker_app.node.process", "it failed: two\nlines",
     )  # fmt: skip
     assert re.fullmatch(TIME, found["time"])
     assert found["exception"].splitlines()[-2:] == ["ValueError: two", "lines"]

@@ -19,9 +19,10 @@ from broker_app.models import AuditEntry
 from broker_app.net.auth.login import Logins
 from broker_app.net.auth.login_throttle import MAX_VERIFICATIONS, VerificationSlots
 from broker_app.net.policy.policy import Policy
-from broker_app.web import actions, backends
-from broker_app.web.authentication import PasswordAuthentication
-from broker_app.web.backends import slowed
+from broker_app.web import actions
+from broker_app.web.auth import backends
+from broker_app.web.auth.authentication import PasswordAuthentication
+from broker_app.web.auth.backends import slowed
 from broker_app.web.snapshot import read_policy
 
 pytestmark = pytest.mark.django_db

@@ -7,7 +7,7 @@ import time
 import pytest
 from requests import RequestException, Session
 
-from broker_app.web import outgoing_session
+from broker_app.web.auth import outgoing_session
 from tests.http_client.stranger import stranger
 
 OK = b"HTTP/1.1 200 OK\r\n"

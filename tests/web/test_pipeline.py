@@ -15,7 +15,7 @@ from broker_app.pipeline.history import of_destination
 from broker_app.pipeline.models import ComputedTime, PipelineRun
 from broker_app.pipeline.store import DatabaseStore
 from broker_app.telemetry.pipeline_store import StoredHistory
-from broker_app.web.console.pipeline_status import chart
+from broker_app.web.console.forwarding.pipeline_status import chart
 
 pytestmark = pytest.mark.django_db(databases=["default", "pipeline"])
 

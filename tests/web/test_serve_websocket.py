@@ -14,9 +14,9 @@ import pytest
 from websockets.frames import Frame, Opcode
 
 from broker_app.config import Config
-from broker_app.listeners import listen
-from broker_app.serve import serve
-from broker_app.serve_websocket import UNAUTHENTICATED_LIMIT
+from broker_app.net.server.listeners import listen
+from broker_app.net.server.serve import serve
+from broker_app.net.server.serve_websocket import UNAUTHENTICATED_LIMIT
 from tests.support.patience import patient
 
 HANDSHAKE = (

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from typing import Final
 
-from broker_app.core.errors import Refused
+from broker_app.base.refused import Refused
 from broker_app.core.message import Envelope, Message, MessageIds
 from broker_app.core.selectors import parser, scanner
 from broker_app.core.selectors.parser import Node, Tree, parse, refused

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from broker_app.core.errors import Refused
+from broker_app.base.refused import Refused
 from broker_app.core.selectors.scanner import END, INVALID, NAME, NUMBER, QUOTED, STRING, Token, scan
 
 # Kinds of nodes; a group is an open parenthesis, or the whole selector.

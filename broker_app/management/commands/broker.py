@@ -20,32 +20,35 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import OperationalError, connections
 from django.urls import get_resolver
 
-from broker_app import channel_layer, config, configuration_copy, journal_identity, node, offline, process
-from broker_app.callback.webhooks.worker_poster import WorkerPoster
+from broker_app import config
+from broker_app.base import fd_limits
+from broker_app.base.ownership import ForeignPath
+from broker_app.base.private_files import close_to_others, write_for_owner_alone
 from broker_app.config import Config, ConfigError
+from broker_app.features.callbacks.webhooks.worker_poster import WorkerPoster
 from broker_app.journal.errors import JournalError
 from broker_app.journal.store import Unreachable
-from broker_app.journal_factory import is_shared
-from broker_app.listeners import Listeners, PortTaken, bound
 from broker_app.management.host_programs import HostPrograms
 from broker_app.management.local_access import LocalAccess
 from broker_app.management.shared_broker import SharedBroker
 from broker_app.management.trusted_files import make_directories, refuse_foreign
 from broker_app.management.welcome import Welcome, write_private
-from broker_app.net import fd_limits
 from broker_app.net.auth.login import Logins
-from broker_app.ownership import ForeignPath
+from broker_app.net.server.listeners import Listeners, PortTaken, bound
+from broker_app.node import configuration_copy, node, process
 from broker_app.pipeline import database as pipeline_database
 from broker_app.pipeline.store import DatabaseStore
-from broker_app.private_files import close_to_others, write_for_owner_alone
 from broker_app.reflex import cnf
 from broker_app.reflex.declaration import Declaration
-from broker_app.web import actions, api, audit_sources, console_files, snapshot
-from broker_app.web.encryption import Unreadable
+from broker_app.storage import identity as journal_identity
+from broker_app.storage import offline
+from broker_app.storage.factory import is_shared
+from broker_app.web import actions, api, audit_sources, channel_layer, console_files, snapshot
+from broker_app.web.auth.encryption import Unreadable
+from broker_app.web.auth.first_password import FirstPassword
+from broker_app.web.auth.sessions import session_ended
 from broker_app.web.files import REFUSED, FileWatcher, Reload, owner_of, release
-from broker_app.web.first_password import FirstPassword
 from broker_app.web.resource_types import bridges, callbacks
-from broker_app.web.sessions import session_ended
 from broker_app.zero import InvalidFiles
 from mom_site.asgi import Site
 from mom_site.database import overwrite_leftovers, trouble

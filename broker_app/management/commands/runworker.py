@@ -14,8 +14,8 @@ from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 from django.core.management.base import CommandError, CommandParser
 
-from broker_app.callback.webhooks.worker_poster import CHANNEL
-from broker_app.channel_layer import PASSING, check
+from broker_app.features.callbacks.webhooks.worker_poster import CHANNEL
+from broker_app.web.channel_layer import PASSING, check
 
 log = logging.getLogger(__name__)
 

@@ -21,7 +21,7 @@ from broker_app.net.json import events
 from broker_app.net.json.operations import DELIVER, NOTIFY, OPERATIONS
 from broker_app.net.rest.openapi.leases import SCHEMAS as LEASES
 from broker_app.net.rest.openapi.schemas import Json, array_of, ref
-from broker_app.net.web_socket import JSON
+from broker_app.net.server.subprotocols import JSON
 
 _CHANNEL: Final = "json"
 #: the schemas of a delivered message: as REST shows it, and byte for byte

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from broker_app.callback.arrival_feed import MOST
+from broker_app.features.callbacks.arrival_feed import MOST
 from broker_app.net.rest.openapi.schemas import BOOLEAN, COUNT, TEXT, Json, array_of, object_of
 
 #: what arrived in a queue, in event streams and webhooks

@@ -13,8 +13,8 @@ from broker_app.core.commands import ACK_MODES, AUTO
 from broker_app.net.asyncapi.part import RECEIVE, SEND, Part, channel, message, operation, websocket_channel
 from broker_app.net.problems import MEDIA_TYPE
 from broker_app.net.rest.openapi.schemas import SELECTOR_TEXT, TEXT, Json, object_of, ref
+from broker_app.net.server.subprotocols import STOMP
 from broker_app.net.stomp import bridge_flows, browsers, registrations, rendering, scheduling_headers
-from broker_app.net.web_socket import STOMP
 from mom_client.stomp import frame
 from mom_client.stomp.frame import WITH_BODY
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from broker_app.callback.webhooks import cloud_event
-from broker_app.callback.webhooks.cloud_event import ARRIVED_TYPE, CHALLENGE_TYPE, TEST_TYPE
+from broker_app.features.callbacks.webhooks import cloud_event
+from broker_app.features.callbacks.webhooks.cloud_event import ARRIVED_TYPE, CHALLENGE_TYPE, TEST_TYPE
 from broker_app.net.asyncapi.part import (
     APPLICATION_JSON,
     SEND,

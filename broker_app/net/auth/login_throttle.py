@@ -29,7 +29,7 @@ from contextlib import contextmanager
 from ipaddress import IPv6Address, ip_address
 from typing import Generic, TypeVar
 
-from broker_app.core.errors import Refused
+from broker_app.base.refused import Refused
 
 _Key = TypeVar("_Key")
 

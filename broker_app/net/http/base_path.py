@@ -6,7 +6,7 @@ Django adds it to its addresses itself.
 
 from __future__ import annotations
 
-from broker_app.net.http.asgi import Event, Scope, Send
+from broker_app.base.asgi import Event, Scope, Send
 
 
 class BasePath:

@@ -3,7 +3,7 @@
 Django writes a body of any length to the disk before it authenticates the client.
 """
 
-from broker_app.net.http.asgi import Application, Event, Receive, Scope, Send
+from broker_app.base.asgi import Application, Event, Receive, Scope, Send
 from broker_app.net.http.tracing import trace_member
 from broker_app.net.problems import send_problem
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ipaddress import ip_address
 
-from broker_app.net.http.asgi import Scope
+from broker_app.base.asgi import Scope
 
 
 def apply_proxy_headers(scope: Scope) -> None:

@@ -7,7 +7,7 @@ import re
 import secrets
 from collections.abc import Iterable
 
-from broker_app.net.http.asgi import Application, Event, Receive, Scope, Send
+from broker_app.base.asgi import Application, Event, Receive, Scope, Send
 
 #: version, trace id, parent id, flags (W3C Trace Context)
 _TRACEPARENT = re.compile(rb"[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}")

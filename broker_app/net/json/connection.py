@@ -8,16 +8,16 @@ import time
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, Final
 
-from broker_app.core.errors import Refused
-from broker_app.deadline import Deadline
-from broker_app.internal_errors import internal_errors
+from broker_app.base.deadline import Deadline
+from broker_app.base.internal_errors import internal_errors
+from broker_app.base.rate_limit import RateLimit
+from broker_app.base.refused import Refused
+from broker_app.net.http.large_body import parts
+from broker_app.net.http.refusals import Refusal, from_core, invalid
 from broker_app.net.json import events
 from broker_app.net.json.outbox import EventText, Outbox
 from broker_app.net.json.session import Closed, JsonSession
 from broker_app.net.json.splitter import Malformed, ObjectSplitter
-from broker_app.net.rest.large_body import parts
-from broker_app.net.rest.refusals import Refusal, from_core, invalid
-from broker_app.net.stomp.rate_limit import RateLimit
 
 Event = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Event]]

@@ -10,7 +10,7 @@ from typing import Any, Final, get_args
 
 import msgspec
 
-from broker_app.net.rest.refusals import Refusal
+from broker_app.net.http.refusals import Refusal
 
 encode = msgspec.json.encode
 

@@ -11,9 +11,9 @@ from typing import Annotated, Final, get_args
 import msgspec
 
 from broker_app.core.selectors.compiler import MAX_LENGTH
-from broker_app.net.rest.refusals import unknown
-from broker_app.net.rest.requests import decode
-from broker_app.net.rest.services import OriginRequest
+from broker_app.net.http.refusals import unknown
+from broker_app.net.http.requests import decode
+from broker_app.net.rest.connections.services import OriginRequest
 
 #: what a subscription brings: messages, or notifications of them
 DELIVER, NOTIFY = "deliver", "notify"

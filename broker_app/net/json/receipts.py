@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from broker_app.base.refused import Refused
 from broker_app.core import commands as c
-from broker_app.core.errors import Refused
 from broker_app.core.message import Message
+from broker_app.net.http.engine_client import EngineClient, ReplyReceiver
+from broker_app.net.http.limits import RestLimits
+from broker_app.net.http.refusals import Refusal, from_core
+from broker_app.net.http.requests import within
 from broker_app.net.json import events
 from broker_app.net.json import operations as o
 from broker_app.net.json.outbox import Outbox
-from broker_app.net.rest.engine_client import EngineClient, ReplyReceiver
-from broker_app.net.rest.limits import RestLimits
-from broker_app.net.rest.refusals import Refusal, from_core
-from broker_app.net.rest.requests import within
-from broker_app.net.rest.settle import dead_reason_of
+from broker_app.net.rest.messages.settle import dead_reason_of
 
 
 class _Answer:

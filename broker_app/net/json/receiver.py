@@ -7,16 +7,16 @@ from typing import Final
 
 from broker_app.core.message import Message
 from broker_app.core.transfers import TransferResult
+from broker_app.net.http.engine_client import EngineClient
+from broker_app.net.http.large_body import Piece
+from broker_app.net.http.limits import RestLimits
+from broker_app.net.http.replies import separated
+from broker_app.net.http.requests import within
 from broker_app.net.json import events
 from broker_app.net.json import operations as o
 from broker_app.net.json.outbox import EventText, whole_if_short
-from broker_app.net.rest import message_json
-from broker_app.net.rest.chosen import ChosenMessages
-from broker_app.net.rest.engine_client import EngineClient
-from broker_app.net.rest.large_body import Piece
-from broker_app.net.rest.limits import RestLimits
-from broker_app.net.rest.replies import separated
-from broker_app.net.rest.requests import within
+from broker_app.net.rest.messages import message_json
+from broker_app.net.rest.messages.chosen import ChosenMessages
 
 #: the lease of a message that belongs to the connection
 UNTIL_CLOSED: Final = 0.0

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from broker_app.core.errors import Refused
+from broker_app.base.refused import Refused
+from broker_app.features.services.registry import Service, ServiceRegistry
+from broker_app.net.http.refusals import Refusal
 from broker_app.net.json import operations as o
 from broker_app.net.json.events import Registered
 from broker_app.net.policy.access import Client
-from broker_app.net.rest.refusals import Refusal
-from broker_app.net.service_registry import Service, ServiceRegistry
 from broker_app.reflex.registration import Registration
 
 #: services of one session

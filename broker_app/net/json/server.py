@@ -9,20 +9,20 @@ import contextlib
 from collections.abc import MutableMapping
 from typing import Any, Final
 
+from broker_app.base.refused import Refused
+from broker_app.base.shares import Shares
 from broker_app.config import Config
-from broker_app.core.errors import Refused
 from broker_app.engine import Engine
+from broker_app.features.services.registry import ServiceRegistry
 from broker_app.net.auth.login import Identity, Logins
+from broker_app.net.http.limits import RestLimits
 from broker_app.net.json.connection import RESTART, JsonConnection, Receive, Send
 from broker_app.net.json.outbox import Outbox
 from broker_app.net.json.session import JsonSession
 from broker_app.net.live_subscribers import LiveSubscribers
 from broker_app.net.policy.access import Access, ConnectionInfo
-from broker_app.net.rest import message_json
-from broker_app.net.rest.limits import RestLimits
-from broker_app.net.service_registry import ServiceRegistry
+from broker_app.net.rest.messages import message_json
 from broker_app.rules.event import WEBSOCKET
-from broker_app.shares import Shares
 
 #: seconds that clients have to leave when the broker stops
 _LEAVE_S: Final = 1.0

@@ -11,13 +11,16 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from broker_app.callback.arrival_feed import ArrivalFeed, Position
+from broker_app.base.refused import Refused
 from broker_app.config import Config
 from broker_app.core import commands as c
 from broker_app.core.destination import Destination, parse
-from broker_app.core.errors import Refused
+from broker_app.features.callbacks.arrival_feed import ArrivalFeed, Position
 from broker_app.net.auth.login import Identity
 from broker_app.net.auth.login_throttle import Slowed
+from broker_app.net.http.engine_client import EngineClient
+from broker_app.net.http.refusals import Refusal, from_core, invalid
+from broker_app.net.http.requests import within
 from broker_app.net.json import events
 from broker_app.net.json import operations as o
 from broker_app.net.json.outbox import Outbox
@@ -27,9 +30,6 @@ from broker_app.net.json.registrations import Registrations
 from broker_app.net.json.subscriptions import Deliveries, Notifications
 from broker_app.net.live_subscribers import WEBSOCKET, LiveSubscriber
 from broker_app.net.policy.access import Client, ConnectionInfo
-from broker_app.net.rest.engine_client import EngineClient
-from broker_app.net.rest.refusals import Refusal, from_core, invalid
-from broker_app.net.rest.requests import within
 from broker_app.rules.event import RECEIVE
 
 if TYPE_CHECKING:

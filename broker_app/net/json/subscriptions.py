@@ -6,16 +6,16 @@ from collections import deque
 from collections.abc import Callable
 from functools import partial
 
-from broker_app.callback.arrival_feed import ArrivalFeed
+from broker_app.base.in_thread import LARGE_BYTES, in_thread_if_large
+from broker_app.base.refused import Refused
 from broker_app.core.destination import Destination
-from broker_app.core.errors import Refused
 from broker_app.core.message import Message
-from broker_app.in_thread import LARGE_BYTES, in_thread_if_large
+from broker_app.features.callbacks.arrival_feed import ArrivalFeed
+from broker_app.net.http.engine_client import EngineClient
 from broker_app.net.json import events
 from broker_app.net.json.outbox import EventText, Outbox, whole_if_short
 from broker_app.net.live_subscribers import LiveSubscriber
-from broker_app.net.rest import message_json
-from broker_app.net.rest.engine_client import EngineClient
+from broker_app.net.rest.messages import message_json
 
 #: messages that are rendered before other subscriptions have their turn; less when they are large
 RUN = 32

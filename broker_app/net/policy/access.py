@@ -12,6 +12,7 @@ from collections.abc import Callable, Container, Iterable, MutableMapping
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
+from broker_app.base.refused import Refused
 from broker_app.core import client_address
 from broker_app.core.destination import (
     QUEUE,
@@ -23,7 +24,6 @@ from broker_app.core.destination import (
     parse,
     topic_of_dead_letters,
 )
-from broker_app.core.errors import Refused
 from broker_app.net import problems
 from broker_app.net.auth.login import Identity, Logins
 from broker_app.net.policy.policy import ADMINISTER, READ_JOURNAL, READ_METRICS, Grant, Policy

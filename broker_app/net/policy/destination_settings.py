@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from broker_app.base.refused import Refused
 from broker_app.config import Config
 from broker_app.core.destination import QUEUE, TOPIC, check_name, has_wildcard, is_reserved, parse
-from broker_app.core.errors import Refused
 from broker_app.core.policy import LIMIT_BEHAVIORS, PAUSES, DestinationPolicy, Policies
 
 EVERYTHING = ">"

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from broker_app.callback.webhooks.callback import Callback
+from broker_app.base.refused import Refused
 from broker_app.core.destination import Destination, parse
-from broker_app.core.errors import Refused
+from broker_app.features.callbacks.webhooks.callback import Callback
 from broker_app.net.policy.access import Access
 from broker_app.net.policy.principal import Principal
 from broker_app.rules.event import CALLBACK, RECEIVE, SEND

@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from broker_app.callback.webhooks.callback import Callback
 from broker_app.core.destination import TOPIC, Destination, is_reserved
+from broker_app.features.bridge.remote import Remote
+from broker_app.features.callbacks.webhooks.callback import Callback
 from broker_app.net.policy.destination_settings import EVERYTHING, Destinations, is_pattern
 from broker_app.reflex.declaration import Declaration
-from broker_app.remote import Remote
 from broker_app.rules.ruleset import Rules
 from broker_app.telemetry.alerts.rule import DEFAULT_RULES, AlertRule
 

@@ -4,7 +4,7 @@ Owns requests, replies, receipts of leased deliveries, and the OpenAPI descripti
 the engine with commands as one client; it never decides about messages and never knows Django.
 """
 
+from broker_app.net.http.limits import RestLimits
 from broker_app.net.rest.api import RestApi
-from broker_app.net.rest.limits import RestLimits
 
 __all__ = ["RestApi", "RestLimits"]

@@ -9,78 +9,80 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from broker_app.bulk.batch_commits import BatchCommits
 from broker_app.config import Config
 from broker_app.core.commands import DeleteQueue
 from broker_app.core.destination import QUEUE, TOPIC
 from broker_app.engine import Engine
-from broker_app.jobs.job_manager import JobManager
-from broker_app.jobs.message_reader import JournalRead
+from broker_app.features.bridge.remote import Remote
+from broker_app.features.bulk.batch_commits import BatchCommits
+from broker_app.features.jobs.job_manager import JobManager
+from broker_app.features.jobs.message_reader import JournalRead
+from broker_app.features.services.registry import ServiceRegistry
 from broker_app.journal.port import Journal
 from broker_app.net.auth.login import Identity, Logins
+from broker_app.net.http.credentials import Credentials
+from broker_app.net.http.dispatcher import Dispatcher
+from broker_app.net.http.engine_client import EngineClient
+from broker_app.net.http.idempotency import IdempotencyStore
+from broker_app.net.http.limits import RestLimits
+from broker_app.net.http.long_poll import WaitingRequests
 from broker_app.net.http.origin_check import Origins
+from broker_app.net.http.replies import Header, Reply
+from broker_app.net.http.requests import Receive, Request, Scope, Send
+from broker_app.net.http.routing import Endpoint, Match, Route, Router, raw_path_of
 from broker_app.net.live_subscribers import LiveSubscribers
 from broker_app.net.operator_audit import OperatorActions
 from broker_app.net.policy.access import Access
 from broker_app.net.policy.destination_settings import Destinations
 from broker_app.net.policy.policy import Policy
-from broker_app.net.rest import message_json, openapi, opsmanager
-from broker_app.net.rest.alerts import AlertEndpoints, AlertOperations, add_alerts
-from broker_app.net.rest.arrival_stream import ArrivalStream
-from broker_app.net.rest.batch import BatchPublisher
-from broker_app.net.rest.bridge_queues import BridgeQueues
-from broker_app.net.rest.bridges import BridgeEndpoints, ConnectionTester
-from broker_app.net.rest.browse import Browser
-from broker_app.net.rest.bulk import BulkEndpoints, add_bulk
-from broker_app.net.rest.callbacks import CallbackEndpoints, add_callbacks
-from broker_app.net.rest.chosen import ChosenMessages
-from broker_app.net.rest.connections import ConnectionEndpoints
-from broker_app.net.rest.consumers import ConsumerEndpoints
-from broker_app.net.rest.credentials import Credentials
-from broker_app.net.rest.cursor_status import CursorStatus
-from broker_app.net.rest.cursors import CursorEndpoints
-from broker_app.net.rest.destinations import QueueEndpoints, TopicEndpoints
-from broker_app.net.rest.digest import DigestEndpoint
-from broker_app.net.rest.dispatcher import Dispatcher
-from broker_app.net.rest.engine_client import EngineClient
-from broker_app.net.rest.envelopes import Envelopes
-from broker_app.net.rest.event_log import EventLogEndpoint
-from broker_app.net.rest.fast_publish import FastPublish
-from broker_app.net.rest.histories import Histories
-from broker_app.net.rest.idempotency import IdempotencyStore
-from broker_app.net.rest.jobs import JobEndpoints
-from broker_app.net.rest.journal import JournalEndpoints
-from broker_app.net.rest.journal_rights import JournalRights
-from broker_app.net.rest.limits import RestLimits
-from broker_app.net.rest.live_subscribers import LiveSubscriberEndpoint
-from broker_app.net.rest.long_poll import WaitingRequests
-from broker_app.net.rest.message_stream import MessageStream
-from broker_app.net.rest.metrics import DetailedEndpoint, Metrics, MetricsEndpoints, add_metrics
-from broker_app.net.rest.mirrors import MirrorEndpoints, MirrorOperations, add_mirrors
-from broker_app.net.rest.node_info import NodeEndpoints
-from broker_app.net.rest.origins import OriginEndpoint, ReadOrigins
-from broker_app.net.rest.pipeline_routes import add_pipeline
-from broker_app.net.rest.polls import Polls
-from broker_app.net.rest.profiles import ProfileEndpoints, Seeds
-from broker_app.net.rest.publish import Publisher
-from broker_app.net.rest.receive import Receiver
-from broker_app.net.rest.reflexes import ReflexEndpoints, add_reflexes
-from broker_app.net.rest.replies import Header, Reply
-from broker_app.net.rest.requests import Receive, Request, Scope, Send
-from broker_app.net.rest.routing import Endpoint, Match, Route, Router, raw_path_of
-from broker_app.net.rest.services import ServiceEndpoints
-from broker_app.net.rest.settle import Settler
-from broker_app.net.rest.shutdown import ShutdownEndpoint
-from broker_app.net.rest.single_message import MessageEndpoints
-from broker_app.net.rest.stats import StatsEndpoints
-from broker_app.net.rest.stored_history import StoredHistoryEndpoint
-from broker_app.net.rest.subscriptions import Subscriptions
-from broker_app.net.rest.tail import TailEndpoints
-from broker_app.net.rest.tree import Tree
-from broker_app.net.service_registry import ServiceRegistry
+from broker_app.net.rest import openapi
+from broker_app.net.rest.connections.endpoints import ConnectionEndpoints
+from broker_app.net.rest.connections.live_subscribers import LiveSubscriberEndpoint
+from broker_app.net.rest.connections.services import ServiceEndpoints
+from broker_app.net.rest.destinations.consumers import ConsumerEndpoints
+from broker_app.net.rest.destinations.digest import DigestEndpoint
+from broker_app.net.rest.destinations.stats import StatsEndpoints
+from broker_app.net.rest.destinations.status import QueueEndpoints, TopicEndpoints
+from broker_app.net.rest.destinations.stored_history import StoredHistoryEndpoint
+from broker_app.net.rest.destinations.subscriptions import Subscriptions
+from broker_app.net.rest.destinations.tree import Tree
+from broker_app.net.rest.features.bridge_queues import BridgeQueues
+from broker_app.net.rest.features.bridges import BridgeEndpoints, ConnectionTester
+from broker_app.net.rest.features.callbacks import CallbackEndpoints, add_callbacks
+from broker_app.net.rest.features.jobs import JobEndpoints
+from broker_app.net.rest.features.origins import OriginEndpoint, ReadOrigins
+from broker_app.net.rest.features.reflexes import ReflexEndpoints, add_reflexes
+from broker_app.net.rest.journal.cursor_status import CursorStatus
+from broker_app.net.rest.journal.cursors import CursorEndpoints
+from broker_app.net.rest.journal.frames import JournalEndpoints
+from broker_app.net.rest.journal.journal_rights import JournalRights
+from broker_app.net.rest.messages import message_json
+from broker_app.net.rest.messages.arrival_stream import ArrivalStream
+from broker_app.net.rest.messages.batch import BatchPublisher
+from broker_app.net.rest.messages.browse import Browser
+from broker_app.net.rest.messages.bulk import BulkEndpoints, add_bulk
+from broker_app.net.rest.messages.chosen import ChosenMessages
+from broker_app.net.rest.messages.envelopes import Envelopes
+from broker_app.net.rest.messages.fast_publish import FastPublish
+from broker_app.net.rest.messages.histories import Histories
+from broker_app.net.rest.messages.message_stream import MessageStream
+from broker_app.net.rest.messages.polls import Polls
+from broker_app.net.rest.messages.profiles import ProfileEndpoints, Seeds
+from broker_app.net.rest.messages.publish import Publisher
+from broker_app.net.rest.messages.receive import Receiver
+from broker_app.net.rest.messages.settle import Settler
+from broker_app.net.rest.messages.single_message import MessageEndpoints
+from broker_app.net.rest.messages.tail import TailEndpoints
+from broker_app.net.rest.node import opsmanager
+from broker_app.net.rest.node.alerts import AlertEndpoints, AlertOperations, add_alerts
+from broker_app.net.rest.node.event_log import EventLogEndpoint
+from broker_app.net.rest.node.metrics import DetailedEndpoint, Metrics, MetricsEndpoints, add_metrics
+from broker_app.net.rest.node.mirrors import MirrorEndpoints, MirrorOperations, add_mirrors
+from broker_app.net.rest.node.node_info import NodeEndpoints
+from broker_app.net.rest.node.pipeline_routes import add_pipeline
+from broker_app.net.rest.node.shutdown import ShutdownEndpoint
 from broker_app.net.stomp.connections import Connections
 from broker_app.reflex.reflexes import Reflexes
-from broker_app.remote import Remote
 from broker_app.telemetry import Statistics
 from broker_app.telemetry.bridges import Facts, Forwarding
 from broker_app.telemetry.callbacks import Callbacks

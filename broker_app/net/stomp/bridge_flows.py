@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from broker_app.base.refused import Refused
 from broker_app.core import commands as c
 from broker_app.core.destination import Destination, parse
-from broker_app.core.errors import Refused
 from broker_app.core.message import Envelope
 from broker_app.core.model import Peer
 from broker_app.core.offset import Flow

@@ -11,10 +11,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final, NamedTuple
 
+from broker_app.base.refused import Refused
 from broker_app.core import browse
 from broker_app.core import commands as c
 from broker_app.core.destination import Destination
-from broker_app.core.errors import Refused
 from broker_app.core.message import Message
 from broker_app.core.model import Queue, Subscription
 from broker_app.core.selectors.selector import Selector

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from broker_app.base.refused import Refused
 from broker_app.core import header_block
 from broker_app.core.destination import parse
-from broker_app.core.errors import Refused
 from broker_app.core.message import DeliveryOptions, Envelope
 from broker_app.net.stomp import headers as stomp_headers
 

@@ -19,10 +19,10 @@ from broker_app.core.message import MessageIds
 from broker_app.core.model import ClientKey, Peer
 from broker_app.engine import Engine
 from broker_app.engine.engine_requests import EngineRequests
+from broker_app.features.services.seed_shares import SeedShares
 from broker_app.net.auth.login import Identity, Logins
 from broker_app.net.auth.login_throttle import Slowed
 from broker_app.net.policy.access import Access, Client, ConnectionInfo
-from broker_app.net.seed_shares import SeedShares
 from broker_app.net.stomp.bridge_flows import Bridged
 from broker_app.net.stomp.headers import PrivateNames
 from broker_app.net.stomp.registrations import Registrar

@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from typing import Final
 
-from broker_app.core.errors import Refused
+from broker_app.base.refused import Refused
 from broker_app.core.message import MessageIds
 from broker_app.core.model import Delivery, Peer
 from mom_client.stomp.frame import Headers

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from broker_app.base.refused import Refused
 from broker_app.core import commands as c
-from broker_app.core.errors import Refused
 from broker_app.net.stomp import bridge_flows, negotiation
 from broker_app.net.stomp.conversation import CLOSED, CLOSING, ENDED, LEAVE, OPEN, Conversation
 from broker_app.net.stomp.flow_control import FlowControl

@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from broker_app.base.refused import Refused
 from broker_app.core.destination import TOPIC, Destination
-from broker_app.core.errors import Refused
 from broker_app.net.stomp.header_names import SUBSCRIBE, aliases
 
 #: true or false; the second is RabbitMQ's former name of the first

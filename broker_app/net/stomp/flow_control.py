@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+from broker_app.base.rate_limit import RateLimit
+from broker_app.base.refused import Refused
 from broker_app.core import commands as c
-from broker_app.core.errors import Refused
 from broker_app.net.stomp.conversation import CLOSING, OPEN, Conversation
-from broker_app.net.stomp.rate_limit import RateLimit
 
 #: reasons to read nothing of a client for a while; bits. UNREAD: what was received has to be read first
 ENGINE_FULL, LOGIN, THROTTLED, TOO_FAST, HELD, UNREAD = 1, 2, 4, 8, 16, 32

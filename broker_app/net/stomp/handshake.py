@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from broker_app.core.errors import Refused
+from broker_app.base.refused import Refused
 from broker_app.net.auth.login import Identity
 from broker_app.net.stomp import bridge_flows, negotiation, registrations
 from broker_app.net.stomp.conversation import Conversation

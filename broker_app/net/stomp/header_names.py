@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
+from broker_app.base.refused import Refused
 from broker_app.core.destination import Destination
-from broker_app.core.errors import Refused
 
 DONE, ALIAS, HINT, REFUSED = ("done", "alias", "hint", "refused")
 SEND, SUBSCRIBE, ACK, NACK = FRAMES = "SEND", "SUBSCRIBE", "ACK", "NACK"

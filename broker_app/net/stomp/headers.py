@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from broker_app.base.refused import Refused
 from broker_app.core import dead_letter_headers
 from broker_app.core.commands import ACK_MODES, AUTO
 from broker_app.core.destination import (
@@ -15,7 +16,6 @@ from broker_app.core.destination import (
     is_reserved,
     parse,
 )
-from broker_app.core.errors import Refused
 from broker_app.core.message import DEFAULT_PRIORITY, Envelope
 from broker_app.net.stomp import bridge_flows, header_names, scheduling_headers
 from broker_app.net.stomp.header_names import SEND, SUBSCRIBE

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from broker_app.core.errors import Refused
+from broker_app.base.refused import Refused
 
 VERSIONS = ("1.2", "1.1", "1.0")
 #: shortest interval of heart-beats

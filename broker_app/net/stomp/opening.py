@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
+from broker_app.base.refused import Refused
 from broker_app.config import Config
 from broker_app.core import commands as c
-from broker_app.core.errors import Refused
 from broker_app.core.model import ClientKey
 from broker_app.net.auth.login import Identity
 from broker_app.net.auth.login_throttle import Slowed

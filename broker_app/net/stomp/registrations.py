@@ -6,10 +6,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, NamedTuple, Protocol
 
+from broker_app.base.refused import Refused
 from broker_app.core.destination import parse
-from broker_app.core.errors import Refused
+from broker_app.features.services.origin import Origin, websocket_url
 from broker_app.net.auth.login import Identity
-from broker_app.net.origin import Origin, websocket_url
 from broker_app.net.policy.access import Access, Client, ConnectionInfo
 from broker_app.reflex.registration import Registration, RegistrationVerdict
 from broker_app.rules.event import RECEIVE

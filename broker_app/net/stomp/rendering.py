@@ -7,7 +7,7 @@ do, since some clients require it.
 
 from __future__ import annotations
 
-from broker_app.core.errors import Refused
+from broker_app.base.refused import Refused
 from broker_app.core.message import Message, MessageIds
 from broker_app.core.model import Delivery, Subscription
 from broker_app.core.turn import UNRECORDED

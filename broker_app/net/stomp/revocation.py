@@ -3,12 +3,12 @@ policy."""
 
 from __future__ import annotations
 
+from broker_app.base.refused import Refused
 from broker_app.config import CLOSE
 from broker_app.core import commands as c
 from broker_app.core.destination import Destination, parse
-from broker_app.core.errors import Refused
 from broker_app.core.offset import Flow
-from broker_app.net import profiles
+from broker_app.features.services import profiles
 from broker_app.net.stomp.conversation import OPEN, Conversation
 from broker_app.net.stomp.disconnection import Disconnection
 from broker_app.net.stomp.sends import Sends

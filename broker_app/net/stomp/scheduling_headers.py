@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from math import isfinite
 
-from broker_app.core.errors import Refused
+from broker_app.base.refused import Refused
 from broker_app.core.header_block import GROUPS
 from broker_app.core.message import DeliveryOptions
 from broker_app.net.stomp.header_names import SEND, aliases

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from broker_app.core import commands as c
 from broker_app.core.destination import Destination
 from broker_app.core.message import Envelope
-from broker_app.net import profiles
+from broker_app.features.services import profiles
 from broker_app.net.stomp import bridge_flows, headers
 from broker_app.net.stomp.conversation import Conversation
 from broker_app.net.stomp.subscriptions import Subscriptions, bridge_of, client_of, named_destination

@@ -21,12 +21,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from broker_app.base.deadline import Deadline
+from broker_app.base.internal_errors import internal_errors
+from broker_app.base.refused import Refused, internal
 from broker_app.core import commands as c
-from broker_app.core.errors import Refused, internal
 from broker_app.core.message import Message
 from broker_app.core.model import Peer, Subscription
-from broker_app.deadline import Deadline
-from broker_app.internal_errors import internal_errors
 from broker_app.net.auth.login import Identity
 from broker_app.net.policy.access import Client
 from broker_app.net.stomp import rendering

@@ -11,24 +11,24 @@ from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
+from broker_app.base.internal_errors import EventListeners
+from broker_app.base.refused import Refused
+from broker_app.base.shares import Shares
 from broker_app.config import Config
-from broker_app.core.errors import Refused
 from broker_app.core.half_open import taken_over
 from broker_app.core.message import MessageIds
 from broker_app.core.model import ClientKey
 from broker_app.engine import Engine
 from broker_app.engine.engine_requests import EngineRequests
-from broker_app.internal_errors import EventListeners
+from broker_app.features.services.origin import Origin
+from broker_app.features.services.seed_shares import SeedShares
 from broker_app.net.auth.login import Identity, Logins
 from broker_app.net.auth.login_throttle import Slowed
-from broker_app.net.origin import Origin
 from broker_app.net.policy.access import Access
-from broker_app.net.seed_shares import SeedShares
 from broker_app.net.stomp.conversation import Authenticated, Environment
 from broker_app.net.stomp.registrations import Outcome, Registrar
 from broker_app.net.stomp.session import StompSession
 from broker_app.reflex.registration import Registration, RegistrationVerdict
-from broker_app.shares import Shares
 from broker_app.telemetry.client_events import ClientEvents
 
 log = logging.getLogger(__name__)

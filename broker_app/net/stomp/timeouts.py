@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from broker_app.core.errors import Refused
+from broker_app.base.refused import Refused
 from broker_app.net.stomp.conversation import CONNECTING, OPEN, Conversation
 from broker_app.net.stomp.flow_control import FlowControl
 from broker_app.net.stomp.handshake import Handshake

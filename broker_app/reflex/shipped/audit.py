@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from broker_app.core.errors import Refused
+from broker_app.base.refused import Refused
 from broker_app.reflex.api import ACCEPT, Verdict
 from broker_app.reflex.chain import InBroker
 from broker_app.reflex.declaration import Declaration

@@ -16,9 +16,9 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
+from broker_app.base.refused import Refused
 from broker_app.core import header_block, records
 from broker_app.core.destination import DEAD_SUFFIX
-from broker_app.core.errors import Refused
 from broker_app.core.message import Message
 from broker_app.core.outcome import Event, MessagesEnded
 from broker_app.core.record_reader import Reader

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
-from broker_app.internal_errors import EventListeners
+from broker_app.base.internal_errors import EventListeners
 from broker_app.telemetry.alerts.alert import Alert
 from broker_app.telemetry.alerts.alert_state import AlertEvent, AlertState
 from broker_app.telemetry.alerts.conditions import ConditionChecks

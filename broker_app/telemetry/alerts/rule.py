@@ -8,7 +8,7 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, Final, Literal, NamedTuple
 
-from broker_app import wildcards
+from broker_app.base import wildcards
 
 OLDEST_MESSAGE_AGE: Final = "oldest"
 DEAD_LETTERS: Final = "dead-letters"

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Any, Final, assert_never
 from urllib.parse import urlencode
 
-from broker_app import durations
+from broker_app.base import durations
 from broker_app.telemetry.alerts import rule as rules
 from broker_app.telemetry.alerts.alert import Alert
 from broker_app.telemetry.statistics import rfc3339

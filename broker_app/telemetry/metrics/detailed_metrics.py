@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Any, Final, TypeVar
 
+from broker_app.base.turns import in_turns
 from broker_app.core.broker import Broker
 from broker_app.core.destination import QUEUE, TOPIC, parse
 from broker_app.core.topic import matches
 from broker_app.telemetry.metrics.families import Labels, Samples
 from broker_app.telemetry.statistics import Statistics
-from broker_app.turns import in_turns
 
 _Found = TypeVar("_Found")
 Facts = Mapping[str, Any]

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple, Protocol
 
+from broker_app.base.internal_errors import internal_errors
 from broker_app.core.broker import Broker
-from broker_app.internal_errors import internal_errors
 from broker_app.telemetry.alerts.alert import FIRING, Alert
 from broker_app.telemetry.component_health import RUNNING, Component
 from broker_app.telemetry.metrics.families import Collected, Histogram, Labels, Samples

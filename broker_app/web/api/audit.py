@@ -18,9 +18,9 @@ from rest_framework.utils.encoders import JSONEncoder
 from rest_framework.views import APIView
 
 from broker_app.models import AuditEntry
+from broker_app.net.http.refusals import invalid
+from broker_app.net.http.requests import whole_number
 from broker_app.net.rest.openapi.schemas import PAGING, TEXT, TIME, array_of, object_of
-from broker_app.net.rest.refusals import invalid
-from broker_app.net.rest.requests import whole_number
 from broker_app.web.actions import audit
 from broker_app.web.api import request_params
 from broker_app.web.api.openapi_schema import problem_replies, query

@@ -9,11 +9,11 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from broker_app.bridge.connection_test import LONGEST_S
+from broker_app.features.bridge.connection_test import LONGEST_S
+from broker_app.features.bridge.remote import Remote
+from broker_app.net.http.refusals import Refusal, invalid, unknown
 from broker_app.net.operator_audit import TESTED
 from broker_app.net.rest.openapi.schemas import TEXT, object_of, or_null, ref
-from broker_app.net.rest.refusals import Refusal, invalid, unknown
-from broker_app.remote import Remote
 from broker_app.web import actions
 from broker_app.web.actions import audit
 from broker_app.web.actor import actor_of

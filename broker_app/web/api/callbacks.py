@@ -15,13 +15,13 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from broker_app import models
-from broker_app.callback.webhooks.signature import new_secret
+from broker_app.base.shares import reserve
+from broker_app.features.callbacks.webhooks.signature import new_secret
 from broker_app.models import Token
-from broker_app.net.rest.listing import Listing
+from broker_app.net.http.listing import Listing
+from broker_app.net.http.refusals import Refusal, invalid
 from broker_app.net.rest.openapi.schemas import ref
-from broker_app.net.rest.refusals import Refusal, invalid
 from broker_app.rules.event import MANAGE
-from broker_app.shares import reserve
 from broker_app.web import actions
 from broker_app.web.actor import actor_of
 from broker_app.web.api import request_params
@@ -31,7 +31,7 @@ from broker_app.web.api.permissions import is_administrator
 from broker_app.web.api.resource import Resource
 from broker_app.web.api.resources import has, listing
 from broker_app.web.api.rows import Row, row_of, rows_of
-from broker_app.web.owner_rights import refusal
+from broker_app.web.auth.owner_rights import refusal
 from broker_app.web.resource_types import RESOURCE_TYPES, Spec
 from broker_app.web.resource_types.callbacks import MOST, address_of
 from broker_app.web.resource_types.resource_type import no_such

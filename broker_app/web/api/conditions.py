@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rest_framework.request import Request
 
-from broker_app.net.rest.refusals import Refusal
+from broker_app.net.http.refusals import Refusal
 from broker_app.web import actions
 
 

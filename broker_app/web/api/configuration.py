@@ -13,6 +13,7 @@ from rest_framework.views import APIView
 
 from broker_app import config, zero
 from broker_app.config import Config
+from broker_app.net.http.refusals import Refusal, invalid, unknown
 from broker_app.net.rest.openapi.schemas import (
     BOOLEAN,
     COUNT,
@@ -24,7 +25,6 @@ from broker_app.net.rest.openapi.schemas import (
     object_of,
     or_null,
 )
-from broker_app.net.rest.refusals import Refusal, invalid, unknown
 from broker_app.web import effective
 from broker_app.web.actor import actor_of
 from broker_app.web.api import request_params

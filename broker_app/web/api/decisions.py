@@ -11,9 +11,9 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
+from broker_app.net.http.refusals import Refusal
+from broker_app.net.http.requests import boolean, whole_number
 from broker_app.net.rest.openapi.schemas import BOOLEAN, TEXT, array_of, object_of, whole
-from broker_app.net.rest.refusals import Refusal
-from broker_app.net.rest.requests import boolean, whole_number
 from broker_app.rules.event import Event
 from broker_app.web.api import request_params
 from broker_app.web.api.explain import EVENT_SCHEMA

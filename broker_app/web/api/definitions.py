@@ -13,9 +13,9 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
+from broker_app.net.http.refusals import Refusal
+from broker_app.net.http.requests import boolean
 from broker_app.net.rest.openapi.schemas import BOOLEAN, TEXT, array_of, object_of
-from broker_app.net.rest.refusals import Refusal
-from broker_app.net.rest.requests import boolean
 from broker_app.web import definitions, history
 from broker_app.web.actor import actor_of
 from broker_app.web.api import dry_run, request_params

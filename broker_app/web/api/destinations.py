@@ -15,15 +15,15 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from broker_app.core.errors import Refused
+from broker_app.base.refused import Refused
 from broker_app.models import DestinationSettings
+from broker_app.net.http.listing import Listing
+from broker_app.net.http.refusals import Refusal, from_core, invalid
+from broker_app.net.http.requests import boolean
 from broker_app.net.policy.destination_settings import EVERYTHING, SETTINGS, check_address, is_pattern
-from broker_app.net.rest.listing import Listing
 from broker_app.net.rest.openapi import row_schema, said_schema
 from broker_app.net.rest.openapi.schemas import BOOLEAN, array_of, object_of, ref
 from broker_app.net.rest.openapi.schemas import PAGING as PAGES
-from broker_app.net.rest.refusals import Refusal, from_core, invalid
-from broker_app.net.rest.requests import boolean
 from broker_app.web import actions
 from broker_app.web.actions import audit
 from broker_app.web.actor import actor_of

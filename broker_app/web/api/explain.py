@@ -13,14 +13,14 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
+from broker_app.base.refused import Refused
 from broker_app.core.destination import Destination
-from broker_app.core.errors import Refused
 from broker_app.models import Token
+from broker_app.net.http.refusals import Refusal, from_core, invalid, unknown
+from broker_app.net.http.requests import boolean
 from broker_app.net.policy.access import asked_of_rules, decided_before_rules
 from broker_app.net.policy.policy import Grant
 from broker_app.net.rest.openapi.schemas import BOOLEAN, TEXT, array_of, object_of, or_null
-from broker_app.net.rest.refusals import Refusal, from_core, invalid, unknown
-from broker_app.net.rest.requests import boolean
 from broker_app.net.stomp.registrations import MAX_NAME
 from broker_app.rules.errors import RuleError
 from broker_app.rules.event import METHODS, PROTOCOLS, RIGHTS, Event, method_of

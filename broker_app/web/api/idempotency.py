@@ -14,7 +14,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from broker_app.models import KeptAnswer
-from broker_app.net.rest.refusals import Refusal, invalid
+from broker_app.net.http.refusals import Refusal, invalid
 from broker_app.web import actions
 
 HEADER = "Idempotency-Key"

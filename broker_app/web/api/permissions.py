@@ -7,7 +7,7 @@ from rest_framework.request import Request
 from rest_framework.views import APIView
 
 from broker_app.models import Token
-from broker_app.net.rest.refusals import Refusal
+from broker_app.net.http.refusals import Refusal
 
 ADMINISTER = "administer"
 

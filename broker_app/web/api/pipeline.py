@@ -12,8 +12,8 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
+from broker_app.net.http.refusals import invalid
 from broker_app.net.rest.openapi.schemas import BOOLEAN, HEALTH, TEXT, TIME, array_of, object_of
-from broker_app.net.rest.refusals import invalid
 from broker_app.pipeline import runs, statistics
 from broker_app.pipeline.models import STATES, StatMinute
 from broker_app.web.api import request_params

@@ -8,7 +8,7 @@ from typing import Any
 from rest_framework import serializers
 from rest_framework.request import Request
 
-from broker_app.net.rest.refusals import invalid, unknown
+from broker_app.net.http.refusals import invalid, unknown
 
 
 def query(request: Request, known: Collection[str]) -> dict[str, str]:

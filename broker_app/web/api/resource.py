@@ -16,9 +16,9 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from broker_app.net.rest.listing import Listing
-from broker_app.net.rest.refusals import Refusal, invalid, unknown
-from broker_app.net.rest.requests import boolean
+from broker_app.net.http.listing import Listing
+from broker_app.net.http.refusals import Refusal, invalid, unknown
+from broker_app.net.http.requests import boolean
 from broker_app.web import actions
 from broker_app.web.actor import actor_of
 from broker_app.web.api import dry_run, request_params

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from broker_app.callback.webhooks.callback import CONTENTS, MODES
-from broker_app.callback.webhooks.callback import DESIRED_STATES as DESIRED_OF_CALLBACKS
+from broker_app.features.bridge.remote import DESIRED_STATES
+from broker_app.features.callbacks.webhooks.callback import CONTENTS, MODES
+from broker_app.features.callbacks.webhooks.callback import DESIRED_STATES as DESIRED_OF_CALLBACKS
 from broker_app.net.rest.openapi.schemas import PAGING, SELECTOR_TEXT, array_of, object_of, or_null, whole
 from broker_app.reflex import declaration
 from broker_app.reflex.patterns import MAX_PATTERN as MAX_REFLEX_PATTERN
-from broker_app.remote import DESIRED_STATES
 from broker_app.telemetry.alerts.rule import CONDITIONS, SEVERITIES
 from broker_app.web.resource_types import RESOURCE_TYPES, callbacks
 from broker_app.web.resource_types.alerts import MAX_PATTERN, MAX_SECONDS, MAX_TARGETS

@@ -11,8 +11,8 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from broker_app.models import Token
-from broker_app.net.rest.listing import Listing
-from broker_app.net.rest.refusals import Refusal, invalid
+from broker_app.net.http.listing import Listing
+from broker_app.net.http.refusals import Refusal, invalid
 from broker_app.web import actions
 from broker_app.web.api import request_params
 from broker_app.web.api.idempotency import once

@@ -10,9 +10,9 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from broker_app.models import Change
+from broker_app.net.http.refusals import Refusal, invalid, unknown
+from broker_app.net.http.requests import whole_number
 from broker_app.net.rest.openapi.schemas import BOOLEAN, PAGING, TEXT, TIME, array_of, object_of
-from broker_app.net.rest.refusals import Refusal, invalid, unknown
-from broker_app.net.rest.requests import whole_number
 from broker_app.web import history
 from broker_app.web.actor import actor_of
 from broker_app.web.api import dry_run, request_params

@@ -11,12 +11,12 @@ from django.utils.translation import gettext_lazy as _
 
 from broker_app.telemetry.alerts.rule import CONDITIONS, SEVERITIES
 from broker_app.web.actions import version_of
-from broker_app.web.console.edit_page import AddPage, EditPage
-from broker_app.web.console.fields import LinesField
-from broker_app.web.console.list_page import ListPage
-from broker_app.web.console.remove_page import RemovePage
-from broker_app.web.console.resource_form import ResourceForm
-from broker_app.web.console.resource_page import ResourcePages
+from broker_app.web.console.base.edit_page import AddPage, EditPage
+from broker_app.web.console.base.fields import LinesField
+from broker_app.web.console.base.list_page import ListPage
+from broker_app.web.console.base.remove_page import RemovePage
+from broker_app.web.console.base.resource_form import ResourceForm
+from broker_app.web.console.base.resource_page import ResourcePages
 from broker_app.web.resource_types import Spec
 from broker_app.web.resource_types.alerts import built_in_rules
 

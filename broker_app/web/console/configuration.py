@@ -10,8 +10,8 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 
 from broker_app.web import effective
-from broker_app.web.console.differences import as_text
-from broker_app.web.console.frame import AdministratorsPage
+from broker_app.web.console.base.differences import as_text
+from broker_app.web.console.base.frame import AdministratorsPage
 from broker_app.web.files import FileWatcher
 
 #: at least so many settings with a common prefix form a group

@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 
-from broker_app.web.console.frame import Page, is_administrator
+from broker_app.web.console.base.frame import Page, is_administrator
 
 
 class ConnectionsPage(Page):

@@ -15,10 +15,10 @@ from django.utils.translation import ngettext
 from broker_app.web import definitions
 from broker_app.web.actions import Conflict, Stale
 from broker_app.web.actor import actor_of
-from broker_app.web.console.differences import difference, in_a_sentence
-from broker_app.web.console.frame import AdministratorsPage
-from broker_app.web.console.impact_preview import impact_of
-from broker_app.web.console.labels import done as done_in_words
+from broker_app.web.console.base.differences import difference, in_a_sentence
+from broker_app.web.console.base.frame import AdministratorsPage
+from broker_app.web.console.base.impact_preview import impact_of
+from broker_app.web.console.base.labels import done as done_in_words
 from broker_app.web.console.versions import whole
 
 #: maximum size of a form in bytes

@@ -13,10 +13,10 @@ from django.utils.translation import gettext_lazy as _
 
 from broker_app.reflex.reflexes import FAILED, RECOVERED
 from broker_app.telemetry.event_log import ALERTS, BRIDGES, CALLBACKS, FILES, MIRRORS, REFLEXES, LoggedEvent
-from broker_app.web.console.bridge_status import EVENT_LABELS
-from broker_app.web.console.callbacks import page_of
-from broker_app.web.console.frame import AdministratorsPage
-from broker_app.web.console.reflexes import page_of as page_of_reflex
+from broker_app.web.console.base.frame import AdministratorsPage
+from broker_app.web.console.forwarding.bridge_status import EVENT_LABELS
+from broker_app.web.console.forwarding.callbacks import page_of
+from broker_app.web.console.forwarding.reflexes import page_of as page_of_reflex
 from broker_app.web.policy_sync import node_of
 
 _SHOWN = 200

@@ -3,7 +3,7 @@
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 
-from broker_app.web.console.frame import Page
+from broker_app.web.console.base.frame import Page
 
 
 class OverviewPage(Page):

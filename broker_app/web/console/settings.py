@@ -19,11 +19,11 @@ from django.utils.translation import gettext_lazy
 from broker_app.models import Token
 from broker_app.web.actions import ChangeResult, Conflict, Edit, InvalidEdits, Stale, apply, views_of
 from broker_app.web.actor import actor_of
-from broker_app.web.console.brokers import NAMES_OF_COLOURS
-from broker_app.web.console.differences import in_a_sentence
-from broker_app.web.console.frame import AdministratorsPage, Page
-from broker_app.web.console.resource_page import report
-from broker_app.web.console.tokens import TOKENS, own_tokens
+from broker_app.web.console.access.tokens import TOKENS, own_tokens
+from broker_app.web.console.base.differences import in_a_sentence
+from broker_app.web.console.base.frame import AdministratorsPage, Page
+from broker_app.web.console.base.resource_page import report
+from broker_app.web.console.forwarding.brokers import NAMES_OF_COLOURS
 from broker_app.web.resource_types import RESOURCE_TYPES
 
 if TYPE_CHECKING:

@@ -4,37 +4,30 @@ from django.urls import path, re_path
 
 from broker_app.web.console import (
     alerts,
-    audit,
+    configuration,
+    connections,
+    definitions,
+    event_log,
+    settings,
+    style,
+    versions,
+    views,
+    welcome,
+)
+from broker_app.web.console.access import audit, denials, explain, groups, rules, rules_text, tokens, users
+from broker_app.web.console.forwarding import (
     bridge_page,
     bridges,
     brokers,
     callback_page,
     callbacks,
-    configuration,
-    connections,
-    definitions,
-    denials,
-    destination,
-    destinations,
-    event_log,
-    explain,
-    groups,
-    jobs,
     mirrors,
     pipelines,
     reflex_page,
     reflexes,
-    rules,
-    rules_text,
     services,
-    settings,
-    style,
-    tokens,
-    users,
-    versions,
-    views,
-    welcome,
 )
+from broker_app.web.console.queues import destination, destinations, jobs
 
 app_name = "console"
 urlpatterns = [

@@ -15,11 +15,11 @@ from broker_app.models import Change
 from broker_app.web import history
 from broker_app.web.actions import Conflict, InvalidEdits, Stale
 from broker_app.web.actor import actor_of
-from broker_app.web.console.differences import Difference, difference, in_a_sentence
-from broker_app.web.console.frame import AdministratorsPage
-from broker_app.web.console.impact_preview import impact_of
-from broker_app.web.console.labels import done as done_in_words
-from broker_app.web.console.labels import one_of
+from broker_app.web.console.base.differences import Difference, difference, in_a_sentence
+from broker_app.web.console.base.frame import AdministratorsPage
+from broker_app.web.console.base.impact_preview import impact_of
+from broker_app.web.console.base.labels import done as done_in_words
+from broker_app.web.console.base.labels import one_of
 from broker_app.web.resource_types import RESOURCE_TYPES
 
 _A_PAGE = 50

@@ -13,7 +13,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from broker_app.web.actions import Conflict, remove_view, save_view, views_of
-from broker_app.web.console.frame import Page
+from broker_app.web.console.base.frame import Page
 
 
 class ViewForm(forms.Form):

@@ -24,11 +24,11 @@ from django.utils.translation import gettext_lazy
 from django.views.decorators.debug import sensitive_variables
 
 from broker_app.models import Change, Token
-from broker_app.net.rest.refusals import Refusal
+from broker_app.net.http.refusals import Refusal
 from broker_app.web import actions
 from broker_app.web.actions import FILE, START
 from broker_app.web.actor import actor_of
-from broker_app.web.console.frame import AdministratorsPage
+from broker_app.web.console.base.frame import AdministratorsPage
 from broker_app.web.console.settings import EnvironmentForm, broker_spec, save_environment
 from broker_app.web.console.versions import whole
 from broker_app.web.policy_sync import Node, ask, node_of

@@ -8,9 +8,9 @@ from typing import Any, Final
 
 from django.core.exceptions import ValidationError
 
+from broker_app.features.bridge.remote import DESIRED_STATES, Remote
 from broker_app.models import Bridge
-from broker_app.remote import DESIRED_STATES, Remote
-from broker_app.web.encryption import Unreadable, resealed, seal, unseal
+from broker_app.web.auth.encryption import Unreadable, resealed, seal, unseal
 from broker_app.web.resource_types.resource_type import ResourceType, Spec, check_fields, check_texts
 
 MOST = 1_000

@@ -13,13 +13,14 @@ from django.contrib.auth.models import User
 from django.core.exceptions import ValidationError
 from django.utils import timezone
 
-from broker_app import models, roles
-from broker_app.callback.webhooks.callback import CONTENTS, DESIRED_STATES, MODES, NOTIFY, Callback
-from broker_app.callback.webhooks.signature import key_of, new_secret
+from broker_app import models
+from broker_app.base import roles
+from broker_app.base.refused import Refused
 from broker_app.core.destination import has_wildcard, is_forwarded, is_reserved, parse
-from broker_app.core.errors import Refused
 from broker_app.core.selectors import compiler
-from broker_app.web.encryption import Unreadable, resealed, seal, unseal
+from broker_app.features.callbacks.webhooks.callback import CONTENTS, DESIRED_STATES, MODES, NOTIFY, Callback
+from broker_app.features.callbacks.webhooks.signature import key_of, new_secret
+from broker_app.web.auth.encryption import Unreadable, resealed, seal, unseal
 from broker_app.web.resource_types.resource_type import ResourceType, Spec, check_fields
 
 MOST: Final = 1_000
@@ -141,7 +142,7 @@ class Callbacks(ResourceType):
         for before, after in changes:
             if after is not None and (before is None or _source(before) != _source(after)):
                 # Here: the policy is read from the types of resources.
-                from broker_app.web.owner_rights import refusal
+                from broker_app.web.auth.owner_rights import refusal
 
                 if found := refusal(after["owner"], address_of(after)):
                     return found

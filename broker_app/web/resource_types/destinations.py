@@ -7,7 +7,7 @@ from typing import Any
 
 from django.core.exceptions import ValidationError
 
-from broker_app.core.errors import Refused
+from broker_app.base.refused import Refused
 from broker_app.models import DestinationSettings
 from broker_app.net.policy.destination_settings import check_address, faults
 from broker_app.web.resource_types.resource_type import ResourceType, Spec

@@ -11,7 +11,7 @@ from django.core.exceptions import ValidationError
 from django.utils import timezone
 from django.utils.dateparse import parse_datetime
 
-from broker_app.core.errors import Refused
+from broker_app.base.refused import Refused
 from broker_app.models import Token
 from broker_app.net.policy.destination_settings import check_address
 from broker_app.web.resource_types.resource_type import ResourceType, Spec, check_fields, check_texts

@@ -9,8 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from broker_app.callback.webhooks.callback import Callback
-from broker_app.callback.webhooks.signature import new_secret
+from broker_app.features.callbacks.webhooks.callback import Callback
+from broker_app.features.callbacks.webhooks.signature import new_secret
 from mom_client import Client
 from tests.support.small_node import SmallNode, policy_of, small_node
 

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 import standardwebhooks
 
-from broker_app.callback.webhooks.signature import new_secret
+from broker_app.features.callbacks.webhooks.signature import new_secret
 from tests.callback.webhooks.hooks import SECRET, callback, hooks, until
 from tests.callback.webhooks.receiver import answer, receiver
 

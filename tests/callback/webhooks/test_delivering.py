@@ -7,7 +7,7 @@ from pathlib import Path
 
 import standardwebhooks
 
-from broker_app.callback.webhooks.signature import new_secret
+from broker_app.features.callbacks.webhooks.signature import new_secret
 from broker_app.net.policy.destination_settings import Destinations, Own
 from broker_app.rules.rule import Rule
 from tests.callback.webhooks.hooks import SECRET, callback, hooks, until

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from broker_app.callback.webhooks.breaker import Breaker
-from broker_app.http_client.answer import MAX_BODY
+from broker_app.features.callbacks.webhooks.breaker import Breaker
+from broker_app.peers.http_client.answer import MAX_BODY
 from tests.callback.webhooks import receiver as behaviors
 from tests.callback.webhooks.hooks import Hooks, callback, hooks, until
 from tests.callback.webhooks.receiver import Behavior, answer, receiver

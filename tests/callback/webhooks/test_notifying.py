@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import standardwebhooks
 
-from broker_app.callback.webhooks.notifier import Notifier
+from broker_app.features.callbacks.webhooks.notifier import Notifier
 from broker_app.journal.errors import Busy
 from tests.callback.webhooks.hooks import SECRET, callback, hooks, until
 from tests.callback.webhooks.receiver import answer, receiver

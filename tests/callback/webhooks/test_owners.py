@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from broker_app.callback.webhooks.breaker import FAILURES
-from broker_app.callback.webhooks.callback import Callback
+from broker_app.features.callbacks.webhooks.breaker import FAILURES
+from broker_app.features.callbacks.webhooks.callback import Callback
 from tests.callback.webhooks.hooks import Hooks, callback, hooks, until
 from tests.callback.webhooks.receiver import Receiver, answer, receiver
 

@@ -8,7 +8,7 @@ import threading
 import time
 from pathlib import Path
 
-from broker_app.callback.webhooks.state_file import ENDED, VERIFIED, StateFile
+from broker_app.features.callbacks.webhooks.state_file import ENDED, VERIFIED, StateFile
 from tests.callback.webhooks.hooks import callback
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from broker_app.callback.webhooks.breaker import FAILURES
-from broker_app.callback.webhooks.push_log import Push
-from broker_app.callback.webhooks.push_totals import BOUNDS_S, PushTotals
+from broker_app.features.callbacks.webhooks.breaker import FAILURES
+from broker_app.features.callbacks.webhooks.push_log import Push
+from broker_app.features.callbacks.webhooks.push_totals import BOUNDS_S, PushTotals
 from broker_app.net.policy.destination_settings import Destinations, Own
 from broker_app.telemetry.metrics.families import Histogram
 from broker_app.telemetry.metrics.node_metrics import of_callbacks

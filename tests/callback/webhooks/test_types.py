@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from broker_app.callback.webhooks.callback import BINARY, STRUCTURED
+from broker_app.features.callbacks.webhooks.callback import BINARY, STRUCTURED
 from tests.callback.webhooks.hooks import callback, hooks
 from tests.callback.webhooks.receiver import receiver
 

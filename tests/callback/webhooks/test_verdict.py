@@ -7,10 +7,17 @@ from email.utils import formatdate
 
 import pytest
 
-from broker_app.callback.webhooks import verdict
-from broker_app.callback.webhooks.host import ALIVE, BROKEN, NO_WORKER, RETRY_AFTER, SILENT, UNCONNECTED
-from broker_app.http_client import exchange
-from broker_app.http_client.exchange import Answer, Unanswered
+from broker_app.features.callbacks.webhooks import verdict
+from broker_app.features.callbacks.webhooks.host import (
+    ALIVE,
+    BROKEN,
+    NO_WORKER,
+    RETRY_AFTER,
+    SILENT,
+    UNCONNECTED,
+)
+from broker_app.peers.http_client import exchange
+from broker_app.peers.http_client.exchange import Answer, Unanswered
 
 
 def of(status: int, retry_after: str = "") -> verdict.Verdict:

@@ -13,9 +13,9 @@ from django.core.handlers.wsgi import WSGIRequest
 from django.test import Client
 
 from broker_app.config import Config
+from broker_app.features.bridge.remote import Remote
 from broker_app.models import AuditEntry, Bridge
-from broker_app.net.rest.refusals import Refusal
-from broker_app.remote import Remote
+from broker_app.net.http.refusals import Refusal
 from broker_app.web.actions import SYSTEM, Edit, apply
 from broker_app.web.files import FileWatcher
 from broker_app.web.resource_types import RESOURCE_TYPES

@@ -9,9 +9,9 @@ import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 
-from broker_app.callback.webhooks.verdict import OUTCOMES
+from broker_app.features.callbacks.webhooks.verdict import OUTCOMES
 from broker_app.models import AuditEntry, Callback
-from broker_app.net.rest.refusals import Refusal
+from broker_app.net.http.refusals import Refusal
 from broker_app.web.actions import SYSTEM, Edit, apply
 from broker_app.web.resource_types import RESOURCE_TYPES
 from broker_app.web.resource_types.callbacks import callbacks

@@ -8,7 +8,7 @@ from pathlib import Path
 from django.utils.translation import override
 
 from broker_app.reflex.reflexes import FAILED, RECOVERED
-from broker_app.web.console.bridge_status import EVENT_LABELS
+from broker_app.web.console.forwarding.bridge_status import EVENT_LABELS
 from broker_app.web.files.reloads import APPLIED, REFUSED, UNCHANGED
 
 SOURCES = Path(__file__).parents[3] / "broker_app"

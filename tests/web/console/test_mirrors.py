@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from broker_app.core.errors import Refused
-from broker_app.net.rest.refusals import Refusal
-from broker_app.node import Node
+from broker_app.base.refused import Refused
+from broker_app.net.http.refusals import Refusal
+from broker_app.node.node import Node
 from tests.support.answering_node import answering
 
 pytestmark = pytest.mark.django_db

@@ -15,7 +15,7 @@ from django.core.exceptions import ValidationError
 from django.test import Client
 
 from broker_app.models import AuditEntry, Reflex
-from broker_app.net.rest.refusals import Refusal
+from broker_app.net.http.refusals import Refusal
 from broker_app.telemetry.event_log import EventLog
 from broker_app.web.actions import SYSTEM, Edit, apply, version_of
 from broker_app.web.console import event_log

@@ -10,7 +10,7 @@ from broker_app.rules.rule import Rule as Compiled
 from broker_app.rules.ruleset import Rules
 from broker_app.web import actions
 from broker_app.web.actions import SYSTEM, Edit, apply
-from broker_app.web.console.conditions import conditions_of
+from broker_app.web.console.base.conditions import conditions_of
 from broker_app.web.resource_types import RESOURCE_TYPES
 from tests.web.console.forms import a_rule, sent
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from broker_app.net.rest.alerts import MAX_REASON, MAX_SILENT_S
+from broker_app.net.rest.node.alerts import MAX_REASON, MAX_SILENT_S
 from broker_app.net.rest.openapi.operations import AFTER, in_path, json_body, json_reply, operation, parameter
 from broker_app.net.rest.openapi.schemas import (
     OPTIONAL_TIME,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from broker_app.net.rest.bridges import MAX_FLOWS
+from broker_app.features.bridge.remote import DESIRED_STATES
+from broker_app.net.rest.features.bridges import MAX_FLOWS
 from broker_app.net.rest.openapi import messages
 from broker_app.net.rest.openapi.operations import (
     AFTER,
@@ -31,7 +32,6 @@ from broker_app.net.rest.openapi.schemas import (
     ref,
     whole,
 )
-from broker_app.remote import DESIRED_STATES
 from broker_app.telemetry.event_log import KINDS
 from mom_client.storeandforward import MAX_BROKER, MAX_QUEUE
 

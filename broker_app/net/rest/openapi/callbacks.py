@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from broker_app.callback.webhooks.breaker import STATES as BREAKER_STATES
-from broker_app.callback.webhooks.callback import DESIRED_STATES, MODES
-from broker_app.callback.webhooks.host import PAUSES
-from broker_app.callback.webhooks.verdict import OUTCOMES
-from broker_app.callback.webhooks.webhook import STATES
+from broker_app.features.callbacks.webhooks.breaker import STATES as BREAKER_STATES
+from broker_app.features.callbacks.webhooks.callback import DESIRED_STATES, MODES
+from broker_app.features.callbacks.webhooks.host import PAUSES
+from broker_app.features.callbacks.webhooks.verdict import OUTCOMES
+from broker_app.features.callbacks.webhooks.webhook import STATES
 from broker_app.net.rest.openapi.operations import empty_reply, in_path, json_reply, operation, parameter
 from broker_app.net.rest.openapi.schemas import (
     BOOLEAN,

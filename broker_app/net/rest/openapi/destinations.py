@@ -5,7 +5,7 @@ from __future__ import annotations
 from broker_app.core.policy import PAUSES
 from broker_app.net.policy.destination_settings import SETTINGS
 from broker_app.net.policy.policy import ADMINISTER
-from broker_app.net.rest.destinations import MAX_SUBSCRIPTIONS
+from broker_app.net.rest.destinations.status import MAX_SUBSCRIPTIONS
 from broker_app.net.rest.openapi.operations import (
     AFTER,
     QUEUE,

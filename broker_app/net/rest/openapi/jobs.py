@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from broker_app.jobs.plan import IMPORT, PLANNED, UNDO
+from broker_app.features.jobs.plan import IMPORT, PLANNED, UNDO
 from broker_app.net.rest.openapi.operations import (
     AFTER,
     IDEMPOTENCY_KEY,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from broker_app.journal.cursors import MAX_CURSORS
-from broker_app.net.rest.journal import MAX_POSITION, MEDIA_TYPE
+from broker_app.journal.log.cursors import MAX_CURSORS
+from broker_app.net.rest.journal.frames import MAX_POSITION, MEDIA_TYPE
 from broker_app.net.rest.openapi.operations import (
     empty_reply,
     in_path,

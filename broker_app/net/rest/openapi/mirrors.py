@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from broker_app.journal.private_journal import PrivateState
-from broker_app.net.rest.mirrors import CARRIED, CAUSES, MAX_PAUSE_S, MAX_REASON, MIN_PAUSE_S, STATES
+from broker_app.journal.shared.private_journal import PrivateState
+from broker_app.net.rest.node.mirrors import CARRIED, CAUSES, MAX_PAUSE_S, MAX_REASON, MIN_PAUSE_S, STATES
 from broker_app.net.rest.openapi.operations import in_path, json_body, json_reply, operation
 from broker_app.net.rest.openapi.schemas import (
     HEALTH,

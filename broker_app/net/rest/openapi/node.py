@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from broker_app.net.rest.mirrors import MAX_REASON
+from broker_app.net.rest.node.mirrors import MAX_REASON
 from broker_app.net.rest.openapi.operations import json_body, json_reply, operation, parameter
 from broker_app.net.rest.openapi.schemas import TEXT, Json, object_of, ref, whole
 from broker_app.telemetry.metrics.detailed_metrics import LIMIT, MAX_LIMIT

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from broker_app.net.rest.features.reflexes import TRIED
 from broker_app.net.rest.openapi.operations import in_path, json_body, json_reply, operation, parameter
 from broker_app.net.rest.openapi.schemas import COUNT, HEALTH, TEXT, Json, array_of, object_of, or_null, ref
-from broker_app.net.rest.reflexes import TRIED
 from broker_app.reflex.declaration import KINDS, ON_FAILURE
 
 _MS: Json = {"type": ["number", "null"], "description": "milliseconds, of the last minute; null: no calls"}

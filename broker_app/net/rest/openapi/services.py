@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from broker_app.core.destination import MAX_NAME
-from broker_app.net.origin import STATES
-from broker_app.net.profiles import DEFAULT_COPIES, MOST_COPIES
+from broker_app.features.services.origin import STATES
+from broker_app.features.services.profiles import DEFAULT_COPIES, MOST_COPIES
+from broker_app.net.rest.connections.services import DEFAULT_LEASE_S, LEAST_LEASE_S, MOST_EVENTS, MOST_LEASE_S
 from broker_app.net.rest.openapi.operations import (
     AFTER,
     empty_reply,
@@ -28,7 +29,6 @@ from broker_app.net.rest.openapi.schemas import (
     ref,
     whole,
 )
-from broker_app.net.rest.services import DEFAULT_LEASE_S, LEAST_LEASE_S, MOST_EVENTS, MOST_LEASE_S
 
 _LEASE = number(LEAST_LEASE_S, MOST_LEASE_S, DEFAULT_LEASE_S)
 _SHORT: Json = {"type": "string", "maxLength": 255}

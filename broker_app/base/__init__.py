@@ -1,0 +1,1 @@
+"""Parts that all others use: durations, wildcards, refusals, deadlines, files, tasks."""

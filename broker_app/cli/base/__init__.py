@@ -1,0 +1,1 @@
+"""Parts that all commands use: brokers by name, REST, options, output, failures."""

@@ -1,0 +1,28 @@
+"""The STOMP connection of the command line: `mom_client`, its errors as failures."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator
+
+import mom_client
+from broker_app.cli.base.contexts import Target
+from broker_app.cli.base.failures import EMPTY, FAILED, Failure, of_problem, unreachable
+
+
+@contextlib.asynccontextmanager
+async def connect(target: Target) -> AsyncIterator[mom_client.Client]:
+    """Yield a client that is logged in at `target`. Errors inside the block become Failures, too."""
+    where = target.stomp
+    try:
+        login, passcode = target.login or None, target.passcode or None
+        async with mom_client.connect(where, login=login, passcode=passcode, tls=target.tls()) as client:
+            yield client
+    except mom_client.Refused as refused:
+        raise of_problem(refused.code, refused.detail, where) from refused
+    except mom_client.Timeout as timeout:
+        raise Failure(EMPTY, str(timeout), where=where) from timeout
+    except mom_client.ConnectionLost as lost:
+        raise unreachable(where, str(lost)) from lost
+    except mom_client.ClientError as error:
+        raise Failure(FAILED, str(error), where=where) from error

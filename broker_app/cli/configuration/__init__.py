@@ -1,0 +1,1 @@
+"""Commands that change what is configured: resources, rules, versions, definitions."""

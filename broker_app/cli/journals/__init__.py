@@ -1,0 +1,1 @@
+"""Commands of `mom journal`: the journal of a stopped broker."""

@@ -1,0 +1,1 @@
+"""Commands that publish, receive, show and move messages."""

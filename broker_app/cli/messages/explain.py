@@ -1,0 +1,58 @@
+"""`mom queue why`: explains the state of a message."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+from urllib.parse import quote
+
+import typer
+
+from broker_app.cli.base import invocation
+from broker_app.cli.base.failures import NOT_FOUND, USAGE, Failure
+from broker_app.cli.destinations import queue_name
+
+if TYPE_CHECKING:
+    from broker_app.cli.base.rest import Rest
+
+_COLUMNS = ("code", "sentence")
+
+
+def why(
+    ctx: typer.Context,
+    words: Annotated[
+        list[str], typer.Argument(metavar="[QUEUE] MSGID", help="queue of the message, and its id")
+    ],
+    queue: Annotated[
+        str | None, typer.Option("--queue", "-Q", help="queue of the message; default: search all queues")
+    ] = None,
+) -> None:
+    """Explain why a message is in a queue, and what it waits for."""
+    given = invocation.of(ctx)
+    *named, message_id = words
+    if len(named) > 1 or (named and queue):
+        raise Failure(USAGE, "more than one queue is given", fix="write `mom queue why QUEUE MSGID`")
+    queue = named[0] if named else queue
+    rest = given.rest()
+    names = [queue_name(queue)] if queue else [row["name"] for row in rest.pages("/queues")]
+    for name in names:
+        found = _ask(rest, message_id, name, certain=queue is not None)
+        if found is not None:
+            given.output.say(f"{found['state']} in queue {name}")
+            given.output.rows(_COLUMNS, found["reasons"], whole=True)
+            return
+    raise Failure(
+        NOT_FOUND,
+        f"there is no message {message_id!r} in any queue",
+        fix="`mom browse QUEUE` lists messages with their ids",
+    )
+
+
+def _ask(rest: Rest, message_id: str, queue: str, *, certain: bool) -> dict[str, Any] | None:
+    """The broker's explanation. None, or a Failure if `certain`, when the message is not in that queue."""
+    try:
+        answer: dict[str, Any] = rest.get(f"/messages/{quote(message_id, safe='')}/why", queue=queue)
+    except Failure as failure:
+        if certain or failure.code != NOT_FOUND:
+            raise
+        return None
+    return answer

@@ -1,0 +1,1 @@
+"""Commands of `mom pipeline`: jobs that read and write brokers with Spark."""

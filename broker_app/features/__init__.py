@@ -1,0 +1,1 @@
+"""Features: each is a client of the engine, apart from the path of messages."""

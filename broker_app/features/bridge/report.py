@@ -1,0 +1,101 @@
+"""The status of bridges, as plain data for REST, pages and system topics. Times are ms since 1970."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from broker_app.core.offset import Offset
+from broker_app.features.bridge import pipe as pipes
+from broker_app.features.bridge.bridge_errors import BridgeError
+from broker_app.features.bridge.flow import Flow, Phase
+from broker_app.features.bridge.pipe import Pipe
+from broker_app.features.bridge.timeline import Event
+from mom_client.storeandforward import Forwarded
+
+#: the states of a flow; those of a pipe are in `pipe`
+SUSPENDED, STARTING, RUNNING, RETRYING, STALLED, FAILED = (
+    "suspended", "starting", "running", "retrying", "stalled", "failed",
+)  # fmt: skip
+
+
+def of_pipe(pipe: Pipe) -> dict[str, Any]:
+    """A bridge: what is desired of it, its pipe, and its flows by queue. `foreign`, `server` and
+    `connected_ms` are None or empty without a connection."""
+    remote = pipe.remote
+    connected = pipe.state == pipes.RUNNING
+    return {
+        "name": remote.name,
+        "address": remote.address,
+        "desired": remote.desired,
+        "drained": pipe.drained,
+        "state": pipe.state,
+        "error": _of_error(pipe.error, pipe.error_at),
+        "attempts": pipe.attempts.failed,
+        "connected_ms": round(pipe.connected_at * 1000) if connected else None,
+        "foreign": pipe.foreign,
+        "server": pipe.server,
+        "flows": [of_flow(flow, pipe) for flow in sorted(pipe.flows.values(), key=lambda flow: flow.queue)],
+    }
+
+
+def of_flow(flow: Flow, pipe: Pipe) -> dict[str, Any]:
+    """A flow: `queue` is the remote queue, `source` the one here, `depth` what waits there with what is in
+    flight."""
+    return {
+        "queue": flow.queue,
+        "source": flow.source,
+        "state": state_of(flow, pipe),
+        "paused": flow.paused,
+        "error": _of_error(flow.status.error, flow.status.error_at),
+        "progress_ms": round(flow.status.progress_at * 1000) or None,
+        "depth": flow.consumer.depth,
+        "in_flight": flow.in_flight,
+        **asdict(flow.counters),
+    }
+
+
+def state_of(flow: Flow, pipe: Pipe) -> str:
+    if flow.phase is Phase.SUSPENDED:
+        return SUSPENDED
+    if flow.status.stalled:
+        return STALLED
+    if flow.phase is Phase.RETRYING or flow.status.error is not None:
+        return RETRYING
+    if flow.phase is Phase.WAITING:
+        return {pipes.FAILED: FAILED, pipes.RETRYING: RETRYING}.get(pipe.state, STARTING)
+    return STARTING if flow.phase in (Phase.STARTING, Phase.SUBSCRIBING) else RUNNING
+
+
+def of_event(event: Event) -> dict[str, Any]:
+    return event._asdict()
+
+
+def of_orphan(forwarded: Forwarded, depth: int) -> dict[str, Any]:
+    """A queue that no bridge empties."""
+    return {
+        "bridge": forwarded.broker,
+        "queue": forwarded.queue,
+        "source": forwarded.address,
+        "depth": depth,
+        "error": {"code": "NO_BRIDGE", "detail": f"no connection is configured for {forwarded.broker}"},
+    }
+
+
+def of_mark(mark: Offset) -> dict[str, Any]:
+    """Progress of a remote queue that is forwarded to this broker: all of `source` up to `accepted`, `count`
+    messages in total, as the user `owner`."""
+    return {
+        "sender": mark.sender,
+        "source": mark.source,
+        "owner": mark.owner,
+        "accepted": mark.position,
+        "count": mark.count,
+        "time_ms": mark.time_ms,
+    }
+
+
+def _of_error(error: BridgeError | None, at_s: float) -> dict[str, Any] | None:
+    if error is None:
+        return None
+    return {"code": error.code, "detail": error.detail, "at_ms": round(at_s * 1000)}

@@ -1,0 +1,404 @@
+"""This broker among those that share its journal. Lives as long as the process, on standby and active."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from typing import Any, Final
+
+from broker_app.base.refused import Refused
+from broker_app.core.broker import Broker
+from broker_app.core.policy import Policies
+from broker_app.features.mirror.drill import Check, Drill
+from broker_app.features.mirror.follower import Follower
+from broker_app.features.mirror.standby import Order, Standby, Taken
+from broker_app.features.mirror.unrecorded_count import UnrecordedCount
+from broker_app.journal.errors import JournalError
+from broker_app.journal.shared.shared_journal import SharedJournal
+from broker_app.journal.store import Store
+from broker_app.members import takeovers
+from broker_app.members.addresses import Addresses
+from broker_app.members.membership import Member, Membership
+from broker_app.members.takeovers import Takeover
+from broker_app.net.rest.node.mirrors import ACTIVE, DATABASE, STANDBY, STOPPED, UNREACHABLE
+from broker_app.telemetry.component_health import MIRROR, health_of
+from broker_app.telemetry.statistics import rfc3339
+
+log = logging.getLogger(__name__)
+
+#: for the question which broker has taken over
+_LOOKUP_S: Final = 1.0
+
+
+class Mirror:
+    """Owns the membership, and the standby or the journal of this broker, whichever it has now.
+
+    Created and asked in the loop's thread. `make_store` returns a store with connections of its own.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        role: int,
+        lease_s: float,
+        addresses: Addresses,
+        make_store: Callable[[], Store],
+        *,
+        configuration: str,
+    ) -> None:
+        self.name = name
+        self.role = role
+        self.addresses = addresses
+        self._lease_s = lease_s
+        #: how the configuration is carried to the other brokers
+        self._configuration = configuration
+        self._make_store = make_store
+        self._store = make_store()  # for what operators ask
+        self.membership = Membership(make_store(), self._member)
+        self._standby: Standby | None = None
+        self._follower: Follower | None = None
+        self._journal: SharedJournal | None = None
+        self._broker: Broker | None = None
+        self._unrecorded: UnrecordedCount | None = None
+        #: takeovers that are known, the newest first
+        self.history: list[Takeover] = []
+        #: counted by the loop, for the notes of this broker
+        self._non_persistent: int | None = None
+        self._next_position = 0
+        self._has_stopped = False
+        self._on_handover: Callable[[Member], None] | None = None
+        self._make_drill: Callable[[], Drill] | None = None
+        #: the one that runs now
+        self._drill: Drill | None = None
+
+    # ---------------------------------------------------------------------------- phases
+
+    def stand_by(
+        self,
+        make_broker: Callable[[], Broker],
+        make_journal: Callable[[Store], SharedJournal],
+        policies: Callable[[], Policies],
+        configuration_failure: Callable[[], str],
+    ) -> Standby:
+        """Begin to follow. The caller runs the standby that is returned in a thread."""
+        store = self._make_store()
+        self._has_stopped = False
+        self._follower = Follower(store, make_broker)
+        self._standby = Standby(
+            store,
+            self.membership,
+            self._follower,
+            member_id=self.addresses.id,
+            role=self.role,
+            make_journal=lambda: make_journal(store),
+            policies=policies,
+        )
+        self._make_drill = lambda: Drill(
+            self._make_store(), self.membership, make_broker, policies, configuration_failure
+        )
+        return self._standby
+
+    def serve(self, taken: Taken, on_handover: Callable[[Member], None]) -> None:
+        """This broker serves from now on. `on_handover` is called, in the loop, with the broker that is to
+        take over when an operator has ordered that."""
+        self._journal, self._broker = taken.journal, taken.broker
+        self._unrecorded = UnrecordedCount(taken.broker)
+        self._on_handover = on_handover
+        self._standby = self._follower = self._make_drill = None
+        self.history.insert(0, taken.takeover)
+        self.each_second()
+        self.membership.announce()
+
+    def each_second(self) -> None:
+        """Count what the notes of an active broker contain, and carry out an order of an operator."""
+        if self._broker is None or self._unrecorded is None:
+            return
+        self._unrecorded.step()
+        self._note(self._broker, self._unrecorded)
+        successor = self.membership.find(self.membership.successor)
+        if successor is not None and successor.alive and successor.id != self.addresses.id:
+            self._hand_over(successor)
+
+    def _note(self, broker: Broker, unrecorded: UnrecordedCount) -> None:
+        self._next_position = broker.turn.next_position
+        self._non_persistent = unrecorded.total
+
+    def _hand_over(self, successor: Member) -> None:
+        if self._on_handover is not None:
+            log.warning(
+                "an operator has ordered that %s takes over; this broker stops to serve", successor.id
+            )
+            self._on_handover(successor)
+            self._on_handover = None
+
+    # ---------------------------------------------------------------------------- status
+
+    @property
+    def place(self) -> str:
+        """The store of the journal, without secrets."""
+        return self._store.description
+
+    def _member(self) -> Member:
+        """This broker, for the others. Called in the thread of the membership."""
+        follower, journal = self._follower, self._journal
+        if journal is not None:
+            state, epoch, position, lag_s = ACTIVE, journal.epoch, self._next_position, 0.0
+        else:
+            state, epoch = STOPPED if self._has_stopped else STANDBY, 0
+            position = follower.position if follower is not None else self._next_position
+            lag_s = follower.lag_s if follower is not None else 0.0
+        return Member(
+            self.addresses.id,
+            self.role,
+            state,
+            self.addresses.web,
+            self.addresses.uris,
+            epoch=epoch,
+            position=position,
+            lag_s=round(lag_s, 3),
+            was_in_step=follower is None or follower.was_in_step,
+            # Who has handed over, and is a standby already, still reports what was lost with it.
+            non_persistent=self._non_persistent,
+            lease_s=self._lease_s,
+            has_database=self._configuration == DATABASE,
+        )
+
+    @property
+    def is_active(self) -> bool:
+        """True while this broker serves."""
+        return self._journal is not None
+
+    @property
+    def active(self) -> Member | None:
+        """The broker that serves, as far as that is known; None while the lease is free."""
+        if self.is_active:
+            return self._member()
+        if self._standby is None or self._standby.is_free:
+            return None
+        found = [member for member in self.membership.alive if member.state == ACTIVE]
+        return max(found, key=lambda member: member.epoch, default=None)
+
+    @property
+    def other_active(self) -> Member | None:
+        """Another broker that holds the lease, as far as that is known; None while this one does."""
+        if self._journal is not None and self._journal.is_held:
+            return None
+        others = (one for one in self.membership.alive if one.id != self.addresses.id)
+        return next((one for one in others if one.state == ACTIVE), None)
+
+    @property
+    def standbys(self) -> list[Member]:
+        """The brokers that run, on standby."""
+        # The last note of this broker may be from before it took over.
+        own = self.addresses.id if self.is_active else ""
+        return [one for one in self.membership.alive if one.state == STANDBY and one.id != own]
+
+    @property
+    def failover_uris(self) -> tuple[str, ...]:
+        """The addresses of all brokers that run, those of the active one first."""
+        # The notes of this broker and of the one before it may be from before it took over.
+        own = self.addresses.uris if self.is_active else ()
+        found = [uri for member in self.membership.alive for uri in member.uris]
+        return tuple(dict.fromkeys((*own, *found))) or self.addresses.uris
+
+    @property
+    def consoles(self) -> tuple[str, ...]:
+        """The addresses of the consoles of all brokers that are known, running or not, in a lasting order."""
+        return tuple(sorted({self.addresses.web, *(member.web for member in self.membership.members)}))
+
+    def failover_list(self) -> dict[str, Any]:
+        """The brokers for clients, the active one first."""
+        active = self.active
+        return {
+            "name": self.name,
+            "active": active.active_uris if active is not None else None,
+            "uris": list(self.failover_uris),
+            "brokers": [
+                {"role": one.role, "state": one.state, "web": one.web, "uris": list(one.uris)}
+                for one in self.membership.alive
+            ],
+        }
+
+    def status(self) -> dict[str, Any]:
+        """The brokers that share the journal, their health, the lease, what would be lost, and takeovers."""
+        active, end = self.active, self._end
+        shown = {
+            "name": self.name,
+            "id": self.addresses.id,
+            "role": self.role,
+            "state": ACTIVE if self.is_active else STANDBY,
+            "journal": self.place,
+            "lease_s": self._lease_s,
+            "lease": self._lease(),
+            "private_journal": self._private_journal(),
+            "configuration": self._configuration,
+            "brokers": [_shown(member, end) for member in self.membership.members],
+            "would_be_lost": {
+                "persistent": 0,
+                "non_persistent": active.non_persistent if active is not None else None,
+            },
+            "successor": self.membership.successor or None,
+            "pause": paused._asdict() if (paused := self.membership.pause) is not None else None,
+            "takeovers": [_shown_takeover(one) for one in self.history],
+        }
+        return {**shown, "health": health_of(MIRROR, shown)}
+
+    def _lease(self) -> dict[str, Any] | None:
+        if self._journal is not None:
+            left_s = self._journal.lease_left_s
+            return {"holder": self.addresses.id, "epoch": self._journal.epoch, "left_s": round(left_s, 2)}
+        lease = self._standby.lease if self._standby is not None else None
+        if lease is None:
+            return None
+        return {"holder": lease.holder.name, "epoch": lease.epoch, "left_s": round(lease.left_s, 2)}
+
+    def _private_journal(self) -> dict[str, Any] | None:
+        found = self._journal.private if self._journal is not None else None
+        return None if found is None else {**found._asdict(), "state": found.state.value}
+
+    async def find_new_active(self) -> Member | None:
+        """The broker that has taken over from this one, as far as that can be found out now."""
+        with suppress(JournalError, TimeoutError):
+            async with asyncio.timeout(_LOOKUP_S):
+                lease = await asyncio.to_thread(self._store.lease)
+            if lease is not None and lease.holder.name != self.addresses.id:
+                holder = lease.holder
+                known = self.membership.find(holder.name)
+                return known or Member(holder.name, 0, ACTIVE, "", (holder.address,), epoch=lease.epoch)
+        return None
+
+    async def refresh(self) -> None:
+        """Read the timeline from the journal. Raises Refused while it cannot be reached."""
+        try:
+            self.history = await asyncio.to_thread(takeovers.history, self._store)
+        except JournalError as error:
+            raise _unreachable(error) from error
+
+    # ------------------------------------------------------------------------- operators
+
+    def choose_successor(self, member_id: str) -> Member:
+        """The standby that would take over: the one with this id, or the one nearest to the journal's end.
+
+        Raises Refused.
+        """
+        found = self.standbys
+        if member_id:
+            found = [one for one in found if one.id == member_id]
+        if not found:
+            which = f"{member_id[:100]!r} is not" if member_id else "there is no other broker"
+            raise Refused("conflict", f"{which} on standby; GET mirrors shows those that are")
+        chosen = min(found, key=lambda one: (-one.position, one.lag_s, one.id))
+        if not chosen.is_in_step(self._end):
+            behind = max(0, self._end - chosen.position)
+            raise Refused(
+                "conflict",
+                f"{chosen.id} is not in step: {behind} records and {chosen.lag_s:.0f} s behind; switch over "
+                "when it is in step",
+            )
+        return chosen
+
+    @property
+    def _end(self) -> int:
+        """The end of the journal as the broker that serves knows it; 0 while none does."""
+        active = self.active
+        return active.position if active is not None else 0
+
+    async def switch_over(self, successor: Member) -> None:
+        """Have another broker take over without loss: the active one stops, and becomes a standby."""
+        await self._order(partial(self.membership.order, successor.id))
+        if self.is_active and successor.id != self.addresses.id:
+            self._hand_over(successor)
+
+    async def pause(self, for_s: float, reason: str, user: str) -> None:
+        """Have no standby take over by itself for so many seconds. Raises Refused."""
+        await self._order(partial(self.membership.begin_pause, for_s, reason, user))
+        log.warning("takeovers are paused for %g s by %s: %s", for_s, user, reason or "no reason was given")
+
+    async def resume(self) -> None:
+        """Have standbys take over again. Raises Refused."""
+        await self._order(self.membership.end_pause)
+        log.warning("takeovers are not paused any more")
+
+    async def _order(self, write: Callable[[], None]) -> None:
+        try:
+            await asyncio.to_thread(write)
+        except JournalError as error:
+            raise _unreachable(error) from error
+
+    async def drill(self) -> list[Check]:
+        """Try everything that a takeover by this standby needs, but the lease. Raises Refused."""
+        if self._make_drill is None:
+            raise Refused("conflict", "this broker is active; ask the standby that could take over")
+        if self._drill is not None:
+            raise Refused("conflict", "a drill runs already at this standby; wait for its end")
+        self._drill = drill = self._make_drill()
+        try:
+            return await asyncio.to_thread(drill.run)
+        finally:
+            drill.stop()
+            self._drill = None
+
+    def take_over(self, epoch: int, reason: str) -> None:
+        """Take the journal from its holder by force. Raises Refused where this broker is not on standby."""
+        standby = self._standby
+        if standby is None:
+            raise Refused("conflict", "this broker is active; ask the standby that is to take over")
+        lease = standby.lease
+        if lease is None or lease.epoch != epoch:
+            current = lease.epoch if lease is not None else 0
+            raise Refused("conflict", f"the epoch is {current}, not {epoch}; read the status again")
+        standby.order(Order(epoch, reason))
+
+    async def stop_serving(self) -> None:
+        """This broker does not serve any more; its journal is about to be released."""
+        was_held = self._journal is not None and self._journal.is_held
+        if self._broker is not None and self._unrecorded is not None:
+            self._unrecorded.count_all()
+            self._note(self._broker, self._unrecorded)
+        self._journal = self._broker = self._unrecorded = self._on_handover = None
+        self._has_stopped = True
+        if not was_held:
+            return  # another broker serves, or the journal cannot be reached
+        try:
+            await asyncio.to_thread(self.membership.beat)
+        except JournalError as error:
+            log.warning("the other brokers could not be notified that this broker has stopped: %s", error)
+
+    def close(self) -> None:
+        """End the membership."""
+        if self._drill is not None:
+            self._drill.stop()
+        self._store.interrupt()
+        self.membership.close()
+        self._store.release()
+
+
+def _unreachable(error: JournalError) -> Refused:
+    return Refused("store-unavailable", f"the journal cannot be reached now: {error}")
+
+
+def _shown(member: Member, end: int) -> dict[str, Any]:
+    state = member.state if member.alive or member.state == STOPPED else UNREACHABLE
+    return {
+        "id": member.id,
+        "role": member.role,
+        "state": state,
+        "web": member.web,
+        "uris": list(member.uris),
+        "position": member.position,
+        "lag_records": max(0, end - member.position) if member.state == STANDBY else 0,
+        "lag_s": member.lag_s,
+        "in_step": member.state != STANDBY or member.is_in_step(end),
+        "seen_s": round(member.age_s, 1),
+    }
+
+
+def _shown_takeover(takeover: Takeover) -> dict[str, Any]:
+    return {
+        **takeover._asdict(),
+        "at": rfc3339(takeover.at_s),
+        "detail": takeover.sentence,
+    }

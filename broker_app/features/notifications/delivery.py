@@ -1,0 +1,64 @@
+"""Notifications of alerts: their targets, content and delivery."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Final, Protocol
+
+from broker_app.core.message import Envelope
+from broker_app.features.notifications import webhook
+from broker_app.features.notifications.mailer import Mailer
+from broker_app.features.notifications.retry_queue import Notification
+from broker_app.features.notifications.target import QUEUE, WEBHOOK, Target
+from broker_app.telemetry.alerts.alert import Alert
+from broker_app.telemetry.alerts.alert_state import AlertEvent
+from broker_app.telemetry.alerts.rule import AlertRule
+from broker_app.telemetry.alerts.texts import shown
+
+#: events that are sent as notifications; acknowledging and silencing are not
+NOTIFIED: Final = ("fired", "ended")
+
+
+class Publisher(Protocol):
+    """Publishes messages of the broker itself."""
+
+    def publish(self, entries: list[tuple[Envelope, bytes]]) -> None: ...
+
+
+def targets(alert: Alert, rules: Sequence[AlertRule], for_all: Sequence[str]) -> Iterator[Target]:
+    """The targets of an alert: those of its rule, or `for_all`. A silenced alert has none."""
+    rule = next((rule for rule in rules if rule.name == alert.rule), None)
+    if alert.until is None:
+        for text in (rule.notify if rule is not None else ()) or for_all:
+            yield Target.of(text)
+
+
+def notification_of(event: AlertEvent, broker: str, console: str | None) -> Notification:
+    """`console` is its address, for the link; None if it is not configured."""
+    alert = event.alert
+    about = shown(alert)
+    link = f"{console.rstrip('/')}/{about['page']}" if console is not None else None
+    title = f"[{broker}] {'ended' if event.event == 'ended' else alert.severity}: {about['detail']}"
+    lines = [about["detail"], "", f"alert   {alert.rule}, {event.event}", f"since   {about['since']}"]
+    if alert.ended_at is not None:
+        lines.append(f"ended   {about['ended_at']}")
+    if link is not None:
+        lines.append(f"look    {link}")
+    body = {"event": event.event, "broker": broker, "link": link, "alert": about}
+    return Notification(f"{alert.id}-{event.event}", title, "\n".join(lines) + "\n", body)
+
+
+async def deliver(target: Target, notification: Notification, publisher: Publisher, mailer: Mailer) -> None:
+    """Raises OSError or ValueError if it was not accepted."""
+    if target.kind == QUEUE:
+        block = f"content-type:application/json\nmom-notification:{notification.id}\n".encode()
+        publisher.publish([(Envelope(target.where, block, persistent=True), _encoded(notification))])
+    elif target.kind == WEBHOOK:
+        await webhook.post(target.where, _encoded(notification), {"Mom-Notification": notification.id})
+    else:
+        await mailer.send(target.where, notification.title, notification.text)
+
+
+def _encoded(notification: Notification) -> bytes:
+    return json.dumps(notification.body).encode()

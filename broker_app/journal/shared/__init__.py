@@ -1,0 +1,1 @@
+"""The journal in a shared store: its lease, reading, upkeep, and a private copy."""

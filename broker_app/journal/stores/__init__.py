@@ -1,0 +1,1 @@
+"""Shared stores: PostgreSQL, Redis, and a directory."""

@@ -1,0 +1,1 @@
+"""The shared store in a directory, on one machine or on a shared file system."""

@@ -1,0 +1,1 @@
+"""Tools for journals that no broker serves: inspect, repair, copy, hold."""

@@ -1,0 +1,120 @@
+"""The dispatcher: finds the endpoint of a request, identifies its client, and sends the reply."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable
+
+from broker_app.base.refused import Refused
+from broker_app.base.shares import Shares
+from broker_app.net.http import refusals
+from broker_app.net.http.credentials import Credentials
+from broker_app.net.http.large_body import parts
+from broker_app.net.http.limits import RestLimits
+from broker_app.net.http.refusals import Refusal
+from broker_app.net.http.replies import NO_CONTENT, Header, Reply, problem_reply
+from broker_app.net.http.requests import Departed, Receive, Request, Scope, Send
+from broker_app.net.http.routing import Match, Router, raw_path_of
+from broker_app.net.http.tracing import trace_of
+from broker_app.net.operator_audit import OperatorActions
+from broker_app.net.policy.access import Access, Client, ConnectionInfo
+from broker_app.rules.event import REST
+
+_log = logging.getLogger(__name__)
+_NO_STORE: Header = (b"cache-control", b"no-store")
+
+
+async def call_endpoint(request: Request, match: Match) -> Reply | None:
+    """The reply of the endpoint that was found."""
+    return await match.endpoint(request)
+
+
+class Dispatcher:
+    """Answers HTTP requests by endpoints; `router_of` chooses the router by the path.
+
+    `request_id` returns the header of the next reply, `call` has an endpoint answer.
+    """
+
+    def __init__(
+        self,
+        router_of: Callable[[bytes], Router],
+        credentials: Credentials,
+        access: Access,
+        limits: RestLimits,
+        actions: OperatorActions,
+        request_id: Callable[[], Header],
+        *,
+        behind_tls: bool,
+        call: Callable[[Request, Match], Awaitable[Reply | None]] = call_endpoint,
+    ) -> None:
+        self._router_of = router_of
+        self._credentials = credentials
+        self._access = access
+        self._limits = limits
+        self._actions = actions
+        self._request_id = request_id
+        self._behind_tls = behind_tls
+        self._call = call
+        #: bytes of bodies that are being received
+        self.uploads = Shares(lambda: limits.max_uploading_bytes, "bytes of bodies that are being received")
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request = Request(scope, receive, send, self._access, self._limits, self.uploads, self._actions)
+        own = [self._request_id()]
+        trace_id = None
+        if trace := trace_of(request.headers):
+            own.append((b"traceparent", trace[0]))
+            trace_id = trace[1]
+        request.reply_headers = own
+        try:
+            reply = await self._answer(request, scope)
+        except Departed:
+            return
+        except Refusal as refusal:
+            reply = problem_reply(refusal, trace_id)
+        except Refused as refused:
+            reply = problem_reply(refusals.from_core(refused), trace_id)
+        except Exception:
+            _log.exception("request %s failed", own[0][1].decode())
+            reply = problem_reply(Refusal("internal", "the node failed; its log has the details"), trace_id)
+        if reply is not None:
+            await send_reply(request, reply)
+
+    async def _answer(self, request: Request, scope: Scope) -> Reply | None:
+        raw_path = raw_path_of(scope)
+        router = self._router_of(raw_path)
+        if request.method == "OPTIONS":
+            allowed = ", ".join(router.methods(raw_path))
+            return Reply(204, headers=((b"allow", allowed.encode()),))
+        match = router.find(request.method, raw_path)
+        if not match.route.open:
+            connection_info = ConnectionInfo.of_scope(REST, scope, behind_tls=self._behind_tls)
+            certified = scope.get("mom.certified", ())
+            identity = await self._credentials.identify(request, connection_info.address or "", certified)
+            request.client = Client(identity, connection_info)
+        request.name, request.owner = request.choose_name(match.name, match.route.parameter), match.owner
+        return await self._call(request, match)
+
+
+async def send_reply(request: Request, reply: Reply) -> None:
+    """Send a whole reply with the headers of the request's own."""
+    headers: list[Header] = [*request.reply_headers, *_extra(request, reply.headers)]
+    if reply.content_type:
+        headers.append((b"content-type", reply.content_type))
+    if reply.status != NO_CONTENT.status:
+        headers.append((b"content-length", b"%d" % reply.length))
+    await request.send({"type": "http.response.start", "status": reply.status, "headers": headers})
+    if reply.pieces is not None and request.method != "HEAD":
+        for part in parts(reply.pieces):
+            await request.send({"type": "http.response.body", "body": part, "more_body": True})
+            if reply.pieces:  # others are served between two parts
+                await asyncio.sleep(0)
+    await request.send(
+        {"type": "http.response.body", "body": b"" if request.method == "HEAD" else reply.body}
+    )
+
+
+def _extra(request: Request, headers: Iterable[Header]) -> list[Header]:
+    # Replies to POST are not cached anyway.
+    return [*headers, _NO_STORE] if request.method != "POST" else list(headers)

@@ -1,0 +1,1 @@
+"""Endpoints about clients: connections, services, live subscribers."""

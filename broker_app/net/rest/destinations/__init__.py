@@ -1,0 +1,1 @@
+"""Endpoints about queues, topics and subscriptions: status, statistics, the tree of names."""

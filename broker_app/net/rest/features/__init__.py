@@ -1,0 +1,1 @@
+"""Endpoints of bridges, callbacks, callback brokers, reflexes and jobs."""

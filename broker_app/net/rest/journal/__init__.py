@@ -1,0 +1,1 @@
+"""Endpoints for programs that read the journal, and the cursors of these."""

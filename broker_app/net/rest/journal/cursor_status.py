@@ -1,0 +1,51 @@
+"""Cursors as JSON: how far they are behind, now and during the last half hour, and what was let go."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from broker_app.journal.port import CursorState, Journal
+from broker_app.net.http.refusals import Refusal
+from broker_app.net.rest.journal.journal_log import JournalLog
+from broker_app.net.rest.messages import message_json
+from broker_app.telemetry.cursor_lags import CursorLags
+
+_MICRO = 1_000_000
+
+
+class CursorStatus:
+    """Shows cursors of a journal; `lags` are samples of them."""
+
+    def __init__(self, journal: Journal, lags: CursorLags) -> None:
+        self._journal = journal
+        self._log = JournalLog(journal)
+        self._lags = lags
+
+    async def all(self) -> dict[str, Any]:
+        """All cursors, and the positions that are stored."""
+        low, end = self._log.span()
+        items = [await self.one(name, state) for name, state in self._journal.cursors().items()]
+        return {"items": items, "low": low, "end": end}
+
+    async def one(self, name: str, state: CursorState) -> dict[str, Any]:
+        """A cursor."""
+        end = self._log.span().end
+        return {
+            "name": name,
+            "position": state.position,
+            "reported_at": message_json.rfc3339(state.reported_us // 1000).decode(),
+            "lag": max(0, end - state.position),
+            "lag_s": await self._lag_s(state),
+            "lags": self._lags.of(name),
+            "lost": None if state.lost is None else {"from": state.lost.low, "to": state.lost.end},
+            "keeps_log": state.keeps_log,
+        }
+
+    async def _lag_s(self, state: CursorState) -> float | None:
+        """Seconds since the first batch that was not read; 0 at the end, None if it is no longer stored."""
+        try:
+            time_us = await self._log.time_us(state.position)
+        except Refusal:
+            return None
+        return 0.0 if time_us is None else round(max(0.0, time.time() - time_us / _MICRO), 3)

@@ -1,0 +1,1 @@
+"""Endpoints for messages: publish, receive, settle, browse, stream, in bulk."""

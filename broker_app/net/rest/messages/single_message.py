@@ -1,0 +1,229 @@
+"""One message: its facts, its bytes, why it is where it is, and its end."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any, TypeVar, cast
+
+from broker_app.core import commands as c
+from broker_app.core import views
+from broker_app.core.broker import Broker
+from broker_app.core.message import Message, MessageIds
+from broker_app.core.model import Queue
+from broker_app.core.transfers import GONE, TransferResult
+from broker_app.core.why import Reason, why
+from broker_app.features.jobs import message_reader
+from broker_app.features.jobs.message_reader import JournalRead
+from broker_app.net import operator_audit
+from broker_app.net.http.engine_client import EngineClient
+from broker_app.net.http.limits import RestLimits
+from broker_app.net.http.refusals import Refusal, invalid
+from broker_app.net.http.replies import JSON, NO_CONTENT, Reply, json_reply
+from broker_app.net.http.requests import Request
+from broker_app.net.rest.features.bridge_reason import with_bridge
+from broker_app.net.rest.messages import message_json
+from broker_app.net.rest.messages.browse import READY, UNSETTLED, Shown, load, may_read, queue_of
+from broker_app.rules.event import BROWSE, MANAGE, READ
+from broker_app.telemetry.bridges import Forwarding
+
+_Value = TypeVar("_Value")
+
+DELAYED = "delayed"
+_RANGE = re.compile(rb"bytes=([0-9]{0,12})-([0-9]{0,12})")
+#: messages that are scanned to find one whose id does not contain its position
+_MAX_SCANNED = 100_000
+
+
+class MessageEndpoints:
+    """Endpoints below `/messages/{id}`."""
+
+    def __init__(
+        self,
+        engine_client: EngineClient,
+        journal_read: JournalRead,
+        blocks: message_json.Blocks,
+        limits: RestLimits,
+        forwarding: Forwarding,
+    ) -> None:
+        self._engine_client = engine_client
+        self._read = journal_read
+        self._blocks = blocks
+        self._limits = limits
+        self._forwarding = forwarding
+        self._ids = engine_client.engine.broker.turn.ids
+
+    @property
+    def _broker(self) -> Broker:
+        return self._engine_client.engine.broker
+
+    async def one(self, request: Request) -> Reply:
+        """GET messages/{id}"""
+        address, row = await self._find(request, BROWSE, _pair)
+        message_id = self._ids.of(row.message)
+        preview = self._limits.max_preview_bytes
+        shown = message_json.browsed(row.message, message_id, row.state, preview, self._blocks, row.attempts)
+        if may_read(request, address):
+            request.audit_read("queues", address)
+        else:
+            shown = message_json.only(shown, message_json.BROWSED_FIELDS - message_json.BODY_FIELDS)
+        return Reply(200, JSON, shown)
+
+    async def why(self, request: Request) -> Reply:
+        """GET messages/{id}/why"""
+        row, reasons = await self._find(request, BROWSE, self._reasons)
+        shown = [
+            {"code": reason.code, "sentence": reason.sentence, "facts": _with_times(reason.facts)}
+            for reason in reasons
+        ]
+        return json_reply({"id": request.name, "state": row.state, "reasons": shown})
+
+    def _reasons(self, address: str, row: Shown) -> tuple[Shown, list[Reason]]:
+        reasons = why(self._broker, address, row.message, time.time_ns() // 1_000_000)
+        return row, with_bridge(reasons, address, self._forwarding)
+
+    async def body(self, request: Request) -> Reply:
+        """GET messages/{id}/body: the exact bytes."""
+        address, row = await self._find(request, READ, _pair)
+        request.audit_read("queues", address)
+        content_type = message_json.http_content_type(self._blocks.facts(row.message.envelope.block))
+        whole = row.message.body
+        part = _range(request.header(b"range"), len(whole))
+        if part is None:
+            return Reply(200, content_type, whole, (*message_json.UNTRUSTED, (b"accept-ranges", b"bytes")))
+        place = b"bytes %d-%d/%d" % (part.start, part.stop - 1, len(whole))
+        return Reply(
+            206,
+            content_type,
+            whole[part.start : part.stop],
+            (*message_json.UNTRUSTED, (b"content-range", place)),
+        )
+
+    async def delete(self, request: Request) -> Reply:
+        """DELETE messages/{id}: a waiting message; an unsettled one must be settled by its consumer."""
+        address, row = await self._find(request, MANAGE, _pair)
+        status = UNSETTLED
+        if row.state != UNSETTLED:
+            pending_reply = self._engine_client.pending_reply()
+            position = row.message.position
+            # The record has the time when a delayed message is due, and so where it is.
+            record = None
+            if row.state == DELAYED:
+                record = await self._read.repeat(partial(message_reader.record_of, self._read, position))
+            chosen = (c.Chosen(position, record),)
+            self._engine_client.submit(
+                c.Transfer(self._engine_client.peer, address, chosen, receipt=pending_reply)
+            )
+            (answer,) = await self._engine_client.answer(pending_reply)
+            status = cast("list[TransferResult]", answer)[0].status
+        if status == UNSETTLED:
+            raise Refusal("conflict", "the message is handed out; who holds it settles it")
+        if status == GONE:
+            raise Refusal("not-found", "the message has just gone")
+        request.audit(operator_audit.DELETED, "messages", request.name, destination=address)
+        return NO_CONTENT
+
+    # ------------------------------------------------------------------ finding it (between two batches)
+
+    async def _find(self, request: Request, right: str, then: Callable[[str, Shown], _Value]) -> _Value:
+        """Return `then(address, message)` for the message of the request and its queue. Raises Refused
+        without the right to that queue."""
+        query = request.query(("queue",))
+        if "queue" not in query:
+            raise invalid("query/queue", "is missing: a message is looked for in one queue")
+        address = request.permitted(right, "/queue/" + query["queue"]).address
+        message_id = request.name
+        engine_client, position, found = self._engine_client, MessageIds.position(message_id), None
+        if position is not None:
+            found = await engine_client.inspect(partial(self._look, address, message_id, position, then))
+            if found is None:
+                position = await self._scan(address, message_id.encode())
+        if position is not None and found is None:
+            found = await engine_client.inspect(partial(self._look, address, message_id, position, then))
+        if found is None:
+            name = address.removeprefix("/queue/")
+            raise Refusal("not-found", f"there is no message {message_id[:80]!r} in queue {name!r}")
+        return found
+
+    async def _scan(self, address: str, message_id: bytes) -> int | None:
+        """The position of a message whose id does not contain it, such as a dead letter. Other tasks run in
+        between."""
+        snapshot = await self._engine_client.inspect(
+            lambda: message_reader.snapshot_queue(self._broker, queue_of(self._broker, address))
+        )
+        scanned = 0
+        async for message in message_reader.messages(self._read, address, snapshot):
+            scanned += 1
+            if message.explicit_id == message_id:
+                return message.position
+            if scanned >= _MAX_SCANNED:
+                break
+        return None
+
+    def _look(
+        self, address: str, message_id: str, position: int, then: Callable[[str, Shown], _Value]
+    ) -> _Value | None:
+        row = self._delayed(address, message_id, position)
+        if row is None:
+            queue = queue_of(self._broker, address)
+            row = self._in_memory(queue, message_id.encode(), position)
+            row = row or self._paged(queue, message_id, position)
+        return None if row is None else then(address, row)
+
+    def _delayed(self, address: str, message_id: str, position: int) -> Shown | None:
+        schedule = self._broker.scheduler.schedules.get(address)
+        if schedule is None or not schedule.due_of(position):
+            return None
+        message = schedule.reader.message(self._read([position])[0], position)
+        return Shown(DELAYED, 0, message) if self._ids.of(message).decode() == message_id else None
+
+    def _in_memory(self, queue: Queue, message_id: bytes, position: int) -> Shown | None:
+        of = self._ids.of
+        for state, messages in (
+            (UNSETTLED, views.unsettled(self._broker, queue)),
+            (READY, views.in_memory(queue)),
+        ):
+            for message in messages:
+                if _is(message, position) and of(message) == message_id:
+                    return Shown(state, message.attempts, message)
+        return None
+
+    def _paged(self, queue: Queue, message_id: str, position: int) -> Shown | None:
+        attempts = views.attempts_outside(queue, position)
+        if attempts is None:
+            return None
+        message = load(self._read, queue, [position])[0]
+        return Shown(READY, attempts, message) if self._ids.of(message).decode() == message_id else None
+
+
+def _pair(address: str, row: Shown) -> tuple[str, Shown]:
+    return address, row
+
+
+def _range(range_header: bytes | None, size: int) -> range | None:
+    """The one stretch of bytes that the header Range asks for; None where the whole is to be sent: it asks
+    for nothing, for several, or for what is not there, which a server may overlook."""
+    match = _RANGE.fullmatch(range_header or b"")
+    if match is None:
+        return None
+    first, last = match.groups()
+    if first:
+        part = range(int(first), min(int(last) + 1, size) if last else size)
+    else:
+        part = range(max(0, size - int(last or b"0")), size)
+    return part or None
+
+
+def _is(message: Message, position: int) -> bool:
+    """True if a message may have an id with this position; one with an id of its own may have any."""
+    return message.position == position or message.explicit_id is not None
+
+
+def _with_times(facts: dict[str, Any]) -> dict[str, Any]:
+    """Facts with their times as RFC 3339."""
+    return {
+        name.removesuffix("_ms"): message_json.rfc3339(value).decode() if name.endswith("_ms") else value
+        for name, value in facts.items()
+    }

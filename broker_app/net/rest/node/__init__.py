@@ -1,0 +1,1 @@
+"""Endpoints about the node: figures, alerts, mirrors, metrics, shutdown."""

@@ -1,0 +1,122 @@
+"""Alerts over HTTP, for administrators: they name queues, bridges and users."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import msgspec
+
+from broker_app.net import operator_audit
+from broker_app.net.http.limits import RestLimits
+from broker_app.net.http.refusals import Refusal, invalid
+from broker_app.net.http.replies import Reply, json_reply
+from broker_app.net.http.requests import Request, several, whole_number
+from broker_app.net.http.routing import Route, Router
+from broker_app.telemetry.alerts.alert import ENDED, STATES, Alert
+from broker_app.telemetry.alerts.texts import shown
+
+#: the longest silence, in seconds
+MAX_SILENT_S = 30 * 86_400
+MAX_REASON = 500
+
+
+class AlertOperations(Protocol):
+    """The operations on the node's alerts."""
+
+    def all(self) -> list[Alert]: ...
+    def find(self, id: str) -> Alert | None: ...
+    def acknowledge(self, alert: Alert, by: str, reason: str) -> None: ...
+    def silence(self, alert: Alert, for_s: float, by: str, reason: str) -> None: ...
+    def reopen(self, alert: Alert) -> None: ...
+
+
+class Acknowledgement(msgspec.Struct, forbid_unknown_fields=True):
+    reason: str = ""
+
+
+class Silence(msgspec.Struct, forbid_unknown_fields=True):
+    """`for_s` 0 ends a silence or an acknowledgement."""
+
+    for_s: float
+    reason: str = ""
+
+
+class AlertEndpoints:
+    """Endpoints `alerts…`."""
+
+    def __init__(self, alerts: AlertOperations, limits: RestLimits) -> None:
+        self._alerts = alerts
+        self._limits = limits
+
+    async def page(self, request: Request) -> Reply:
+        """GET alerts: those that are open, the worst first; then those that ended, the newest first"""
+        _require_administrator(request)
+        query = request.query(("limit", "after", "state"))
+        limit = whole_number(query, "limit", 100, 1, self._limits.max_page)
+        start = whole_number(query, "after", 0, 0, 10**6)
+        states = several("query/state", query.get("state", ",".join(STATES)).split(","), STATES, "state")
+        found = [alert for alert in self._alerts.all() if alert.state in states]
+        items = [shown(alert) for alert in found[start : start + limit]]
+        following = str(start + limit) if len(found) > start + limit else None
+        return json_reply({"items": items, "next": following, "approx_total": len(found)})
+
+    async def acknowledge(self, request: Request) -> Reply:
+        """POST alerts/{id}/acknowledge: an operator works on it"""
+        request.query()
+        _require_administrator(request)
+        body = await request.json(Acknowledgement, required=False)
+        _check_reason(body.reason)
+        alert = self._open(request)
+        self._alerts.acknowledge(alert, request.user, body.reason)
+        self._audit(request, operator_audit.ACKNOWLEDGED, alert, body.reason)
+        return json_reply(shown(alert))
+
+    async def silence(self, request: Request) -> Reply:
+        """POST alerts/{id}/silence: no notifications for a while, of it and of later ones"""
+        request.query()
+        _require_administrator(request)
+        body = await request.json(Silence)
+        _check_reason(body.reason)
+        if not 0 <= body.for_s <= MAX_SILENT_S:
+            raise invalid("/for_s", f"must be between 0 and {MAX_SILENT_S}", body.for_s)
+        alert = self._open(request)
+        if body.for_s:
+            self._alerts.silence(alert, body.for_s, request.user, body.reason)
+            self._audit(request, operator_audit.SILENCED, alert, body.reason, for_s=body.for_s)
+        else:
+            self._alerts.reopen(alert)
+            self._audit(request, operator_audit.UNSILENCED, alert, body.reason)
+        return json_reply(shown(alert))
+
+    def _open(self, request: Request) -> Alert:
+        """The open alert of a request. Raises Refusal."""
+        alert = self._alerts.find(request.name)
+        if alert is None:
+            raise Refusal("not-found", f"there is no alert {request.name[:40]!r}; it may have ended long ago")
+        if alert.state == ENDED:
+            raise Refusal("conflict", f"the alert has ended: {alert.rule} of {alert.subject}")
+        return alert
+
+    def _audit(self, request: Request, action: str, alert: Alert, reason: str, **facts: float) -> None:
+        request.audit(action, "alerts", f"{alert.rule}/{alert.subject}", reason=reason, **facts)
+
+
+def _require_administrator(request: Request) -> None:
+    if not request.access.is_admin(request.client.identity):
+        raise Refusal("not-allowed", "alerts are for administrators", right="administer")
+
+
+def _check_reason(reason: str) -> None:
+    if len(reason) > MAX_REASON or not (reason.isprintable() or not reason):
+        raise invalid("/reason", f"must be a line of at most {MAX_REASON} printable characters")
+
+
+def add_alerts(router: Router, alerts: AlertEndpoints, *, control: bool) -> None:
+    """Add the routes of alerts; with `control`, rules are left to the control plane."""
+    word = (b"alerts",)
+    router.add("GET", Route(word), alerts.page)
+    router.add("POST", Route(word, (b"acknowledge",), True), alerts.acknowledge)
+    router.add("POST", Route(word, (b"silence",), True), alerts.silence)
+    if control:
+        for route in (Route((b"alerts", b"rules")), Route((b"alerts", b"rules"), (), True)):
+            router.delegate(("GET", "PUT", "PATCH", "DELETE"), route)

@@ -1,0 +1,227 @@
+"""Mirrors over HTTP: the status for administrators, their orders, and the list of brokers for clients."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import msgspec
+
+from broker_app.net import operator_audit
+from broker_app.net.http.refusals import Refusal, invalid
+from broker_app.net.http.replies import Reply, json_reply
+from broker_app.net.http.requests import Request
+from broker_app.net.http.routing import Route, Router
+
+#: of brokers that share a journal
+STATES = ACTIVE, STANDBY, STOPPED, UNREACHABLE = "active", "standby", "stopped", "unreachable"
+#: reasons of takeovers
+CAUSES = STARTED, FORMER_STOPPED, EXPIRED, SWITCHOVER, FORCED = (
+    "started",
+    "stopped",
+    "lease-expired",
+    "switchover",
+    "forced",
+)
+#: how the configuration reaches the other brokers
+CARRIED = SEALED, READABLE, DATABASE = "sealed", "readable in the store", "in a shared database"
+MAX_REASON = 500
+#: seconds for which takeovers may be paused
+MIN_PAUSE_S, MAX_PAUSE_S = 1, 86_400
+_ANY_ORIGIN = ((b"access-control-allow-origin", b"*"),)
+
+
+class DrillCheck(Protocol):
+    """One thing that a takeover needs."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def ok(self) -> bool: ...
+    @property
+    def detail(self) -> str: ...
+
+
+class MirrorOperations(Protocol):
+    """The operations on the brokers that share a journal. All raise Refused."""
+
+    name: str
+
+    def status(self) -> dict[str, Any]: ...
+    def failover_list(self) -> dict[str, Any]: ...
+    async def refresh(self) -> None: ...
+    def choose_successor(self, member_id: str) -> Any: ...
+    async def switch_over(self, successor: Any) -> None: ...
+    def take_over(self, epoch: int, reason: str) -> None: ...
+    async def pause(self, for_s: float, reason: str, user: str) -> None: ...
+    async def resume(self) -> None: ...
+    async def drill(self) -> Sequence[DrillCheck]: ...
+
+
+class Switchover(msgspec.Struct, forbid_unknown_fields=True):
+    """`to` is the id of a standby; without it, the one that is nearest to the end of the journal."""
+
+    to: str = ""
+    reason: str = ""
+    dry_run: bool = False
+
+
+class ForcedTakeover(msgspec.Struct, forbid_unknown_fields=True):
+    """`expect_epoch` is the epoch of the holder as the operator has seen it."""
+
+    expect_epoch: int
+    reason: str
+    accept_loss: bool = False
+    dry_run: bool = False
+
+
+class PauseOrder(msgspec.Struct, forbid_unknown_fields=True):
+    """No standby takes over by itself for `for_s` seconds."""
+
+    for_s: float
+    reason: str = ""
+
+
+class MirrorEndpoints:
+    """Endpoints `mirrors…` and `failover-list`; `mirror` is None where the journal is not shared."""
+
+    def __init__(self, mirror: MirrorOperations | None, own_list: dict[str, Any]) -> None:
+        self._mirror = mirror
+        self._own_list = own_list
+
+    async def failover_list(self, request: Request) -> Reply:
+        """GET failover-list: the brokers of this name, the active one first. Needs no login."""
+        request.query()
+        found = self._mirror.failover_list() if self._mirror is not None else self._own_list
+        return json_reply(found, headers=_ANY_ORIGIN)
+
+    async def all(self, request: Request) -> Reply:
+        """GET mirrors: the status of this broker's mirrors; empty where the journal is not shared"""
+        request.query()
+        _require_administrator(request)
+        if self._mirror is None:
+            return json_reply({"items": []})
+        await self._mirror.refresh()
+        return json_reply({"items": [self._mirror.status()]})
+
+    async def one(self, request: Request) -> Reply:
+        """GET mirrors/{name}"""
+        request.query()
+        _require_administrator(request)
+        mirror = self._find(request)
+        await mirror.refresh()
+        return json_reply(mirror.status())
+
+    async def switch_over(self, request: Request) -> Reply:
+        """POST mirrors/{name}/switchover: another broker takes over, without loss"""
+        request.query()
+        _require_administrator(request)
+        body = await request.json(Switchover, required=False)
+        mirror = self._find(request)
+        _check_reason(body.reason)
+        successor = mirror.choose_successor(body.to)
+        preview = {"to": successor.id, "would_be_lost": mirror.status()["would_be_lost"]}
+        if body.dry_run:
+            return json_reply({**preview, "dry_run": True})
+        request.audit(
+            operator_audit.SWITCHED_OVER, "mirrors", mirror.name, reason=body.reason, to=successor.id
+        )
+        await mirror.switch_over(successor)
+        return json_reply({**preview, "dry_run": False}, 202)
+
+    async def take_over(self, request: Request) -> Reply:
+        """POST mirrors/{name}/takeover: at a standby, by force; what only its holder has in memory is lost"""
+        request.query()
+        _require_administrator(request)
+        body = await request.json(ForcedTakeover)
+        mirror = self._find(request)
+        _check_reason(body.reason)
+        lost = mirror.status()["would_be_lost"]
+        if body.dry_run:
+            return json_reply({"would_be_lost": lost, "dry_run": True})
+        if not body.reason:
+            raise invalid("/reason", "must be given: it is kept in the timeline")
+        if not body.accept_loss:
+            raise Refusal(
+                "conflict",
+                "a forced takeover loses the non-persistent messages of the active broker "
+                f"(about {_counted(lost['non_persistent'])}); send accept_loss: true, or switch over instead",
+                would_be_lost=lost,
+            )
+        mirror.take_over(body.expect_epoch, body.reason)
+        request.audit(operator_audit.TOOK_OVER, "mirrors", mirror.name, reason=body.reason)
+        return json_reply({"would_be_lost": lost, "dry_run": False}, 202)
+
+    async def pause(self, request: Request) -> Reply:
+        """POST mirrors/{name}/pause: no standby takes over by itself until the pause ends"""
+        request.query()
+        _require_administrator(request)
+        body = await request.json(PauseOrder)
+        mirror = self._find(request)
+        _check_reason(body.reason)
+        if not MIN_PAUSE_S <= body.for_s <= MAX_PAUSE_S:
+            raise invalid("/for_s", f"must be from {MIN_PAUSE_S} to {MAX_PAUSE_S} seconds")
+        user = request.client.identity.user
+        await mirror.pause(body.for_s, body.reason, user)
+        request.audit(operator_audit.PAUSED, "mirrors", mirror.name, reason=body.reason, for_s=body.for_s)
+        return json_reply({"pause": mirror.status()["pause"]})
+
+    async def resume(self, request: Request) -> Reply:
+        """POST mirrors/{name}/resume: standbys take over again"""
+        request.query()
+        _require_administrator(request)
+        mirror = self._find(request)
+        await mirror.resume()
+        request.audit(operator_audit.RESUMED, "mirrors", mirror.name)
+        return json_reply({"pause": mirror.status()["pause"]})
+
+    async def drill(self, request: Request) -> Reply:
+        """POST mirrors/{name}/drill: a standby tries what a takeover needs, and takes nothing"""
+        request.query()
+        _require_administrator(request)
+        began = time.monotonic()
+        checks = await self._find(request).drill()
+        return json_reply(
+            {
+                "could_serve": all(check.ok for check in checks),
+                "took_s": round(time.monotonic() - began, 3),
+                "checks": [{"name": one.name, "ok": one.ok, "detail": one.detail} for one in checks],
+            }
+        )
+
+    def _find(self, request: Request) -> MirrorOperations:
+        if self._mirror is None or request.name != self._mirror.name:
+            raise Refusal(
+                "not-found",
+                f"there are no mirrors of {request.name[:100]!r} here; brokers have mirrors that share "
+                "their journal (the setting journal)",
+            )
+        return self._mirror
+
+
+def _counted(number: int | None) -> str:
+    return "an unknown number" if number is None else str(number)
+
+
+def _require_administrator(request: Request) -> None:
+    if not request.access.is_admin(request.client.identity):
+        raise Refusal("not-allowed", "mirrors are for administrators", right="administer")
+
+
+def _check_reason(reason: str) -> None:
+    if len(reason) > MAX_REASON or not (reason.isprintable() or not reason):
+        raise invalid("/reason", f"must be a line of at most {MAX_REASON} printable characters")
+
+
+def add_mirrors(router: Router, endpoints: MirrorEndpoints) -> None:
+    """Add the routes of mirrors."""
+    word = (b"mirrors",)
+    router.add("GET", Route((b"failover-list",), open=True), endpoints.failover_list)
+    router.add("GET", Route(word), endpoints.all)
+    router.add("POST", Route(word, (b"switchover",), True), endpoints.switch_over)
+    router.add("POST", Route(word, (b"takeover",), True), endpoints.take_over)
+    router.add("POST", Route(word, (b"pause",), True), endpoints.pause)
+    router.add("POST", Route(word, (b"resume",), True), endpoints.resume)
+    router.add("POST", Route(word, (b"drill",), True), endpoints.drill)
+    router.add("GET", Route(word, (), True), endpoints.one)

@@ -1,0 +1,63 @@
+"""Facts of the node: limits, health, and the descriptions of its interfaces."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from broker_app.core.resource_alarm import STORE_FULL
+from broker_app.net.http.engine_client import EngineClient
+from broker_app.net.http.limits import RestLimits
+from broker_app.net.http.long_poll import WaitingRequests
+from broker_app.net.http.refusals import Refusal, from_core
+from broker_app.net.http.replies import JSON, Reply, encode, json_reply
+from broker_app.net.http.requests import Request
+
+
+class NodeEndpoints:
+    """Endpoints without a destination."""
+
+    def __init__(
+        self,
+        engine_client: EngineClient,
+        waiting: WaitingRequests,
+        limits: RestLimits,
+        document: Mapping[str, Any],
+        event_document: Mapping[str, Any],
+    ) -> None:
+        self._engine_client = engine_client
+        self._waiting = waiting
+        self._limits = limits
+        self._document = encode(document)
+        self._event_document = encode(event_document)
+
+    async def limits(self, request: Request) -> Reply:
+        """GET limits"""
+        request.query()
+        return json_reply(asdict(self._limits))
+
+    async def openapi(self, request: Request) -> Reply:
+        """GET openapi.json"""
+        request.query()
+        return Reply(200, JSON, self._document)
+
+    async def asyncapi(self, request: Request) -> Reply:
+        """GET asyncapi.json"""
+        request.query()
+        return Reply(200, JSON, self._event_document)
+
+    async def live(self, request: Request) -> Reply:
+        """GET health/live: the process answers."""
+        request.query()
+        return json_reply({"status": "live"})
+
+    async def ready(self, request: Request) -> Reply:
+        """GET health/ready: the node takes and hands out messages; one whose store is full does not."""
+        request.query()
+        self._engine_client.check_alive()
+        if self._waiting.stopped:
+            raise Refusal("not-active", "the node is stopping")
+        if self._engine_client.engine.broker.resource_alarms.alarm is STORE_FULL:
+            raise from_core(STORE_FULL.refusal)
+        return json_reply({"status": "ready"})

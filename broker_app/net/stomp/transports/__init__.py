@@ -1,0 +1,1 @@
+"""The transports of STOMP: TCP and TLS, WebSocket, within the process."""

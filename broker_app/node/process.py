@@ -1,0 +1,293 @@
+"""The process of a broker: a node with its web server; with a shared journal, a standby before it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from broker_app.base import roles
+from broker_app.base.task_supervisor import TaskSupervisor, count_unhandled
+from broker_app.config import Config
+from broker_app.core.broker import Broker
+from broker_app.features.mirror.configuration_replicator import ConfigurationReplicator
+from broker_app.features.mirror.mirror import Mirror
+from broker_app.features.mirror.standby import Taken
+from broker_app.features.mirror.standby_server import duplicated, stand_by
+from broker_app.journal.shared.shared_journal import SharedJournal
+from broker_app.journal.store import Holder, Store, Unreachable
+from broker_app.net.auth.login import Logins
+from broker_app.net.operator_audit import OperatorActions
+from broker_app.net.policy.policy import Policy
+from broker_app.net.server.listeners import Listeners
+from broker_app.net.server.serve import serve
+from broker_app.net.stomp.session import VERSION
+from broker_app.net.tls.certificates import Certificates
+from broker_app.node.node import AuditLog, Node, Ports, Shared
+from broker_app.node.policy_follower import limits_of, policies_of
+from broker_app.peers.http_client.exchange import Poster
+from broker_app.reflex.declaration import Declaration
+from broker_app.storage import private_journal
+from broker_app.storage.factory import make_shared
+from broker_app.storage.identity import ForeignJournal, JournalIdentity
+from broker_app.telemetry.pipeline_store import NoPipeline, PipelineStore
+
+log = logging.getLogger(__name__)
+
+#: seconds between attempts to reach the store
+_RETRY_S = 1.0
+
+App = Callable[[dict[str, Any], Any, Any], Awaitable[None]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Site:
+    """The parts around a node that know Django.
+
+    `app` makes the ASGI application around the node, `follow` passes new policies on until it is cancelled,
+    `keep` writes the audit log until it is cancelled, `refresh` reads the policy again (it blocks), and
+    `document` is the OpenAPI document. `pipeline` has what jobs of the pipeline have reported,
+    `make_poster` makes what sends the requests of webhooks, None for an HTTP client, and `reflexes` are those
+    of the file, which was read once: a takeover must not fail because of a file that was changed since.
+    """
+
+    app: Callable[[Node], App]
+    follow: Callable[[Callable[[Policy], object]], Coroutine[Any, Any, Any]]
+    keep: Callable[[OperatorActions], Coroutine[Any, Any, Any]]
+    refresh: Callable[[], None] = lambda: None
+    document: Mapping[str, Any] | None = None
+    pipeline: PipelineStore = NoPipeline()  # noqa: RUF009
+    make_poster: Callable[[], Poster] | None = None
+    reflexes: Sequence[Declaration] = ()
+
+
+async def run(
+    config: Config,
+    logins: Logins,
+    listeners: Listeners,
+    site: Site,
+    *,
+    ready: Callable[[Ports], None],
+    on_standby: Callable[[Ports], None] = lambda _: None,
+    mirror: Mirror | None = None,
+    replicator: ConfigurationReplicator | None = None,
+) -> None:
+    """Run a broker until SIGTERM or SIGINT, or until its journal fails. Raises what ended it, if it failed.
+
+    `ready` is called with the ports when the node serves, `on_standby` when it is on standby. With `mirror`
+    the journal is shared; `replicator` then replicates the configuration, unless a database has it.
+    """
+    process = Process(config, logins, site, ready, on_standby)
+    if mirror is None:
+        await process.serve(listeners, None)
+    else:
+        await process.run_shared(listeners, mirror, replicator)
+
+
+class Process:
+    """Created in the running loop; takes over its signals."""
+
+    def __init__(
+        self,
+        config: Config,
+        logins: Logins,
+        site: Site,
+        ready: Callable[[Ports], None],
+        on_standby: Callable[[Ports], None],
+    ) -> None:
+        self._config = config
+        self._logins = logins
+        self._site = site
+        self._ready = ready
+        self._on_standby = on_standby
+        self._certificates = Certificates(config) if config.tls_cert is not None else None
+        #: of operators, on standby and active
+        self._actions = OperatorActions()
+        self._stop = asyncio.Event()
+        #: what has stopped it, if a signal has
+        self._signal: signal.Signals | None = None
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(count_unhandled)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._signalled, number)
+        if self._certificates is not None:
+            loop.add_signal_handler(signal.SIGHUP, self._certificates.reload_now)
+
+    def _signalled(self, number: signal.Signals) -> None:
+        self._signal = number
+        self._stop.set()
+
+    def _why(self, node: Node, failures: Sequence[BaseException | None]) -> str:
+        """The reason why a node stops."""
+        if failures:
+            return str(failures[0] or "the web server has ended")
+        if node.handed_over.done():
+            return f"an operator has handed over to {node.handed_over.result().id}"
+        if node.shut_down.done():
+            return "an operator has shut it down"
+        return (
+            f"it has received {self._signal.name}" if self._signal is not None else "its caller has ended it"
+        )
+
+    async def run_shared(
+        self, listeners: Listeners, mirror: Mirror, replicator: ConfigurationReplicator | None
+    ) -> None:
+        """Follow the shared journal, serve when it was taken over, and follow again when it was handed over,
+        until a signal comes. Raises what ended the node, if it failed."""
+        if self._config.role == roles.MAIN:
+            await self._check_private_journal(mirror.addresses.id)
+        mirror.membership.start()
+        try:
+            while not self._stop.is_set():
+                taken = await self._stand_by(duplicated(listeners), mirror, replicator)
+                if taken is None:
+                    return
+                await self._check_identity(taken, mirror.place)
+                await self._refresh(replicator)
+                await self.serve(duplicated(listeners), Shared(taken, mirror, replicator))
+        finally:
+            await asyncio.to_thread(mirror.close)
+
+    async def _check_identity(self, taken: Taken, place: str) -> None:
+        """Raise ForeignJournal for one that this broker has not used before, unless it has used none."""
+        identity = JournalIdentity(self._config.data)
+        try:
+            identity.check(taken.journal.tag, place)
+        except ForeignJournal:
+            await asyncio.to_thread(taken.journal.close)
+            raise
+        identity.note(taken.journal.tag, place)
+
+    async def _check_private_journal(self, own: str) -> None:
+        """Raise StalePrivateJournal for one of before a takeover; wait for a store that does not answer."""
+        while not self._stop.is_set():
+            try:
+                await asyncio.to_thread(private_journal.check, self._config, own)
+                return
+            except Unreachable as error:
+                log.warning("the private journal is compared when the shared one can be reached: %s", error)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._stop.wait(), _RETRY_S)
+
+    async def _stand_by(
+        self, listeners: Listeners, mirror: Mirror, replicator: ConfigurationReplicator | None
+    ) -> Taken | None:
+        config, logins, loop = self._config, self._logins, asyncio.get_running_loop()
+
+        def make_journal(store: Store) -> SharedJournal:
+            holder = Holder(mirror.addresses.id, mirror.addresses.uris[0])
+            return make_shared(config, store, holder, loop.call_soon_threadsafe)
+
+        def make_broker() -> Broker:
+            return Broker(limits=limits_of(config), policies=policies_of(logins.policy))
+
+        ports = _ports(listeners)
+        standby = mirror.stand_by(
+            make_broker,
+            make_journal,
+            lambda: policies_of(logins.policy),
+            lambda: replicator.failure if replicator is not None else "",
+        )
+        tasks = TaskSupervisor()
+        tasks.start("policy of a standby", partial(self._site.follow, logins.reload))
+        if replicator is None:
+            tasks.start("audit log", partial(self._site.keep, self._actions))
+        else:
+            # What is written here would be replaced by what the active broker has: orders of operators are
+            # written after the takeover.
+            tasks.start("replicated configuration", replicator.follow)
+        try:
+            return await stand_by(
+                standby,
+                mirror,
+                config,
+                logins,
+                listeners,
+                self._actions,
+                self._certificates,
+                self._stop,
+                partial(self._on_standby, ports),
+            )
+        finally:
+            await tasks.stop()
+
+    async def _refresh(self, replicator: ConfigurationReplicator | None) -> None:
+        """Take over the configuration of the broker that served before."""
+        if replicator is not None:
+            await replicator.restore()
+        await asyncio.to_thread(self._site.refresh)
+
+    async def serve(self, listeners: Listeners, shared: Shared | None) -> None:
+        """Serve until a signal comes, or the journal was handed over. Raises what ended the node."""
+        config, site = self._config, self._site
+        audit_log = AuditLog(self._actions, site.keep)
+        node = Node(
+            *(config, self._logins, site.document, self._certificates, shared, audit_log),
+            pipeline=site.pipeline,
+            make_poster=site.make_poster,
+            reflexes=site.reflexes,
+        )
+        ports = _ports(listeners)
+        node.web_port = ports.web
+        await node.start(listeners.stomp, listeners.stomp_tls)
+        stop = asyncio.Event()
+        web = asyncio.create_task(
+            serve(
+                *(site.app(node), config, listeners.web, stop, node.rest.direct, self._certificates),
+                started=partial(self._started, ports, shared),
+            )
+        )
+        following = asyncio.create_task(site.follow(node.reload))
+        stopped = asyncio.create_task(self._stop.wait())
+        endings: set[asyncio.Future[Any]] = {web, stopped, node.failed, node.handed_over, following}
+        node.shut_down.add_done_callback(lambda _: self._stop.set())
+        await asyncio.wait(endings, return_when=asyncio.FIRST_COMPLETED)
+        is_ordered = self._stop.is_set() or node.handed_over.done()
+        failures = [task.exception() for task in (web, following) if task.done() and not is_ordered]
+        failures += [node.failed.result()] if node.failed.done() else []
+        log.info("broker %s stops: %s", config.name, self._why(node, failures))
+        await node.end_json_clients()
+        stop.set()
+        for task in (stopped, following):
+            task.cancel()
+        await self._stop_node(node)
+        await asyncio.gather(web, following, return_exceptions=True)
+        log.info("broker %s has stopped", config.name)
+        for failure in failures:
+            raise failure or RuntimeError("the web server ended by itself")
+
+    def _started(self, ports: Ports, shared: Shared | None) -> None:
+        self._ready(ports)
+        log.info("%s", _serving(self._config, ports, shared))
+
+    async def _stop_node(self, node: Node) -> None:
+        try:
+            async with asyncio.timeout(self._config.drain):
+                await node.stop()
+        except TimeoutError:
+            log.warning("not everything ended within %g s", self._config.drain)
+
+
+def _serving(config: Config, ports: Ports, shared: Shared | None) -> str:
+    """The line of the log for a broker that serves: version, name, places."""
+    tls = "" if ports.stomp_tls is None else f", {ports.stomp_tls} (STOMP with TLS)"
+    stomp = "" if ports.stomp is None else f", {ports.stomp} (STOMP)"
+    role = "" if shared is None else f" as the active one, role {config.role},"
+    return (
+        f"MOM {VERSION}: broker {config.name} serves{role} at {config.host}, "
+        f"ports {ports.web} (web){stomp}{tls}; data in {config.data.resolve()}"
+    )
+
+
+def _ports(listeners: Listeners) -> Ports:
+    stomp, stomp_tls = listeners.stomp, listeners.stomp_tls
+    return Ports(
+        listeners.web.getsockname()[1],
+        stomp.getsockname()[1] if stomp is not None else None,
+        stomp_tls.getsockname()[1] if stomp_tls is not None else None,
+    )

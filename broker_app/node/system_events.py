@@ -1,0 +1,111 @@
+"""System events of a node: published on `$mom` topics, logged, and sent as notifications."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from broker_app.config import Config
+from broker_app.core.commands import DeliverTo, Publish
+from broker_app.core.message import Envelope
+from broker_app.core.model import InnerReceiver, Peer
+from broker_app.engine import Engine
+from broker_app.features.bridge.timeline import Event as BridgeEvent
+from broker_app.features.notifications import Mailer, Notification, RetryQueue, Target
+from broker_app.features.notifications.delivery import NOTIFIED, deliver, notification_of, targets
+from broker_app.net.auth.login import Logins
+from broker_app.net.stomp.connections import Connections
+from broker_app.net.stomp.session import StompSession
+from broker_app.telemetry import SystemTopics
+from broker_app.telemetry.alerts import AlertEvent
+from broker_app.telemetry.alerts.texts import shown
+from broker_app.telemetry.event_log import ALERTS, BRIDGES, CALLBACKS, FILES, EventLog
+from broker_app.telemetry.system_messages import Receiving
+
+
+class SystemPublisher(InnerReceiver):
+    """The broker's own publisher: a peer that receives nothing."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._peer = Peer(self, user="$mom", own=True)
+
+    def publish(self, entries: list[tuple[Envelope, bytes]]) -> None:
+        """Publish messages to system topics or queues."""
+        size = sum(len(body) for _, body in entries)
+        self._engine.submit(Publish(self._peer, [(envelope, body, None) for envelope, body in entries]), size)
+
+    def deliver(self, subscription: Receiving, entries: list[tuple[Envelope, bytes]]) -> None:
+        """Deliver messages to one subscription."""
+        self._engine.submit(DeliverTo(subscription, entries), sum(len(body) for _, body in entries))
+
+
+class SystemEvents:
+    """Routes events of bridges, callbacks, alerts, connections and files to topics, event log and
+    notifications."""
+
+    def __init__(
+        self,
+        config: Config,
+        logins: Logins,
+        events: EventLog,
+        connections: Connections,
+        topics: SystemTopics,
+        publisher: SystemPublisher,
+    ) -> None:
+        self._config = config
+        self._logins = logins
+        self._events = events
+        self._connections = connections
+        self._topics = topics
+        self._publisher = publisher
+        self.notifications = RetryQueue(self._deliver, self._gave_up)
+        self._mailer = Mailer(
+            config.smtp_host,
+            config.smtp_port,
+            config.smtp_tls,
+            config.smtp_user,
+            config.smtp_password,
+            config.smtp_from,
+        )
+
+    def bridge(self, name: str, event: BridgeEvent) -> None:
+        """Log an event of a bridge."""
+        self._events.note(BRIDGES, name, event.event, code=event.code, detail=event.detail, queue=event.queue)
+
+    def callback(self, name: str, event: str, code: str, detail: str) -> None:
+        """Log an event of a callback, or of the host that it calls."""
+        self._events.note(CALLBACKS, name, event, code=code, detail=detail)
+
+    def connection(self, event: str, session: StompSession) -> None:
+        """Publish that a connection was opened or closed."""
+        if self._topics.has_subscribers:
+            self._topics.connection(
+                event, self._connections.facts(session), session.conversation.close_reason
+            )
+
+    def alert(self, event: AlertEvent) -> None:
+        """Publish and log an event of an alert, and notify its targets."""
+        about, alert = shown(event.alert), event.alert
+        self._topics.alert(event.event, about)
+        code = alert.condition.upper() if event.event == "fired" else ""
+        self._events.note(ALERTS, alert.rule, event.event, code=code, detail=about["detail"], alert=alert.id)
+        if event.event in NOTIFIED:
+            for target in targets(alert, self._logins.policy.alerts, self._config.alert_notify):
+                self.notifications.put(
+                    target, notification_of(event, self._config.name, self._config.console_url)
+                )
+
+    def files_read(self, about: dict[str, Any], *, refused: bool) -> None:
+        """Publish and log that files of the configuration were read, or `refused`."""
+        self._topics.files(about)
+        counts = ", ".join(f"{about[change]} {change}" for change in ("added", "changed", "removed"))
+        detail = "; ".join(about["errors"]) if refused else counts
+        code = "CONFIG" if refused else ""
+        self._events.note(FILES, about["trigger"], about["outcome"], code=code, detail=detail, **about)
+
+    async def _deliver(self, target: Target, notification: Notification) -> None:
+        await deliver(target, notification, self._publisher, self._mailer)
+
+    def _gave_up(self, target: Target, notification: Notification, fault: str) -> None:
+        detail = f"{target.where}: {fault}"
+        self._events.note(ALERTS, notification.id, "not delivered", code="NOTIFICATION", detail=detail)

@@ -1,1 +1,0 @@
-"""The services of a node: background tasks apart from the path of messages, each with a state of its own."""

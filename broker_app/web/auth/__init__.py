@@ -1,0 +1,1 @@
+"""Logins of the console and of the control plane, and the secrets that they need."""

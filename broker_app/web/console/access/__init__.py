@@ -1,0 +1,1 @@
+"""Pages of users, tokens and rules, and of what they allowed."""

@@ -1,0 +1,97 @@
+"""Pages of users."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import forms
+from django.contrib.auth.models import Group
+from django.utils.translation import gettext_lazy
+
+from broker_app.web.console.base.edit_page import AddPage, EditPage
+from broker_app.web.console.base.list_page import ListPage
+from broker_app.web.console.base.remove_page import RemovePage
+from broker_app.web.console.base.resource_form import ResourceForm
+from broker_app.web.console.base.resource_page import ResourcePages
+from broker_app.web.resource_types import Spec
+
+
+def _groups() -> list[tuple[str, str]]:
+    return [(name, name) for name in Group.objects.order_by("name").values_list("name", flat=True)]
+
+
+class UserForm(ResourceForm):
+    kind = "users"
+    hidden = frozenset({"password"})
+
+    administrator = forms.BooleanField(
+        required=False,
+        label=gettext_lazy("Administrator"),
+        help_text=gettext_lazy("May do everything, regardless of the rules, and change the configuration."),
+    )
+    active = forms.BooleanField(
+        required=False,
+        label=gettext_lazy("Active"),
+        help_text=gettext_lazy("Inactive users cannot log in; their sessions are closed."),
+    )
+    groups = forms.MultipleChoiceField(
+        required=False,
+        choices=_groups,
+        widget=forms.CheckboxSelectMultiple,
+        label=gettext_lazy("Groups"),
+        help_text=gettext_lazy("Rules can apply to groups instead of single users."),
+    )
+    email = forms.EmailField(required=False, max_length=254, label=gettext_lazy("E-mail"))
+    password = forms.CharField(
+        required=False,
+        strip=False,
+        label=gettext_lazy("New password"),
+        widget=forms.PasswordInput(attrs={"autocomplete": "new-password"}),
+    )
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.fields["password"].help_text = (
+            gettext_lazy("Without a password, the user cannot log in with one.")
+            if self.key is None
+            else gettext_lazy(
+                "Empty keeps the current password. A new one closes sessions that logged in with the old one."
+            )
+        )
+
+
+USERS = ResourcePages(
+    kind="users",
+    title=gettext_lazy("Users"),
+    about=gettext_lazy("Accounts that may log in. Their permissions are defined by rules."),
+    adds=gettext_lazy("Add a user"),
+    none=gettext_lazy("There are no users yet."),
+    form=UserForm,
+    columns={
+        "administrator": gettext_lazy("administrator"),
+        "active": gettext_lazy("active"),
+        "groups": gettext_lazy("groups"),
+        "email": gettext_lazy("e-mail"),
+    },
+)
+
+
+class UsersPage(ListPage):
+    subject = USERS
+
+    def cell(self, spec: Spec, name: str) -> str:
+        if name == "active":
+            return str(gettext_lazy("yes") if spec["active"] else gettext_lazy("no, cannot log in"))
+        return super().cell(spec, name)
+
+
+class AddUser(AddPage):
+    subject = USERS
+
+
+class EditUser(EditPage):
+    subject = USERS
+
+
+class RemoveUser(RemovePage):
+    subject = USERS

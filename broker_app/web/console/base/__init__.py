@@ -1,0 +1,1 @@
+"""Parts that all pages use: the frame, lists, forms, labels."""

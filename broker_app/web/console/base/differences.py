@@ -1,0 +1,83 @@
+"""Differences of one resource before and after a change, field by field."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, NamedTuple
+
+from django.core.exceptions import ValidationError
+from django.utils.translation import gettext as _
+
+from broker_app.web.actions import Changed
+from broker_app.web.console.base.labels import done, one_of
+from broker_app.web.resource_types import Spec
+
+
+class Line(NamedTuple):
+    """A field with its values before and after; None means not set."""
+
+    field: str
+    before: str | None
+    after: str | None
+
+
+class Difference(NamedTuple):
+    """An actual or planned change of one resource."""
+
+    action: str
+    kind: str
+    one: str
+    key: str
+    lines: list[Line]
+    secrets: tuple[str, ...]
+
+
+def difference(changed: Changed) -> Difference:
+    """The difference that a change makes to one resource."""
+    lines = between(changed.before, changed.after)
+    one = one_of(changed.kind)
+    return Difference(done(changed.action), changed.kind, one, changed.key, lines, tuple(changed.secrets))
+
+
+def between(before: Spec | None, after: Spec | None) -> list[Line]:
+    """The fields in which two specs differ. Of a new or removed resource, those that are set."""
+    was, now = (_telling(spec, other) for spec, other in ((before, after), (after, before)))
+    return [
+        Line(
+            field,
+            as_text(was[field]) if field in was else None,
+            as_text(now[field]) if field in now else None,
+        )
+        for field in {**was, **now}
+        if (field in was, was.get(field)) != (field in now, now.get(field))
+    ]
+
+
+def _telling(spec: Spec | None, other: Spec | None) -> Spec:
+    if spec is None or other is not None:
+        return spec or {}
+    return {field: value for field, value in spec.items() if value not in ("", [], {}, None)}
+
+
+def as_text(value: Any) -> str:
+    """A value as text: strings unchanged, lists separated by commas, everything else as JSON."""
+    match value:
+        case "":
+            return _("(empty)")
+        case str():
+            return value
+        case []:
+            return _("(none)")
+        case list() if all(isinstance(one, str) for one in value):
+            return ", ".join(value)
+        case None:
+            return _("(none)")
+        case bool():
+            return _("yes") if value else _("no")
+        case _:
+            return json.dumps(value, ensure_ascii=False)
+
+
+def in_a_sentence(refusal: Exception) -> str:
+    """The errors of edits as one sentence."""
+    return " ".join(refusal.messages) if isinstance(refusal, ValidationError) else str(refusal)

@@ -1,0 +1,1 @@
+"""Pages of what acts on messages by itself: bridges, mirrors, callbacks, reflexes, services, pipelines."""

@@ -1,0 +1,153 @@
+"""The status of bridges, with labels and signs for pages."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from django.http import HttpRequest
+from django.utils.translation import gettext_lazy as _
+
+from broker_app.base import durations
+from broker_app.features.bridge.remote import DRAINING, PAUSED
+from broker_app.net.http.refusals import Refusal
+from broker_app.web.policy_sync import ask, node_of
+
+if TYPE_CHECKING:
+    from django.utils.functional import _StrPromise as StrPromise
+
+Facts = dict[str, Any]
+
+
+class State(NamedTuple):
+    """A state with a sign, so that it does not depend on colour."""
+
+    word: StrPromise | str
+    sign: str
+    tone: str
+
+
+#: labels of states
+STATE_LABELS: Final = {
+    "running": _("running"), "starting": _("starting"), "connecting": _("connecting"),
+    "retrying": _("retrying"), "stalled": _("stalled"), "failed": _("failed"),
+    "paused": _("paused"), "asleep": _("suspended"),
+}  # fmt: skip
+#: labels of events of bridges, flows, alerts, callbacks, reflexes, mirrors and files
+EVENT_LABELS: Final = {
+    "connected": _("connected"), "retrying": _("retrying"), "failed": _("failed"),
+    "reconfigured": _("reconfigured"), "restarted": _("restarted"), "paused": _("paused"),
+    "resumed": _("resumed"), "draining": _("draining"), "started": _("started"),
+    "suspended": _("suspended"), "refused": _("refused"), "stalled": _("stalled"),
+    "dead_lettered": _("dead-lettered"),
+    "gap": _("gap"), "recovered": _("recovered"), "fired": _("fired"), "ended": _("ended"),
+    "acknowledged": _("acknowledged"), "silenced": _("silenced"),
+    "verified": _("URL verified"), "unverified": _("URL not verified"),
+    "breaker opened": _("breaker opened"), "breaker closed": _("breaker closed"),
+    "subscription replaced": _("subscription replaced"), "subscription deleted": _("subscription deleted"),
+    "subscription kept": _("subscription kept"),
+    "not delivered": _("not delivered"),
+    "took over": _("took over"), "active without main": _("active without main"),
+    "mirror joined": _("mirror joined"), "mirror left": _("mirror left"),
+    "settings differ": _("settings differ"),
+    "applied": _("applied"), "unchanged": _("unchanged"),
+}  # fmt: skip
+_SIGNS: Final = {
+    "running": ("●", "good"),
+    "starting": ("○", "quiet"),
+    "connecting": ("○", "quiet"),
+    "suspended": ("‖", "quiet"),
+    "retrying": ("▲", "warn"),
+    "stalled": ("▲", "bad"),
+    "failed": ("■", "bad"),
+}
+#: labels of a flow's counts; the first is the sum of the others
+COUNTS: Final = {
+    "sent": _("sent"),
+    "accepted": _("accepted"),
+    "refused": _("refused"),
+    "unanswered": _("awaiting reply"),
+    "in_flight": _("in flight"),
+}
+NO_NODE: Final = _("This process only serves the console and does not know the status of bridges.")
+
+
+def all_bridges(request: HttpRequest) -> tuple[Facts | None, StrPromise | str]:
+    """All bridges as `telemetry.bridges` reports them, or the reason why their status is unknown."""
+    node = node_of(request)
+    if node is None:
+        return None, NO_NODE
+    try:
+        return ask(node, node.list_bridges()), ""
+    except Refusal as refusal:
+        return None, refusal.detail
+
+
+def one_bridge(request: HttpRequest, name: str) -> tuple[Facts | None, StrPromise | str]:
+    """One bridge with its events, or the reason why its status is unknown."""
+    node = node_of(request)
+    if node is None:
+        return None, NO_NODE
+    try:
+        return ask(node, node.find_bridge(name)), ""
+    except Refusal as refusal:
+        return None, refusal.detail
+
+
+def shown_bridge(row: Mapping[str, Any]) -> Facts:
+    """A bridge for a template: its worst state, durations as text, its flows."""
+    flows = [shown_flow(flow) for flow in row["flows"]]
+    stalled = any(flow["state"] == "stalled" for flow in row["flows"])
+    return {
+        **row,
+        "state": _state("stalled" if stalled else row["state"], row["desired"] == PAUSED),
+        "pipe": _state(row["state"], row["desired"] == PAUSED),
+        "is_paused": row["desired"] == PAUSED,
+        "is_draining": row["desired"] == DRAINING,
+        "connected": durations.since(row["connected_at"]),
+        **_spans(row),
+        "flows": flows,
+    }
+
+
+def shown_flow(flow: Mapping[str, Any]) -> Facts:
+    """A flow for a template; `adds_up` is False if its counts are inconsistent."""
+    rest = sum(flow[name] for name in COUNTS if name != "sent")
+    return {
+        **flow,
+        "state": _state(flow["state"], flow["paused"]),
+        **_spans(flow),
+        "counts": [(label, flow[name]) for name, label in COUNTS.items()],
+        "adds_up": flow["sent"] == rest,
+        "name": (name := flow["source"].removeprefix("/queue/")),
+        "dead_name": f"{name}.dead",
+    }
+
+
+def shown_events(events: Sequence[Mapping[str, Any]]) -> list[Facts]:
+    """Events for a template, newest first; repeated events have the time of the last one."""
+    return [
+        {
+            **event,
+            "event": EVENT_LABELS.get(event["event"], event["event"]),
+            "at": datetime.fromisoformat(event["at"]),
+            "tone": "bad" if event["code"] else "quiet",
+            "sign": "■" if event["code"] else "●",
+        }
+        for event in sorted(events, key=lambda event: str(event["at"]), reverse=True)
+    ]
+
+
+def _state(word: str, paused: bool) -> State:
+    sign, tone = _SIGNS[word]
+    if word == "suspended":
+        word = "paused" if paused else "asleep"
+    return State(STATE_LABELS[word], sign, tone)
+
+
+def _spans(row: Mapping[str, Any]) -> dict[str, str]:
+    return {
+        "oldest": durations.in_words(row["oldest_s"]) if row["oldest_s"] else "",
+        "progress": durations.since(row["progress_at"]),
+    }

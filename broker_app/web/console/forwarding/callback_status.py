@@ -1,0 +1,107 @@
+"""The status of callbacks, with labels and signs for pages."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from django.http import HttpRequest
+from django.utils.translation import gettext_lazy as _
+
+from broker_app.base import durations
+from broker_app.net.http.refusals import Refusal
+from broker_app.web.console.base.health import shown_state
+from broker_app.web.console.forwarding.bridge_status import State
+from broker_app.web.policy_sync import ask, node_of
+
+if TYPE_CHECKING:
+    from django.utils.functional import _StrPromise as StrPromise
+
+Facts = dict[str, Any]
+
+#: state → label, sign and tone
+_STATES: Final = {
+    "paused": State(_("paused"), "‖", "quiet"),
+    "verifying": State(_("verifying the URL"), "○", "quiet"),
+    "unverified": State(_("the URL does not agree"), "▲", "warn"),
+    "suspended": State(_("suspended: no right"), "■", "bad"),
+    "ended": State(_("ended by its receiver"), "■", "bad"),
+    "failed": State(_("failed"), "■", "bad"),
+}
+_BREAKERS: Final = {
+    "closed": State(_("closed"), "●", "good"),
+    "half-open": State(_("half-open"), "▲", "warn"),
+    "open": State(_("open"), "■", "bad"),
+}
+_OUTCOMES: Final = {
+    "accepted": _("accepted"), "ended": _("ended"), "delayed": _("delayed"), "refused": _("refused"),
+    "failed": _("failed"), "timed-out": _("timed out"), "unreachable": _("unreachable"),
+    "forbidden": _("address forbidden"), "unsent": _("not sent"),
+}  # fmt: skip
+NO_NODE: Final = _("This process only serves the console and does not know the status of callbacks.")
+
+
+def all_callbacks(request: HttpRequest) -> tuple[list[Facts] | None, StrPromise | str]:
+    """All callbacks as `telemetry.callbacks` reports them, or the reason why their status is unknown."""
+    node = node_of(request)
+    if node is None:
+        return None, NO_NODE
+    try:
+        return ask(node, node.list_callbacks()), ""
+    except Refusal as refusal:
+        return None, refusal.detail
+
+
+def one_callback(request: HttpRequest, name: str) -> tuple[Facts | None, StrPromise | str]:
+    """One callback with its pushes, or the reason why its status is unknown."""
+    node = node_of(request)
+    if node is None:
+        return None, NO_NODE
+    try:
+        return ask(node, node.find_callback(name)), ""
+    except Refusal as refusal:
+        return None, refusal.detail
+
+
+def shown_callback(row: Mapping[str, Any]) -> Facts:
+    """A callback for a template."""
+    breaker = row["breaker"]
+    failures = {name: count for name, count in row["pushes"].items() if name != "accepted" and count}
+    return {
+        **row,
+        "state": shown_state(row, _STATES),
+        "breaker": {
+            "host": breaker["host"],
+            "state": _BREAKERS[breaker["state"]],
+            "pause": breaker["pause"],
+            "until": datetime.fromisoformat(breaker["until"]) if breaker["until"] else None,
+        },
+        "trouble": row["reason"] or (row["last"]["detail"] if row["failures_in_row"] else ""),
+        "failed": sum(failures.values()),
+        "accepted": row["pushes"]["accepted"],
+        "failures": [(_OUTCOMES[name], count) for name, count in failures.items()],
+        "accepted_ago": durations.since(row["accepted_at"]),
+        "p50": _ms(row["p50_s"]),
+        "p95": _ms(row["p95_s"]),
+        "last": shown_push(row["last"]) if row["last"] else None,
+    }
+
+
+def shown_pushes(pushes: Sequence[Mapping[str, Any]]) -> list[Facts]:
+    """Pushes for a template."""
+    return [shown_push(push) for push in pushes]
+
+
+def shown_push(push: Mapping[str, Any]) -> Facts:
+    good = push["outcome"] == "accepted"
+    return {
+        **push,
+        "at": datetime.fromisoformat(push["at"]),
+        "took": _ms(push["seconds"]),
+        "outcome": State(_OUTCOMES[push["outcome"]], "●" if good else "▲", "good" if good else "warn"),
+    }
+
+
+def _ms(seconds: float | None) -> str:
+    return "" if seconds is None else f"{1000 * seconds:,.0f} ms"

@@ -1,0 +1,132 @@
+"""The status of mirrors, with labels and signs for the page."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from django.http import HttpRequest
+from django.utils.translation import gettext_lazy as _
+
+from broker_app.base import durations
+from broker_app.journal.shared.private_journal import PrivateState
+from broker_app.net.http.refusals import Refusal
+from broker_app.net.rest.node.mirrors import (
+    ACTIVE,
+    DATABASE,
+    EXPIRED,
+    FORCED,
+    FORMER_STOPPED,
+    READABLE,
+    SEALED,
+    STANDBY,
+    STARTED,
+    STOPPED,
+    SWITCHOVER,
+    UNREACHABLE,
+)
+from broker_app.web.console.forwarding.bridge_status import State
+from broker_app.web.policy_sync import ask, node_of
+
+if TYPE_CHECKING:
+    from django.utils.functional import _StrPromise as StrPromise
+
+Facts = dict[str, Any]
+
+NO_NODE: Final = _("This process only serves the console and does not know the mirrors of the broker.")
+#: states of brokers that share a journal
+STATES: Final = {
+    ACTIVE: State(_("active"), "●", "good"),
+    STANDBY: State(_("standby"), "○", "quiet"),
+    STOPPED: State(_("stopped"), "‖", "quiet"),
+    UNREACHABLE: State(_("not reachable"), "■", "bad"),
+}
+_BEHIND: Final = State(_("standby, behind"), "▲", "warn")
+#: states of the private journal
+PRIVATE_STATES: Final = {
+    PrivateState.COPYING: State(_("being copied"), "▲", "warn"),
+    PrivateState.IN_STEP: State(_("in step"), "●", "good"),
+    PrivateState.FAILED: State(_("not written"), "■", "bad"),
+}
+#: how the configuration reaches the other brokers
+CONFIGURATIONS: Final = {
+    SEALED: State(_("sealed"), "●", "good"),
+    READABLE: State(_("readable in the store"), "▲", "warn"),
+    DATABASE: State(_("in a shared database"), "●", "quiet"),
+}
+#: reasons of takeovers
+CAUSES: Final = {
+    STARTED: State(_("started"), "●", "quiet"),
+    FORMER_STOPPED: State(_("clean stop"), "●", "quiet"),
+    SWITCHOVER: State(_("switch-over"), "●", "good"),
+    EXPIRED: State(_("lease expired"), "▲", "warn"),
+    FORCED: State(_("forced"), "■", "bad"),
+}
+
+
+def status_of(request: HttpRequest) -> tuple[Facts | None, StrPromise | str]:
+    """The status as `GET mirrors` returns it, empty if the journal is not shared; or the reason why it is
+    unknown."""
+    node = node_of(request)
+    if node is None:
+        return None, NO_NODE
+    try:
+        return ask(node, node.mirror_status()) or {}, ""
+    except Refusal as refusal:
+        return None, refusal.detail
+
+
+def shown(status: Mapping[str, Any]) -> Facts:
+    """The status for a template: the holder, the brokers, what would be lost, the timeline."""
+    lease = status["lease"]
+    brokers = [_broker(one, status["id"]) for one in status["brokers"]]
+    takeovers = [_takeover(one) for one in status["takeovers"]]
+    holder = lease["holder"] if lease else ""
+    latest = takeovers[0] if takeovers and lease and takeovers[0]["epoch"] == lease["epoch"] else None
+    return {
+        **status,
+        "brokers": brokers,
+        "standbys": [one for one in brokers if one["is_standby"]],
+        "successor_in_step": next((one["id"] for one in brokers if one["is_standby"] and one["in_step"]), ""),
+        "holder": next((one for one in brokers if one["id"] == holder), {"id": holder}),
+        "epoch": lease["epoch"] if lease else None,
+        "lease_left": durations.in_words(lease["left_s"]) if lease else "",
+        "renewed": durations.in_words(status["lease_s"] - lease["left_s"]) if lease else "",
+        "configuration": CONFIGURATIONS[status["configuration"]],
+        "is_readable": status["configuration"] == READABLE,
+        "private": _private(status["private_journal"]),
+        "pause_left": durations.in_words(status["pause"]["left_s"]) if status["pause"] else "",
+        "takeovers": takeovers,
+        "latest": latest,
+        #: it is stated above everything else
+        "costly": latest if latest and (latest["cause"] == FORCED or latest["records_lost"]) else None,
+    }
+
+
+def _broker(broker: Mapping[str, Any], own_id: str) -> Facts:
+    is_standby = broker["state"] == STANDBY
+    state = _BEHIND if is_standby and not broker["in_step"] else STATES[broker["state"]]
+    return {
+        **broker,
+        "state": state,
+        "is_standby": is_standby,
+        "is_active": broker["state"] == ACTIVE,
+        "is_this": broker["id"] == own_id,
+        "lag": durations.in_words(broker["lag_s"]),
+        "seen": durations.in_words(broker["seen_s"]),
+    }
+
+
+def _private(found: Mapping[str, Any] | None) -> Facts | None:
+    return None if found is None else {**found, "state": PRIVATE_STATES[found["state"]]}
+
+
+def _takeover(takeover: Mapping[str, Any]) -> Facts:
+    return {
+        **takeover,
+        "time": datetime.fromisoformat(takeover["at"]),
+        "why": CAUSES[takeover["cause"]],
+        "took": f"{takeover['took_s']:.2f} s",
+        "has_former": takeover["cause"] != STARTED and bool(takeover["former"]),
+    }

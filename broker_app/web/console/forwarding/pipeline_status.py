@@ -1,0 +1,151 @@
+"""Jobs of the data pipeline and cursors of the journal, as their pages show them.
+
+What a job has not read is taken from its cursor, which has its name: it is true also while the job is dead.
+Without a cursor, as of a job that reads another broker, it is what the job has reported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from django.http import HttpRequest
+from django.utils.translation import gettext_lazy
+
+from broker_app.base import durations
+from broker_app.net.http.refusals import Refusal
+from broker_app.pipeline import reconciliations, runs
+from broker_app.pipeline.models import DONE, FAILED, IDLE, RUNNING, STARTING, STOPPED, STOPPING, PipelineRun
+from broker_app.telemetry.cursor_lags import STEP_S
+from broker_app.web.console.forwarding.bridge_status import State
+from broker_app.web.policy_sync import ask, node_of
+
+if TYPE_CHECKING:
+    from django.utils.functional import _StrPromise as StrPromise
+
+Facts = dict[str, Any]
+
+STATES: Final = {
+    STARTING: State(gettext_lazy("starting"), "○", "quiet"),
+    RUNNING: State(gettext_lazy("running"), "●", "good"),
+    IDLE: State(gettext_lazy("waiting for messages"), "●", "quiet"),
+    STOPPING: State(gettext_lazy("stopping"), "‖", "quiet"),
+    DONE: State(gettext_lazy("done"), "●", "good"),
+    STOPPED: State(gettext_lazy("stopped"), "‖", "quiet"),
+    FAILED: State(gettext_lazy("failed"), "■", "bad"),
+    runs.LOST: State(gettext_lazy("no longer reports"), "▲", "warn"),
+}
+#: states of reconciliation
+MESSAGES: Final = {
+    "ok": gettext_lazy("arrived once"),
+    "in-flight": gettext_lazy("in flight"),
+    "lost": gettext_lazy("lost"),
+    "doubled": gettext_lazy("doubled"),
+    "foreign": gettext_lazy("unknown at the sender"),
+    "expired": gettext_lazy("expired"),
+    "refused": gettext_lazy("refused"),
+    "removed": gettext_lazy("removed"),
+}
+NO_NODE: Final = gettext_lazy("This process only serves the console: the lag is what jobs reported last.")
+_LIVE: Final = (STARTING, RUNNING, IDLE)
+
+
+class Cursors:
+    """The cursors of the journal; without a node, none. `fault` is the reason why they are not known."""
+
+    def __init__(self, items: Sequence[Facts], fault: StrPromise | str = "") -> None:
+        self._known = {item["name"]: _cursor(item) for item in items}
+        self.fault = fault
+
+    @classmethod
+    def of(cls, request: HttpRequest) -> Cursors:
+        """Those of the node in this process."""
+        node = node_of(request)
+        if node is None:
+            return cls([], NO_NODE)
+        try:
+            return cls(ask(node, node.list_cursors())["items"])
+        except Refusal as refusal:
+            return cls([], refusal.detail)
+
+    def of_run(self, name: str) -> list[Facts]:
+        """The cursor of a run, and those of its further queries, which have its name before a dot."""
+        return [
+            cursor for known, cursor in self._known.items() if known == name or known.startswith(f"{name}.")
+        ]
+
+    def others(self, names: Sequence[str]) -> list[Facts]:
+        """The cursors that belong to none of these runs."""
+        taken = {cursor["name"] for name in names for cursor in self.of_run(name)}
+        return [cursor for name, cursor in self._known.items() if name not in taken]
+
+
+def _cursor(item: Mapping[str, Any]) -> Facts:
+    """A cursor for a template."""
+    lags = [*item["lags"], item["lag"]]
+    return {
+        **item,
+        "behind": item["lag"],
+        "lag": whole(item["lag"]),
+        "lag_for": durations.in_words(item["lag_s"]) if item["lag_s"] else "",
+        "chart": chart(lags),
+        "highest": whole(max(lags)),
+        "during": durations.in_words(STEP_S * len(item["lags"])),
+        "reported": datetime.fromisoformat(item["reported_at"]),
+    }
+
+
+def in_list(run: PipelineRun, cursors: Cursors, counts: Mapping[str, int] | None, now: datetime) -> Facts:
+    """A run for the list; `counts` are the messages in each state of a reconciliation."""
+    facts = runs.shown(run, now)
+    batches, own = facts["batches"], cursors.of_run(run.name)
+    # Of several queries the one that is furthest behind.
+    cursor = max(own, key=lambda each: int(each["behind"]), default=None)
+    lag_s = facts["lag_s"]
+    return {
+        **facts,
+        "state": STATES[facts["state"]],
+        "may_stop": facts["state"] in _LIVE and not facts["stop_requested"],
+        "has_ended": facts["state"] not in (*_LIVE, STOPPING),
+        "rows": whole(facts["rows"]),
+        "rows_total": whole(facts["rows_total"]),
+        "rows_per_s": whole(facts["rows_per_s"]),
+        "lag": cursor["lag"] if cursor else whole(facts["lag"]),
+        "lag_for": cursor["lag_for"] if cursor else durations.in_words(lag_s) if lag_s else "",
+        "cursor": cursor,
+        "cursors": own,
+        "lost": [each for each in own if each["lost"]],
+        "reported": datetime.fromisoformat(facts["reported"]),
+        "started": datetime.fromisoformat(facts["started"]),
+        "settings": ", ".join(f"{name}={value}" for name, value in sorted(facts["parameters"].items())),
+        "chart": chart([batch["rows"] for batch in batches]),
+        "newest": batches[-1] if batches else None,
+        "counts": _counts(counts),
+    }
+
+
+def _counts(counts: Mapping[str, int] | None) -> list[tuple[StrPromise, str, bool]]:
+    """States that messages are in: the label, their number, and whether that is an error."""
+    return [
+        (MESSAGES[state], whole(counts[state]), state in reconciliations.DIFFERENCES)
+        for state in reconciliations.STATES
+        if counts and counts.get(state)
+    ]
+
+
+def whole(figure: float | None) -> str:
+    """A whole number with separators; empty if it is unknown."""
+    return "" if figure is None else f"{figure:,.0f}"
+
+
+def chart(figures: Sequence[float], width: int = 120, height: int = 24) -> str:
+    """The points of an SVG polyline, oldest first; empty for fewer than two."""
+    if len(figures) < 2:
+        return ""
+    highest = max(figures) or 1
+    step = width / (len(figures) - 1)
+    return " ".join(
+        f"{number * step:.1f},{height - figure / highest * height:.1f}"
+        for number, figure in enumerate(figures)
+    )

@@ -1,0 +1,79 @@
+"""The status of reflexes, with labels and signs for pages."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from django.http import HttpRequest
+from django.utils.translation import gettext_lazy as _
+
+from broker_app.net.http.refusals import Refusal
+from broker_app.reflex.declaration import ARRIVAL, DELIVERY, DEREGISTRATION, REGISTRATION, SERVICE
+from broker_app.web.console.base.health import shown_state
+from broker_app.web.console.forwarding.bridge_status import State
+from broker_app.web.policy_sync import ask, node_of
+
+if TYPE_CHECKING:
+    from django.utils.functional import _StrPromise as StrPromise
+
+Facts = dict[str, Any]
+
+#: state → label, sign and tone
+_STATES: Final = {
+    "running": State(_("running"), "●", "good"),
+    "starting": State(_("starting"), "○", "quiet"),
+    "disabled": State(_("disabled"), "‖", "quiet"),
+    "failed": State(_("failed"), "■", "bad"),
+    "unusable": State(_("unusable"), "■", "bad"),
+}
+KINDS: Final[Mapping[str, StrPromise]] = {
+    ARRIVAL: _("arrival"),
+    DELIVERY: _("delivery"),
+    REGISTRATION: _("registration"),
+    DEREGISTRATION: _("deregistration"),
+    SERVICE: _("local service"),
+}
+NO_NODE: Final = _("This process only serves the console and does not know the status of reflexes.")
+
+
+def all_reflexes(request: HttpRequest, address: str | None = None) -> tuple[Facts | None, StrPromise | str]:
+    """The reflexes in their order (of an `address`: those that see its messages) and the libraries that run
+    in processes, or the reason why they are unknown."""
+    node = node_of(request)
+    if node is None:
+        return None, NO_NODE
+    try:
+        return ask(node, node.list_reflexes(address)), ""
+    except Refusal as refusal:
+        return None, refusal.detail
+
+
+def shown_reflex(row: Mapping[str, Any]) -> Facts:
+    """A reflex for a template."""
+    failed_at = row["last_failure_at"]
+    return {
+        **row,
+        "kind": KINDS[row["kind"]],
+        "state": shown_state(row, _STATES),
+        "options": shown_options(row["options"]),
+        "p50": _ms(row["p50_ms"]),
+        "p99": _ms(row["p99_ms"]),
+        "failed_at": datetime.fromisoformat(failed_at) if failed_at else None,
+    }
+
+
+def shown_library(row: Mapping[str, Any]) -> Facts:
+    """A library for a template."""
+    return {**row, "state": _STATES[row["state"]]}
+
+
+def shown_options(options: Mapping[str, Any]) -> str:
+    """Options as files have them: `rate=10 by="user"`."""
+    return " ".join(f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in options.items())
+
+
+def _ms(milliseconds: float | None) -> str:
+    return "" if milliseconds is None else f"{milliseconds:,.1f} ms"

@@ -1,0 +1,1 @@
+"""Pages of queues and topics, and of jobs on their messages."""

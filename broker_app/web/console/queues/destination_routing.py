@@ -1,0 +1,112 @@
+"""The routing of a destination: permissions, reflexes, dead letters, bridges."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from django.contrib.auth.models import User
+from django.http import HttpRequest
+
+from broker_app.core.destination import DEAD_SUFFIX, QUEUE, Destination
+from broker_app.models import DestinationSettings
+from broker_app.net.policy.access import asked_of_rules, decided_before_rules
+from broker_app.net.policy.destination_settings import Effective
+from broker_app.rules.decision import Decision
+from broker_app.rules.event import RECEIVE, SEND, Event
+from broker_app.rules.ruleset import Rules
+from broker_app.web.console.base.differences import as_text
+from broker_app.web.console.base.frame import is_administrator
+from broker_app.web.console.forwarding.reflex_status import all_reflexes, shown_reflex
+from broker_app.web.console.queues.destination_patterns import addresses_about, settings_for
+from broker_app.web.snapshot import read_rules
+
+MAX_USERS = 100
+_BY_ADMINISTRATOR = "an administrator may do everything"
+
+
+class Verdict(NamedTuple):
+    """A decision about access: allowed or not, the reason, and the name of the deciding rule, if any."""
+
+    allowed: bool
+    reason: str
+    rule: str
+
+
+class Permissions(NamedTuple):
+    """A user and their permissions for a destination.
+
+    Conditions on address or protocol are evaluated as unknown.
+    """
+
+    name: str
+    put: Verdict
+    take: Verdict
+
+
+def routing_of(request: HttpRequest, kind: str, name: str) -> dict[str, Any]:
+    """The context of the tab. Users who are not administrators see only themselves."""
+    users = User.objects.filter(is_active=True).order_by("username").prefetch_related("groups")
+    administrator = is_administrator(request)
+    if not administrator:
+        users = users.filter(username=request.user.get_username())
+    rules, destination = read_rules(), Destination(kind, name)
+    spec = settings_for(kind, name)
+    return {
+        "users": [_permissions(rules, user, destination) for user in users[:MAX_USERS]],
+        "more_users": max(0, users.count() - MAX_USERS),
+        "has_rules": len(rules) > 0,
+        **(_reflexes_of(request, f"/{kind}/{name}") if administrator else {}),
+        "dead_letters": _dead_letters(name, spec.effective(f"/{kind}/{name}")) if kind == QUEUE else None,
+        "spec": [
+            (address, [(setting, as_text(value)) for setting, value in spec.rows[address].values.items()])
+            for address in addresses_about(kind, name)
+            if address in spec.rows
+        ],
+    }
+
+
+def _reflexes_of(request: HttpRequest, address: str) -> dict[str, Any]:
+    """The reflexes that see the messages of a destination, in their order."""
+    found, unknown = all_reflexes(request, address)
+    return {
+        "reflexes": [shown_reflex(row) for row in found["items"]] if found else [],
+        "unknown_reflexes": unknown,
+        "shows_reflexes": True,
+    }
+
+
+def _permissions(rules: Rules, user: User, destination: Destination) -> Permissions:
+    return Permissions(
+        user.username, *(_verdict(rules, user, right, destination) for right in (SEND, RECEIVE))
+    )
+
+
+def _verdict(rules: Rules, user: User, right: str, destination: Destination) -> Verdict:
+    before = decided_before_rules(user.username, right, destination, admin=user.is_superuser)
+    if before is not None and before.allowed and user.is_superuser:
+        return Verdict(True, _BY_ADMINISTRATOR, "")
+    decision: Decision = before or rules.decide(
+        Event(
+            user=user.username,
+            groups=frozenset(group.name for group in user.groups.all()),
+            **asked_of_rules(right, destination),
+        )
+    )
+    return Verdict(decision.allowed, decision.reason, decision.rule.name if decision.rule else "")
+
+
+def _dead_letters(name: str, effective: dict[str, Effective]) -> dict[str, Any]:
+    """The targets of dead letters and expired messages, and the queues whose dead letters are sent here."""
+    target = effective["dead_letters"].value or f"{name}{DEAD_SUFFIX}"
+    named = DestinationSettings.objects.filter(values__dead_letters=name, address__startswith="/queue/")
+    coming = [address.removeprefix("/queue/") for address in named.values_list("address", flat=True)[:20]]
+    if name.endswith(DEAD_SUFFIX):
+        coming.insert(0, name.removesuffix(DEAD_SUFFIX))
+    return {
+        "kept": effective["use_dead_letters"].value and not name.endswith(DEAD_SUFFIX),
+        "is_dead": name.endswith(DEAD_SUFFIX),
+        "target": target,
+        "attempts": effective["max_attempts"].value,
+        "expired": effective["dead_letter_expired"].value,
+        "coming": coming,
+    }
