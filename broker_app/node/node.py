@@ -44,7 +44,6 @@ from broker_app.journal.shared.shared_journal import SharedJournal
 from broker_app.members.membership import Member
 from broker_app.net import asyncapi
 from broker_app.net.auth.login import Identity, Logins
-from broker_app.net.http.refusals import Refusal
 from broker_app.net.json import JsonServer
 from broker_app.net.live_subscribers import LiveSubscribers
 from broker_app.net.operator_audit import OperatorActions
@@ -592,13 +591,13 @@ class Node:
 
     async def wait_policy(self, version: int) -> None:
         """Wait until the policy of this version, or a later one, is applied to all clients, and replicated to
-        the mirrors. Raises Refusal("not-active") when another broker has taken over: it does not have this
+        the mirrors. Raises Refused("not-active") when another broker has taken over: it does not have this
         policy."""
         await self._services.policy.wait(version)
         if self._shared is not None and self._shared.replicator is not None:
             await self._shared.replicator.store()
             if not self._journal.is_held:
-                raise Refusal(
+                raise Refused(
                     "not-active", "another broker has taken over, without this change: repeat it there"
                 )
 
@@ -648,7 +647,7 @@ class Node:
         return self.callbacks.push_now(name)
 
     async def test_callback(self, name: str) -> Facts:
-        """Send a sample to a callback; its request and the answer. Raises Refusal."""
+        """Send a sample to a callback; its request and the answer. Raises Refused."""
         return await self.rest.test_callback(name)
 
     async def list_reflexes(self, address: str | None = None) -> Facts:
@@ -672,9 +671,9 @@ class Node:
         return self.mirror.status()
 
     async def test_remote(self, remote: Remote, queue: str | None) -> Facts:
-        """Test a connection that need not be configured yet. Raises Refusal."""
+        """Test a connection that need not be configured yet. Raises Refused."""
         return await self.rest.try_remote(remote, queue)
 
     async def delete_queue(self, address: str, *, force: bool) -> None:
-        """Delete a queue; one with messages or consumers only with `force`. Raises Refusal."""
+        """Delete a queue; one with messages or consumers only with `force`. Raises Refused."""
         await self.rest.remove_queue(address, force=force)

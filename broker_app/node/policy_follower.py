@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 
+from broker_app.base.refused import Refused
 from broker_app.config import Config, overridden
 from broker_app.core.commands import Reconfigure
 from broker_app.core.limits import Limits
@@ -14,7 +15,6 @@ from broker_app.features.bridge.drain import with_draining
 from broker_app.features.bridge.supervisor import Supervisor
 from broker_app.features.callbacks.webhooks.supervisor import Supervisor as Callbacks
 from broker_app.net.auth.login import Logins
-from broker_app.net.http.refusals import Refusal
 from broker_app.net.json import JsonServer
 from broker_app.net.policy.policy import Policy
 from broker_app.net.rest import RestApi
@@ -112,7 +112,7 @@ class PolicyFollower:
                 self._applied.notify_all()
 
     async def _recheck_permissions(self) -> None:
-        with contextlib.suppress(Refusal):  # the engine has ended, and there is nothing left to recheck
+        with contextlib.suppress(Refused):  # the engine has ended, and there is nothing left to recheck
             await self._rest.turn()  # subscriptions that were requested before exist by now
             self._reflexes.recheck()
             await self._registry.recheck_permissions()

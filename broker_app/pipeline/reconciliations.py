@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
-from broker_app.net.http.refusals import Refusal
+from broker_app.base.refused import Refused
 from broker_app.pipeline import database, runs
 from broker_app.pipeline.models import Reconciliation
 
@@ -26,7 +26,7 @@ def store(
     rows: Sequence[Mapping[str, Any]],
     now: datetime,
 ) -> Reconciliation:
-    """Replace the result of a run. Raises Refusal: not-found, or conflict when another run has the name."""
+    """Replace the result of a run. Raises Refused: not-found, or conflict when another run has the name."""
     run = runs.reporting(name, run_id)
     facts = {"states": dict(states), "file": file, "rows": [dict(row) for row in rows], "reported": now}
     found, _ = Reconciliation.objects.update_or_create(run=run, defaults=facts)
@@ -34,11 +34,11 @@ def store(
 
 
 def find(name: str) -> Reconciliation:
-    """The newest result under a name. Raises Refusal("not-found")."""
+    """The newest result under a name. Raises Refused("not-found")."""
     run = runs.find(name)
     found = Reconciliation.objects.filter(run=run).first()
     if found is None:
-        raise Refusal("not-found", f"no result of {name!r} was reported"[:300])
+        raise Refused("not-found", f"no result of {name!r} was reported"[:300])
     return found
 
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from django.db import transaction
 
-from broker_app.net.http.refusals import Refusal
+from broker_app.base.refused import Refused
 from broker_app.pipeline import database
 from broker_app.pipeline.models import DONE, IDLE, LIVE, STARTING, STOPPED, PipelineRun
 from broker_app.telemetry.component_health import PIPELINE, health_of
@@ -34,19 +34,19 @@ def begin(
     now: datetime,
     command: str = "",
 ) -> PipelineRun:
-    """Register a run, which `command` starts again. Raises Refusal("conflict") while another one of this name
+    """Register a run, which `command` starts again. Raises Refused("conflict") while another one of this name
     reports."""
     database.create()
     with transaction.atomic(using=database.PIPELINE):
         former = PipelineRun.objects.select_for_update().filter(name=name).first()
         if former is not None and former.run_id != run_id and is_alive(former, now):
-            raise Refusal(
+            raise Refused(
                 "conflict",
                 f"{name} runs already, on {former.host or 'another host'}; stop it with "
                 f"mom pipeline stop {name}, or wait {LEASE_S:.0f} s if its process has ended",
             )
         if former is None and PipelineRun.objects.count() >= MOST_RUNS:
-            raise Refusal("too-many", f"{MOST_RUNS:,} runs are known, the limit; remove some of them")
+            raise Refused("too-many", f"{MOST_RUNS:,} runs are known, the limit; remove some of them")
         starts = 0 if former is None else former.starts
         found, _ = PipelineRun.objects.update_or_create(
             name=name,
@@ -72,7 +72,7 @@ def begin(
 
 
 def report(name: str, run_id: str, facts: Mapping[str, Any], batch: Any, now: datetime) -> PipelineRun:
-    """Store what a run reports. Raises Refusal: not-found, or conflict when another run has the name."""
+    """Store what a run reports. Raises Refused: not-found, or conflict when another run has the name."""
     with transaction.atomic(using=database.PIPELINE):
         run = reporting(name, run_id)
         run.rows_total += max(0, facts.get("rows", run.rows) - run.rows)
@@ -89,10 +89,10 @@ def report(name: str, run_id: str, facts: Mapping[str, Any], batch: Any, now: da
 
 
 def reporting(name: str, run_id: str) -> PipelineRun:
-    """The run that reports. Raises Refusal: not-found, or conflict when another run has the name."""
+    """The run that reports. Raises Refused: not-found, or conflict when another run has the name."""
     run = find(name)
     if run.run_id != run_id:
-        raise Refusal("conflict", f"another run of {name} has begun on {run.host}; this one must end")
+        raise Refused("conflict", f"another run of {name} has begun on {run.host}; this one must end")
     return run
 
 
@@ -105,7 +105,7 @@ def _count(run: PipelineRun, ms: int) -> None:
 
 
 def request_stop(name: str) -> PipelineRun:
-    """Have a run stop with its next report. Raises Refusal("not-found")."""
+    """Have a run stop with its next report. Raises Refused("not-found")."""
     run = find(name)
     run.stop_requested = True
     run.save(update_fields=["stop_requested"])
@@ -113,10 +113,10 @@ def request_stop(name: str) -> PipelineRun:
 
 
 def remove(name: str, now: datetime) -> None:
-    """Forget a run that has ended. Raises Refusal: not-found, or conflict while it reports."""
+    """Forget a run that has ended. Raises Refused: not-found, or conflict while it reports."""
     run = find(name)
     if is_alive(run, now):
-        raise Refusal("conflict", f"{name} runs on {run.host}; stop it first")
+        raise Refused("conflict", f"{name} runs on {run.host}; stop it first")
     run.delete()
 
 
@@ -138,10 +138,10 @@ def _figures(run: PipelineRun) -> RunFigures:
 
 
 def find(name: str) -> PipelineRun:
-    """The run of this name. Raises Refusal("not-found")."""
+    """The run of this name. Raises Refused("not-found")."""
     run = PipelineRun.objects.filter(name=name).first() if database.is_created() else None
     if run is None:
-        raise Refusal("not-found", f"there is no run {name!r} of the pipeline"[:300])
+        raise Refused("not-found", f"there is no run {name!r} of the pipeline"[:300])
     return run
 
 

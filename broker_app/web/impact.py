@@ -107,7 +107,7 @@ class _Turned:
 def of_changes(node: Node | None, changed: Iterable[Changed]) -> dict[str, Any] | None:
     """The impact of edits that were only tried; None where they are about neither rules nor users.
 
-    Without a node in this process nothing is known of decisions and clients. Raises Refusal.
+    Without a node in this process nothing is known of decisions and clients. Raises Refused.
     """
     changed = list(changed)
     rules = {change.key: change.after for change in changed if change.kind == "rules"}

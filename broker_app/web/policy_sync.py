@@ -16,8 +16,9 @@ from django.http import HttpRequest, JsonResponse
 from django.http.response import HttpResponseBase
 from rest_framework.request import Request
 
+from broker_app.base.refused import Refused
 from broker_app.features.bridge.remote import Remote
-from broker_app.net.http.refusals import Refusal
+from broker_app.net.http.refusals import body_of, status_of
 from broker_app.net.policy.decisions import Decisions
 from broker_app.node.active_use import ActiveUse
 from broker_app.telemetry.event_log import EventLog
@@ -84,13 +85,13 @@ def node_of(request: Request | HttpRequest) -> Node | None:
 
 
 def ask(node: Node, question: Coroutine[Any, Any, _T], within_s: float = _ANSWERS_S) -> _T:
-    """Run a coroutine of the node from another thread, and return its result. Raises Refusal."""
+    """Run a coroutine of the node from another thread, and return its result. Raises Refused."""
     done = asyncio.run_coroutine_threadsafe(question, node.loop)
     try:
         return done.result(within_s)
     except TimeoutError:
         done.cancel()
-        raise Refusal("busy", "the node has not answered in time; look again in a moment") from None
+        raise Refused("busy", "the node has not answered in time; look again in a moment") from None
 
 
 class AppliedFirst:
@@ -116,10 +117,10 @@ def _wait(node: Node, version: int) -> HttpResponseBase | None:
     """The answer when another broker has taken over, which does not have the change; else None."""
     try:
         ask(node, node.wait_policy(version), within_s=_APPLIES_S)
-    except Refusal as refusal:
-        if refusal.name == "not-active":
+    except Refused as refusal:
+        if refusal.code == "not-active":
             kind = "application/problem+json"
-            return JsonResponse(refusal.body(), status=refusal.status, content_type=kind)
+            return JsonResponse(body_of(refusal), status=status_of(refusal), content_type=kind)
         log.warning(
             "version %d of the configuration is saved, but was not applied within %g s", version, _APPLIES_S
         )

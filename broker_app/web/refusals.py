@@ -15,7 +15,8 @@ from rest_framework.response import Response
 from rest_framework.settings import api_settings
 from rest_framework.views import exception_handler, set_rollback
 
-from broker_app.net.http.refusals import Refusal
+from broker_app.base.refused import Refused
+from broker_app.net.http.refusals import body_of, headers_of, status_of
 from broker_app.net.problems import MEDIA_TYPE, problem_body
 from broker_app.web.actions import Conflict, InvalidEdits, Stale
 from broker_app.web.actor import trace_id
@@ -71,9 +72,9 @@ def problem_response(error: Exception, context: dict[str, Any]) -> Response:
     refusal = _refusal(error)
     if refusal is not None:
         set_rollback()
-        headers = {name.decode(): value.decode() for name, value in refusal.headers}
-        body = _in_utf8(refusal.body(**trace))
-        return Response(body, refusal.status, headers=headers, content_type=MEDIA_TYPE)
+        headers = {name.decode(): value.decode() for name, value in headers_of(refusal)}
+        body = _in_utf8(body_of(refusal, **trace))
+        return Response(body, status_of(refusal), headers=headers, content_type=MEDIA_TYPE)
     error = _as_of_drf(error)
     response = exception_handler(error, context)
     if response is None:
@@ -94,16 +95,16 @@ def problem_response(error: Exception, context: dict[str, Any]) -> Response:
     return response
 
 
-def _refusal(error: Exception) -> Refusal | None:
+def _refusal(error: Exception) -> Refused | None:
     """Exceptions with a problem of their own."""
     if isinstance(error, Stale):
-        return Refusal("precondition-failed", str(error), current=f'"{error.version}"')
+        return Refused("precondition-failed", str(error), current=f'"{error.version}"')
     if isinstance(error, RecursionError):
-        return Refusal("invalid", "this JSON is nested too deeply")
+        return Refused("invalid", "this JSON is nested too deeply")
     if isinstance(error, OperationalError):
         log.warning("cannot use the configuration database: %s", error)
-        return Refusal("store-unavailable", "the configuration database cannot be used now")
-    return error if isinstance(error, Refusal) else None
+        return Refused("store-unavailable", "the configuration database cannot be used now")
+    return error if isinstance(error, Refused) else None
 
 
 def _as_of_drf(error: Exception) -> Exception:

@@ -19,7 +19,6 @@ from uvicorn.server import ServerState
 from broker_app.base import deadline
 from broker_app.base.refused import Refused
 from broker_app.net.http.limits import RestLimits
-from broker_app.net.http.refusals import Refusal
 from broker_app.net.http.requests import LineCutter
 from broker_app.net.json import operations
 from broker_app.net.json.splitter import ObjectSplitter
@@ -255,7 +254,7 @@ async def seconds(worst: Worst, data: bytes) -> float:
         feed = await worst.parser()
         pieces = list(pieces_of(data, worst.piece or len(data)))
         began = time.thread_time()
-        with suppress(Refusal, Refused, ValueError):
+        with suppress(Refused, Refused, ValueError):
             for piece in pieces:
                 feed(piece)
         found.append(time.thread_time() - began)

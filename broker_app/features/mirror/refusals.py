@@ -10,7 +10,7 @@ from broker_app.base.refused import Refused
 from broker_app.core.message import MessageIds
 from broker_app.features.mirror.mirror import Mirror
 from broker_app.members.membership import Member
-from broker_app.net.http.refusals import Refusal
+from broker_app.net.http.refusals import RefusedWithHeaders
 from broker_app.net.stomp.rendering import Renderer
 
 #: the reason that programs recognize
@@ -46,13 +46,13 @@ def moved(name: str, taker: Member) -> Refused:
     return Refused("not-active", detail, reason=MAIN_ACTIVE, active=taker.active_uris, web=taker.web)
 
 
-def http_refusal(mirror: Mirror) -> Refusal:
+def http_refusal(mirror: Mirror) -> Refused:
     """The same as the reply to an HTTP request."""
     refused = refusal(mirror)
     headers = [(b"retry-after", b"1")]
     if mirror.active is not None:
         headers.append((b"location", mirror.active.web.encode()))
-    return Refusal(refused.code, refused.detail, headers=headers, **refused.facts)
+    return RefusedWithHeaders(refused.code, refused.detail, headers, **refused.facts)
 
 
 def stomp_error(mirror: Mirror) -> bytes:

@@ -16,6 +16,7 @@ from broker_app.net.http.dispatcher import Dispatcher
 from broker_app.net.http.limits import RestLimits
 from broker_app.net.http.origin_check import Origins
 from broker_app.net.http.proxy_headers import apply_proxy_headers
+from broker_app.net.http.refusals import body_of, status_of
 from broker_app.net.http.replies import Header, Reply, encode, json_reply, problem_reply
 from broker_app.net.http.requests import Request
 from broker_app.net.http.routing import Route, Router, raw_path_of, unprefixed
@@ -91,17 +92,19 @@ class StandbySite:
             return problem_reply(refused, None)
         # A browser would go to another host without the user's knowledge: the page has a link instead.
         headers = ((b"retry-after", b"1"), (b"content-security-policy", _CSP))
-        return Reply(refused.status, b"text/html; charset=utf-8", page(self._mirror), headers)
+        return Reply(status_of(refused), b"text/html; charset=utf-8", page(self._mirror), headers)
 
     async def _refuse_websocket(self, receive: Receive, send: Send) -> None:
         await receive()
         refused = http_refusal(self._mirror)
-        body = encode(refused.body())
+        body = encode(body_of(refused))
         headers: list[Header] = [
             (b"content-type", b"application/problem+json"),
             (b"content-length", b"%d" % len(body)),
         ]
-        await send({"type": "websocket.http.response.start", "status": refused.status, "headers": headers})
+        await send(
+            {"type": "websocket.http.response.start", "status": status_of(refused), "headers": headers}
+        )
         await send({"type": "websocket.http.response.body", "body": body})
 
 

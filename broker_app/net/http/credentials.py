@@ -11,10 +11,11 @@ from __future__ import annotations
 import base64
 import binascii
 
+from broker_app.base.refused import Refused
 from broker_app.net.auth.login import Identity, Logins
 from broker_app.net.auth.login_throttle import Slowed
 from broker_app.net.http.origin_check import Origins
-from broker_app.net.http.refusals import Refusal
+from broker_app.net.http.refusals import RefusedWithHeaders
 from broker_app.net.http.replies import Header
 from broker_app.net.http.requests import Request
 
@@ -34,7 +35,7 @@ class Credentials:
         self, request: Request, address: str = "", certified: tuple[str, ...] = ()
     ) -> Identity:
         """The identity of a request from an address, with a client certificate of these names. Raises
-        Refusal: not-authenticated, rate-limited, or not-allowed for a request from a foreign page."""
+        Refused: not-authenticated, rate-limited, or not-allowed for a request from a foreign page."""
         authorization = request.header(b"authorization")
         if authorization is not None:
             return await self._by_authorization(request, authorization, address)
@@ -86,7 +87,7 @@ class Credentials:
             identity = await self._logins.authenticate(*pair, address)
         except Slowed as slowed:
             headers = [(b"retry-after", b"%d" % slowed.wait_s)]
-            raise Refusal(slowed.code, slowed.detail, headers=headers, **slowed.facts) from None
+            raise RefusedWithHeaders(slowed.code, slowed.detail, headers, **slowed.facts) from None
         if identity is None:
             raise _not_authenticated(request, "user name or password is wrong")
         return identity
@@ -102,7 +103,7 @@ class Credentials:
         else:
             own = of_program or request.method in _SAFE or request.header(b"x-requested-with") is not None
         if not own:
-            raise Refusal(
+            raise Refused(
                 "not-allowed",
                 "a request without a token or password must come from a page of this node, or have the "
                 "header X-Requested-With",
@@ -112,7 +113,7 @@ class Credentials:
         """A foreign name that was pointed at our address makes foreign pages look like ours."""
         host = request.header(b"host")
         if host is not None and not self._origins.knows(host.decode("latin-1")):
-            raise Refusal(
+            raise Refused(
                 "not-allowed", "the Host header names a host that is not configured for this broker"
             )
 
@@ -126,8 +127,8 @@ def _credentials(encoded: bytes) -> tuple[str, str] | None:
     return (login, passcode) if colon and (login or passcode) else None
 
 
-def _not_authenticated(request: Request, detail: str) -> Refusal:
+def _not_authenticated(request: Request, detail: str) -> Refused:
     # A page that fetches shows its own login; the challenge Basic would make the browser ask first.
     by_page = request.header(b"sec-fetch-dest") == b"empty"
     challenges: list[Header] = [_TOKEN] if by_page else [_TOKEN, _PASSWORD]
-    return Refusal("not-authenticated", detail, headers=challenges)
+    return RefusedWithHeaders("not-authenticated", detail, challenges)

@@ -8,11 +8,9 @@ from collections.abc import Awaitable, Callable, Iterable
 
 from broker_app.base.refused import Refused
 from broker_app.base.shares import Shares
-from broker_app.net.http import refusals
 from broker_app.net.http.credentials import Credentials
 from broker_app.net.http.large_body import parts
 from broker_app.net.http.limits import RestLimits
-from broker_app.net.http.refusals import Refusal
 from broker_app.net.http.replies import NO_CONTENT, Header, Reply, problem_reply
 from broker_app.net.http.requests import Departed, Receive, Request, Scope, Send
 from broker_app.net.http.routing import Match, Router, raw_path_of
@@ -71,13 +69,11 @@ class Dispatcher:
             reply = await self._answer(request, scope)
         except Departed:
             return
-        except Refusal as refusal:
-            reply = problem_reply(refusal, trace_id)
         except Refused as refused:
-            reply = problem_reply(refusals.from_core(refused), trace_id)
+            reply = problem_reply(refused, trace_id)
         except Exception:
             _log.exception("request %s failed", own[0][1].decode())
-            reply = problem_reply(Refusal("internal", "the node failed; its log has the details"), trace_id)
+            reply = problem_reply(Refused("internal", "the node failed; its log has the details"), trace_id)
         if reply is not None:
             await send_reply(request, reply)
 

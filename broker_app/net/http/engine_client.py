@@ -22,8 +22,6 @@ from broker_app.core.model import Delivery, InnerReceiver, Peer, Subscription
 from broker_app.engine import Backpressure, Engine
 from broker_app.engine.record_reader import NotLoaded
 from broker_app.journal.port import Damaged
-from broker_app.net.http import refusals
-from broker_app.net.http.refusals import Refusal
 from broker_app.net.http.replies import Header
 
 _Value = TypeVar("_Value")
@@ -60,10 +58,10 @@ class PendingReply:
             self._future.set_result(None)
 
     async def wait(self) -> list[Message | None]:
-        """The messages, once all replies have arrived. Raises Refusal if one was a refusal."""
+        """The messages, once all replies have arrived. Raises Refused if one was a refusal."""
         await self._future
         if self.refusal is not None:
-            raise refusals.from_core(self.refusal)
+            raise self.refusal
         return self.messages
 
 
@@ -74,13 +72,13 @@ class BatchReply(PendingReply):
 
     def __init__(self, awaited: int) -> None:
         super().__init__(awaited)
-        self.answers: list[Message | Refusal | None] = [None] * awaited
+        self.answers: list[Message | Refused | None] = [None] * awaited
 
     def item(self, index: int) -> BatchReplyItem:
         """The receipt of one message."""
         return BatchReplyItem(self, index)
 
-    def put(self, index: int, answer: Message | Refusal | None) -> None:
+    def put(self, index: int, answer: Message | Refused | None) -> None:
         self.answers[index] = answer
         self._count()
 
@@ -98,7 +96,7 @@ class BatchReplyItem:
         self._reply.put(self._index, message)
 
     def refused(self, refusal: Refused) -> None:
-        self._reply.put(self._index, refusals.from_core(refusal))
+        self._reply.put(self._index, refusal)
 
     def failed(self, error: Exception) -> None:
         self._reply.failed(error)
@@ -194,7 +192,7 @@ class EngineClient(InnerReceiver):
         return batch_reply
 
     async def answer(self, pending_reply: PendingReply) -> list[Message | None]:
-        """The reply of the engine to commands, after their commit. Raises Refusal."""
+        """The reply of the engine to commands, after their commit. Raises Refused."""
         try:
             return await pending_reply.wait()
         finally:
@@ -232,15 +230,15 @@ class EngineClient(InnerReceiver):
         await self.inspect(lambda: None)
 
     def check_alive(self) -> None:
-        """Raises Refusal if the engine has ended."""
+        """Raises Refused if the engine has ended."""
         if self.engine.ended is not None:
-            raise Refusal("not-active", f"the node stopped: {self.engine.ended}")
+            raise Refused("not-active", f"the node stopped: {self.engine.ended}")
 
     def engine_ended(self, error: BaseException) -> None:
         """Fail all requests that wait for a reply."""
         for pending_reply in list(self._open):
             pending_reply.failed(
-                Refusal("store-unavailable", f"the node stopped before it was done: {error}")
+                Refused("store-unavailable", f"the node stopped before it was done: {error}")
             )
         self.backpressure.writable()
 
@@ -263,7 +261,7 @@ class EngineClient(InnerReceiver):
         return self.engine.broker.unsettled.leases.until_ms(self.peer, tag)
 
     def tag_of(self, receipt: str, user: str) -> int:
-        """The delivery behind a receipt. Raises Refusal if it is no receipt, another user's, or lost."""
+        """The delivery behind a receipt. Raises Refused if it is no receipt, another user's, or lost."""
         parts = receipt.split(".")
         if (
             len(parts) != 3
@@ -272,26 +270,26 @@ class EngineClient(InnerReceiver):
             or not _is_hex(parts[1])
             or not _is_hex(parts[2])
         ):
-            raise Refusal("not-found", f"{receipt[:80]!r} is not the receipt of a received message")
+            raise Refused("not-found", f"{receipt[:80]!r} is not the receipt of a received message")
         if parts[1] != self.boot:
-            raise Refusal("lease-lost", "the node was restarted since; the message is delivered again")
+            raise Refused("lease-lost", "the node was restarted since; the message is delivered again")
         tag = int(parts[2], 16)
         held = self.peer.unsettled.get(tag)
         if held is None:
             raise self.lost(tag)
         if held[0].id.partition(_SEPARATOR)[2] != user:
-            raise Refusal("not-allowed", "the receipt was given to another user", right="settle")
+            raise Refused("not-allowed", "the receipt was given to another user", right="settle")
         return tag
 
     def source_of(self, tag: int) -> str:
         """The address that an unsettled delivery was received from."""
         return self.peer.unsettled[tag][0].address
 
-    def lost(self, tag: int) -> Refusal:
+    def lost(self, tag: int) -> Refused:
         """The reason why a delivery cannot be settled any more."""
         if tag in self._settled:
-            return Refusal("lease-lost", "the message was settled before", now_held_by="gone")
-        return Refusal("lease-lost", "the lease ended before the message was settled; it is delivered again")
+            return Refused("lease-lost", "the message was settled before", now_held_by="gone")
+        return Refused("lease-lost", "the lease ended before the message was settled; it is delivered again")
 
     def remember_settled(self, tags: list[int]) -> None:
         settled = self._settled
@@ -319,7 +317,7 @@ class EngineClient(InnerReceiver):
             except Exception as error:  # it is this request's failure, not that of the others
                 internal_errors.note("answering a request", error)
                 pending_reply.failed(
-                    Refusal("internal", "the node failed at this request; its log has the details")
+                    Refused("internal", "the node failed at this request; its log has the details")
                 )
         if peer.refusals:
             refused, peer.refusals = peer.refusals, []

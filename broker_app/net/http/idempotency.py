@@ -11,7 +11,8 @@ from collections.abc import Awaitable, Callable
 from hashlib import blake2b
 from typing import NamedTuple
 
-from broker_app.net.http.refusals import Refusal, invalid
+from broker_app.base.refused import Refused
+from broker_app.net.http.refusals import RefusedWithHeaders, invalid
 from broker_app.net.http.replies import Header, Reply
 from broker_app.net.http.requests import Request
 
@@ -53,7 +54,7 @@ class IdempotencyStore:
     async def answer(
         self, request: Request, key: bytes, endpoint: Callable[[Request], Awaitable[Reply | None]]
     ) -> Reply | None:
-        """The reply of `endpoint`, or its former reply to this request. Raises Refusal for a key of another
+        """The reply of `endpoint`, or its former reply to this request. Raises Refused for a key of another
         request, or of one that is in progress."""
         if not _KEY.fullmatch(key):
             raise invalid("header/idempotency-key", "must have 1 to 255 printable characters of ASCII")
@@ -72,16 +73,16 @@ class IdempotencyStore:
         return reply
 
     def begin(self, name: tuple[str, bytes], digest: bytes) -> None:
-        """Record that the request of a key is in progress. Raises Replayed, Refusal."""
+        """Record that the request of a key is in progress. Raises Replayed, Refused."""
         self._forget()
         kept = self._kept.get(name)
         if kept is None:
             self._put(name, _Kept(digest, self._clock() + self.KEPT_S, None))
         elif kept.digest != digest:
-            raise Refusal("idempotency-mismatch", "this Idempotency-Key was used with another request")
+            raise Refused("idempotency-mismatch", "this Idempotency-Key was used with another request")
         elif kept.reply is None:
-            again = [(b"retry-after", b"1")]
-            raise Refusal("conflict", "the first request with this key is still in progress", headers=again)
+            detail = "the first request with this key is still in progress"
+            raise RefusedWithHeaders("conflict", detail, [(b"retry-after", b"1")])
         else:
             raise Replayed(kept.reply)
 
@@ -129,7 +130,7 @@ class IdempotentRequest:
         self.digest = b""
 
     def check(self, body: bytes) -> None:
-        """Raises Replayed, Refusal; otherwise the request may be carried out."""
+        """Raises Replayed, Refused; otherwise the request may be carried out."""
         request = self._request
         parts = [request.method.encode(), request.name.encode(), request.query_string, request.content_type]
         parts += [b"%b: %b" % header for header in request.headers if header[0].startswith((b"mom-", b"ce-"))]

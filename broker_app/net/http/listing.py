@@ -14,7 +14,8 @@ from operator import itemgetter
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from broker_app.base import wildcards
-from broker_app.net.http.refusals import Refusal, invalid
+from broker_app.base.refused import Refused
+from broker_app.net.http.refusals import invalid
 from broker_app.net.http.requests import boolean, several, whole_number
 
 _Thing = TypeVar("_Thing")
@@ -90,7 +91,7 @@ class Listing(Generic[_Thing]):
         self.parameters = (*_PAGE, "q", *filters, *self.matches)
 
     def page(self, things: Iterable[_Thing], query: dict[str, str]) -> Page:
-        """The page that `query` asks for; its keys are among `parameters`. Raises Refusal."""
+        """The page that `query` asks for; its keys are among `parameters`. Raises Refused."""
         paging = self._paging(query)
         paging.take(iter(things))
         return paging.page([self._row(thing, paging.fields) for thing in paging.found()])
@@ -198,7 +199,7 @@ class _Paging(Generic[_Thing]):
         self._behind = _behind(columns, after) if after is not None else None
 
     def take(self, things: Iterator[_Thing], until_s: float = math.inf) -> bool:
-        """Read objects until a time; return True if none is left. Raises Refusal for a cursor of another
+        """Read objects until a time; return True if none is left. Raises Refused for a cursor of another
         list."""
         passes, key, behind = self._passes, self._key, self._behind
         clock = time.monotonic
@@ -271,5 +272,5 @@ def _behind(columns: list[_Column], cursor: str) -> _Key:
     )
 
 
-def _no_cursor(text: str) -> Refusal:
+def _no_cursor(text: str) -> Refused:
     return invalid("query/after", "is not a cursor of an earlier page of this list", text)

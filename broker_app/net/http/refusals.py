@@ -1,4 +1,4 @@
-"""Refusals of the data plane: one exception, one way into a reply."""
+"""Refusals in HTTP: the status, headers and problem that answer each; and those that only HTTP has."""
 
 from __future__ import annotations
 
@@ -10,46 +10,58 @@ from typing import Any
 from broker_app.base.refused import Refused
 from broker_app.net.problems import PROBLEMS, problem_body
 
+Header = tuple[bytes, bytes]
+
 #: codes of the core that have another name among the problems of HTTP
-_OF_CORE = {"unknown-delivery": "lease-lost"}
+_OTHER_NAMES = {"unknown-delivery": "lease-lost"}
 #: temporary refusals have the seconds until a retry
-_RETRY = {
-    name: ((b"retry-after", seconds),)
-    for name, seconds in (("busy", b"1"), ("queue-full", b"5"), ("store-full", b"30"))
-}
+_RETRY_S = {"busy": 1, "queue-full": 5, "store-full": 30}
 
 
-class Refusal(Exception):
-    """A request that is answered by the problem `name` (`net.problems`); `extra` are members of the
-    problem, `headers` go with the reply."""
+class RefusedWithHeaders(Refused):
+    """A refusal whose answer has `headers` that do not follow from its code."""
 
-    def __init__(
-        self, name: str, detail: str, *, headers: Iterable[tuple[bytes, bytes]] = (), **extra: Any
-    ) -> None:
-        super().__init__(f"{name}: {detail}")
-        self.name = name
-        self.detail = detail
+    def __init__(self, code: str, detail: str, headers: Iterable[Header], **facts: object) -> None:
+        super().__init__(code, detail, **facts)
         self.headers = tuple(headers)
-        self.extra = extra
-
-    @property
-    def status(self) -> int:
-        return PROBLEMS[self.name].status
-
-    def body(self, **more: Any) -> dict[str, Any]:
-        """The problem as JSON members."""
-        return problem_body(self.name, self.detail, **self.extra, **more)
 
 
-def invalid(pointer: str, detail: str, got: object = None) -> Refusal:
+def name_of(refused: Refused) -> str:
+    """The name of the problem that answers a refusal."""
+    name = _OTHER_NAMES.get(refused.code, refused.code)
+    return name if name in PROBLEMS else "conflict"
+
+
+def status_of(refused: Refused) -> int:
+    """The status code that answers a refusal."""
+    return PROBLEMS[name_of(refused)].status
+
+
+def headers_of(refused: Refused) -> tuple[Header, ...]:
+    """The headers that answer a refusal."""
+    if isinstance(refused, RefusedWithHeaders):
+        return refused.headers
+    retry_s = refused.facts.get("retry_s", _RETRY_S.get(name_of(refused)))
+    return () if retry_s is None else ((b"retry-after", b"%d" % max(1, math.ceil(float(str(retry_s))))),)
+
+
+def body_of(refused: Refused, **more: Any) -> dict[str, Any]:
+    """The members of the problem that answers a refusal."""
+    name = name_of(refused)
+    if name == "invalid" and "errors" not in refused.facts:
+        refused = invalid("", refused.detail)
+    return problem_body(name, refused.detail, **refused.facts, **more)
+
+
+def invalid(pointer: str, detail: str, got: object = None) -> Refused:
     """An invalid field (JSON pointer), query parameter or header; `detail` describes valid values."""
     error: dict[str, Any] = {"pointer": pointer, "detail": detail}
     if got is not None:
         error["got"] = got if isinstance(got, int | float) else str(got)[:100]
-    return Refusal("invalid", f"{pointer or 'the request'}: {detail}", errors=[error])
+    return Refused("invalid", f"{pointer or 'the request'}: {detail}", errors=[error])
 
 
-def unknown(pointer: str, name: str, known: Iterable[str], kind: str) -> Refusal:
+def unknown(pointer: str, name: str, known: Iterable[str], kind: str) -> Refused:
     """A field or query parameter that does not exist, with the nearest one that does."""
     known = sorted(known)
     near = difflib.get_close_matches(name[:100], known, n=1)
@@ -60,24 +72,11 @@ def unknown(pointer: str, name: str, known: Iterable[str], kind: str) -> Refusal
     return invalid(pointer, f"there is no {kind} {name[:100]!r}; {hint}")
 
 
-def too_large(what: str, limit: int, size: int) -> Refusal:
+def too_large(what: str, limit: int, size: int) -> Refused:
     """More bytes or items than taken; `size` is what was announced or has been seen so far."""
-    return Refusal("too-large", f"{what}: {size}; at most {limit} are taken", limit=limit, size=size)
+    return Refused("too-large", f"{what}: {size}; at most {limit} are taken", limit=limit, size=size)
 
 
-def busy(detail: str) -> Refusal:
+def busy(detail: str) -> Refused:
     """The node has too many requests in progress; the client retries later."""
-    return Refusal("busy", detail, headers=_RETRY["busy"])
-
-
-def from_core(refused: Refused) -> Refusal:
-    """A refusal of the core, for HTTP."""
-    name = _OF_CORE.get(refused.code, refused.code)
-    if name not in PROBLEMS:
-        name = "conflict"
-    if name == "invalid":
-        return invalid("", refused.detail)
-    headers = _RETRY.get(name, ())
-    if "retry_s" in refused.facts:
-        headers = ((b"retry-after", b"%d" % max(1, math.ceil(float(str(refused.facts["retry_s"]))))),)
-    return Refusal(name, refused.detail, headers=headers, **refused.facts)
+    return Refused("busy", detail)

@@ -7,8 +7,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from broker_app.base.refused import Refused
 from broker_app.net.http.large_body import Piece
-from broker_app.net.http.refusals import Refusal
+from broker_app.net.http.refusals import body_of, headers_of, status_of
 from broker_app.net.problems import MEDIA_TYPE as PROBLEM_TYPE
 
 Header = tuple[bytes, bytes]
@@ -47,8 +48,8 @@ def json_reply(value: Any, status: int = 200, headers: Iterable[Header] = ()) ->
 NO_CONTENT = Reply(204)
 
 
-def problem_reply(refusal: Refusal, trace_id: str | None) -> Reply:
+def problem_reply(refusal: Refused, trace_id: str | None) -> Reply:
     """The reply to a refused request."""
     more = {"trace_id": trace_id} if trace_id else {}
-    body = encode(refusal.body(**more))
-    return Reply(refusal.status, PROBLEM_TYPE.encode(), body, refusal.headers)
+    body = encode(body_of(refusal, **more))
+    return Reply(status_of(refusal), PROBLEM_TYPE.encode(), body, headers_of(refusal))

@@ -9,11 +9,12 @@ from urllib.parse import parse_qsl, unquote
 
 import msgspec
 
+from broker_app.base.refused import Refused
 from broker_app.base.shares import Shares
 from broker_app.core.destination import Destination, parse
 from broker_app.net import operator_audit
 from broker_app.net.http.limits import RestLimits
-from broker_app.net.http.refusals import Refusal, invalid, too_large, unknown
+from broker_app.net.http.refusals import RefusedWithHeaders, invalid, too_large, unknown
 from broker_app.net.http.replies import JSON, Header
 from broker_app.net.http.tracing import trace_of
 from broker_app.net.operator_audit import Operator, OperatorActions
@@ -215,7 +216,7 @@ class Request:
     # ------------------------------------------------------------------ body
 
     async def body(self, limit: int) -> bytes:
-        """The whole body. Refusal(too-large) as soon as more than `limit` bytes are announced or seen, and
+        """The whole body. Refused(too-large) as soon as more than `limit` bytes are announced or seen, and
         the end of a request that was answered before."""
         body = await self._whole_body(limit)
         if self.idempotency is not None:
@@ -265,10 +266,10 @@ class Request:
             yield part
 
     async def lines(self, limit: int) -> AsyncIterator[list[bytes]]:
-        """The lines of the body, in runs as they arrive. Refusal when one is longer than `limit`."""
+        """The lines of the body, in runs as they arrive. Refused when one is longer than `limit`."""
         if self.idempotency is not None:
             detail = "a stream of lines takes no Idempotency-Key; give its lines dedup-ids, or send an array"
-            raise Refusal("unsupported", detail)
+            raise Refused("unsupported", detail)
         cutter = LineCutter()
         more = True
         clock = asyncio.get_running_loop().time
@@ -298,7 +299,7 @@ class Request:
             raise too_large("the body", limit, int(length[:15]))
         encoding = self.header(b"content-encoding")
         if encoding is not None and encoding.strip().lower() != b"identity":
-            raise Refusal(
+            raise Refused(
                 "unsupported-type", "a body in a content encoding is not understood; send it as it is"
             )
 
@@ -319,7 +320,7 @@ class Request:
             return JSON
         if media_type not in (JSON, *also):
             known = b" or ".join((JSON, *also)).decode()
-            raise Refusal("unsupported-type", f"the body is {media_type.decode('latin-1')!r}; send {known}")
+            raise Refused("unsupported-type", f"the body is {media_type.decode('latin-1')!r}; send {known}")
         return media_type
 
     # ------------------------------------------------------------------ the client's end
@@ -330,12 +331,12 @@ class Request:
             pass
 
 
-def _late() -> Refusal:
-    return Refusal("timeout", "the body did not arrive in time", headers=[(b"connection", b"close")])
+def _late() -> Refused:
+    return RefusedWithHeaders("timeout", "the body did not arrive in time", [(b"connection", b"close")])
 
 
 def decode(body: bytes, kind: type[_Struct], pointer: str = "") -> _Struct:
-    """JSON of the shape `kind`. Raises Refusal with the position of an error."""
+    """JSON of the shape `kind`. Raises Refused with the position of an error."""
     try:
         # msgspec leaves the inside of raw fields alone; all of it must be UTF-8 nonetheless.
         body.decode()
@@ -349,7 +350,7 @@ def decode(body: bytes, kind: type[_Struct], pointer: str = "") -> _Struct:
 
 
 def elements(body: bytes, most: int) -> list[msgspec.Raw]:
-    """The items of a JSON array, up to `most`, as they were written. Raises Refusal."""
+    """The items of a JSON array, up to `most`, as they were written. Raises Refused."""
     try:
         body.decode()
         found = msgspec.json.decode(body, type=list[msgspec.Raw])
@@ -364,7 +365,7 @@ def elements(body: bytes, most: int) -> list[msgspec.Raw]:
     return found
 
 
-def _shape(text: str, kind: type[msgspec.Struct], pointer: str) -> Refusal:
+def _shape(text: str, kind: type[msgspec.Struct], pointer: str) -> Refused:
     """msgspec's sentence ("Expected `int`, got `str` - at `$.max`") as a refusal with a JSON pointer."""
     sentence, _, path = text.partition(" - at `$")
     where = pointer + path.rstrip("`").replace("[...]", "").replace(".", "/").replace("[", "/").replace(
@@ -405,7 +406,7 @@ def whole_number(query: dict[str, str], name: str, default: int, least: int, mos
 
 def several(pointer: str, names: Iterable[str], known: Collection[str], kind: str) -> list[str]:
     """The names themselves when each is known and none comes twice, so that there are never more than known
-    ones. Raises Refusal."""
+    ones. Raises Refused."""
     found: dict[str, None] = {}
     for name in names:
         if name not in known:

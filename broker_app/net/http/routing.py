@@ -12,7 +12,8 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import NamedTuple
 from urllib.parse import quote, unquote_to_bytes
 
-from broker_app.net.http.refusals import Refusal, invalid
+from broker_app.base.refused import Refused
+from broker_app.net.http.refusals import RefusedWithHeaders, invalid
 from broker_app.net.http.replies import Reply
 from broker_app.net.http.requests import Request, Scope
 
@@ -71,11 +72,11 @@ class Router:
             return False
         try:
             return self.find(method, raw_path).endpoint is not delegated
-        except Refusal:
+        except Refused:
             return True
 
     def find(self, method: str, raw_path: bytes) -> Match:
-        """Raises Refusal: not-found, or method-not-allowed with Allow."""
+        """Raises Refused: not-found, or method-not-allowed with Allow."""
         match = self._cache.get((method, raw_path))
         if match is None:
             match = self._find(method, raw_path)
@@ -96,10 +97,10 @@ class Router:
         endpoint = methods.get("GET" if method == "HEAD" else method)
         if endpoint is None:
             allowed = ", ".join(_allowed(methods))
-            raise Refusal(
+            raise RefusedWithHeaders(
                 "method-not-allowed",
                 f"{method} is not allowed here; allowed: {allowed}",
-                headers=[(b"allow", allowed.encode())],
+                [(b"allow", allowed.encode())],
             )
         try:
             owner = unquote_to_bytes(segments.pop(0)).decode() if route.within else ""
@@ -127,7 +128,7 @@ class Router:
                 and middle != [b""]
             ):
                 return route, owner + middle
-        raise Refusal(
+        raise Refused(
             "not-found", f"there is nothing at {raw_path[:200].decode('latin-1')}; see {PREFIX}openapi.json"
         )
 

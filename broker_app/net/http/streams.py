@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 
 from broker_app.net.http.long_poll import WaitingRequest
-from broker_app.net.http.refusals import from_core
+from broker_app.net.http.refusals import body_of
 from broker_app.net.http.replies import encode
 from broker_app.net.http.requests import Request
 
@@ -48,7 +48,7 @@ async def stream(
         gone.cancel()
     if not gone.done():
         if wait.refusal is not None:
-            problem = encode(from_core(wait.refusal).body())
+            problem = encode(body_of(wait.refusal))
             await _send(request, b"event: problem\ndata: %b\n\n" % problem)
         await request.send({"type": "http.response.body", "body": b""})
 

@@ -13,7 +13,7 @@ from broker_app.base.internal_errors import internal_errors
 from broker_app.base.rate_limit import RateLimit
 from broker_app.base.refused import Refused
 from broker_app.net.http.large_body import parts
-from broker_app.net.http.refusals import Refusal, from_core, invalid
+from broker_app.net.http.refusals import invalid
 from broker_app.net.json import events
 from broker_app.net.json.outbox import EventText, Outbox
 from broker_app.net.json.session import Closed, JsonSession
@@ -55,10 +55,9 @@ class JsonConnection:
         self._ended: asyncio.Future[Closed] = asyncio.get_running_loop().create_future()
         self._left = asyncio.Event()
 
-    def close(self, refusal: Refused | Refusal, code: int = POLICY) -> None:
+    def close(self, refusal: Refused, code: int = POLICY) -> None:
         """End the connection with a reason."""
         if not self._ended.done():
-            refusal = from_core(refusal) if isinstance(refusal, Refused) else refusal
             self._ended.set_result(Closed(refusal, code))
 
     async def wait_ended(self) -> None:
@@ -90,11 +89,11 @@ class JsonConnection:
         )
         if isinstance(error, Closed):
             return error
-        if isinstance(error, Refusal):  # the engine has ended
+        if isinstance(error, Refused):  # the engine has ended
             return Closed(error, RESTART)
         if error is not None and not isinstance(error, OSError):
             internal_errors.note("a JSON session", error, self._session.user)
-            return Closed(Refusal("internal", "the node failed; its log has the details"), RESTART)
+            return Closed(Refused("internal", "the node failed; its log has the details"), RESTART)
         return Closed()
 
     async def _say_goodbye(self, writer: asyncio.Task[None], closed: Closed) -> None:
@@ -126,7 +125,7 @@ class JsonConnection:
                 async with asyncio.timeout(None if self._session.client is not None else timeout_s):
                     event = await receive()
             except TimeoutError:
-                raise Closed(Refusal("timeout", f"no login came within {timeout_s:g} s"), POLICY) from None
+                raise Closed(Refused("timeout", f"no login came within {timeout_s:g} s"), POLICY) from None
             if event["type"] != "websocket.receive":
                 raise Closed
             data = event.get("bytes")
@@ -168,7 +167,7 @@ class JsonConnection:
             return
         wait_s = self._rate.spend(operations, size, time.monotonic())
         if wait_s > _TOO_FAST_S:
-            raise Closed(Refusal("rate-limited", "too many operations in a second; send fewer"), POLICY)
+            raise Closed(Refused("rate-limited", "too many operations in a second; send fewer"), POLICY)
         if wait_s > 0:
             await asyncio.sleep(wait_s)
 

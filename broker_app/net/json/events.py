@@ -10,7 +10,8 @@ from typing import Any, Final, get_args
 
 import msgspec
 
-from broker_app.net.http.refusals import Refusal
+from broker_app.base.refused import Refused
+from broker_app.net.http.refusals import body_of
 
 encode = msgspec.json.encode
 
@@ -130,7 +131,7 @@ EVENTS: Final[dict[str, type[Event]]] = {kind.__name__.lower(): kind for kind in
 PROBLEMS: Final = (Problem, Unsubscribed, Closed)
 
 
-def with_problem(event: Event, refusal: Refusal) -> bytes:
+def with_problem(event: Event, refusal: Refused) -> bytes:
     """An event with the members of a problem."""
-    members: dict[str, Any] = {**msgspec.to_builtins(event), **refusal.body()}
+    members: dict[str, Any] = {**msgspec.to_builtins(event), **body_of(refusal)}
     return encode(members)

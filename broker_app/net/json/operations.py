@@ -157,7 +157,7 @@ def ref_of(data: bytes) -> str | None:
 
 
 def parse(data: bytes) -> Operation:
-    """The operation in a JSON object. Raises Refusal with the position of an error."""
+    """The operation in a JSON object. Raises Refused with the position of an error."""
     op = decode(data, _Head).op
     if op not in OPERATIONS:
         raise unknown("/op", op, OPERATIONS, "operation")

@@ -9,7 +9,6 @@ from broker_app.core import commands as c
 from broker_app.core.message import Message
 from broker_app.net.http.engine_client import EngineClient, ReplyReceiver
 from broker_app.net.http.limits import RestLimits
-from broker_app.net.http.refusals import Refusal, from_core
 from broker_app.net.http.requests import within
 from broker_app.net.json import events
 from broker_app.net.json import operations as o
@@ -32,10 +31,10 @@ class _Answer:
 
     def refused(self, refusal: Refused) -> None:
         self._engine_client.forget(self)
-        self._outbox.put(events.with_problem(events.Problem(ref=self._ref), from_core(refusal)))
+        self._outbox.put(events.with_problem(events.Problem(ref=self._ref), refusal))
 
     def failed(self, error: Exception) -> None:
-        if isinstance(error, Refusal):
+        if isinstance(error, Refused):
             self._outbox.put(events.with_problem(events.Problem(ref=self._ref), error))
 
 
@@ -56,7 +55,7 @@ class Receipts:
         client.submit(make(answer))
 
     def acknowledge(self, operation: o.Ack, user: str) -> None:
-        """Acknowledge a message. Raises Refusal for a wrong receipt."""
+        """Acknowledge a message. Raises Refused for a wrong receipt."""
         client = self._engine_client
         tags = [client.tag_of(operation.receipt, user)]
         self.submit(lambda answer: c.Settle(client.peer, tags, receipt=answer), operation.ref)

@@ -33,7 +33,7 @@ class Receiver:
         self._ids = engine_client.engine.broker.turn.ids
 
     async def receive(self, operation: o.Receive, address: str, user: str) -> EventText:
-        """The event `received`, of bounded size. Raises Refusal."""
+        """The event `received`, of bounded size. Raises Refused."""
         lease_s = operation.lease_s
         if lease_s is None:
             lease_s = self._limits.default_lease_s

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from broker_app.base.refused import Refused
 from broker_app.features.services.registry import Service, ServiceRegistry
-from broker_app.net.http.refusals import Refusal
 from broker_app.net.json import operations as o
 from broker_app.net.json.events import Registered
 from broker_app.net.policy.access import Client
@@ -45,10 +44,10 @@ class Registrations:
         )
 
     def deregister(self, id: str) -> None:
-        """End a registration of this session. Raises Refusal if there is none."""
+        """End a registration of this session. Raises Refused if there is none."""
         service = self._own.pop(id, None)
         if service is None:
-            raise Refusal("not-found", f"there is no service {id[:80]!r} of this connection")
+            raise Refused("not-found", f"there is no service {id[:80]!r} of this connection")
         self._registry.deregister(service)
 
     def end(self) -> None:

@@ -19,7 +19,7 @@ from broker_app.features.callbacks.arrival_feed import ArrivalFeed, Position
 from broker_app.net.auth.login import Identity
 from broker_app.net.auth.login_throttle import Slowed
 from broker_app.net.http.engine_client import EngineClient
-from broker_app.net.http.refusals import Refusal, from_core, invalid
+from broker_app.net.http.refusals import invalid
 from broker_app.net.http.requests import within
 from broker_app.net.json import events
 from broker_app.net.json import operations as o
@@ -43,7 +43,7 @@ _NORMAL, _PROTOCOL_ERROR, _POLICY = 1000, 1002, 1008
 class Closed(Exception):
     """The session ends: the client left, or `refusal` is the reason; `code` is that of WebSocket."""
 
-    def __init__(self, refusal: Refusal | None = None, code: int = _NORMAL) -> None:
+    def __init__(self, refusal: Refused | None = None, code: int = _NORMAL) -> None:
         super().__init__(str(refusal))
         self.refusal = refusal
         self.code = code
@@ -96,9 +96,9 @@ class JsonSession:
     def enter(self) -> None:
         """Begin as the client that the handshake named, or as anonymous where that is allowed."""
         if self._server.full:
-            raise Closed(Refusal("busy", "the node has as many connections as it takes"), _POLICY)
+            raise Closed(Refused("busy", "the node has as many connections as it takes"), _POLICY)
         if self._login_refusal is not None:
-            raise Closed(from_core(self._login_refusal), _POLICY)
+            raise Closed(self._login_refusal, _POLICY)
         identity = self.identity or self._server.logins.anonymous()
         if identity is not None:
             self._open(identity)
@@ -109,12 +109,10 @@ class JsonSession:
         try:
             operation = o.parse(data)
             if self.client is None and not isinstance(operation, o.Login):
-                raise Closed(Refusal("not-authenticated", 'the first operation must be "login"'), _POLICY)
+                raise Closed(Refused("not-authenticated", 'the first operation must be "login"'), _POLICY)
             await _HANDLERS[type(operation)](self, operation)
             await self.engine_client.backpressure.wait()
-        except Refused as refused:
-            self._problem(from_core(refused), ref)
-        except Refusal as refusal:
+        except Refused as refusal:
             if self.client is None:
                 raise Closed(refusal, _PROTOCOL_ERROR) from None
             self._problem(refusal, ref)
@@ -146,7 +144,7 @@ class JsonSession:
         if ref is not None:
             self._outbox.put(events.encode(events.Done(ref=ref)))
 
-    def _problem(self, refusal: Refusal, ref: str | None) -> None:
+    def _problem(self, refusal: Refused, ref: str | None) -> None:
         self._outbox.put(events.with_problem(events.Problem(ref=ref), refusal))
 
     # ------------------------------------------------------------------ login
@@ -155,7 +153,7 @@ class JsonSession:
         try:
             self._server.places.take(identity.user, admin=self._server.access.is_admin(identity))
         except Refused as refused:
-            raise Closed(from_core(refused), _POLICY) from None
+            raise Closed(refused, _POLICY) from None
         self.identity = identity
         self.client = Client(identity, self.connection_info)
         self.engine_client.peer.user = identity.user
@@ -172,11 +170,11 @@ class JsonSession:
             address = self.connection_info.address or ""
             identity = await self._server.logins.authenticate(login, passcode, address)
         except Slowed as slowed:
-            raise Closed(from_core(slowed), _POLICY) from None
+            raise Closed(slowed, _POLICY) from None
         if identity is None:
-            raise Closed(Refusal("not-authenticated", "the token, user name or password is wrong"), _POLICY)
+            raise Closed(Refused("not-authenticated", "the token, user name or password is wrong"), _POLICY)
         if self.client is not None:
-            raise Refusal("conflict", f"{self.user} is logged in already; open another connection")
+            raise Refused("conflict", f"{self.user} is logged in already; open another connection")
         self._open(identity)
         self._done(operation.ref)
 
@@ -186,10 +184,10 @@ class JsonSession:
         destination = _destination(operation)
         self._check(destination)
         if operation.id in self.subscriptions:
-            raise Refusal("conflict", f"subscription id {operation.id!r} is already in use")
+            raise Refused("conflict", f"subscription id {operation.id!r} is already in use")
         most = self.config.max_subscriptions
         if len(self.subscriptions) >= most:
-            raise Refusal("too-many", f"a connection may have {most} subscriptions; end some first")
+            raise Refused("too-many", f"a connection may have {most} subscriptions; end some first")
         if operation.mode == o.NOTIFY:
             self._notify(operation, destination)
         elif operation.mode == o.DELIVER:
@@ -251,7 +249,7 @@ class JsonSession:
         client.submit(subscribe)
         try:
             await client.answer(reply)
-        except Refusal:
+        except Refused:
             del self.subscriptions[operation.id]
             self._close_subscription(deliveries)
             raise
@@ -266,7 +264,7 @@ class JsonSession:
     def _subscription(self, id: str) -> Deliveries | Notifications:
         found = self.subscriptions.get(id)
         if found is None:
-            raise Refusal("not-found", f"there is no subscription {id[:80]!r} on this connection")
+            raise Refused("not-found", f"there is no subscription {id[:80]!r} on this connection")
         return found
 
     def _end_subscription(self, subscription: Deliveries | Notifications) -> None:
@@ -340,11 +338,11 @@ class JsonSession:
         """Report that a subscription was ended, and why."""
         self._end_subscription(subscription)
         event = events.Unsubscribed(sub=subscription.id)
-        self._outbox.put(events.with_problem(event, from_core(refused)))
+        self._outbox.put(events.with_problem(event, refused))
 
 
 def _position(after: int | str | None) -> Position:
-    """The position that a subscriber names. Raises Refusal."""
+    """The position that a subscriber names. Raises Refused."""
     if not isinstance(after, str):
         return Position(max(0, after or 0))
     position = Position.read(after)
@@ -354,7 +352,7 @@ def _position(after: int | str | None) -> Position:
 
 
 def _destination(operation: o.Subscribe) -> Destination:
-    """The source of a subscription. Raises Refusal unless there is one."""
+    """The source of a subscription. Raises Refused unless there is one."""
     if (operation.queue is None) == (operation.topic is None):
         raise invalid("", "name a queue or a topic")
     if operation.queue is not None:

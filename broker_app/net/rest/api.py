@@ -225,7 +225,7 @@ class RestApi:
         self._engine_client.peer.blocked_timeout_ms = round(self._limits.max_queue_wait_s * 1000)
 
     async def turn(self) -> None:
-        """Wait until all commands submitted before are carried out. Raises Refusal."""
+        """Wait until all commands submitted before are carried out. Raises Refused."""
         await self._engine_client.turn()
 
     def policy_changed(self) -> None:
@@ -417,7 +417,7 @@ class RestApi:
         return self._bridges.try_again(name, queue)
 
     async def try_remote(self, remote: Remote, queue: str | None) -> Facts:
-        """Test a connection that need not be configured yet. Raises Refusal."""
+        """Test a connection that need not be configured yet. Raises Refused."""
         return await self._bridges.try_remote(remote, queue)
 
     def callbacks(self) -> list[Facts]:
@@ -429,14 +429,14 @@ class RestApi:
         return self._callbacks.one(name)
 
     async def test_callback(self, name: str) -> Facts:
-        """Send a sample to a callback. Raises Refusal."""
+        """Send a sample to a callback. Raises Refused."""
         return await self._callbacks.try_out(name)
 
     def _destinations(self) -> Destinations:
         return self._logins.policy.destinations
 
     async def remove_queue(self, address: str, *, force: bool) -> None:
-        """Delete a queue (see `commands.DeleteQueue`). Raises Refusal."""
+        """Delete a queue (see `commands.DeleteQueue`). Raises Refused."""
         pending_reply = self._engine_client.pending_reply()
         self._engine_client.submit(DeleteQueue(self._engine_client.peer, address, force, pending_reply))
         await self._engine_client.answer(pending_reply)

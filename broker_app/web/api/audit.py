@@ -137,7 +137,7 @@ class Verification(APIView):
 
 
 def _filtered(asks: dict[str, str]) -> QuerySet[AuditEntry]:
-    """Those that a query asks for. Raises Refusal."""
+    """Those that a query asks for. Raises Refused."""
     wanted: dict[str, Any] = {column: asks[name] for name, column in _EQUAL.items() if name in asks}
     for name, column in _TIMES.items():
         if name in asks:

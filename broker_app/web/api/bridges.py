@@ -9,9 +9,10 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
+from broker_app.base.refused import Refused
 from broker_app.features.bridge.connection_test import LONGEST_S
 from broker_app.features.bridge.remote import Remote
-from broker_app.net.http.refusals import Refusal, invalid, unknown
+from broker_app.net.http.refusals import invalid, unknown
 from broker_app.net.operator_audit import TESTED
 from broker_app.net.rest.openapi.schemas import TEXT, object_of, or_null, ref
 from broker_app.web import actions
@@ -75,7 +76,7 @@ class CloneBridge(APIView):
         check_storable(new, differing)
         copied = whole_bridge(name)
         if copied is None:
-            raise Refusal("not-found", no_such("bridge", name[:100], RESOURCE_TYPES[_KIND].read()))
+            raise Refused("not-found", no_such("bridge", name[:100], RESOURCE_TYPES[_KIND].read()))
         if actions.version_of(_KIND, new):
             raise actions.Conflict(f"There is a bridge {new} already.")
         tried = query.get("dry_run") == "true"
@@ -107,7 +108,7 @@ class TryBridge(APIView):
         remote, queue = _remote(request_params.body(request))
         node = node_of(request)
         if node is None:
-            raise Refusal("not-active", "no broker runs in this process; ask one that does")
+            raise Refused("not-active", "no broker runs in this process; ask one that does")
         found = ask(node, node.test_remote(remote, queue), within_s=LONGEST_S + 5)
         about = {"address": remote.address, "queue": queue, "ok": found["ok"]}
         audit.record(actor_of(request), audit.Action(TESTED, _KIND, remote.name, after=about))
@@ -130,7 +131,7 @@ def _split(body: dict[str, Any], *more: str) -> tuple[str, Spec, Spec]:
 
 
 def _remote(body: dict[str, Any]) -> tuple[Remote, str | None]:
-    """The connection to test. Raises Refusal and ValidationError."""
+    """The connection to test. Raises Refused and ValidationError."""
     name, spec, secrets = _split(body, "queue")
     queue = body.get("queue")
     if queue is not None and not isinstance(queue, str):

@@ -15,11 +15,12 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from broker_app import models
+from broker_app.base.refused import Refused
 from broker_app.base.shares import reserve
 from broker_app.features.callbacks.webhooks.signature import new_secret
 from broker_app.models import Token
 from broker_app.net.http.listing import Listing
-from broker_app.net.http.refusals import Refusal, invalid
+from broker_app.net.http.refusals import invalid
 from broker_app.net.rest.openapi.schemas import ref
 from broker_app.rules.event import MANAGE
 from broker_app.web import actions
@@ -70,7 +71,7 @@ class Callbacks(Resource):
         # Callbacks of other users exist only for administrators.
         spec = RESOURCE_TYPES[self.kind].read([name]).get(name)
         if spec is not None and not _sees(self.request, spec):
-            raise Refusal("not-found", f"you have no callback {name}"[:300])
+            raise Refused("not-found", f"you have no callback {name}"[:300])
         return name
 
     def post(self, request: Request, name: str = "") -> Response:
@@ -133,7 +134,7 @@ class RotateSecret(APIView):
         spec = specs.get(name)
         if spec is None or not _sees(request, spec):
             known = [key for key, one in specs.items() if _sees(request, one)]
-            raise Refusal("not-found", no_such("callback", name[:200], known)[:500])
+            raise Refused("not-found", no_such("callback", name[:200], known)[:500])
         secret = new_secret()
         actions.apply(actor_of(request), [actions.Edit(_KIND, name, spec, secrets={"secret": secret})])
         row = row_of(_KIND, name)
@@ -143,26 +144,26 @@ class RotateSecret(APIView):
 
 
 def check_token(request: Request) -> None:
-    """Raises Refusal for a token with a part of its owner's rights, which a callback would act with."""
+    """Raises Refused for a token with a part of its owner's rights, which a callback would act with."""
     token = request.auth
     if isinstance(token, Token) and token.grants is not None and not is_administrator(request):
         detail = "a token with a part of its owner's permissions cannot see or change callbacks"
-        raise Refusal("not-allowed", detail, right="administer")
+        raise Refused("not-allowed", detail, right="administer")
 
 
 def _check_own(request: Request, edit: actions.Edit) -> None:
-    """Raises Refusal unless a user may make, change or remove the callback."""
+    """Raises Refused unless a user may make, change or remove the callback."""
     user = request.user.get_username()
     if edit.spec is None:
         return
     kind = RESOURCE_TYPES[_KIND]
     spec: Spec = kind.complete(edit.key, edit.spec, None)
     if spec.get("owner") != user:
-        raise Refusal("not-allowed", "only administrators make callbacks of other users", right="administer")
+        raise Refused("not-allowed", "only administrators make callbacks of other users", right="administer")
     kind.check(edit.key, spec)
     address = address_of(spec)
     if reason := refusal(user, address, MANAGE):
-        raise Refusal(
+        raise Refused(
             "not-allowed", f"a callback takes messages from others, so it needs this right: {reason}",
             right=MANAGE, destination=address,
         )  # fmt: skip

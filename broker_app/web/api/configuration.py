@@ -12,8 +12,9 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from broker_app import config, zero
+from broker_app.base.refused import Refused
 from broker_app.config import Config
-from broker_app.net.http.refusals import Refusal, invalid, unknown
+from broker_app.net.http.refusals import invalid, unknown
 from broker_app.net.rest.openapi.schemas import (
     BOOLEAN,
     COUNT,
@@ -210,7 +211,7 @@ def _files(watch: FileWatcher | None) -> dict[str, Any]:
 
 
 def _texts(body: dict[str, Any]) -> tuple[str, dict[str, str] | None]:
-    """The text to be tried, and the files that it includes. Raises Refusal."""
+    """The text to be tried, and the files that it includes. Raises Refused."""
     for name in body:
         if name not in ("text", "files"):
             raise unknown(f"/{name[:100]}", name, ("text", "files"), "field")
@@ -222,5 +223,5 @@ def _texts(body: dict[str, Any]) -> tuple[str, dict[str, str] | None]:
     ):
         raise invalid("/files", "must be an object with a text for each path")
     if len(text) + sum(map(len, (files or {}).values())) > MAX_CHARACTERS:
-        raise Refusal("too-large", f"files of up to {MAX_CHARACTERS} characters together are checked here")
+        raise Refused("too-large", f"files of up to {MAX_CHARACTERS} characters together are checked here")
     return text, files

@@ -11,7 +11,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from broker_app.net.http.refusals import Refusal
+from broker_app.base.refused import Refused
 from broker_app.net.http.requests import boolean, whole_number
 from broker_app.net.rest.openapi.schemas import BOOLEAN, TEXT, array_of, object_of, whole
 from broker_app.rules.event import Event
@@ -60,7 +60,7 @@ class _OfNode(APIView):
         super().initial(request, *args, **kwargs)
         node = node_of(request)
         if node is None:
-            raise Refusal("not-active", "This process serves pages; a broker is elsewhere.")
+            raise Refused("not-active", "This process serves pages; a broker is elsewhere.")
         self.node: Node = node
 
 

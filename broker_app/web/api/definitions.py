@@ -13,7 +13,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from broker_app.net.http.refusals import Refusal
+from broker_app.base.refused import Refused
 from broker_app.net.http.requests import boolean
 from broker_app.net.rest.openapi.schemas import BOOLEAN, TEXT, array_of, object_of
 from broker_app.web import definitions, history
@@ -173,7 +173,7 @@ class DefinitionsPlan(APIView):
 
 
 def _document(request: Request) -> definitions.Document:
-    """The document that a request brings. Raises Refusal."""
+    """The document that a request brings. Raises Refused."""
     content: Any = request.data
     yaml = re.fullmatch(rf"{YAML}\s*(;.*)?", request.content_type or "", re.IGNORECASE) is not None
     if not isinstance(content, bytes):
@@ -184,14 +184,14 @@ def _document(request: Request) -> definitions.Document:
         raise _refusal(wrong) from wrong
 
 
-def _refusal(wrong: definitions.InvalidDocument) -> Refusal:
+def _refusal(wrong: definitions.InvalidDocument) -> Refused:
     errors = [
         {"pointer": fault.pointer.encode(errors="replace").decode(), "detail": fault.detail}
         for fault in wrong.faults[:_MAX_FAULTS]
     ]
     more = len(wrong.faults) - _MAX_FAULTS
     detail = str(wrong).encode(errors="replace").decode()
-    return Refusal("invalid", detail + (f"; and {more} more faults" if more > 0 else ""), errors=errors)
+    return Refused("invalid", detail + (f"; and {more} more faults" if more > 0 else ""), errors=errors)
 
 
 def _reply(

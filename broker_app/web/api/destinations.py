@@ -18,7 +18,7 @@ from rest_framework.views import APIView
 from broker_app.base.refused import Refused
 from broker_app.models import DestinationSettings
 from broker_app.net.http.listing import Listing
-from broker_app.net.http.refusals import Refusal, from_core, invalid
+from broker_app.net.http.refusals import invalid
 from broker_app.net.http.requests import boolean
 from broker_app.net.policy.destination_settings import EVERYTHING, SETTINGS, check_address, is_pattern
 from broker_app.net.rest.openapi import row_schema, said_schema
@@ -99,7 +99,7 @@ class SettingsView(APIView):
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         if node_of(request) is None and not hasattr(self, str(request.method).lower()):
             # The data plane answers these methods, in a process that has one.
-            raise Refusal("not-active", "This process serves pages; a broker is elsewhere.")
+            raise Refused("not-active", "This process serves pages; a broker is elsewhere.")
         super().initial(request, *args, **kwargs)
 
     # ------------------------------------------------------------------ the address
@@ -108,7 +108,7 @@ class SettingsView(APIView):
         return self.prefix + name
 
     def _chosen(self, request: Request, name: str, options: tuple[str, ...] = ()) -> str:
-        """The address that a request is about. Raises Refusal."""
+        """The address that a request is about. Raises Refused."""
         found = request_params.query(request, (*options, *([self.parameter] if self.parameter else [])))
         given = found.get(self.parameter, "")
         if bool(name) == bool(given):
@@ -117,13 +117,10 @@ class SettingsView(APIView):
             )
             raise invalid(f"query/{self.parameter}", detail)
         address = self.address(name or given)
-        try:
-            check_address(address)
-        except Refused as refused:
-            raise from_core(refused) from refused
+        check_address(address)
         if self.prefix and is_pattern(address):
             detail = f"{address} is a pattern; its settings are at destinations/settings{address}"
-            raise Refusal("bad-destination", detail)
+            raise Refused("bad-destination", detail)
         return address
 
     # ------------------------------------------------------------------ writing
@@ -171,7 +168,7 @@ class SettingsView(APIView):
     def _remove(self, request: Request, address: str, had: bool) -> None:
         """Delete a declared destination. `had` is True if it had settings."""
         if not had:
-            raise Refusal("not-found", f"{address} has no settings of its own")
+            raise Refused("not-found", f"{address} has no settings of its own")
 
 
 class QueueSettings(SettingsView):
@@ -199,11 +196,11 @@ class QueueSettings(SettingsView):
     def _remove(self, request: Request, address: str, had: bool) -> None:
         node = node_of(request)
         if node is None:
-            raise Refusal("not-active", "This process serves pages; a broker is elsewhere.")
+            raise Refused("not-active", "This process serves pages; a broker is elsewhere.")
         try:
             ask(node, node.delete_queue(address, force=boolean(request.query_params.dict(), "force")))
-        except Refusal as refusal:
-            if refusal.name != "not-found" or not had:
+        except Refused as refusal:
+            if refusal.code != "not-found" or not had:
                 raise
         else:
             audit.record(actor_of(request), audit.Action("removed", "queues", address))
@@ -236,14 +233,14 @@ class PatternSettings(SettingsView):
 
     def address(self, name: str) -> str:
         if name.startswith("/"):
-            raise Refusal("bad-destination", "a pattern begins without a slash here: queue/orders.>")
+            raise Refused("bad-destination", "a pattern begins without a slash here: queue/orders.>")
         return name if name == EVERYTHING else f"/{name}"
 
     def _chosen(self, request: Request, name: str, options: tuple[str, ...] = ()) -> str:
         address = super()._chosen(request, name, options)
         if not is_pattern(address):
             kind, _, rest = name.partition("/")
-            raise Refusal(
+            raise Refused(
                 "bad-destination", f"{name!r} is no pattern; its own settings are at {kind}s/{rest}"
             )
         return address
@@ -258,7 +255,7 @@ class PatternSettings(SettingsView):
         address = self._chosen(request, name)
         row = actions.destination_spec(address)
         if row is None:
-            raise Refusal("not-found", f"{address} has no settings of its own")
+            raise Refused("not-found", f"{address} has no settings of its own")
         reply = _reply(row, 200)
         if is_known(request, reply["ETag"]):
             return Response(status=304, headers={"ETag": reply["ETag"]})

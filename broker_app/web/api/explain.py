@@ -16,7 +16,7 @@ from rest_framework.views import APIView
 from broker_app.base.refused import Refused
 from broker_app.core.destination import Destination
 from broker_app.models import Token
-from broker_app.net.http.refusals import Refusal, from_core, invalid, unknown
+from broker_app.net.http.refusals import invalid, unknown
 from broker_app.net.http.requests import boolean
 from broker_app.net.policy.access import asked_of_rules, decided_before_rules
 from broker_app.net.policy.policy import Grant
@@ -158,7 +158,7 @@ class Explain(APIView):
 
 
 def _query_of(request: Request, given: Mapping[str, Any], where: str) -> _Query:
-    """The request, validated. Raises Refusal."""
+    """The request, validated. Raises Refused."""
     for name in _REQUIRED:
         if name not in given:
             raise invalid(where + name, "is missing")
@@ -169,18 +169,15 @@ def _query_of(request: Request, given: Mapping[str, Any], where: str) -> _Query:
         raise invalid(f"{where}tls", "must be true or false", given["tls"])
     user = given.get("user", request.user.get_username())
     if user != request.user.get_username() and not is_administrator(request):
-        raise Refusal("not-allowed", "only administrators may see the rights of others", right="administer")
+        raise Refused("not-allowed", "only administrators may see the rights of others", right="administer")
     known = User.objects.filter(username=user).prefetch_related("groups").first()
     if known is None and user != request.user.get_username() and "rules" not in given:
-        raise Refusal("not-found", f"there is no user {user}"[:200])
+        raise Refused("not-found", f"there is no user {user}"[:200])
     try:
         method = method_of(given["action"])
     except ValueError as error:
         raise invalid(f"{where}action", str(error)) from None
-    try:
-        destination = destination_of(given["destination"])
-    except Refused as refused:
-        raise from_core(refused) from refused
+    destination = destination_of(given["destination"])
     _check_facts(given, where)
     event = Event(
         user,
@@ -214,14 +211,14 @@ def _check_facts(given: Mapping[str, Any], where: str) -> None:
 def _grants(user: str, name: str) -> tuple[Grant, ...] | None:
     token = Token.objects.filter(owner__username=user, name=name).first()
     if token is None:
-        raise Refusal("not-found", f"{user} has no token {name}"[:300])
+        raise Refused("not-found", f"{user} has no token {name}"[:300])
     if token.grants is None:
         return None
     return tuple(Grant(frozenset(one["rights"]), tuple(one["destinations"])) for one in token.grants)
 
 
 def _rules(given: object) -> Rules:
-    """Rules that are not saved, in the order of the list. Raises Refusal, ValidationError."""
+    """Rules that are not saved, in the order of the list. Raises Refused, ValidationError."""
     if not isinstance(given, list) or len(given) > MAX_RULES:
         raise invalid("/rules", f"must be a list of at most {MAX_RULES} rules")
     kind, documents = RESOURCE_TYPES["rules"], {}

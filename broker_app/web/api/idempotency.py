@@ -13,8 +13,9 @@ from django.db import transaction
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from broker_app.base.refused import Refused
 from broker_app.models import KeptAnswer
-from broker_app.net.http.refusals import Refusal, invalid
+from broker_app.net.http.refusals import RefusedWithHeaders, invalid
 from broker_app.web import actions
 
 HEADER = "Idempotency-Key"
@@ -26,7 +27,7 @@ _KEPT_HEADERS = ("ETag", "Location")
 def once(request: Request, act: Callable[[], Response], *, secret: bool = False) -> Response:
     """The reply of `act`, in one transaction with its changes; or its former reply to this request.
 
-    No other change happens meanwhile. The content of a reply with a `secret` is not stored. Raises Refusal
+    No other change happens meanwhile. The content of a reply with a `secret` is not stored. Raises Refused
     for a key that was used with another request, and while the first request is in progress.
     """
     key = _key_of(request)
@@ -67,14 +68,14 @@ def _fingerprint(request: Request) -> str:
 
 def _replayed(known: KeptAnswer, fingerprint: str) -> Response:
     if known.fingerprint != fingerprint:
-        raise Refusal("idempotency-mismatch", f"{HEADER} {known.key} was used with another request")
+        raise Refused("idempotency-mismatch", f"{HEADER} {known.key} was used with another request")
     if known.status is None:
-        again = [(b"retry-after", b"1")]
-        raise Refusal("conflict", "the first request with this key is still in progress", headers=again)
+        detail = "the first request with this key is still in progress"
+        raise RefusedWithHeaders("conflict", detail, [(b"retry-after", b"1")])
     if known.withheld:
         detail = (
             f"this request has been answered: {known.headers['Location']} was made. Its secret was shown "
             "then and is not kept; if it is lost, remove that one and make another, with another key"
         )
-        raise Refusal("conflict", detail, made=known.headers["Location"])
+        raise Refused("conflict", detail, made=known.headers["Location"])
     return Response(known.body, known.status, headers={**known.headers, REPLAYED: "true"})

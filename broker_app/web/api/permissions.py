@@ -6,8 +6,8 @@ from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
+from broker_app.base.refused import Refused
 from broker_app.models import Token
-from broker_app.net.http.refusals import Refusal
 
 ADMINISTER = "administer"
 
@@ -25,14 +25,14 @@ def lends(token: object, right: str) -> bool:
 
 
 def require_administrator(request: Request) -> None:
-    """Raises Refusal unless `is_administrator`."""
+    """Raises Refused unless `is_administrator`."""
     if is_administrator(request):
         return
     if getattr(request.user, "is_superuser", False):
         detail = "the grants of this token do not include the right administer"
     else:
         detail = "only administrators can do this"
-    raise Refusal("not-allowed", detail, right=ADMINISTER)
+    raise Refused("not-allowed", detail, right=ADMINISTER)
 
 
 class MayAdminister(BasePermission):

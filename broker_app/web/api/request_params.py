@@ -12,7 +12,7 @@ from broker_app.net.http.refusals import invalid, unknown
 
 
 def query(request: Request, known: Collection[str]) -> dict[str, str]:
-    """The query parameters. Raises Refusal for unknown and repeated ones."""
+    """The query parameters. Raises Refused for unknown and repeated ones."""
     found = {}
     for name, values in request.query_params.lists():
         if name not in known:
@@ -24,14 +24,14 @@ def query(request: Request, known: Collection[str]) -> dict[str, str]:
 
 
 def body(request: Request) -> dict[str, Any]:
-    """The body, a JSON object. Raises Refusal."""
+    """The body, a JSON object. Raises Refused."""
     if not isinstance(request.data, dict):
         raise invalid("", "a JSON object is needed as body")
     return request.data
 
 
 def valid(kind: type[serializers.Serializer[Any]], request: Request) -> dict[str, Any]:
-    """The body of a request without query parameters. Raises Refusal, also for unknown members."""
+    """The body of a request without query parameters. Raises Refused, also for unknown members."""
     query(request, ())
     content = body(request)
     unknown = sorted(set(content) - set(kind().fields))

@@ -16,8 +16,9 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
+from broker_app.base.refused import Refused
 from broker_app.net.http.listing import Listing
-from broker_app.net.http.refusals import Refusal, invalid, unknown
+from broker_app.net.http.refusals import invalid, unknown
 from broker_app.net.http.requests import boolean
 from broker_app.web import actions
 from broker_app.web.actor import actor_of
@@ -36,7 +37,7 @@ _OF_WRITES = ("dry_run",)
 
 
 def page_reply(request: Request, listing: Listing[Row], rows: list[Row], query: dict[str, str]) -> Response:
-    """One page of a list, with the address of the next one. Raises Refusal."""
+    """One page of a list, with the address of the next one. Raises Refused."""
     page = listing.page(rows, query)
     headers = {}
     if page.next is not None:
@@ -79,7 +80,7 @@ class Resource(APIView):
         self.check_may(request, kwargs.get("name", ""))
 
     def check_may(self, request: Request, name: str) -> None:
-        """Raises Refusal for users without the permission."""
+        """Raises Refused for users without the permission."""
         require_administrator(request)
 
     # ------------------------------------------------------------------ reading
@@ -132,7 +133,7 @@ class Resource(APIView):
         row = self._row(key)
         if not row["version"]:
             detail = f"{RESOURCE_TYPES[self.kind].one} {key} is built in; it can be changed, not deleted"
-            raise Refusal("conflict", detail)
+            raise Refused("conflict", detail)
         edit = actions.Edit(self.kind, key, None, expected(request, row["version"]))
         outcome = self.apply(request, edit, query)
         return (
@@ -210,7 +211,7 @@ class Resource(APIView):
         if row is None and key in (specs := self.built_in_specs()):
             row = built_in(key, specs[key])
         if row is None:
-            raise Refusal("not-found", no_such(RESOURCE_TYPES[self.kind].one, key[:200], self.names())[:500])
+            raise Refused("not-found", no_such(RESOURCE_TYPES[self.kind].one, key[:200], self.names())[:500])
         return row
 
     def names(self) -> Iterable[str]:

@@ -10,9 +10,10 @@ from rest_framework.exceptions import MethodNotAllowed
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from broker_app.base.refused import Refused
 from broker_app.models import Token
 from broker_app.net.http.listing import Listing
-from broker_app.net.http.refusals import Refusal, invalid
+from broker_app.net.http.refusals import invalid
 from broker_app.web import actions
 from broker_app.web.api import request_params
 from broker_app.web.api.idempotency import once
@@ -52,7 +53,7 @@ class Tokens(Resource):
             return
         if isinstance(token, Token) and token.grants is not None:
             detail = "a token with a part of its owner's permissions cannot create or change tokens"
-            raise Refusal("not-allowed", detail, right="administer")
+            raise Refused("not-allowed", detail, right="administer")
 
     def rows(self, request: Request, query: dict[str, str]) -> list[Row]:
         whose = query.get("user", request.user.get_username())
@@ -71,9 +72,9 @@ class Tokens(Resource):
             name = str(token) if token is not None else name
         # Tokens of other users exist only for administrators.
         if name.partition("/")[0] != self.request.user.get_username() and not is_administrator(self.request):
-            raise Refusal("not-found", f"you have no token {name}"[:300])
+            raise Refused("not-found", f"you have no token {name}"[:300])
         if _sees_itself_alone(self.request) not in (None, name):
-            raise Refusal("not-found", f"you have no token {name}"[:300])
+            raise Refused("not-found", f"you have no token {name}"[:300])
         return name
 
     def names(self) -> Iterable[str]:

@@ -9,8 +9,9 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
+from broker_app.base.refused import Refused
 from broker_app.models import Change
-from broker_app.net.http.refusals import Refusal, invalid, unknown
+from broker_app.net.http.refusals import invalid, unknown
 from broker_app.net.http.requests import whole_number
 from broker_app.net.rest.openapi.schemas import BOOLEAN, PAGING, TEXT, TIME, array_of, object_of
 from broker_app.web import history
@@ -103,7 +104,7 @@ class OneVersion(APIView):
         try:
             change = history.version(_number(number))
         except history.NoSuchVersion as missing:
-            raise Refusal("not-found", str(missing)) from missing
+            raise Refused("not-found", str(missing)) from missing
         changes = [dry_run.change(changed) for changed in history.changes_of(change)]
         return Response({**_about(change), "changes": changes})
 
@@ -134,7 +135,7 @@ class Difference(APIView):
         try:
             found = history.difference(old, new)
         except history.NoSuchVersion as missing:
-            raise Refusal("not-found", str(missing)) from missing
+            raise Refused("not-found", str(missing)) from missing
         text = history.text_diff(old, new, found)
         changes = [dry_run.change(changed) for changed in found]
         return Response({"from": old, "to": new, "changes": changes, "text": text})
@@ -180,7 +181,7 @@ class Rollback(APIView):
                 dry_run=wish["dry_run"],
             )
         except history.NoSuchVersion as missing:
-            raise Refusal("not-found", str(missing)) from missing
+            raise Refused("not-found", str(missing)) from missing
         body = {
             **dry_run.reply(back.outcome, node_of(request) if wish["dry_run"] else None),
             "dry_run": wish["dry_run"],
@@ -190,14 +191,14 @@ class Rollback(APIView):
 
 
 def _number(text: str) -> int:
-    """The number of a version in an address. Raises Refusal."""
+    """The number of a version in an address. Raises Refused."""
     if not (text.isascii() and text.isdigit() and len(text) < 16):
-        raise Refusal("not-found", f"{text[:40]} is the number of no version")
+        raise Refused("not-found", f"{text[:40]} is the number of no version")
     return int(text)
 
 
 def _wish(body: dict[str, Any]) -> dict[str, Any]:
-    """The version to roll back to. Raises Refusal."""
+    """The version to roll back to. Raises Refused."""
     for name in body:
         if name not in _WISH:
             raise unknown(f"/{name[:100]}", name, _WISH, "field")

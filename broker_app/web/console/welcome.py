@@ -23,8 +23,8 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from django.views.decorators.debug import sensitive_variables
 
+from broker_app.base.refused import Refused
 from broker_app.models import Change, Token
-from broker_app.net.http.refusals import Refusal
 from broker_app.web import actions
 from broker_app.web.actions import FILE, START
 from broker_app.web.actor import actor_of
@@ -121,7 +121,7 @@ class WelcomePage(AdministratorsPage):
         return render(request, "console/welcome.html", context)
 
 
-def _without_queue(node: Node) -> Refusal | None:
+def _without_queue(node: Node) -> Refused | None:
     """Remove the queue; return why it cannot be removed.
 
     Retried, since a closed subscription takes a moment to end.
@@ -130,8 +130,8 @@ def _without_queue(node: Node) -> Refusal | None:
     while True:
         try:
             ask(node, node.delete_queue(f"/queue/{QUEUE}", force=True))
-        except Refusal as refusal:
-            if refusal.name == "not-found":
+        except Refused as refusal:
+            if refusal.code == "not-found":
                 return None
             if time.monotonic() > deadline:
                 return refusal

@@ -12,10 +12,10 @@ from django.contrib.auth.models import User
 from django.core.handlers.wsgi import WSGIRequest
 from django.test import Client
 
+from broker_app.base.refused import Refused
 from broker_app.config import Config
 from broker_app.features.bridge.remote import Remote
 from broker_app.models import AuditEntry, Bridge
-from broker_app.net.http.refusals import Refusal
 from broker_app.web.actions import SYSTEM, Edit, apply
 from broker_app.web.files import FileWatcher
 from broker_app.web.resource_types import RESOURCE_TYPES
@@ -93,7 +93,7 @@ class AnsweringNode:
     async def test_remote(self, remote: Remote, queue: str | None) -> dict[str, Any]:
         self.tried.append((remote, queue))
         if not self.trial:
-            raise Refusal("busy", "8 connections are being tested already")
+            raise Refused("busy", "8 connections are being tested already")
         return self.trial
 
     async def delete_queue(self, address: str, *, force: bool) -> None:

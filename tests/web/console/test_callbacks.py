@@ -9,9 +9,9 @@ import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 
+from broker_app.base.refused import Refused
 from broker_app.features.callbacks.webhooks.verdict import OUTCOMES
 from broker_app.models import AuditEntry, Callback
-from broker_app.net.http.refusals import Refusal
 from broker_app.web.actions import SYSTEM, Edit, apply
 from broker_app.web.resource_types import RESOURCE_TYPES
 from broker_app.web.resource_types.callbacks import callbacks
@@ -76,7 +76,7 @@ class AnsweringNode:
 
     async def test_callback(self, name: str) -> dict[str, Any]:
         if not self.test:
-            raise Refusal("busy", "8 callbacks are being tested already")
+            raise Refused("busy", "8 callbacks are being tested already")
         return self.test
 
 

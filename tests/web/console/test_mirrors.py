@@ -10,7 +10,6 @@ import pytest
 from django.test import Client
 
 from broker_app.base.refused import Refused
-from broker_app.net.http.refusals import Refusal
 from broker_app.node.node import Node
 from tests.support.answering_node import answering
 
@@ -62,7 +61,7 @@ class AnsweringNode:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
         self.status: dict[str, Any] | None = None
-        self.refusal: Refusal | None = None
+        self.refusal: Refused | None = None
 
     async def mirror_status(self) -> dict[str, Any] | None:
         if self.refusal is not None:
@@ -199,7 +198,7 @@ def test_without_a_shared_journal_the_page_explains_mirrors(inside: Client, node
 
 
 def test_an_unknown_status_is_reported(inside: Client, node: AnsweringNode) -> None:
-    node.refusal = Refusal("busy", "the node has not answered in time")
+    node.refusal = Refused("busy", "the node has not answered in time")
     assert "the node has not answered in time" in page_of(inside)
 
 

@@ -14,8 +14,8 @@ from django.contrib.auth.models import User
 from django.core.exceptions import ValidationError
 from django.test import Client
 
+from broker_app.base.refused import Refused
 from broker_app.models import AuditEntry, Reflex
-from broker_app.net.http.refusals import Refusal
 from broker_app.telemetry.event_log import EventLog
 from broker_app.web.actions import SYSTEM, Edit, apply, version_of
 from broker_app.web.console import event_log
@@ -54,7 +54,7 @@ class AnsweringNode:
         self.libraries: list[dict[str, Any]] = []
         self.asked: list[str | None] = []
         self.restarted: list[str] = []
-        self.refusal: Refusal | None = None
+        self.refusal: Refused | None = None
         self.stomp_port = 61613
         self.mirror = None
 
@@ -113,7 +113,7 @@ def test_without_a_node_pages_show_declarations_and_no_status(inside: Client) ->
 
 @pytest.mark.usefixtures("slow")
 def test_a_busy_node_is_reported(inside: Client, node: AnsweringNode) -> None:
-    node.refusal = Refusal("busy", "the node has not answered in time")
+    node.refusal = Refused("busy", "the node has not answered in time")
     assert "the node has not answered in time" in page_of(inside, "/console/reflexes/one?name=slow")
 
 

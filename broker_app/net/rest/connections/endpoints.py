@@ -7,11 +7,12 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from broker_app.base.refused import Refused
 from broker_app.net import operator_audit
 from broker_app.net.http.engine_client import EngineClient
 from broker_app.net.http.limits import RestLimits
 from broker_app.net.http.listing import Listing
-from broker_app.net.http.refusals import Refusal, invalid, unknown
+from broker_app.net.http.refusals import invalid, unknown
 from broker_app.net.http.replies import NO_CONTENT, Reply, json_reply
 from broker_app.net.http.requests import Request, whole_number
 from broker_app.net.stomp.connections import MAX_DRAIN_S, MAX_REASON, Connections
@@ -133,12 +134,12 @@ class ConnectionEndpoints:
         return json_reply(self._connections.facts(session), status=202)
 
     def _to_end(self, request: Request, body: CloseRequest) -> StompSession:
-        """The connection that is to end for a reason. Raises Refusal."""
+        """The connection that is to end for a reason. Raises Refused."""
         session = self._connections.find(request.name)
         if session is None:
             raise self._unknown(request.name)
         if not is_own(request, session) and not request.access.is_admin(request.client.identity):
-            raise Refusal(
+            raise Refused(
                 "not-allowed", "only administrators can end connections of other users", right="close"
             )
         if not 0 < len(body.reason) <= MAX_REASON or not body.reason.isprintable():
@@ -150,7 +151,7 @@ class ConnectionEndpoints:
             raise _not_yours()
 
     def _gone(self, request: Request) -> dict[str, Any]:
-        """The last facts of a connection that has ended. Raises Refusal."""
+        """The last facts of a connection that has ended. Raises Refused."""
         visit = self._connections.client_events.find(request.name)
         if visit is None or visit.facts is None:
             raise self._unknown(request.name)
@@ -159,11 +160,11 @@ class ConnectionEndpoints:
             raise _not_yours()
         return dict(visit.facts)
 
-    def _unknown(self, id: str) -> Refusal:
+    def _unknown(self, id: str) -> Refused:
         visit = self._connections.client_events.find(id)
         if visit is not None and visit.facts is not None:
-            return Refusal("not-found", f"connection {id[:40]!r} ended at {visit.facts['closed_at']}")
-        return Refusal("not-found", f"there is no connection {id[:40]!r}, and none has ended within a day")
+            return Refused("not-found", f"connection {id[:40]!r} ended at {visit.facts['closed_at']}")
+        return Refused("not-found", f"there is no connection {id[:40]!r}, and none has ended within a day")
 
 
 class Texts(NamedTuple):
@@ -220,6 +221,6 @@ def is_own(request: Request, session: StompSession) -> bool:
     return session.identity == identity or request.access.has_all_rights_of(identity, session.user)
 
 
-def _not_yours() -> Refusal:
+def _not_yours() -> Refused:
     detail = "only administrators can see connections of other users"
-    return Refusal("not-allowed", detail, right="administer")
+    return Refused("not-allowed", detail, right="administer")

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import msgspec
 
+from broker_app.base.refused import Refused
 from broker_app.core.destination import QUEUE, Destination
 from broker_app.engine import Engine
 from broker_app.features.services.origin import Origin, websocket_url
@@ -14,7 +15,7 @@ from broker_app.features.services.registry import Service, ServiceRegistry
 from broker_app.net import operator_audit
 from broker_app.net.http.limits import RestLimits
 from broker_app.net.http.listing import Listing
-from broker_app.net.http.refusals import Refusal, invalid
+from broker_app.net.http.refusals import invalid
 from broker_app.net.http.replies import NO_CONTENT, Reply, json_reply
 from broker_app.net.http.requests import Request, within
 from broker_app.net.http.routing import Route, Router
@@ -42,7 +43,7 @@ class OriginRequest(msgspec.Struct, forbid_unknown_fields=True):
     token: Annotated[str, msgspec.Meta(max_length=4096)] = ""
 
     def origin(self, pointer: str) -> Origin:
-        """The origin. Raises Refusal for a wrong address."""
+        """The origin. Raises Refused for a wrong address."""
         urls = []
         for at, url in enumerate(self.urls):
             try:
@@ -171,7 +172,7 @@ class ServiceEndpoints:
         request.query()
         service = self._find(request)
         if service.origin is None:
-            raise Refusal("conflict", "the service has no origin: browse its queue")
+            raise Refused("conflict", "the service has no origin: browse its queue")
         return json_reply({"items": service.origin.pending()})
 
     async def deregister(self, request: Request) -> Reply:
@@ -187,14 +188,14 @@ class ServiceEndpoints:
     def _find(self, request: Request) -> Service:
         service = self._registry.find(request.name)
         if service is None or not _may_see(request, service):
-            raise Refusal("not-found", f"there is no service {request.name[:80]!r}")
+            raise Refused("not-found", f"there is no service {request.name[:80]!r}")
         return service
 
     def _own(self, request: Request) -> Service:
         service = self._find(request)
         if not _is_own(request, service) and not request.access.has_full_access(request.client.identity):
             detail = "the service belongs to another user, or was registered by another token"
-            raise Refusal("not-allowed", detail, right="manage")
+            raise Refused("not-allowed", detail, right="manage")
         return service
 
     def _pending(self, service: Service) -> int:

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any
 
+from broker_app.base.refused import Refused
 from broker_app.core.model import Subscription
 from broker_app.core.topic import Match
 from broker_app.net.http.engine_client import EngineClient
-from broker_app.net.http.refusals import Refusal
 from broker_app.net.http.replies import Reply, json_reply
 from broker_app.net.http.requests import Request
 from broker_app.net.rest.connections.endpoints import is_own
@@ -34,7 +34,7 @@ class ConsumerEndpoints:
         destination = request.permitted(BROWSE, "/queue/" + request.name)
         queue = self._engine_client.engine.broker.destinations.queues.get(destination.address)
         if queue is None:
-            raise Refusal("not-found", f"there is no queue {destination.name}")
+            raise Refused("not-found", f"there is no queue {destination.name}")
         return self._page(request, queue.consumers[:MAX_CONSUMERS], len(queue.consumers))
 
     async def of_topic(self, request: Request) -> Reply:

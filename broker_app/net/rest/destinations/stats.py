@@ -6,10 +6,11 @@ from collections.abc import AsyncIterator, Callable
 from functools import partial
 from typing import Any
 
+from broker_app.base.refused import Refused
 from broker_app.core.broker import Broker
 from broker_app.core.destination import QUEUE, TOPIC, parse
 from broker_app.net.http.long_poll import WaitingRequests
-from broker_app.net.http.refusals import Refusal, invalid
+from broker_app.net.http.refusals import invalid
 from broker_app.net.http.replies import Reply, encode, json_reply
 from broker_app.net.http.requests import Request, whole_number
 from broker_app.net.http.streams import MEDIA_TYPE, stream
@@ -115,7 +116,7 @@ class StatsEndpoints:
         window_s, step_s = _window(request.query((kind, "window_s", "step_s")))
         destination = request.permitted(BROWSE, f"/{kind}/{request.name}")
         if not self._statistics.knows(destination.address):
-            raise Refusal("not-found", f"there is no {kind} {destination.name}")
+            raise Refused("not-found", f"there is no {kind} {destination.name}")
         window = self._statistics.window(destination.address, window_s, step_s)
         there = self._statistics.exists(destination.address)
         return json_reply(

@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any
 
+from broker_app.base.refused import Refused
 from broker_app.core.broker import Broker
 from broker_app.core.destination import QUEUE, TOPIC, is_reserved, parse
 from broker_app.core.model import Queue, Subscription
 from broker_app.net.http.engine_client import EngineClient
 from broker_app.net.http.limits import RestLimits
 from broker_app.net.http.listing import Listing
-from broker_app.net.http.refusals import Refusal
 from broker_app.net.http.replies import Reply, json_reply
 from broker_app.net.http.requests import Request, several
 from broker_app.net.policy.destination_settings import Destinations, is_pattern
@@ -100,7 +100,7 @@ class QueueEndpoints:
         return await self.of(request, request.permitted(BROWSE, f"/{QUEUE}/{request.name}").address)
 
     async def of(self, request: Request, address: str) -> Reply:
-        """The facts of a queue. Raises Refusal when there is none."""
+        """The facts of a queue. Raises Refused when there is none."""
         settings = self._settings()
         facts = await self._engine_client.inspect(
             lambda: self._facts(address, declared=address in settings.rows)
@@ -119,7 +119,7 @@ class QueueEndpoints:
     def _facts(self, address: str, *, declared: bool) -> dict[str, Any]:
         queue = self._engine_client.engine.broker.destinations.queues.get(address)
         if queue is None and not declared:
-            raise Refusal("not-found", f"there is no queue {address}; queues are made by their first use")
+            raise Refused("not-found", f"there is no queue {address}; queues are made by their first use")
         # What was declared a moment ago, or removed without taking back its settings, is empty.
         queue = queue or Queue(address, durable=True)
         broker = self._engine_client.engine.broker
@@ -197,7 +197,7 @@ class TopicEndpoints:
     def _facts(self, name: str) -> dict[str, Any]:
         facts = self._listing.row(name)
         if not (facts["consumers"] or facts["named"] or facts["declared"] or name in self.names()):
-            raise Refusal("not-found", f"the topic {name!r} has neither messages nor subscriptions")
+            raise Refused("not-found", f"the topic {name!r} has neither messages nor subscriptions")
         broker = self._engine_client.engine.broker
         return facts | {
             "dedup": _dedup(broker, f"/{TOPIC}/{name}"),
@@ -259,7 +259,7 @@ def _of_topic(figure: Callable[[str], Any]) -> Callable[[str], Any]:
 
 
 def _check_states(query: dict[str, str]) -> None:
-    """Raises Refusal when `state` names one that there is not."""
+    """Raises Refused when `state` names one that there is not."""
     several("query/state", query.get("state", health.IDLE).split(","), health.STATES, "state")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from broker_app.base.refused import Refused
 from broker_app.core import commands as c
 from broker_app.core import views
 from broker_app.core.broker import Broker
@@ -15,7 +16,6 @@ from broker_app.features.jobs.message_reader import JournalRead
 from broker_app.net import operator_audit
 from broker_app.net.http.engine_client import EngineClient
 from broker_app.net.http.limits import RestLimits
-from broker_app.net.http.refusals import Refusal
 from broker_app.net.http.replies import NO_CONTENT, Reply, json_reply
 from broker_app.net.http.requests import Request, whole_number
 from broker_app.rules.event import BROWSE, RECEIVE
@@ -107,7 +107,7 @@ class Subscriptions:
     def _find(self, name: str) -> NamedSubscription:
         named = self._broker.destinations.named.get(DURABLE_PREFIX + name)
         if named is None:
-            raise Refusal("not-found", f"there is no durable subscription {name[:100]!r}")
+            raise Refused("not-found", f"there is no durable subscription {name[:100]!r}")
         return named
 
     def _facts(self, named: NamedSubscription) -> dict[str, Any]:

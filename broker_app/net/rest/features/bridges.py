@@ -12,6 +12,7 @@ from typing import Annotated, Any, Protocol
 
 import msgspec
 
+from broker_app.base.refused import Refused
 from broker_app.core import commands as c
 from broker_app.core.destination import parse
 from broker_app.core.offset import address_of
@@ -19,7 +20,7 @@ from broker_app.features.bridge.remote import Remote
 from broker_app.net import operator_audit
 from broker_app.net.http.engine_client import EngineClient
 from broker_app.net.http.limits import RestLimits
-from broker_app.net.http.refusals import Refusal, busy, invalid
+from broker_app.net.http.refusals import busy, invalid
 from broker_app.net.http.replies import NO_CONTENT, Reply, json_reply
 from broker_app.net.http.requests import Request, boolean, whole_number
 from broker_app.net.policy.policy import Policy
@@ -116,7 +117,7 @@ class BridgeEndpoints:
         return [shown_offset(mark) for mark in self._forwarding.incoming(MAX_INCOMING)]
 
     def _status(self, request: Request) -> Facts:
-        """The status of the bridge of a request, as its client may see it. Raises Refusal."""
+        """The status of the bridge of a request, as its client may see it. Raises Refused."""
         report = self._forwarding.report_of(request.name)
         row = self._seen(request, report) if report is not None else None
         if row is None:
@@ -134,13 +135,13 @@ class BridgeEndpoints:
         row["flows"] = row["flows"][:MAX_FLOWS]
         return row
 
-    def _unseen(self, request: Request) -> Refusal:
+    def _unseen(self, request: Request) -> Refused:
         """There is none, for those who may know."""
         name = request.name
         if request.access.has_full_access(request.client.identity):
             return no_such("bridge", name, self._policy().bridges)
         detail = f"{request.user} may browse no queue of a bridge {name[:80]!r}"
-        return Refusal("not-allowed", detail, right=BROWSE)
+        return Refused("not-allowed", detail, right=BROWSE)
 
     # ------------------------------------------------------------------ for pages of administrators
 
@@ -191,7 +192,7 @@ class BridgeEndpoints:
         return json_reply(found)
 
     async def try_remote(self, remote: Remote, queue: str | None) -> Facts:
-        """Test a connection, saved or not. Raises Refusal for a queue that cannot be, and when too many are
+        """Test a connection, saved or not. Raises Refused for a queue that cannot be, and when too many are
         tested."""
         _address(remote.name, queue)
         if self._tests >= MAX_TESTS:
@@ -235,7 +236,7 @@ class BridgeEndpoints:
         query = request.query(("sender", "source"))
         if not request.access.is_admin(request.client.identity):
             detail = "only administrators can change the replication offsets of other brokers"
-            raise Refusal("not-allowed", detail, right="administer")
+            raise Refused("not-allowed", detail, right="administer")
         return query
 
     def _chosen_mark(self, query: Mapping[str, str]) -> tuple[str, str]:
@@ -261,25 +262,25 @@ class BridgeEndpoints:
         raise no_such("broker that forwards here called", sender, list(senders)[:MAX_INCOMING])
 
     def _permit(self, request: Request, chosen: QueueChoice, done: str) -> None:
-        """Raises Refusal or Refused for those who neither administer nor manage the queue that is meant."""
+        """Raises Refused or Refused for those who neither administer nor manage the queue that is meant."""
         address = _address(request.name, chosen.queue)
         if request.access.is_admin(request.client.identity):
             return
         if address is None:
             detail = f"a whole bridge is {done} by administrators; name a queue of it that you manage"
-            raise Refusal("not-allowed", detail, right="administer")
+            raise Refused("not-allowed", detail, right="administer")
         request.permitted(MANAGE, address)
 
 
-def no_such(what: str, name: str, known: Iterable[str]) -> Refusal:
+def no_such(what: str, name: str, known: Iterable[str]) -> Refused:
     """There is nothing of this name; the nearest one is named."""
     near = difflib.get_close_matches(name, list(known), n=1)
     hint = f"; did you mean {near[0]}?" if near else ""
-    return Refusal("not-found", f"there is no {what} {name[:100]!r}{hint}")
+    return Refused("not-found", f"there is no {what} {name[:100]!r}{hint}")
 
 
 def _address(bridge: str, queue: str | None) -> str | None:
-    """The queue here of a flow. Raises Refusal for names that cannot be."""
+    """The queue here of a flow. Raises Refused for names that cannot be."""
     if queue is None:
         return None
     try:

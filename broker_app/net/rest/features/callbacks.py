@@ -12,7 +12,7 @@ from typing import Any
 from broker_app.base.refused import Refused
 from broker_app.net import operator_audit
 from broker_app.net.http.limits import RestLimits
-from broker_app.net.http.refusals import Refusal, from_core, invalid
+from broker_app.net.http.refusals import invalid
 from broker_app.net.http.replies import NO_CONTENT, Reply, json_reply
 from broker_app.net.http.requests import Request, whole_number
 from broker_app.net.http.routing import Route, Router
@@ -78,7 +78,7 @@ class CallbackEndpoints:
         if not query.get("token"):
             raise invalid("query/token", "is missing; it is in the address that the receiver was sent")
         if not self._callbacks.confirm(request.name, query["token"]):
-            raise Refusal("not-found", "no callback waits for this confirmation")
+            raise Refused("not-found", "no callback waits for this confirmation")
         return NO_CONTENT
 
     # ------------------------------------------------------------------ for pages of administrators
@@ -96,17 +96,14 @@ class CallbackEndpoints:
         return {**shown_callback(report), "log": pushes}
 
     async def try_out(self, name: str) -> Facts:
-        """Send a sample. Raises Refusal."""
-        try:
-            found = await self._callbacks.test(name)
-        except Refused as refused:
-            raise from_core(refused) from None
+        """Send a sample. Raises Refused."""
+        found = await self._callbacks.test(name)
         if found is None:
             raise no_such("callback", name, self._policy().callbacks)
         return found
 
     def _known(self, request: Request) -> dict[str, Any]:
-        """The report of the callback of a request. Raises Refusal."""
+        """The report of the callback of a request. Raises Refused."""
         report = self._callbacks.report_of(request.name)
         if report is not None and _may(request, report["owner"]):
             return report

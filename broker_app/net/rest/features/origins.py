@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from broker_app.net.http.refusals import Refusal
+from broker_app.base.refused import Refused
 from broker_app.net.http.replies import Reply, json_reply
 from broker_app.net.http.requests import Request
 from broker_app.net.http.routing import Route, Router
@@ -31,7 +31,7 @@ class OriginEndpoint:
         """GET origins: for administrators."""
         request.query()
         if not request.access.is_admin(request.client.identity):
-            raise Refusal("not-allowed", "only administrators see origins", right="administer")
+            raise Refused("not-allowed", "only administrators see origins", right="administer")
         items = [] if self._origins is None else [self._row(origin) for origin in self._origins()]
         return json_reply({"callback_broker": self._origins is not None, "items": items})
 

@@ -7,9 +7,10 @@ import binascii
 
 import msgspec
 
+from broker_app.base.refused import Refused
 from broker_app.core.destination import parse
 from broker_app.net import operator_audit
-from broker_app.net.http.refusals import Refusal, invalid
+from broker_app.net.http.refusals import invalid
 from broker_app.net.http.replies import NO_CONTENT, Reply, json_reply
 from broker_app.net.http.requests import Request
 from broker_app.net.http.routing import Route, Router
@@ -35,7 +36,7 @@ class TrialRequest(msgspec.Struct, forbid_unknown_fields=True):
     type: str = ""
 
     def content(self) -> bytes:
-        """The bytes of the message. Raises Refusal."""
+        """The bytes of the message. Raises Refused."""
         if self.body_base64 is None:
             return self.body.encode()
         if self.body:
@@ -98,4 +99,4 @@ def add_reflexes(router: Router, endpoints: ReflexEndpoints) -> None:
 
 def _check_administrator(request: Request) -> None:
     if not request.access.is_admin(request.client.identity):
-        raise Refusal("not-allowed", "reflexes are for administrators", right="administer")
+        raise Refused("not-allowed", "reflexes are for administrators", right="administer")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
+from broker_app.base.refused import Refused
 from broker_app.core.broker import Broker
 from broker_app.core.commands import ORIGIN
 from broker_app.core.destination import (
@@ -17,7 +18,6 @@ from broker_app.core.destination import (
 from broker_app.features.jobs import plan
 from broker_app.features.jobs.job import Job
 from broker_app.features.jobs.plan import JobPlan
-from broker_app.net.http.refusals import Refusal
 from broker_app.net.http.requests import Request
 from broker_app.rules.event import BROWSE, MANAGE, READ, SEND
 
@@ -47,7 +47,7 @@ class JobRights:
         destination = destination_of(self._broker, address)
         if destination is None:
             name = address.removeprefix(DURABLE_PREFIX)
-            raise Refusal("not-found", f"there is no durable subscription {name[:100]!r}")
+            raise Refused("not-found", f"there is no durable subscription {name[:100]!r}")
         request.access.check(request.client, right, destination)
 
     def permit_source(self, request: Request, op: str, source: str, *, by_body: bool) -> None:
@@ -107,7 +107,7 @@ class JobRights:
         if destination is not None:
             request.access.check(request.client, right, destination)
         elif not self._is_own(request, job) and not request.access.has_full_access(request.client.identity):
-            raise Refusal(
+            raise Refused(
                 "not-allowed",
                 f"the subscription of job {job.id} was deleted; {job.user} and administrators may see it",
                 right=right,
@@ -118,7 +118,7 @@ class JobRights:
 
     def _permit_own(self, request: Request, job: Job) -> None:
         if not self._is_own(request, job) and not request.access.is_admin(request.client.identity):
-            raise Refusal(
+            raise Refused(
                 "not-allowed",
                 f"job {job.id} returned messages to many queues; {job.user} and administrators may undo it",
                 right=MANAGE,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from typing import Any
 
+from broker_app.base.refused import Refused
 from broker_app.journal.port import CursorState, Journal
-from broker_app.net.http.refusals import Refusal
 from broker_app.net.rest.journal.journal_log import JournalLog
 from broker_app.net.rest.messages import message_json
 from broker_app.telemetry.cursor_lags import CursorLags
@@ -46,6 +46,6 @@ class CursorStatus:
         """Seconds since the first batch that was not read; 0 at the end, None if it is no longer stored."""
         try:
             time_us = await self._log.time_us(state.position)
-        except Refusal:
+        except Refused:
             return None
         return 0.0 if time_us is None else round(max(0.0, time.time() - time_us / _MICRO), 3)

@@ -12,7 +12,7 @@ from broker_app.journal.errors import JournalError, TooManyCursors
 from broker_app.journal.log import cursors
 from broker_app.journal.port import CursorState, Journal
 from broker_app.net import operator_audit
-from broker_app.net.http.refusals import Refusal, invalid
+from broker_app.net.http.refusals import invalid
 from broker_app.net.http.replies import NO_CONTENT, Reply, json_reply
 from broker_app.net.http.requests import Request
 from broker_app.net.rest.journal.cursor_status import CursorStatus
@@ -86,7 +86,7 @@ class CursorEndpoints:
     def _known(self, request: Request) -> CursorState:
         state = self._journal.cursors().get(request.name)
         if state is None:
-            raise Refusal("not-found", f"there is no cursor {request.name[:100]!r}")
+            raise Refused("not-found", f"there is no cursor {request.name[:100]!r}")
         return state
 
 
@@ -105,10 +105,10 @@ class _Stored:
             self._future.set_exception(error)
 
     async def wait(self) -> None:
-        """Raises Refusal."""
+        """Raises Refused."""
         try:
             await self._future
         except TooManyCursors as error:
-            raise Refusal("conflict", str(error)) from error
+            raise Refused("conflict", str(error)) from error
         except JournalError as error:
-            raise Refusal("store-unavailable", f"the cursor is not stored: {error}") from error
+            raise Refused("store-unavailable", f"the cursor is not stored: {error}") from error

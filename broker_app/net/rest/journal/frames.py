@@ -7,11 +7,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from broker_app.base import times
+from broker_app.base.refused import Refused
 from broker_app.base.shares import Shares
 from broker_app.journal import codec
 from broker_app.journal.port import Journal, LogRun, Span
 from broker_app.net.http.long_poll import WaitingRequest, WaitingRequests
-from broker_app.net.http.refusals import Refusal, invalid
+from broker_app.net.http.refusals import invalid
 from broker_app.net.http.replies import Header, Reply, json_reply
 from broker_app.net.http.requests import Departed, Request, whole_number
 from broker_app.net.http.routing import Route, Router
@@ -73,8 +74,8 @@ class JournalEndpoints:
                 return span, None, None
             try:
                 return span, await self._time(span.low), await self._time(span.end - 1)
-            except Refusal as refusal:
-                if refusal.name != HISTORY_GONE:
+            except Refused as refusal:
+                if refusal.code != HISTORY_GONE:
                     raise  # else the beginning was let go meanwhile: there is another one
 
     async def position(self, request: Request) -> Reply:
@@ -118,7 +119,7 @@ class JournalEndpoints:
                 self._waiting.leave(wait)
 
     def _wanted(self, query: dict[str, str]) -> Span:
-        """The positions that a query names, which are stored. Raises Refusal."""
+        """The positions that a query names, which are stored. Raises Refused."""
         low, end = self._log.span()
         found = Span(
             whole_number(query, "from", low, 0, MAX_POSITION),
@@ -152,7 +153,7 @@ class JournalEndpoints:
                     break
                 try:
                     run = await self._log.read(run.next_position, min(left, CHUNK_BYTES))
-                except Refusal:
+                except Refused:
                     break
                 if len(run.frames) > left:
                     break

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import asyncio
 
+from broker_app.base.refused import Refused
 from broker_app.journal import codec
 from broker_app.journal.errors import Busy, JournalError, NoSuchPosition
 from broker_app.journal.port import Journal, LogRun
 from broker_app.journal.store import Unreachable
-from broker_app.net.http.refusals import Refusal, busy
+from broker_app.net.http.refusals import busy
 
 #: the problem of positions that were let go
 HISTORY_GONE = "history-gone"
 
 
 class JournalLog:
-    """Reads stored frames. All methods raise Refusal for positions that are not stored, and while the log
+    """Reads stored frames. All methods raise Refused for positions that are not stored, and while the log
     cannot be read."""
 
     def __init__(self, journal: Journal) -> None:
@@ -43,25 +44,25 @@ class JournalLog:
         except (Busy, Unreachable) as error:
             raise busy(str(error)) from error
         except JournalError as error:
-            raise Refusal("internal", str(error)) from error
+            raise Refused("internal", str(error)) from error
 
     def check(self, position: int) -> None:
-        """Raise Refusal unless a position is within the log, or at its end."""
+        """Raise Refused unless a position is within the log, or at its end."""
         low, end = self.span()
         if not low <= position <= end:
             raise self._outside(position, None)
 
-    def _outside(self, position: int, error: Exception | None) -> Refusal:
+    def _outside(self, position: int, error: Exception | None) -> Refused:
         low, end = self.span()
         if position < low:
             detail = f"position {position} is no longer stored: the log begins at {low}"
-            return Refusal(HISTORY_GONE, detail, low=low, end=end)
+            return Refused(HISTORY_GONE, detail, low=low, end=end)
         if position > end:
             detail = (
                 f"position {position} was never stored: the log ends before {end}; if it was read from this "
                 "broker before, its journal was replaced"
             )
-            return Refusal("conflict", detail, low=low, end=end)
+            return Refused("conflict", detail, low=low, end=end)
         return busy(str(error))  # it is being let go
 
     async def time_us(self, position: int) -> int | None:

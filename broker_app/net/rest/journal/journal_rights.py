@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from broker_app.base.refused import Refused
 from broker_app.net.http.engine_client import EngineClient
-from broker_app.net.http.refusals import Refusal
 from broker_app.net.http.requests import Request
 from broker_app.net.policy.policy import READ_JOURNAL
 
@@ -15,9 +15,9 @@ class JournalRights:
         self._engine_client = engine_client
 
     def permit(self, request: Request) -> None:
-        """Raise Refusal without the right, and when this broker does not hold the journal any more."""
+        """Raise Refused without the right, and when this broker does not hold the journal any more."""
         if not request.access.may_read_journal(request.client.identity):
-            raise Refusal(
+            raise Refused(
                 "not-allowed",
                 "the journal has the messages of all destinations: administrators may read it, with a token "
                 f"only if one of its grants has the right {READ_JOURNAL}",

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 
+from broker_app.base.refused import Refused
 from broker_app.core import commands as c
 from broker_app.core.destination import Destination
 from broker_app.core.message import Duplicate, Envelope, Message
 from broker_app.core.model import Peer
 from broker_app.net.http.engine_client import BatchReply, EngineClient, PendingReply
 from broker_app.net.http.limits import RestLimits
-from broker_app.net.http.refusals import Refusal, from_core, invalid, too_large
+from broker_app.net.http.refusals import body_of, invalid, too_large
 from broker_app.net.http.replies import JSON, NDJSON, Reply, encode
 from broker_app.net.http.requests import Departed, Idempotency, Request, boolean, decode, elements
 from broker_app.net.rest.messages import cloudevents
@@ -26,8 +28,8 @@ _RUN = 1_000
 
 
 _ITEMS = msgspec.json.Decoder(list[Item])
-_Outcome = Refusal | tuple[Envelope, bytes]
-_Answer = Message | Refusal | None
+_Outcome = Refused | tuple[Envelope, bytes]
+_Answer = Message | Refused | None
 
 
 class BatchPublisher:
@@ -62,7 +64,7 @@ class BatchPublisher:
             await self._engine_client.backpressure.wait()
         if request.check_json(NDJSON, cloudevents.BATCH) == NDJSON:
             if atomic:
-                raise Refusal("unsupported-type", "an atomic batch must be complete: send application/json")
+                raise Refused("unsupported-type", "an atomic batch must be complete: send application/json")
             return await self._stream(request, destination)
         body = await request.body(self._limits.max_batch_bytes)
         read = cloudevents.items_of if request.media_type == cloudevents.BATCH else _items
@@ -74,7 +76,7 @@ class BatchPublisher:
         if atomic:
             return await self._atomic(request, outcomes)
         answers = await self._answers(self._start(request, outcomes))
-        if answers and isinstance(answers[0], Refusal) and len(outcomes) == sum(map(_is_refusal, answers)):
+        if answers and isinstance(answers[0], Refused) and len(outcomes) == sum(map(_is_refusal, answers)):
             raise answers[0]  # all of them were refused by the broker
         return Reply(200, JSON, b'{"results":[' + b",".join(self._results(outcomes, answers, 0)) + b"]}")
 
@@ -82,7 +84,7 @@ class BatchPublisher:
 
     def _start(self, request: Request, outcomes: Sequence[_Outcome]) -> BatchReply | None:
         """Publish what is well-formed, each message by itself."""
-        good = [outcome for outcome in outcomes if not isinstance(outcome, Refusal)]
+        good = [outcome for outcome in outcomes if not isinstance(outcome, Refused)]
         if not good:
             return None
         engine_client = self._engine_client
@@ -102,7 +104,7 @@ class BatchPublisher:
     def _enlist(
         self, peer: Peer, outcomes: Sequence[_Outcome], transaction: str, user: str
     ) -> PendingReply | None:
-        good = [outcome for outcome in outcomes if not isinstance(outcome, Refusal)]
+        good = [outcome for outcome in outcomes if not isinstance(outcome, Refused)]
         if not good:
             return None
         pending_reply = self._engine_client.pending_reply(len(good))
@@ -115,11 +117,11 @@ class BatchPublisher:
         errors = [
             {**error, "pointer": f"/{i}{error['pointer']}"}
             for i, outcome in enumerate(outcomes)
-            if isinstance(outcome, Refusal)
-            for error in outcome.extra.get("errors", [{"pointer": "", "detail": outcome.detail}])
+            if isinstance(outcome, Refused)
+            for error in _errors_of(outcome)
         ]
         if errors:
-            raise Refusal("invalid", f"nothing was published: {len(errors)} errors", errors=errors)
+            raise Refused("invalid", f"nothing was published: {len(errors)} errors", errors=errors)
         engine_client = self._engine_client
         peer = Peer(engine_client, user="rest", detailed=True)
         peer.client = request.client.record_address
@@ -143,9 +145,9 @@ class BatchPublisher:
         of = self._ids.of
         results = []
         for i, outcome in enumerate(outcomes, first):
-            answer = outcome if isinstance(outcome, Refusal) else next(following)
-            if isinstance(answer, Refusal):
-                results.append(encode({"i": i, "error": answer.body()}))
+            answer = outcome if isinstance(outcome, Refused) else next(following)
+            if isinstance(answer, Refused):
+                results.append(encode({"i": i, "error": body_of(answer)}))
             else:
                 assert answer is not None, "a detailed peer gets the message"
                 repeat = b',"duplicate":true' if isinstance(answer, Duplicate) else b""
@@ -169,7 +171,7 @@ class BatchPublisher:
                     ]
                 refusal = request.access.refusal(request.client, SEND, destination)
                 if refusal is not None:
-                    raise from_core(refusal)
+                    raise refusal
                 runs.append((outcomes, self._start(request, outcomes)))
                 count += len(outcomes)
                 waiting += len(outcomes)
@@ -179,7 +181,7 @@ class BatchPublisher:
                 if count > self._limits.max_stream_items:
                     break
                 await self._engine_client.backpressure.wait()
-        except Refusal as refusal:
+        except Refused as refusal:
             if not count:
                 raise
             runs.append(([refusal], None))
@@ -202,12 +204,12 @@ class BatchPublisher:
     def _outcome(
         self,
         destination: Destination,
-        item: Item | Refusal | bytes | msgspec.Raw,
+        item: Item | Refused | bytes | msgspec.Raw,
         idempotency: Idempotency | None = None,
         number: int = 0,
     ) -> _Outcome:
         """Envelope and body of an item, or why there are none."""
-        if isinstance(item, Refusal):
+        if isinstance(item, Refused):
             return item
         try:
             if not isinstance(item, Item):
@@ -215,12 +217,12 @@ class BatchPublisher:
             if idempotency is not None and item.dedup_id is None:
                 item.dedup_id = idempotency.dedup_id(number)
             return self._envelopes.of_item(destination.address, item), item.content()
-        except Refusal as refusal:
+        except Refused as refusal:
             return refusal
 
 
 def _is_refusal(answer: _Answer) -> bool:
-    return isinstance(answer, Refusal)
+    return isinstance(answer, Refused)
 
 
 def _size(messages: Sequence[tuple[Envelope, bytes]]) -> int:
@@ -245,3 +247,10 @@ def _items(body: bytes, most: int) -> Sequence[Item | msgspec.Raw]:
     if len(items) > most:
         raise too_large("items of the batch", most, len(items))
     return items
+
+
+def _errors_of(refused: Refused) -> list[dict[str, Any]]:
+    """What is wrong with one item, by JSON pointer."""
+    unnamed = [{"pointer": "", "detail": refused.detail}]
+    errors: list[dict[str, Any]] = body_of(refused).get("errors", unnamed)
+    return errors

@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterator, Sequence
 from functools import partial
 from typing import NamedTuple
 
+from broker_app.base.refused import Refused
 from broker_app.core import browse as core_browse
 from broker_app.core import commands as c
 from broker_app.core.broker import Broker
@@ -21,7 +22,7 @@ from broker_app.features.jobs.message_reader import JournalRead
 from broker_app.net import operator_audit
 from broker_app.net.http.engine_client import EngineClient
 from broker_app.net.http.limits import RestLimits
-from broker_app.net.http.refusals import Refusal, invalid, unknown
+from broker_app.net.http.refusals import invalid, unknown
 from broker_app.net.http.replies import JSON, NO_CONTENT, Reply, encode
 from broker_app.net.http.requests import Request, boolean, several, whole_number
 from broker_app.net.rest.messages import message_json
@@ -245,10 +246,10 @@ class Browser:
 
 
 def queue_of(broker: Broker, address: str) -> Queue:
-    """The queue of an address. Refusal when there is none."""
+    """The queue of an address. Refused when there is none."""
     queue = broker.destinations.queues.get(address)
     if queue is None:
-        raise Refusal("not-found", f"there is no queue {address.removeprefix('/queue/')!r}")
+        raise Refused("not-found", f"there is no queue {address.removeprefix('/queue/')!r}")
     return queue
 
 

@@ -26,7 +26,7 @@ from broker_app.features.bulk.part import BULK_DEAD_LETTERS, PartHead
 from broker_app.features.bulk.stage_store import MAX_PARTS_OF_STAGE, Owner, WantedStage
 from broker_app.net import operator_audit
 from broker_app.net.http.limits import RestLimits
-from broker_app.net.http.refusals import Refusal, from_core, invalid, too_large
+from broker_app.net.http.refusals import invalid, too_large
 from broker_app.net.http.replies import NO_CONTENT, Reply, json_reply
 from broker_app.net.http.requests import Request, whole_number
 from broker_app.net.http.routing import Route, Router
@@ -81,7 +81,7 @@ class BulkEndpoints:
         if on_error not in ON_ERROR:
             raise invalid("query/on_error", f"must be one of {', '.join(ON_ERROR)}", on_error)
         if request.media_type != MEDIA_TYPE:
-            raise Refusal("unsupported-type", f"send the rows as {MEDIA_TYPE.decode()}")
+            raise Refused("unsupported-type", f"send the rows as {MEDIA_TYPE.decode()}")
         self._broker.resource_alarms.check_alarm(adds=True)
         # Its place is taken when all of it is here: a slow upload takes none from others.
         body = await request.body(self._limits.max_stage_bytes)
@@ -129,14 +129,14 @@ class BulkEndpoints:
             dead = dead_letters.address_of(address, policy)
         return Target(self._refusal(request, destination), min(limits), dead)
 
-    def _refusal(self, request: Request, destination: Destination) -> Refusal | None:
+    def _refusal(self, request: Request, destination: Destination) -> Refused | None:
         """The refusal of all rows to a destination, None if there is none. A pause ends, and is checked at
         the commit."""
         try:
             request.access.check(request.client, SEND, destination)
             self._broker.destinations.check_sendable(destination.address)
         except Refused as refused:
-            return None if refused.code == "paused" else from_core(refused)
+            return None if refused.code == "paused" else refused
         return None
 
     async def commit(self, request: Request) -> Reply:
@@ -199,7 +199,7 @@ class BulkEndpoints:
         own = known is not None and request.access.has_all_rights_of(request.client.identity, known.owner)
         if not own and not request.access.is_admin(request.client.identity):
             detail = "only administrators can delete the producers of other users"
-            raise Refusal("not-allowed", detail, right="administer")
+            raise Refused("not-allowed", detail, right="administer")
         await self._commits.forget(request.name)
         request.audit(operator_audit.DELETED, "bulk producers", request.name)
         return NO_CONTENT
@@ -230,7 +230,7 @@ def _facts(producer: BulkProducer) -> dict[str, Any]:
 
 
 def _check_stages(ids: Sequence[str]) -> None:
-    """Refusal unless these are ids of different stages."""
+    """Refused unless these are ids of different stages."""
     if len(ids) > MAX_STAGES:
         raise too_large("stages", MAX_STAGES, len(ids))
     for at, stage in enumerate(ids):

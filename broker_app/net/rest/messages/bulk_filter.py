@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
+from broker_app.base.refused import Refused
 from broker_app.core.message import Envelope
 from broker_app.features.bulk.part import Rows
-from broker_app.net.http.refusals import Refusal
 from broker_app.reflex.reflexes import Reflexes
 
 #: rows whose chains run at a time
@@ -17,7 +17,7 @@ _AT_ONCE: Final = 1_000
 class FilteredRow(NamedTuple):
     """A row that reflexes have seen: refused, or with the envelope that it has now."""
 
-    refusal: Refusal | None
+    refusal: Refused | None
     envelope: Envelope
 
 
@@ -65,6 +65,6 @@ async def _decide(
         found[numbers[index]] = FilteredRow(refusal, envelope)
 
 
-def _refusal(reflex: str, reason: str) -> Refusal:
+def _refusal(reflex: str, reason: str) -> Refused:
     detail = f"the row was refused by reflex {reflex}: {reason}"
-    return Refusal("filtered", detail, reflex=reflex, reason=reason)
+    return Refused("filtered", detail, reflex=reflex, reason=reason)

@@ -32,7 +32,7 @@ from broker_app.features.bulk.part import (
 )
 from broker_app.features.bulk.stage_store import Owner
 from broker_app.net.http.limits import RestLimits
-from broker_app.net.http.refusals import Refusal, from_core, invalid, too_large
+from broker_app.net.http.refusals import invalid, too_large
 from broker_app.net.http.requests import decode
 from broker_app.net.rest.messages.bulk_filter import FilteredRow
 from broker_app.net.rest.messages.envelopes import Envelopes, Item
@@ -67,14 +67,14 @@ class Wanted(NamedTuple):
     given: RowEnvelope
     destination: Destination | None
     envelope: Envelope | None
-    refusal: Refusal | None
+    refusal: Refused | None
 
 
 class Target(NamedTuple):
     """A destination: the refusal of all rows to it, the bytes of the largest body that it takes, and the
     queue of its dead letters."""
 
-    refusal: Refusal | None
+    refusal: Refused | None
     largest: int
     dead_letters: str
 
@@ -84,20 +84,20 @@ class RefusedRow(NamedTuple):
 
     row: int
     destination: str
-    refusal: Refusal
+    refusal: Refused
 
     @property
     def facts(self) -> dict[str, Any]:
         return {
             "row": self.row,
             "destination": self.destination,
-            "code": self.refusal.name,
+            "code": self.refusal.code,
             "detail": self.refusal.detail,
         }
 
 
 def parsed(body: bytes, limits: RestLimits) -> tuple[list[RowEnvelope], Rows]:
-    """The envelopes and rows of a request. Raises Refusal."""
+    """The envelopes and rows of a request. Raises Refused."""
     size = int.from_bytes(body[:_WORD], "little")
     if len(body) < _WORD + size:
         raise invalid("", f"the head has {size} bytes, the body {len(body)}")
@@ -133,9 +133,7 @@ def _wanted(given: RowEnvelope, envelopes: Envelopes) -> Wanted:
         if given.body is not UNSET or given.body_base64 is not None:
             raise invalid("/envelopes", "an envelope has no body; the bodies of all rows follow the head")
         return Wanted(given, destination, envelopes.of_item(destination.address, given), None)
-    except Refused as refused:
-        return Wanted(given, None, None, from_core(refused))
-    except Refusal as refusal:
+    except Refused as refusal:
         return Wanted(given, None, None, refusal)
 
 
@@ -166,7 +164,7 @@ class PartBuilder:
     def build(
         self, asked: Sequence[Wanted], rows: Rows, decided: Mapping[int, FilteredRow]
     ) -> list[bytes | memoryview]:
-        """The content of the part; `decided` are rows that reflexes have seen, by number. Raises Refusal."""
+        """The content of the part; `decided` are rows that reflexes have seen, by number. Raises Refused."""
         self._stored = [StoredEnvelope.of(one.envelope or Envelope("")) for one in asked]
         largest = [self._largest(one) for one in asked]
         needs = [_NO_ROOM] * len(asked)
@@ -182,7 +180,7 @@ class PartBuilder:
             refusal = (
                 seen.refusal if seen is not None and size <= largest[index] else None
             ) or self._refusal(asked[index], size, largest[index])
-            refused_codes[refusal.name] += 1
+            refused_codes[refusal.code] += 1
             self._note(RefusedRow(row, asked[index].given.destination[:300], refusal))
             if self._dead_letters:
                 indexes[row] = self._dead_index(index, asked[index], refusal)
@@ -201,7 +199,7 @@ class PartBuilder:
             return -1
         return self._targets[one.destination].largest
 
-    def _refusal(self, one: Wanted, size: int, largest: int) -> Refusal:
+    def _refusal(self, one: Wanted, size: int, largest: int) -> Refused:
         if one.destination is None:
             assert one.refusal is not None
             return one.refusal
@@ -211,16 +209,16 @@ class PartBuilder:
         unsent = one.given.body_bytes
         if unsent is not None:
             detail = f"the body has {unsent} bytes, which is more than a part of a stage can contain"
-            return Refusal("too-large", detail, size=unsent)
+            return Refused("too-large", detail, size=unsent)
         detail = f"the body has {size} bytes; {one.destination.address} takes at most {largest}"
-        return Refusal("too-large", detail, limit=largest, size=size)
+        return Refused("too-large", detail, limit=largest, size=size)
 
     def _note(self, row: RefusedRow) -> None:
         self.refused_rows += 1
         if len(self.refused) < MAX_LISTED:
             self.refused.append(row)
 
-    def _dead_index(self, index: int, one: Wanted, refusal: Refusal) -> int:
+    def _dead_index(self, index: int, one: Wanted, refusal: Refused) -> int:
         """The index of the envelope of a refused row as a dead letter."""
         key = index, refusal.detail
         if key not in self._dead:
@@ -235,27 +233,27 @@ class PartBuilder:
             self._stored.append(StoredEnvelope.of(envelope))
         return self._changed[envelope]
 
-    def _dead_envelope(self, one: Wanted, refusal: Refusal) -> Envelope:
+    def _dead_envelope(self, one: Wanted, refusal: Refused) -> Envelope:
         address = BULK_DEAD_LETTERS
-        if one.destination is not None and refusal.name != _NOT_ALLOWED:
+        if one.destination is not None and refusal.code != _NOT_ALLOWED:
             address = self._targets[one.destination].dead_letters
         try:
             origin = one.envelope or self._envelopes.of_item(BULK_DEAD_LETTERS, one.given)
-        except Refusal:  # its headers are what was wrong
+        except Refused:  # its headers are what was wrong
             origin = Envelope(BULK_DEAD_LETTERS)
-        reason = FILTERED if refusal.name == "filtered" else REFUSED
+        reason = FILTERED if refusal.code == "filtered" else REFUSED
         destination = one.given.destination[:300]
         return dead_letter(origin, destination, address, refusal.detail, self._now_ms, reason)
 
     def _check(self, codes: Counter[str], rows: int) -> None:
-        """Raise Refusal when rows were refused that cannot become dead letters. A client that may send
+        """Raise Refused when rows were refused that cannot become dead letters. A client that may send
         nothing cannot fill the queues of dead letters either."""
         if not codes or (self._dead_letters and codes[_NOT_ALLOWED] < rows):
             return
         first = self.refused[0]
         name = next(iter(codes)) if len(codes) == 1 else "invalid"
         errors = [{"pointer": f"/rows/{row.row}", **row.facts} for row in self.refused]
-        raise Refusal(
+        raise Refused(
             name,
             f"{self.refused_rows} of {rows} rows were refused, and none is staged. Row {first.row} to "
             f"{first.destination}: {first.refusal.detail}",

@@ -55,7 +55,7 @@ class ChosenMessages:
     ) -> Received:
         """Deliver those of the messages that wait in the queue, up to `READ_BYTES` of bodies and at least
         one; `render` makes their rows, in a thread if they are large. `client` is that of `DeliverChosen`.
-        Raises Refusal when the queue delivers none."""
+        Raises Refused when the queue delivers none."""
         received = Received([], [], [])
         left, size = seqs, 0
         while left and size < READ_BYTES:

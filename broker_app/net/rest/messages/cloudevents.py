@@ -11,7 +11,8 @@ from collections.abc import Sequence
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from broker_app.net.http.refusals import Refusal, invalid
+from broker_app.base.refused import Refused
+from broker_app.net.http.refusals import invalid
 from broker_app.net.http.replies import Header
 from broker_app.net.http.requests import elements
 from broker_app.net.rest.messages.envelopes import Item
@@ -25,7 +26,7 @@ _VALUE = msgspec.json.Decoder(str | int | bool)
 
 
 def headers_and_body(headers: Sequence[Header], event: bytes) -> tuple[list[Header], bytes]:
-    """A request in structured mode as one in binary mode. Raises Refusal."""
+    """A request in structured mode as one in binary mode. Raises Refused."""
     item = item_of(event)
     kept = [header for header in headers if header[0] != b"content-type"]
     event_headers = [(name.encode(), value.encode()) for name, value in (item.headers or {}).items()]
@@ -34,7 +35,7 @@ def headers_and_body(headers: Sequence[Header], event: bytes) -> tuple[list[Head
 
 
 def item_of(event: bytes | msgspec.Raw) -> Item:
-    """One event as an item of a batch. Raises Refusal."""
+    """One event as an item of a batch. Raises Refused."""
     try:
         members = _EVENT.decode(event)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -61,14 +62,14 @@ def item_of(event: bytes | msgspec.Raw) -> Item:
     )
 
 
-def items_of(body: bytes, most: int) -> list[Item | Refusal]:
-    """The events of a batch, each as an item, or why it is none. Raises Refusal."""
+def items_of(body: bytes, most: int) -> list[Item | Refused]:
+    """The events of a batch, each as an item, or why it is none. Raises Refused."""
     events = elements(body, most)
-    found: list[Item | Refusal] = []
+    found: list[Item | Refused] = []
     for event in events:
         try:
             found.append(item_of(event))
-        except Refusal as refusal:
+        except Refused as refusal:
             found.append(refusal)
     return found
 

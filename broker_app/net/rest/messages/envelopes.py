@@ -13,10 +13,11 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from broker_app.base import times
+from broker_app.base.refused import Refused
 from broker_app.core.destination import parse
 from broker_app.core.message import DeliveryOptions, Envelope
 from broker_app.net.http.limits import RestLimits
-from broker_app.net.http.refusals import Refusal, invalid, too_large, unknown
+from broker_app.net.http.refusals import invalid, too_large, unknown
 from broker_app.net.http.replies import Header
 from broker_app.net.stomp import header_names, scheduling_headers
 from broker_app.net.stomp import headers as stomp_headers
@@ -124,7 +125,7 @@ class Envelopes:
         self._cache: dict[tuple[object, ...], Envelope] = {}
 
     def of_request(self, address: str, request_headers: Iterable[Header]) -> Envelope:
-        """The envelope of a message to `address` published singly. Raises Refusal."""
+        """The envelope of a message to `address` published singly. Raises Refused."""
         facts = tuple(
             [fact for fact in request_headers if fact[0] in _STOMP_HEADERS or fact[0].startswith(_PUBLISHING)]
         )
@@ -135,7 +136,7 @@ class Envelopes:
         return envelope
 
     def of_item(self, address: str, item: Item) -> Envelope:
-        """The envelope of an item of a batch to `address`. Raises Refusal."""
+        """The envelope of an item of a batch to `address`. Raises Refused."""
         content_type = item.media_type()
         key = (
             address,
@@ -161,7 +162,7 @@ class Envelopes:
 
     def of_exported(self, address: str, item: Item) -> Envelope:
         """The envelope of a message that was exported. Its headers are those that it had, also reserved ones;
-        they mean the group, and no delay or deduplication any more. Raises Refusal."""
+        they mean the group, and no delay or deduplication any more. Raises Refused."""
         fields = Item(**{name: getattr(item, name) for name in Item.__struct_fields__ if name != "headers"})
         stated = dict(_item_to_stomp_headers(fields, item.media_type()))
         had = {name: value for name, value in (item.headers or {}).items() if name not in _IGNORED}
@@ -179,7 +180,7 @@ class Envelopes:
         return envelope
 
     def _make(self, address: str, headers: Mapping[str, str]) -> Envelope:
-        """The envelope of STOMP headers that were checked. Refusal when they are too many or too long."""
+        """The envelope of STOMP headers that were checked. Refused when they are too many or too long."""
         if len(headers) > self._limits.max_headers:
             raise too_large("headers of the message", self._limits.max_headers, len(headers))
         size = sum(len(name) + len(value) for name, value in headers.items())
@@ -199,7 +200,7 @@ class Envelopes:
                 detail = (
                     "send CloudEvents as application/cloudevents+json or application/cloudevents-batch+json"
                 )
-                raise Refusal("unsupported-type", detail)
+                raise Refused("unsupported-type", detail)
             elif name in _STOMP_HEADERS:
                 yield _STOMP_HEADERS[name], _checked(f"header/{shown}", _STOMP_HEADERS[name], value)
             else:
@@ -288,7 +289,7 @@ def _checked(pointer: str, name: str, value: str) -> str:
 
 
 def check_delay(pointer: str, seconds: float, got: object) -> str:
-    """A delay as its STOMP header; Refusal unless it is one."""
+    """A delay as its STOMP header; Refused unless it is one."""
     if not 0 <= seconds <= scheduling_headers.MAX_DELAY_S:
         raise invalid(pointer, f"must be a number of seconds from 0 to {scheduling_headers.MAX_DELAY_S}", got)
     return f"{seconds:.3f}"
@@ -303,7 +304,7 @@ def check_time(pointer: str, value: str) -> str:
 
 
 def check_dedup_id(pointer: str, value: str) -> str:
-    """`value`; Refusal unless it is a dedup-id."""
+    """`value`; Refused unless it is a dedup-id."""
     if not 1 <= len(value) <= scheduling_headers.MAX_DEDUP_ID or "\0" in value:
         raise invalid(
             pointer, f"must have 1 to {scheduling_headers.MAX_DEDUP_ID} characters and no NUL", value[:100]
@@ -312,6 +313,6 @@ def check_dedup_id(pointer: str, value: str) -> str:
 
 
 def check_expires(pointer: str, seconds: float, got: object) -> None:
-    """Refusal unless `seconds` is a time to live of whole milliseconds."""
+    """Refused unless `seconds` is a time to live of whole milliseconds."""
     if not 0.001 <= seconds <= MAX_EXPIRES_S:
         raise invalid(pointer, f"must be a number of seconds from 0.001 to {MAX_EXPIRES_S:.0f}", got)

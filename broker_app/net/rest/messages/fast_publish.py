@@ -16,11 +16,9 @@ from broker_app.base.refused import Refused
 from broker_app.core import commands as c
 from broker_app.core.message import Message
 from broker_app.net.auth.login import Logins
-from broker_app.net.http import refusals
 from broker_app.net.http.credentials import Credentials
 from broker_app.net.http.engine_client import EngineClient
 from broker_app.net.http.limits import RestLimits
-from broker_app.net.http.refusals import Refusal
 from broker_app.net.http.replies import Header, Reply, problem_reply
 from broker_app.net.http.routing import PREFIX, Router
 from broker_app.net.policy.access import Access, Client, ConnectionInfo
@@ -91,12 +89,12 @@ class Post:
         self._answer(self._publisher.created(message, self._target))
 
     def refused(self, refusal: Refused) -> None:
-        self._answer(problem_reply(refusals.from_core(refusal), None))
+        self._answer(problem_reply(refusal, None))
 
     def failed(self, error: Exception) -> None:
-        if not isinstance(error, Refusal):
+        if not isinstance(error, Refused):
             _log.error("request %s-%x failed: %s", self._engine_client.boot, self._number, error)
-            error = Refusal("internal", "the node failed; its log has the details")
+            error = Refused("internal", "the node failed; its log has the details")
         self._answer(problem_reply(error, None))
 
     def _answer(self, reply: Reply) -> None:
@@ -157,7 +155,7 @@ class FastPublish:
             if target not in caller.targets:
                 self._permit(caller, target)
             envelope = self._envelopes.of_request(target.destination.address, headers)
-        except (Refused, Refusal):
+        except Refused:
             return False
         post = Post(engine_client, self._publisher, connection, target, next(self._numbers))
         engine_client.watch(post)
@@ -175,7 +173,7 @@ class FastPublish:
                 match = self._router.find("POST", url)
                 if match.endpoint == self._publisher.to_queue and match.name:
                     target = self._publisher.target("/queue/" + match.name)
-            except (Refused, Refusal):
+            except Refused:
                 return None
         if len(url) <= Router.MAX_CACHED_BYTES:
             if len(self._targets) >= self.MAX_TARGETS:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from broker_app.base import times
+from broker_app.base.refused import Refused
 from broker_app.core.history import History
 from broker_app.core.message import Message
 from broker_app.core.record_reader import Reader
@@ -10,7 +11,6 @@ from broker_app.core.replay import LAST, NOW, SEQ, TIME, Start, parse_start
 from broker_app.features.jobs.message_reader import JournalRead
 from broker_app.net.http.engine_client import EngineClient
 from broker_app.net.http.limits import RestLimits
-from broker_app.net.http.refusals import Refusal
 from broker_app.net.http.replies import JSON, Reply, encode
 from broker_app.net.http.requests import Request, whole_number
 from broker_app.net.rest.messages import message_json
@@ -72,13 +72,13 @@ class Histories:
 
 
 def _first(history: History, start: Start) -> int:
-    """The position where a page begins. Refusal when that was given up."""
+    """The position where a page begins. Refused when that was given up."""
     if start.kind == LAST:
         return history.last
     if start.kind == TIME:
         return history.since(start.number) or history.last + 1
     if start.kind == SEQ and start.number <= history.trimmed_to:
-        raise Refusal(
+        raise Refused(
             "history-gone", f"the history of {history.address} begins at seq {history.first} by now"
         )
     return start.number

@@ -15,7 +15,6 @@ from broker_app.core import dead_letter_headers
 from broker_app.core.message import DeliveryOptions, Envelope, Message
 from broker_app.net.http.large_body import Piece, parts
 from broker_app.net.http.limits import RestLimits
-from broker_app.net.http.refusals import Refusal
 from broker_app.net.http.replies import encode
 from broker_app.net.http.requests import decode
 from broker_app.net.rest.messages import message_json
@@ -70,8 +69,8 @@ class MessageLines:
             was_exported = not isinstance(item.id, UnsetType)
             of_item = self._envelopes.of_exported if was_exported else self._envelopes.of_item
             envelope, body = of_item(address, item), item.content()
-        except Refusal as refusal:
-            raise Refused(refusal.name, refusal.detail) from None
+        except Refused as refusal:
+            raise Refused(refusal.code, refusal.detail) from None
         if envelope.options is not None and envelope.options._replace(group="") != _NOTHING_SPECIAL:
             raise Refused(
                 "invalid", "an import publishes at once and each line once: leave delays and dedup_id out"

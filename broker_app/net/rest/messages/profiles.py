@@ -13,7 +13,7 @@ from broker_app.net import operator_audit
 from broker_app.net.http.engine_client import EngineClient
 from broker_app.net.http.limits import RestLimits
 from broker_app.net.http.listing import Listing
-from broker_app.net.http.refusals import Refusal, from_core, invalid
+from broker_app.net.http.refusals import invalid
 from broker_app.net.http.replies import NO_CONTENT, Reply, json_reply
 from broker_app.net.http.requests import Request, whole_number
 from broker_app.net.http.routing import Route, Router
@@ -95,16 +95,13 @@ class ProfileEndpoints:
         if "profile" not in query:
             raise invalid("query/profile", "is missing: a condition on services, such as type = 'shop'")
         copies = whole_number(query, "max_copies", profiles.DEFAULT_COPIES, 1, profiles.MOST_COPIES)
-        try:
-            criteria = profiles.criteria_of(profiles.PREFIX + query["profile"])
-            assert criteria is not None
-            given = self._envelopes.of_request(profiles.SEEDS.address, request.headers)
-            envelope = profiles.seed(given, criteria, access.principal_of(client), copies)
-            # A request that had to wait may be older than the policy.
-            access.check_may_send(client)
-            self._seeds.shares.admit(request.user, len(body) + envelope.overhead_bytes)
-        except Refused as refused:
-            raise from_core(refused) from None
+        criteria = profiles.criteria_of(profiles.PREFIX + query["profile"])
+        assert criteria is not None
+        given = self._envelopes.of_request(profiles.SEEDS.address, request.headers)
+        envelope = profiles.seed(given, criteria, access.principal_of(client), copies)
+        # A request that had to wait may be older than the policy.
+        access.check_may_send(client)
+        self._seeds.shares.admit(request.user, len(body) + envelope.overhead_bytes)
         reply = engine_client.pending_reply()
         engine_client.submit(
             c.Publish(engine_client.peer, [(envelope, body, reply)], request.user, client.record_address),
@@ -125,7 +122,7 @@ class ProfileEndpoints:
         request.query()
         seed = self._seeds.find(request.name)
         if seed is None or not _visible(request)(seed):
-            raise Refusal("not-found", f"there is no seed {request.name[:80]!r}")
+            raise Refused("not-found", f"there is no seed {request.name[:80]!r}")
         await self._seeds.remove(seed)
         request.audit(operator_audit.DELETED, "seeds", seed.id)
         return NO_CONTENT

@@ -6,12 +6,12 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from urllib.parse import quote
 
+from broker_app.base.refused import Refused
 from broker_app.core import commands as c
 from broker_app.core.destination import Destination, parse
 from broker_app.core.message import Duplicate, Message
 from broker_app.net.http.engine_client import EngineClient
 from broker_app.net.http.limits import RestLimits
-from broker_app.net.http.refusals import Refusal
 from broker_app.net.http.replies import JSON, Reply
 from broker_app.net.http.requests import Request, boolean
 from broker_app.net.rest.messages import cloudevents
@@ -59,7 +59,7 @@ class Publisher:
         destination = target.destination
         copies = self._engine_client.engine.broker.destinations.topics.count(destination.name)
         if boolean(query, "mandatory") and not copies:
-            raise Refusal("no-route", f"{destination.address} has no subscription")
+            raise Refused("no-route", f"{destination.address} has no subscription")
         if request.media_type == cloudevents.BATCH:
             return await self.publish_batch(request, destination)
         return self.created(await self._publish(request, target), target, copies)

@@ -19,7 +19,7 @@ from broker_app.net.http.engine_client import EngineClient
 from broker_app.net.http.large_body import Piece
 from broker_app.net.http.limits import RestLimits
 from broker_app.net.http.long_poll import WaitingRequest, WaitingRequests
-from broker_app.net.http.refusals import Refusal, invalid
+from broker_app.net.http.refusals import invalid
 from broker_app.net.http.replies import JSON, Header, Reply, encode, separated
 from broker_app.net.http.requests import Departed, Request, boolean, whole_number, within
 from broker_app.net.rest.messages import message_json
@@ -107,7 +107,7 @@ class Receiver:
         return self._reply(rows, time.monotonic() - began, destination.address)
 
     def _check(self, body: ReceiveRequest, query: dict[str, str]) -> int:
-        """The requested number of messages. Raises Refusal if it is out of bounds."""
+        """The requested number of messages. Raises Refused if it is out of bounds."""
         limits = self._limits
         if body.seqs is not None:
             _check_chosen(body, query)
@@ -188,8 +188,8 @@ class Receiver:
             closing.add_done_callback(lambda _: engine_client.close_collection(subscription))
             try:
                 await asyncio.shield(closing)
-            except Refusal as refusal:
-                if refusal.name != "not-found":  # the broker has ended the subscription before
+            except Refused as refusal:
+                if refusal.code != "not-found":  # the broker has ended the subscription before
                     raise
         return collection.found
 
@@ -242,7 +242,7 @@ class Receiver:
 
 
 def _check_chosen(body: ReceiveRequest, query: dict[str, str]) -> None:
-    """Raises Refusal for what cannot be asked together with `seqs`."""
+    """Raises Refused for what cannot be asked together with `seqs`."""
     for name in ("max", "selector"):
         if getattr(body, name) is not None or name in query:
             raise invalid(f"/{name}", "cannot be given together with seqs, which name the messages")

@@ -12,7 +12,7 @@ from broker_app.core import commands as c
 from broker_app.core.reasons import REJECTED
 from broker_app.net.http.engine_client import EngineClient, PendingReply
 from broker_app.net.http.limits import RestLimits
-from broker_app.net.http.refusals import Refusal, from_core, invalid, too_large
+from broker_app.net.http.refusals import body_of, invalid, name_of, too_large
 from broker_app.net.http.replies import NO_CONTENT, Reply, json_reply
 from broker_app.net.http.requests import Request, within
 from broker_app.net.stomp import scheduling_headers
@@ -153,12 +153,9 @@ class Settler:
         await self._carry_out([self._tag(request, receipt)], make_command)
 
     def _tag(self, request: Request, receipt: str) -> int:
-        """The delivery behind a receipt, if the client may still receive from there. Raises Refusal."""
+        """The delivery behind a receipt, if the client may still receive from there. Raises Refused."""
         tag = self._engine_client.tag_of(receipt, request.user)
-        try:
-            request.permitted(RECEIVE, self._engine_client.source_of(tag))
-        except Refused as refused:
-            raise from_core(refused) from None
+        request.permitted(RECEIVE, self._engine_client.source_of(tag))
         return tag
 
     async def _carry_out(self, tags: list[int], make_command: _MakeCommand) -> None:
@@ -174,9 +171,11 @@ class Settler:
         engine_client = self._engine_client
         try:
             await engine_client.answer(started.pending_reply)
-        except Refusal as refusal:
+        except Refused as refusal:
             # Between the check and the operation a lease may have ended.
-            raise engine_client.lost(started.tags[0]) if refusal.name == "lease-lost" else refusal from None
+            if name_of(refusal) == "lease-lost":
+                raise engine_client.lost(started.tags[0]) from None
+            raise
         if started.ends:
             engine_client.remember_settled(started.tags)
 
@@ -184,35 +183,35 @@ class Settler:
 
     def _start(
         self, request: Request, receipt: str, make_command: _MakeCommand
-    ) -> tuple[str, _Started | Refusal]:
+    ) -> tuple[str, _Started | Refused]:
         try:
             return receipt, self._submit([self._tag(request, receipt)], make_command)
-        except Refusal as refusal:
+        except Refused as refusal:
             return receipt, refusal
 
-    async def _result(self, one: tuple[str, _Started | Refusal]) -> dict[str, Any]:
+    async def _result(self, one: tuple[str, _Started | Refused]) -> dict[str, Any]:
         receipt, started = one
-        if isinstance(started, Refusal):
+        if isinstance(started, Refused):
             return _failed(receipt, started)
         try:
             await self._finish(started)
-        except Refusal as refusal:
+        except Refused as refusal:
             return _failed(receipt, refusal)
         return {"receipt": receipt}
 
     async def _together(self, request: Request, receipts: list[str]) -> list[dict[str, Any]]:
         """Acknowledge in one command what can be; one by one when a lease ends just then."""
-        refused: dict[str, Refusal] = {}
+        refused: dict[str, Refused] = {}
         tags: dict[str, int] = {}
         for receipt in receipts:
             try:
                 tags[receipt] = self._tag(request, receipt)
-            except Refusal as refusal:
+            except Refused as refusal:
                 refused[receipt] = refusal
         try:
             if tags:
                 await self._carry_out(list(tags.values()), self._ack)
-        except Refusal:
+        except Refused:
             started = [self._start(request, receipt, self._ack) for receipt in receipts]
             return [await self._result(one) for one in started]
         return [
@@ -221,5 +220,5 @@ class Settler:
         ]
 
 
-def _failed(receipt: str, refusal: Refusal) -> dict[str, Any]:
-    return {"receipt": receipt, "error": refusal.body()}
+def _failed(receipt: str, refusal: Refused) -> dict[str, Any]:
+    return {"receipt": receipt, "error": body_of(refusal)}

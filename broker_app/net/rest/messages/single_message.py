@@ -8,6 +8,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeVar, cast
 
+from broker_app.base.refused import Refused
 from broker_app.core import commands as c
 from broker_app.core import views
 from broker_app.core.broker import Broker
@@ -20,7 +21,7 @@ from broker_app.features.jobs.message_reader import JournalRead
 from broker_app.net import operator_audit
 from broker_app.net.http.engine_client import EngineClient
 from broker_app.net.http.limits import RestLimits
-from broker_app.net.http.refusals import Refusal, invalid
+from broker_app.net.http.refusals import invalid
 from broker_app.net.http.replies import JSON, NO_CONTENT, Reply, json_reply
 from broker_app.net.http.requests import Request
 from broker_app.net.rest.features.bridge_reason import with_bridge
@@ -119,9 +120,9 @@ class MessageEndpoints:
             (answer,) = await self._engine_client.answer(pending_reply)
             status = cast("list[TransferResult]", answer)[0].status
         if status == UNSETTLED:
-            raise Refusal("conflict", "the message is handed out; who holds it settles it")
+            raise Refused("conflict", "the message is handed out; who holds it settles it")
         if status == GONE:
-            raise Refusal("not-found", "the message has just gone")
+            raise Refused("not-found", "the message has just gone")
         request.audit(operator_audit.DELETED, "messages", request.name, destination=address)
         return NO_CONTENT
 
@@ -144,7 +145,7 @@ class MessageEndpoints:
             found = await engine_client.inspect(partial(self._look, address, message_id, position, then))
         if found is None:
             name = address.removeprefix("/queue/")
-            raise Refusal("not-found", f"there is no message {message_id[:80]!r} in queue {name!r}")
+            raise Refused("not-found", f"there is no message {message_id[:80]!r} in queue {name!r}")
         return found
 
     async def _scan(self, address: str, message_id: bytes) -> int | None:

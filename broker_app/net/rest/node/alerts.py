@@ -6,9 +6,10 @@ from typing import Protocol
 
 import msgspec
 
+from broker_app.base.refused import Refused
 from broker_app.net import operator_audit
 from broker_app.net.http.limits import RestLimits
-from broker_app.net.http.refusals import Refusal, invalid
+from broker_app.net.http.refusals import invalid
 from broker_app.net.http.replies import Reply, json_reply
 from broker_app.net.http.requests import Request, several, whole_number
 from broker_app.net.http.routing import Route, Router
@@ -89,12 +90,12 @@ class AlertEndpoints:
         return json_reply(shown(alert))
 
     def _open(self, request: Request) -> Alert:
-        """The open alert of a request. Raises Refusal."""
+        """The open alert of a request. Raises Refused."""
         alert = self._alerts.find(request.name)
         if alert is None:
-            raise Refusal("not-found", f"there is no alert {request.name[:40]!r}; it may have ended long ago")
+            raise Refused("not-found", f"there is no alert {request.name[:40]!r}; it may have ended long ago")
         if alert.state == ENDED:
-            raise Refusal("conflict", f"the alert has ended: {alert.rule} of {alert.subject}")
+            raise Refused("conflict", f"the alert has ended: {alert.rule} of {alert.subject}")
         return alert
 
     def _audit(self, request: Request, action: str, alert: Alert, reason: str, **facts: float) -> None:
@@ -103,7 +104,7 @@ class AlertEndpoints:
 
 def _require_administrator(request: Request) -> None:
     if not request.access.is_admin(request.client.identity):
-        raise Refusal("not-allowed", "alerts are for administrators", right="administer")
+        raise Refused("not-allowed", "alerts are for administrators", right="administer")
 
 
 def _check_reason(reason: str) -> None:

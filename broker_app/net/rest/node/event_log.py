@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from broker_app.base.refused import Refused
 from broker_app.net.http.limits import RestLimits
-from broker_app.net.http.refusals import Refusal, invalid
+from broker_app.net.http.refusals import invalid
 from broker_app.net.http.replies import Reply, json_reply
 from broker_app.net.http.requests import Request, whole_number
 from broker_app.telemetry.event_log import KINDS, EventLog, LoggedEvent
@@ -19,7 +20,7 @@ class EventLogEndpoint:
     async def page(self, request: Request) -> Reply:
         """GET events: the newest first"""
         if not request.access.is_admin(request.client.identity):
-            raise Refusal("not-allowed", "the event log is for administrators", right="administer")
+            raise Refused("not-allowed", "the event log is for administrators", right="administer")
         query = request.query(("limit", "after", "kind", "name"))
         limit = whole_number(query, "limit", 100, 1, self._limits.max_page)
         before = whole_number(query, "after", 0, 1, 10**15 - 1) if "after" in query else None

@@ -6,7 +6,8 @@ import asyncio
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from broker_app.net.http.refusals import Refusal, invalid
+from broker_app.base.refused import Refused
+from broker_app.net.http.refusals import invalid
 from broker_app.net.http.replies import Reply
 from broker_app.net.http.requests import Request, whole_number
 from broker_app.net.http.routing import Route, Router
@@ -87,9 +88,9 @@ async def _reply(
 
 
 def _permit(request: Request) -> None:
-    """Raise Refusal without the right."""
+    """Raise Refused without the right."""
     if not request.access.may_read_metrics(request.client.identity):
-        raise Refusal(
+        raise Refused(
             "not-allowed",
             "metrics are for administrators, with a token only if one of its grants has the right "
             f"{READ_METRICS}",

@@ -8,8 +8,9 @@ from typing import Any, Protocol
 
 import msgspec
 
+from broker_app.base.refused import Refused
 from broker_app.net import operator_audit
-from broker_app.net.http.refusals import Refusal, invalid
+from broker_app.net.http.refusals import invalid
 from broker_app.net.http.replies import Reply, json_reply
 from broker_app.net.http.requests import Request
 from broker_app.net.http.routing import Route, Router
@@ -143,7 +144,7 @@ class MirrorEndpoints:
         if not body.reason:
             raise invalid("/reason", "must be given: it is kept in the timeline")
         if not body.accept_loss:
-            raise Refusal(
+            raise Refused(
                 "conflict",
                 "a forced takeover loses the non-persistent messages of the active broker "
                 f"(about {_counted(lost['non_persistent'])}); send accept_loss: true, or switch over instead",
@@ -192,7 +193,7 @@ class MirrorEndpoints:
 
     def _find(self, request: Request) -> MirrorOperations:
         if self._mirror is None or request.name != self._mirror.name:
-            raise Refusal(
+            raise Refused(
                 "not-found",
                 f"there are no mirrors of {request.name[:100]!r} here; brokers have mirrors that share "
                 "their journal (the setting journal)",
@@ -206,7 +207,7 @@ def _counted(number: int | None) -> str:
 
 def _require_administrator(request: Request) -> None:
     if not request.access.is_admin(request.client.identity):
-        raise Refusal("not-allowed", "mirrors are for administrators", right="administer")
+        raise Refused("not-allowed", "mirrors are for administrators", right="administer")
 
 
 def _check_reason(reason: str) -> None:

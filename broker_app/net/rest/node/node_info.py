@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
+from broker_app.base.refused import Refused
 from broker_app.core.resource_alarm import STORE_FULL
 from broker_app.net.http.engine_client import EngineClient
 from broker_app.net.http.limits import RestLimits
 from broker_app.net.http.long_poll import WaitingRequests
-from broker_app.net.http.refusals import Refusal, from_core
 from broker_app.net.http.replies import JSON, Reply, encode, json_reply
 from broker_app.net.http.requests import Request
 
@@ -57,7 +57,7 @@ class NodeEndpoints:
         request.query()
         self._engine_client.check_alive()
         if self._waiting.stopped:
-            raise Refusal("not-active", "the node is stopping")
+            raise Refused("not-active", "the node is stopping")
         if self._engine_client.engine.broker.resource_alarms.alarm is STORE_FULL:
-            raise from_core(STORE_FULL.refusal)
+            raise STORE_FULL.refusal
         return json_reply({"status": "ready"})

@@ -6,8 +6,9 @@ from collections.abc import Callable
 
 import msgspec
 
+from broker_app.base.refused import Refused
 from broker_app.net import operator_audit
-from broker_app.net.http.refusals import Refusal, invalid
+from broker_app.net.http.refusals import invalid
 from broker_app.net.http.replies import Reply, json_reply
 from broker_app.net.http.requests import Request
 from broker_app.net.rest.node.mirrors import MAX_REASON
@@ -31,7 +32,7 @@ class ShutdownEndpoint:
         """POST shutdown: clients are notified, and what was accepted is finished."""
         request.query()
         if not request.access.is_admin(request.client.identity):
-            raise Refusal("not-allowed", "only administrators shut a broker down", right="administer")
+            raise Refused("not-allowed", "only administrators shut a broker down", right="administer")
         body = await request.json(ShutdownRequest)
         if body.name != self._name:
             raise invalid("/name", f"this is broker {self._name}", body.name)

@@ -7,7 +7,7 @@ from typing import Any
 
 from django.http import HttpRequest
 
-from broker_app.net.http.refusals import Refusal
+from broker_app.base.refused import Refused
 from broker_app.web.actions import Changed
 from broker_app.web.impact import of_changes
 from broker_app.web.policy_sync import node_of
@@ -19,5 +19,5 @@ def impact_of(request: HttpRequest, changed: Sequence[Changed]) -> dict[str, Any
     node = node_of(request)
     try:
         return {"impact": of_changes(node, changed) if node is not None else None}
-    except Refusal:
+    except Refused:
         return {"impact": None, "busy": True}

@@ -11,10 +11,10 @@ from django.shortcuts import redirect, render
 from django.utils.http import urlencode
 from django.utils.translation import gettext as _
 
+from broker_app.base.refused import Refused
 from broker_app.features.bridge.connection_test import LONGEST_S
 from broker_app.features.bridge.remote import DRAINING, PAUSED, RUNNING, Remote
 from broker_app.models import Entry
-from broker_app.net.http.refusals import Refusal
 from broker_app.net.operator_audit import RETRIED, TESTED
 from broker_app.web.actions import Conflict, Edit, InvalidEdits, Stale, apply, audit
 from broker_app.web.actor import actor_of
@@ -77,7 +77,7 @@ class TestPage(BridgePage):
         remote = Remote.of(key, spec, found[1].get("password", "") if found else "")
         try:
             trial = ask(node, node.test_remote(remote, queue or None), within_s=LONGEST_S + 5)
-        except Refusal as refusal:
+        except Refused as refusal:
             return self.show(request, fault=refusal.detail)
         about = {"address": remote.address, "queue": queue or None, "ok": trial["ok"]}
         audit.record(actor_of(request), audit.Action(TESTED, self.subject.kind, key, after=about))
@@ -113,7 +113,7 @@ class ControlPage(ResourceView):
             return
         try:
             ask(node, node.retry_bridge(key, queue or None))
-        except Refusal as refusal:
+        except Refused as refusal:
             messages.error(request, refusal.detail)
             return
         audit.record(
@@ -161,7 +161,7 @@ class RemoveOrphanPage(AdministratorsPage):
         assert node is not None, "it knows the orphan"
         try:
             ask(node, node.delete_queue(orphan["source"], force=True))
-        except Refusal as refusal:
+        except Refused as refusal:
             return self.show(request, refusal.detail)
         reason = request.POST.get("reason", "")
         audit.record(actor_of(request, reason), audit.Action("removed", "queues", orphan["source"]))

@@ -10,8 +10,8 @@ from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
 
 from broker_app.base import durations
+from broker_app.base.refused import Refused
 from broker_app.features.bridge.remote import DRAINING, PAUSED
-from broker_app.net.http.refusals import Refusal
 from broker_app.web.policy_sync import ask, node_of
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def all_bridges(request: HttpRequest) -> tuple[Facts | None, StrPromise | str]:
         return None, NO_NODE
     try:
         return ask(node, node.list_bridges()), ""
-    except Refusal as refusal:
+    except Refused as refusal:
         return None, refusal.detail
 
 
@@ -91,7 +91,7 @@ def one_bridge(request: HttpRequest, name: str) -> tuple[Facts | None, StrPromis
         return None, NO_NODE
     try:
         return ask(node, node.find_bridge(name)), ""
-    except Refusal as refusal:
+    except Refused as refusal:
         return None, refusal.detail
 
 

@@ -11,10 +11,10 @@ from django.shortcuts import redirect, render
 from django.utils.translation import gettext as _
 from django.views.decorators.debug import sensitive_variables
 
+from broker_app.base.refused import Refused
 from broker_app.features.callbacks.webhooks.callback import PAUSED, RUNNING
 from broker_app.features.callbacks.webhooks.signature import new_secret
 from broker_app.models import Entry
-from broker_app.net.http.refusals import Refusal
 from broker_app.net.operator_audit import RETRIED, TESTED
 from broker_app.web.actions import Conflict, Edit, InvalidEdits, Stale, apply, audit
 from broker_app.web.actor import actor_of
@@ -75,7 +75,7 @@ class TestPage(CallbackPage):
             return self.show(request, fault=NO_NODE)
         try:
             test = ask(node, node.test_callback(key), within_s=_TEST_S)
-        except Refusal as refusal:
+        except Refused as refusal:
             return self.show(request, fault=refusal.detail)
         audit.record(
             actor_of(request), audit.Action(TESTED, self.subject.kind, key, after={"ok": test["ok"]})
@@ -121,7 +121,7 @@ class ControlPage(ResourceView):
             return
         try:
             ask(node, node.push_callback(key))
-        except Refusal as refusal:
+        except Refused as refusal:
             messages.error(request, refusal.detail)
             return
         audit.record(actor_of(request), audit.Action(RETRIED, self.subject.kind, key))

@@ -10,7 +10,7 @@ from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
 
 from broker_app.base import durations
-from broker_app.net.http.refusals import Refusal
+from broker_app.base.refused import Refused
 from broker_app.web.console.base.health import shown_state
 from broker_app.web.console.forwarding.bridge_status import State
 from broker_app.web.policy_sync import ask, node_of
@@ -49,7 +49,7 @@ def all_callbacks(request: HttpRequest) -> tuple[list[Facts] | None, StrPromise 
         return None, NO_NODE
     try:
         return ask(node, node.list_callbacks()), ""
-    except Refusal as refusal:
+    except Refused as refusal:
         return None, refusal.detail
 
 
@@ -60,7 +60,7 @@ def one_callback(request: HttpRequest, name: str) -> tuple[Facts | None, StrProm
         return None, NO_NODE
     try:
         return ask(node, node.find_callback(name)), ""
-    except Refusal as refusal:
+    except Refused as refusal:
         return None, refusal.detail
 
 

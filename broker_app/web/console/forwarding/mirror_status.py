@@ -10,8 +10,8 @@ from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
 
 from broker_app.base import durations
+from broker_app.base.refused import Refused
 from broker_app.journal.shared.private_journal import PrivateState
-from broker_app.net.http.refusals import Refusal
 from broker_app.net.rest.node.mirrors import (
     ACTIVE,
     DATABASE,
@@ -73,7 +73,7 @@ def status_of(request: HttpRequest) -> tuple[Facts | None, StrPromise | str]:
         return None, NO_NODE
     try:
         return ask(node, node.mirror_status()) or {}, ""
-    except Refusal as refusal:
+    except Refused as refusal:
         return None, refusal.detail
 
 

@@ -14,7 +14,7 @@ from django.http import HttpRequest
 from django.utils.translation import gettext_lazy
 
 from broker_app.base import durations
-from broker_app.net.http.refusals import Refusal
+from broker_app.base.refused import Refused
 from broker_app.pipeline import reconciliations, runs
 from broker_app.pipeline.models import DONE, FAILED, IDLE, RUNNING, STARTING, STOPPED, STOPPING, PipelineRun
 from broker_app.telemetry.cursor_lags import STEP_S
@@ -66,7 +66,7 @@ class Cursors:
             return cls([], NO_NODE)
         try:
             return cls(ask(node, node.list_cursors())["items"])
-        except Refusal as refusal:
+        except Refused as refusal:
             return cls([], refusal.detail)
 
     def of_run(self, name: str) -> list[Facts]:

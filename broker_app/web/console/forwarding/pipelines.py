@@ -14,7 +14,7 @@ from django.urls import reverse
 from django.utils.http import urlencode
 from django.utils.translation import gettext as _
 
-from broker_app.net.http.refusals import Refusal
+from broker_app.base.refused import Refused
 from broker_app.net.http.replies import NDJSON
 from broker_app.pipeline import reconciliations, runs
 from broker_app.pipeline.models import PipelineRun, Reconciliation
@@ -47,7 +47,7 @@ class PipelinesPage(AdministratorsPage):
                 return redirect("console:pipelines")
             runs.request_stop(name)
             messages.success(request, _("%(name)s stops after its present batch.") % {"name": name})
-        except Refusal as refusal:
+        except Refused as refusal:
             messages.error(request, refusal.detail)
         if request.POST.get("from") == "run":
             return redirect(f"{reverse('console:pipeline')}?{urlencode({'name': name})}")
@@ -84,7 +84,7 @@ class ReconciliationReport(AdministratorsPage):
         run = _run(request)
         try:
             rows = reconciliations.find(run.name).rows
-        except Refusal as refusal:
+        except Refused as refusal:
             raise Http404(refusal.detail) from refusal
         lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
         reply = HttpResponse(lines, content_type=NDJSON)
@@ -95,7 +95,7 @@ class ReconciliationReport(AdministratorsPage):
 def _run(request: HttpRequest) -> PipelineRun:
     try:
         return runs.find(request.GET.get("name", ""))
-    except Refusal as refusal:
+    except Refused as refusal:
         raise Http404(refusal.detail) from refusal
 
 

@@ -10,8 +10,8 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils.translation import gettext as _
 
+from broker_app.base.refused import Refused
 from broker_app.models import Entry
-from broker_app.net.http.refusals import Refusal
 from broker_app.net.operator_audit import RESTARTED
 from broker_app.web.actions import Conflict, Edit, InvalidEdits, Stale, apply, audit
 from broker_app.web.actor import actor_of
@@ -103,6 +103,6 @@ class RestartPage(ResourceView):
             return NO_NODE
         try:
             known = ask(node, node.restart_library(library))
-        except Refusal as refusal:
+        except Refused as refusal:
             return refusal.detail
         return "" if known else _("There is no library %s with a process.") % library

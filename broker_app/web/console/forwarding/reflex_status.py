@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
 
-from broker_app.net.http.refusals import Refusal
+from broker_app.base.refused import Refused
 from broker_app.reflex.declaration import ARRIVAL, DELIVERY, DEREGISTRATION, REGISTRATION, SERVICE
 from broker_app.web.console.base.health import shown_state
 from broker_app.web.console.forwarding.bridge_status import State
@@ -47,7 +47,7 @@ def all_reflexes(request: HttpRequest, address: str | None = None) -> tuple[Fact
         return None, NO_NODE
     try:
         return ask(node, node.list_reflexes(address)), ""
-    except Refusal as refusal:
+    except Refused as refusal:
         return None, refusal.detail
 
 
