@@ -19,11 +19,12 @@ from broker_app.net.http.proxy_headers import apply_proxy_headers
 from broker_app.net.http.refusals import body_of, status_of
 from broker_app.net.http.replies import Header, Reply, encode, json_reply, problem_reply
 from broker_app.net.http.requests import Request
-from broker_app.net.http.routing import Route, Router, raw_path_of, unprefixed
+from broker_app.net.http.routing import Router, raw_path_of, unprefixed
 from broker_app.net.operator_audit import OperatorActions
 from broker_app.net.policy.access import Access
-from broker_app.net.rest.node.metrics import MetricsEndpoints, add_metrics
-from broker_app.net.rest.node.mirrors import STANDBY, MirrorEndpoints, add_mirrors
+from broker_app.net.rest import openapi
+from broker_app.net.rest.node.metrics import MetricsEndpoints
+from broker_app.net.rest.node.mirrors import STANDBY, MirrorEndpoints
 from broker_app.net.stomp.session import VERSION
 from broker_app.telemetry.metrics.families import Collected
 from broker_app.telemetry.metrics.node_metrics import of_build, of_mirrors
@@ -40,15 +41,18 @@ class StandbySite:
         self._name = config.name
         self._behind_tls = config.behind_tls
         self._base_path = BasePath(config.base_path)
-        self._router = Router()
-        add = self._router.add
-        add("GET", Route((b"health", b"live"), open=True), self._live)
-        add("GET", Route((b"health", b"ready"), open=True), self._ready)
-        add_mirrors(self._router, MirrorEndpoints(mirror, {}))
-        add_metrics(self._router, MetricsEndpoints(self._metrics))
+        self._router = Router(
+            openapi.PATHS,
+            {
+                "health_live": self._live,
+                "health_ready": self._ready,
+                "get_metrics": MetricsEndpoints(self._metrics).of_node,
+                **MirrorEndpoints(mirror, {}).handlers(),
+            },
+        )
         boot, numbers = secrets.token_hex(4), itertools.count(1)
         self._dispatcher = Dispatcher(
-            lambda _: self._router,
+            (self._router,),
             Credentials(logins, Origins(config.known_hosts, config.allowed_origins)),
             Access(logins),
             RestLimits.of(config),

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from broker_app.base.refused import Refused
 from broker_app.base.shares import Shares
 from broker_app.net.http.credentials import Credentials
+from broker_app.net.http.idempotency import IdempotencyStore
 from broker_app.net.http.large_body import parts
 from broker_app.net.http.limits import RestLimits
 from broker_app.net.http.replies import NO_CONTENT, Header, Reply, problem_reply
 from broker_app.net.http.requests import Departed, Receive, Request, Scope, Send
-from broker_app.net.http.routing import Match, Router, raw_path_of
+from broker_app.net.http.routing import Router, raw_path_of
 from broker_app.net.http.tracing import trace_of
 from broker_app.net.operator_audit import OperatorActions
 from broker_app.net.policy.access import Access, Client, ConnectionInfo
@@ -23,20 +24,14 @@ _log = logging.getLogger(__name__)
 _NO_STORE: Header = (b"cache-control", b"no-store")
 
 
-async def call_endpoint(request: Request, match: Match) -> Reply | None:
-    """The reply of the endpoint that was found."""
-    return await match.endpoint(request)
-
-
 class Dispatcher:
-    """Answers HTTP requests by endpoints; `router_of` chooses the router by the path.
-
-    `request_id` returns the header of the next reply, `call` has an endpoint answer.
+    """Answers HTTP requests by endpoints, which the first of `routers` finds that covers the path, or the
+    first of all. `request_id` returns the header of the next reply, `idempotency` keeps replies.
     """
 
     def __init__(
         self,
-        router_of: Callable[[bytes], Router],
+        routers: Sequence[Router],
         credentials: Credentials,
         access: Access,
         limits: RestLimits,
@@ -44,16 +39,16 @@ class Dispatcher:
         request_id: Callable[[], Header],
         *,
         behind_tls: bool,
-        call: Callable[[Request, Match], Awaitable[Reply | None]] = call_endpoint,
+        idempotency: IdempotencyStore | None = None,
     ) -> None:
-        self._router_of = router_of
+        self._routers = routers
         self._credentials = credentials
         self._access = access
         self._limits = limits
         self._actions = actions
         self._request_id = request_id
         self._behind_tls = behind_tls
-        self._call = call
+        self._idempotency = idempotency
         #: bytes of bodies that are being received
         self.uploads = Shares(lambda: limits.max_uploading_bytes, "bytes of bodies that are being received")
 
@@ -79,18 +74,26 @@ class Dispatcher:
 
     async def _answer(self, request: Request, scope: Scope) -> Reply | None:
         raw_path = raw_path_of(scope)
-        router = self._router_of(raw_path)
+        router = next((router for router in self._routers if router.covers(raw_path)), self._routers[0])
         if request.method == "OPTIONS":
             allowed = ", ".join(router.methods(raw_path))
             return Reply(204, headers=((b"allow", allowed.encode()),))
         match = router.find(request.method, raw_path)
-        if not match.route.open:
+        if not match.operation.open:
             connection_info = ConnectionInfo.of_scope(REST, scope, behind_tls=self._behind_tls)
             certified = scope.get("mom.certified", ())
             identity = await self._credentials.identify(request, connection_info.address or "", certified)
             request.client = Client(identity, connection_info)
         request.name, request.owner = request.choose_name(match.name, match.route.parameter), match.owner
-        return await self._call(request, match)
+        endpoint, key = match.operation.endpoint, request.idempotency_key
+        if key is None or self._idempotency is None or not match.operation.idempotent:
+            return await endpoint(request)
+        return await self._idempotency.answer(request, key, endpoint)
+
+    def owns(self, scope: Scope) -> bool:
+        """True if an HTTP request is answered here."""
+        raw_path = raw_path_of(scope)
+        return any(router.owns(scope["method"], raw_path) for router in self._routers)
 
 
 async def send_reply(request: Request, reply: Reply) -> None:

@@ -8,8 +8,8 @@ names: `/bridges/OWNER/queues/NAME/messages`.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
-from typing import NamedTuple
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final, NamedTuple
 from urllib.parse import quote, unquote_to_bytes
 
 from broker_app.base.refused import Refused
@@ -19,7 +19,14 @@ from broker_app.net.http.requests import Request, Scope
 
 PREFIX = "/api/v1/"
 _UNPREFIXED = ("/health/live", "/health/ready", "/failover-list", "/metrics", "/metrics/detailed")
+#: words before a name that the query may have instead, and its parameter there
+_PARAMETERS: Final = {"queues": "queue", "topics": "topic"}
+
 Endpoint = Callable[[Request], Awaitable[Reply | None]]
+#: endpoints by the id of the operation that they answer
+Handlers = Mapping[str, Endpoint]
+#: the paths of an OpenAPI document
+Paths = Mapping[str, Mapping[str, Any]]
 
 
 class Route(NamedTuple):
@@ -31,39 +38,87 @@ class Route(NamedTuple):
     behind: tuple[bytes, ...] = ()
     named: bool = False
     parameter: str | None = None
-    open: bool = False  # needs no login
     within: bytes = b""
+
+    @classmethod
+    def of(cls, path: str) -> Route:
+        """The route of a path of a description, such as `queues/{name}/messages`."""
+        words = path.split("/")
+        names = [i for i, word in enumerate(words) if word.startswith("{")]
+        encoded = tuple(word.encode() for word in words)
+        if not names:
+            return cls(encoded)
+        first, last = names[0], names[-1]
+        within = encoded[last - 1] if first != last else b""
+        parameter = _PARAMETERS.get(words[last - 1])
+        return cls(encoded[:first], encoded[last + 1 :], True, parameter, within)
+
+    @property
+    def precedence(self) -> tuple[int, int, int]:
+        """Sorts routes: the more words are fixed, the earlier it is tried."""
+        within = bool(self.within)
+        return (-len(self.before) - len(self.behind) - within, -within, -len(self.before))
+
+
+class Operation(NamedTuple):
+    """The endpoint of one method of a route. An `open` one needs no login; an `idempotent` one makes
+    something, and repeats with the same key make nothing more."""
+
+    endpoint: Endpoint
+    open: bool = False
+    idempotent: bool = False
 
 
 class Match(NamedTuple):
     route: Route
-    endpoint: Endpoint
+    operation: Operation
     name: str
     owner: str = ""
 
 
 class Router:
-    """All routes of the API and their methods."""
+    """The routes of the operations that a description has.
+
+    `paths` are of an OpenAPI document, `handlers` answer its operations, and `others` are paths of which
+    another program answers the operations. Operations without a handler do not exist here.
+    """
 
     MAX_CACHED = 4_096
     MAX_CACHED_BYTES = 1_024
 
-    def __init__(self, prefix: str = PREFIX) -> None:
+    def __init__(
+        self, paths: Paths, handlers: Handlers, others: Paths | None = None, prefix: str = PREFIX
+    ) -> None:
         self._prefix = prefix.encode()
-        self._routes: dict[Route, dict[str, Endpoint]] = {}
-        self._words: set[bytes] = set()
+        routes: dict[Route, dict[str, Operation]] = {}
+        known = set()
+        for path, methods in paths.items():
+            for method, described in methods.items():
+                known.add(described["operationId"])
+                endpoint = handlers.get(described["operationId"])
+                if endpoint is not None:
+                    route = Route.of(path.removeprefix(prefix))
+                    routes.setdefault(route, {})[method.upper()] = _operation(described, endpoint)
+        if unknown := handlers.keys() - known:
+            raise ValueError(f"no path is described for {', '.join(sorted(unknown))}")
+        self._words = {route.before[0] for route in routes}
+        for path, methods in (others or {}).items():
+            self._leave(routes, Route.of(path.removeprefix(prefix)), [method.upper() for method in methods])
+        self._routes = {route: routes[route] for route in sorted(routes, key=lambda route: route.precedence)}
         self._cache: dict[tuple[str, bytes], Match] = {}
 
-    def add(self, method: str, route: Route, endpoint: Endpoint) -> None:
-        """`endpoint` answers `method` (a GET also HEAD) at `route`. The first route that matches wins."""
-        methods = self._routes.setdefault(route, {})
-        methods[method] = endpoint
-        self._words.add(route.before[0])
+    def _leave(self, routes: dict[Route, dict[str, Operation]], route: Route, methods: list[str]) -> None:
+        """Leave operations to the other program, also where the query has the name."""
+        if route.before[0] not in self._words:
+            return
+        by_query = [Route(route.before)] if route.named and not route.behind and not route.within else []
+        for place in (route, *by_query):
+            for method in methods:
+                routes.setdefault(place, {}).setdefault(method, _LEFT)
 
-    def delegate(self, methods: Iterable[str], route: Route) -> None:
-        """Leave these methods of `route`, which has others here, to the control plane."""
-        for method in methods:
-            self.add(method, route, delegated)
+    def covers(self, raw_path: bytes) -> bool:
+        """True if a path begins as all paths here do."""
+        return raw_path.startswith(self._prefix)
 
     def owns(self, method: str, raw_path: bytes) -> bool:
         """True if the data plane answers a request, if only with a refusal."""
@@ -71,7 +126,7 @@ class Router:
         if before or path.partition(b"/")[0] not in self._words:
             return False
         try:
-            return self.find(method, raw_path).endpoint is not delegated
+            return self.find(method, raw_path).operation is not _LEFT
         except Refused:
             return True
 
@@ -94,8 +149,8 @@ class Router:
     def _find(self, method: str, raw_path: bytes) -> Match:
         route, segments = self._route(raw_path)
         methods = self._routes[route]
-        endpoint = methods.get("GET" if method == "HEAD" else method)
-        if endpoint is None:
+        operation = methods.get("GET" if method == "HEAD" else method)
+        if operation is None:
             allowed = ", ".join(_allowed(methods))
             raise RefusedWithHeaders(
                 "method-not-allowed",
@@ -107,7 +162,7 @@ class Router:
             name = unquote_to_bytes(b"/".join(segments)).decode()
         except UnicodeDecodeError as error:
             raise invalid("path", "the name is not UTF-8 in percent encoding") from error
-        return Match(route, endpoint, name, owner)
+        return Match(route, operation, name, owner)
 
     def _route(self, raw_path: bytes) -> tuple[Route, list[bytes]]:
         """The route of a path, and the undecoded segments of its name; before them, that of its owner."""
@@ -133,12 +188,20 @@ class Router:
         )
 
 
-async def delegated(request: Request) -> Reply:
-    """The endpoint of methods that the control plane answers; it is never called."""
+async def _left(request: Request) -> Reply:
     raise AssertionError("the site asks `owns` first")
 
 
-def _allowed(methods: dict[str, Endpoint]) -> list[str]:
+#: an operation that another program answers
+_LEFT = Operation(_left)
+
+
+def _operation(described: Mapping[str, Any], endpoint: Endpoint) -> Operation:
+    keyed = any(parameter["name"] == "Idempotency-Key" for parameter in described.get("parameters", ()))
+    return Operation(endpoint, open=described.get("security") == [], idempotent=keyed)
+
+
+def _allowed(methods: dict[str, Operation]) -> list[str]:
     return sorted({*methods, "OPTIONS", *(["HEAD"] if "GET" in methods else [])})
 
 

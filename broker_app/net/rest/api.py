@@ -27,9 +27,9 @@ from broker_app.net.http.idempotency import IdempotencyStore
 from broker_app.net.http.limits import RestLimits
 from broker_app.net.http.long_poll import WaitingRequests
 from broker_app.net.http.origin_check import Origins
-from broker_app.net.http.replies import Header, Reply
-from broker_app.net.http.requests import Receive, Request, Scope, Send
-from broker_app.net.http.routing import Endpoint, Match, Route, Router, raw_path_of
+from broker_app.net.http.replies import Header
+from broker_app.net.http.requests import Receive, Scope, Send
+from broker_app.net.http.routing import Endpoint, Router
 from broker_app.net.live_subscribers import LiveSubscribers
 from broker_app.net.operator_audit import OperatorActions
 from broker_app.net.policy.access import Access
@@ -48,10 +48,10 @@ from broker_app.net.rest.destinations.subscriptions import Subscriptions
 from broker_app.net.rest.destinations.tree import Tree
 from broker_app.net.rest.features.bridge_queues import BridgeQueues
 from broker_app.net.rest.features.bridges import BridgeEndpoints, ConnectionTester
-from broker_app.net.rest.features.callbacks import CallbackEndpoints, add_callbacks
+from broker_app.net.rest.features.callbacks import CallbackEndpoints
 from broker_app.net.rest.features.jobs import JobEndpoints
 from broker_app.net.rest.features.origins import OriginEndpoint, ReadOrigins
-from broker_app.net.rest.features.reflexes import ReflexEndpoints, add_reflexes
+from broker_app.net.rest.features.reflexes import ReflexEndpoints
 from broker_app.net.rest.journal.cursor_status import CursorStatus
 from broker_app.net.rest.journal.cursors import CursorEndpoints
 from broker_app.net.rest.journal.frames import JournalEndpoints
@@ -60,7 +60,7 @@ from broker_app.net.rest.messages import message_json
 from broker_app.net.rest.messages.arrival_stream import ArrivalStream
 from broker_app.net.rest.messages.batch import BatchPublisher
 from broker_app.net.rest.messages.browse import Browser
-from broker_app.net.rest.messages.bulk import BulkEndpoints, add_bulk
+from broker_app.net.rest.messages.bulk import BulkEndpoints
 from broker_app.net.rest.messages.chosen import ChosenMessages
 from broker_app.net.rest.messages.envelopes import Envelopes
 from broker_app.net.rest.messages.fast_publish import FastPublish
@@ -74,12 +74,11 @@ from broker_app.net.rest.messages.settle import Settler
 from broker_app.net.rest.messages.single_message import MessageEndpoints
 from broker_app.net.rest.messages.tail import TailEndpoints
 from broker_app.net.rest.node import opsmanager
-from broker_app.net.rest.node.alerts import AlertEndpoints, AlertOperations, add_alerts
+from broker_app.net.rest.node.alerts import AlertEndpoints, AlertOperations
 from broker_app.net.rest.node.event_log import EventLogEndpoint
-from broker_app.net.rest.node.metrics import DetailedEndpoint, Metrics, MetricsEndpoints, add_metrics
-from broker_app.net.rest.node.mirrors import MirrorEndpoints, MirrorOperations, add_mirrors
+from broker_app.net.rest.node.metrics import DetailedEndpoint, Metrics, MetricsEndpoints
+from broker_app.net.rest.node.mirrors import MirrorEndpoints, MirrorOperations
 from broker_app.net.rest.node.node_info import NodeEndpoints
-from broker_app.net.rest.node.pipeline_routes import add_pipeline
 from broker_app.net.rest.node.shutdown import ShutdownEndpoint
 from broker_app.net.stomp.connections import Connections
 from broker_app.reflex.reflexes import Reflexes
@@ -91,8 +90,6 @@ from broker_app.telemetry.event_log import EventLog
 from broker_app.telemetry.pipeline_store import PipelineStore
 
 _log = logging.getLogger(__name__)
-#: settings of patterns
-_SETTINGS = Route((b"destinations", b"settings"))
 _NO_STORE: Header = (b"cache-control", b"no-store")
 
 
@@ -158,62 +155,72 @@ class RestApi:
         self._engine_client = EngineClient(engine, round(self._limits.max_queue_wait_s * 1000))
         self._numbers = itertools.count(1)
         self._blocks = message_json.Blocks()
-        self._idempotency = IdempotencyStore(asyncio.get_running_loop().time)
-        self._router = Router()
+        self._envelopes = Envelopes(self._limits)
+        self._publisher = Publisher(self._engine_client, self._envelopes, self._limits)
+        self._bridges = BridgeEndpoints(
+            self._engine_client, statistics, forwarding, trial, self._policy, self._limits
+        )
+        self._callbacks = CallbackEndpoints(callbacks, self._policy, self._limits)
+        rights = JournalRights(self._engine_client)
+        self._cursors = CursorStatus(journal, cursor_lags)
+        cursors = CursorEndpoints(journal, rights, self._cursors)
+        history = StoredHistoryEndpoint(pipeline, config.name)
+        alone: Facts = {"name": config.name, "active": None, "uris": [], "brokers": []}
+        document = openapi.document(control_document)
+        handlers: dict[str, Endpoint] = {
+            **self._handlers(journal_read, jobs, statistics, connections, forwarding, seeds, live, origins),
+            **self._callbacks.handlers(),
+            **AlertEndpoints(alerts, self._limits).handlers(),
+            **BulkEndpoints(bulk, self._limits, reflexes).handlers(),
+            **JournalEndpoints(journal, config.name, rights, self._waiting).handlers(),
+            **LiveSubscriberEndpoint(live, engine, self._limits).handlers(),
+            **MirrorEndpoints(mirror, alone).handlers(),
+            **NodeEndpoints(
+                self._engine_client, self._waiting, self._limits, document, event_document
+            ).handlers(),
+            **ReflexEndpoints(reflexes).handlers(),
+            **ServiceEndpoints(services, engine, self._limits).handlers(),
+            "list_events": EventLogEndpoint(events, self._limits).page,
+            "list_cursors": cursors.all,
+            "get_cursor": cursors.one,
+            "set_cursor": cursors.put,
+            "drop_cursor": cursors.drop,
+            "get_queue_history": history.of_queue,
+            "get_topic_history": history.of_topic,
+            "get_metrics": MetricsEndpoints(metrics.node.collect, metrics.pipeline).of_node,
+            "get_detailed_metrics": DetailedEndpoint(metrics.detailed).detailed,
+            "shut_down": ShutdownEndpoint(config.name, shut_down).shut_down,
+        }
+        router = Router(openapi.PATHS, handlers, (control_document or {}).get("paths"))
+        monitored = opsmanager.MonitoredStats(
+            engine.broker, config, statistics, connections, forwarding, journal.statistics, time.time()
+        )
         self._dispatcher = Dispatcher(
-            self._router_of,
+            (router, monitored.router()),
             self._credentials,
             access,
             self._limits,
             actions,
             lambda: self._engine_client.request_id(next(self._numbers)),
             behind_tls=config.behind_tls,
-            call=self._call,
+            idempotency=IdempotencyStore(asyncio.get_running_loop().time),
         )
-        monitored = opsmanager.MonitoredStats(
-            engine.broker, config, statistics, connections, forwarding, journal.statistics, time.time()
-        )
-        self._opsmanager_router = Router(opsmanager.PREFIX)
-        self._opsmanager_router.add("GET", Route((b"application", b"_self")), monitored.stats)
-        self._bridges = BridgeEndpoints(
-            self._engine_client, statistics, forwarding, trial, self._policy, self._limits
-        )
-        self._callbacks = CallbackEndpoints(callbacks, self._policy, self._limits)
-        add_callbacks(self._router, self._callbacks, control=control_document is not None)
-        self._router.add("GET", Route((b"events",)), EventLogEndpoint(events, self._limits).page)
-        alone: Facts = {"name": config.name, "active": None, "uris": [], "brokers": []}
-        add_mirrors(self._router, MirrorEndpoints(mirror, alone))
-        self._router.add("POST", Route((b"shutdown",)), ShutdownEndpoint(config.name, shut_down).shut_down)
-        rights = JournalRights(self._engine_client)
-        self._cursors = CursorStatus(journal, cursor_lags)
-        add_pipeline(
-            self._router,
-            JournalEndpoints(journal, config.name, rights, self._waiting),
-            CursorEndpoints(journal, rights, self._cursors),
-            StoredHistoryEndpoint(pipeline, config.name),
-            control=control_document is not None,
-        )
-        add_alerts(self._router, AlertEndpoints(alerts, self._limits), control=control_document is not None)
-        add_bulk(self._router, BulkEndpoints(bulk, self._limits, reflexes))
-        add_reflexes(self._router, ReflexEndpoints(reflexes))
-        ServiceEndpoints(services, engine, self._limits).add(self._router)
-        LiveSubscriberEndpoint(live, engine, self._limits).add(self._router)
-        add_metrics(
-            self._router,
-            MetricsEndpoints(metrics.node.collect, metrics.pipeline),
-            DetailedEndpoint(metrics.detailed),
-        )
-        self._add_endpoints(
-            *(journal_read, jobs, statistics, connections, forwarding, seeds, live, origins),
-            *(event_document, control_document),
+        self.direct = FastPublish(
+            self._engine_client,
+            router,
+            self._credentials,
+            logins,
+            access,
+            self._publisher,
+            self._envelopes,
+            self._limits,
+            self._numbers,
+            behind_tls=config.behind_tls,
         )
 
     def owns(self, scope: Scope) -> bool:
         """True if an HTTP request is answered here."""
-        return self._router_of(raw_path_of(scope)).owns(scope["method"], raw_path_of(scope))
-
-    def _router_of(self, raw_path: bytes) -> Router:
-        return self._opsmanager_router if raw_path.startswith(opsmanager.PREFIX.encode()) else self._router
+        return self._dispatcher.owns(scope)
 
     def stop(self) -> None:
         """End all waiting receives and event streams, and later ones at once."""
@@ -241,7 +248,7 @@ class RestApi:
         self._engine_client.engine_ended(error)
         self.stop()
 
-    def _add_endpoints(
+    def _handlers(
         self,
         journal_read: JournalRead,
         jobs: JobManager,
@@ -251,151 +258,75 @@ class RestApi:
         seeds: Seeds,
         live: LiveSubscribers,
         origins: ReadOrigins | None,
-        event_document: Mapping[str, Any],
-        control_document: Mapping[str, Any] | None,
-    ) -> None:
-        engine_client, limits, add = self._engine_client, self._limits, self._router.add
-        blocks, envelopes = self._blocks, Envelopes(limits)
-        publisher = Publisher(engine_client, envelopes, limits)
-        self.direct = FastPublish(
-            engine_client,
-            self._router,
-            self._credentials,
-            self._logins,
-            self._access,
-            publisher,
-            envelopes,
-            limits,
-            self._numbers,
-            behind_tls=self._behind_tls,
-        )
-        ProfileEndpoints(engine_client, publisher, envelopes, limits, seeds).add(self._router)
+    ) -> dict[str, Endpoint]:
+        """The endpoints of messages, destinations and connections."""
+        engine_client, limits, blocks = self._engine_client, self._limits, self._blocks
+        publisher, envelopes = self._publisher, self._envelopes
         batches = BatchPublisher(engine_client, publisher, envelopes, limits)
         publisher.publish_batch = batches.publish
-        chosen = ChosenMessages(engine_client, journal_read)
-        polls = Polls()
-        OriginEndpoint(origins, polls.of).add(self._router)
+        chosen, polls = ChosenMessages(engine_client, journal_read), Polls()
         receiver = Receiver(engine_client, self._waiting, blocks, limits, chosen, polls)
         settler = Settler(engine_client, limits)
         browser = Browser(engine_client, journal_read, blocks, limits)
-        node = NodeEndpoints(
-            *(engine_client, self._waiting, limits, openapi.document(control_document), event_document)
-        )
-        stats = StatsEndpoints(engine_client.engine.broker, statistics, self._waiting, self._bridges.seen)
-        connections_api = ConnectionEndpoints(engine_client, connections, limits)
-
-        queue_batch = _queue(b"messages", b"batch")
-        topic_batch = Route((b"topics",), (b"messages", b"batch"), True, "topic")
-        add("POST", queue_batch, batches.to_queue)
-        add("POST", topic_batch, batches.to_topic)
-        add("POST", _queue(b"messages"), publisher.to_queue)
-        add("GET", _queue(b"messages"), browser.messages)
-        add("DELETE", _queue(b"messages"), browser.purge)
-        add("GET", _queue(b"digest"), DigestEndpoint(browser).digest)
-        add("POST", Route((b"topics",), (b"messages",), True, "topic"), publisher.to_topic)
-        add("POST", _queue(b"receive"), receiver.receive)
         histories = Histories(engine_client, journal_read, blocks, limits)
-        add("GET", Route((b"topics",), (b"messages",), True, "topic"), histories.messages)
         subscriptions = Subscriptions(engine_client, journal_read, limits)
-        add("GET", Route((b"topics",), (b"subscriptions",), True, "topic"), subscriptions.of_topic)
-        add("GET", Route((b"subscriptions",)), subscriptions.all)
-        add("GET", Route((b"subscriptions",), (), True), subscriptions.one)
-        add("DELETE", Route((b"subscriptions",), (), True), subscriptions.delete)
         arrivals = ArrivalStream(engine_client, self._waiting, live)
         streams = MessageStream(engine_client, self._waiting, blocks, limits, arrivals, live)
-        add("GET", _queue(b"events"), streams.stream)
         tails = TailEndpoints(engine_client, self._waiting, blocks)
-        add("GET", _queue(b"tail"), tails.of_queue)
-        add("GET", Route((b"topics",), (b"tail",), True, "topic"), tails.of_topic)
-        job_endpoints = JobEndpoints(jobs, engine_client.engine.broker, blocks, limits)
-        add("POST", _queue(b"import"), job_endpoints.upload)
-        add("GET", Route((b"jobs",)), job_endpoints.all)
-        add("POST", Route((b"jobs",)), job_endpoints.begin)
-        add("POST", Route((b"jobs",), (b"cancel",), True), job_endpoints.cancel)
-        add("POST", Route((b"jobs",), (b"undo",), True), job_endpoints.undo)
-        add("GET", Route((b"jobs",), (b"results",), True), job_endpoints.results)
-        add("GET", Route((b"jobs",), (b"export",), True), job_endpoints.exported)
-        add("GET", Route((b"jobs",), (), True), job_endpoints.one)
-        #: endpoints that create something and accept an Idempotency-Key
-        self._idempotent: set[Endpoint] = {
-            publisher.to_queue,
-            publisher.to_topic,
-            batches.to_queue,
-            batches.to_topic,
-            job_endpoints.begin,
-            job_endpoints.upload,
-        }
         message = MessageEndpoints(engine_client, journal_read, blocks, limits, forwarding)
-        add("GET", Route((b"messages",), (b"body",), True), message.body)
-        add("GET", Route((b"messages",), (b"why",), True), message.why)
-        add("GET", Route((b"messages",), (), True), message.one)
-        add("DELETE", Route((b"messages",), (), True), message.delete)
-        add("POST", Route((b"leases", b"settle")), settler.settle)
-        add("POST", Route((b"leases",), (b"nack",), True), settler.nack)
-        add("DELETE", Route((b"leases",), (), True), settler.acknowledge)
-        add("PATCH", Route((b"leases",), (), True), settler.extend)
-        add("GET", _queue(b"stats"), stats.of_queue)
-        add("GET", Route((b"topics",), (b"stats",), True, "topic"), stats.of_topic)
-        add("GET", Route((b"stats",)), stats.node)
-        add("GET", Route((b"node", b"stats")), stats.past_of_node)
-        add("GET", Route((b"stats", b"stream")), stats.stream)
+        stats = StatsEndpoints(engine_client.engine.broker, statistics, self._waiting, self._bridges.seen)
         consumers = ConsumerEndpoints(engine_client, connections)
-        add("GET", _queue(b"consumers"), consumers.of_queue)
-        add("GET", Route((b"topics",), (b"consumers",), True, "topic"), consumers.of_topic)
-        add("GET", Route((b"connections",)), connections_api.page)
-        add("GET", Route((b"connections",), (b"events",), True), connections_api.events)
-        add("POST", Route((b"connections",), (b"drain",), True), connections_api.drain)
-        add("GET", Route((b"connections",), (), True), connections_api.one)
-        add("DELETE", Route((b"connections",), (), True), connections_api.close)
         queues = QueueEndpoints(engine_client, self._destinations, statistics, limits, polls.of)
         topics = TopicEndpoints(engine_client, self._destinations, statistics, limits)
-        self._add_bridges(publisher, browser, queues, control=control_document is not None)
         tree = Tree(engine_client, statistics, {QUEUE: queues.names, TOPIC: topics.names}, limits)
-        add("GET", Route((b"destinations", b"tree")), tree.level)
-        if control_document is not None:
-            for route in (_SETTINGS, _SETTINGS._replace(named=True)):
-                self._router.delegate(("GET", "PUT", "PATCH", "DELETE"), route)
-        add("GET", Route((b"limits",)), node.limits)
-        add("GET", Route((b"openapi.json",), open=True), node.openapi)
-        add("GET", Route((b"asyncapi.json",), open=True), node.asyncapi)
-        add("GET", Route((b"health", b"live"), open=True), node.live)
-        add("GET", Route((b"health", b"ready"), open=True), node.ready)
-        # These last: they match every other path below `queues` and `topics`, too.
-        for endpoints, word, parameter in ((queues, b"queues", "queue"), (topics, b"topics", "topic")):
-            for route, endpoint in (
-                (Route((word,)), endpoints.all),
-                (Route((word,), (), True, parameter), endpoints.one),
-            ):
-                add("GET", route, endpoint)
-                if control_document is not None:
-                    self._router.delegate(("PUT", "PATCH", "DELETE"), route)
-
-    def _add_bridges(
-        self, publisher: Publisher, browser: Browser, queues: QueueEndpoints, *, control: bool
-    ) -> None:
-        add, bridges = self._router.add, self._bridges
-        of_bridges = BridgeQueues(self._engine_client, self._policy, publisher, browser, queues)
-        self._idempotent |= {of_bridges.publish, of_bridges.make}
-        messages, queue = _of_bridge(b"messages"), _of_bridge()
-        add("GET", messages, of_bridges.browse)
-        add("POST", messages, of_bridges.publish)
-        add("GET", queue, of_bridges.one)
-        add("POST", queue, of_bridges.make)
-        add("GET", Route((b"forwarding",)), bridges.all)
-        add("DELETE", Route((b"forwarding", b"incoming")), bridges.forget)
-        add("PATCH", Route((b"forwarding", b"incoming")), bridges.hand_over)
-        for method, word, endpoint in (
-            ("GET", b"status", bridges.status),
-            ("GET", b"events", bridges.events),
-            ("POST", b"retry", bridges.retry),
-            ("POST", b"test", bridges.test),
-        ):
-            add(method, Route((b"bridges",), (word,), True), endpoint)
-        if control:
-            self._router.delegate(("POST",), Route((b"bridges",), (b"clone",), True))
-            self._router.delegate(("POST",), Route((b"forwarding", b"test")))
-            for route in (Route((b"bridges",)), Route((b"bridges",), (), True)):
-                self._router.delegate(("GET", "PUT", "PATCH", "DELETE"), route)
+        of_bridges = BridgeQueues(engine_client, self._policy, publisher, browser, queues)
+        return {
+            **ConnectionEndpoints(engine_client, connections, limits).handlers(),
+            **JobEndpoints(jobs, engine_client.engine.broker, blocks, limits).handlers(),
+            **OriginEndpoint(origins, polls.of).handlers(),
+            **ProfileEndpoints(engine_client, publisher, envelopes, limits, seeds).handlers(),
+            **self._bridges.handlers(),
+            "publish_to_queue": publisher.to_queue,
+            "publish_to_topic": publisher.to_topic,
+            "publish_batch_to_queue": batches.to_queue,
+            "publish_batch_to_topic": batches.to_topic,
+            "browse_queue": browser.messages,
+            "purge_queue": browser.purge,
+            "digest_queue": DigestEndpoint(browser).digest,
+            "browse_history": histories.messages,
+            "receive": receiver.receive,
+            "settle": settler.settle,
+            "nack": settler.nack,
+            "acknowledge": settler.acknowledge,
+            "extend_lease": settler.extend,
+            "get_message": message.one,
+            "delete_message": message.delete,
+            "explain_message": message.why,
+            "get_message_body": message.body,
+            "stream_events": streams.stream,
+            "tail_queue": tails.of_queue,
+            "tail_topic": tails.of_topic,
+            "list_subscriptions_of_topic": subscriptions.of_topic,
+            "list_subscriptions": subscriptions.all,
+            "get_subscription": subscriptions.one,
+            "delete_subscription": subscriptions.delete,
+            "list_queues": queues.all,
+            "get_queue": queues.one,
+            "list_topics": topics.all,
+            "get_topic": topics.one,
+            "get_tree": tree.level,
+            "list_consumers": consumers.of_queue,
+            "list_topic_consumers": consumers.of_topic,
+            "get_bridge_queue": of_bridges.one,
+            "make_bridge_queue": of_bridges.make,
+            "publish_to_bridge_queue": of_bridges.publish,
+            "browse_bridge_queue": of_bridges.browse,
+            "get_queue_statistics": stats.of_queue,
+            "get_topic_statistics": stats.of_topic,
+            "get_node_statistics": stats.past_of_node,
+            "get_statistics": stats.node,
+            "stream_statistics": stats.stream,
+        }
 
     def _policy(self) -> Policy:
         return self._logins.policy
@@ -445,16 +376,3 @@ class RestApi:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await self._dispatcher(scope, receive, send)
-
-    async def _call(self, request: Request, match: Match) -> Reply | None:
-        if request.idempotency_key is not None and match.endpoint in self._idempotent:
-            return await self._idempotency.answer(request, request.idempotency_key, match.endpoint)
-        return await match.endpoint(request)
-
-
-def _queue(*behind: bytes) -> Route:
-    return Route((b"queues",), behind, True, "queue")
-
-
-def _of_bridge(*behind: bytes) -> Route:
-    return Route((b"bridges",), behind, True, "queue", within=b"queues")

@@ -15,6 +15,7 @@ from broker_app.net.http.listing import Listing
 from broker_app.net.http.refusals import invalid, unknown
 from broker_app.net.http.replies import NO_CONTENT, Reply, json_reply
 from broker_app.net.http.requests import Request, whole_number
+from broker_app.net.http.routing import Handlers
 from broker_app.net.stomp.connections import MAX_DRAIN_S, MAX_REASON, Connections
 from broker_app.net.stomp.session import StompSession
 from broker_app.telemetry.client_events import MAX_EACH
@@ -55,6 +56,16 @@ class ConnectionEndpoints:
             matches=_matches(_texts_of_closed), sortable=("number", "user", "since", "closed_at"),
             sort="-closed_at", last="number",
         )  # fmt: skip
+
+    def handlers(self) -> Handlers:
+        """The endpoints by operation."""
+        return {
+            "list_connections": self.page,
+            "get_connection": self.one,
+            "close_connection": self.close,
+            "list_connection_events": self.events,
+            "drain_connection": self.drain,
+        }
 
     async def page(self, request: Request) -> Reply:
         """GET connections: oldest first, or by `sort`; closed ones with `state=closed`."""

@@ -10,7 +10,7 @@ from broker_app.net.http.limits import RestLimits
 from broker_app.net.http.listing import Listing
 from broker_app.net.http.replies import Reply, json_reply
 from broker_app.net.http.requests import Request
-from broker_app.net.http.routing import Route, Router
+from broker_app.net.http.routing import Handlers
 from broker_app.net.live_subscribers import LiveSubscriber, LiveSubscribers
 from broker_app.telemetry.statistics import rfc3339
 
@@ -42,9 +42,11 @@ class LiveSubscriberEndpoint:
             last="id",
         )
 
-    def add(self, router: Router) -> None:
-        """Add the endpoint."""
-        router.add("GET", Route((b"subscribers",)), self.all)
+    def handlers(self) -> Handlers:
+        """The endpoints by operation."""
+        return {
+            "list_subscribers": self.all,
+        }
 
     async def all(self, request: Request) -> Reply:
         """GET subscribers: all for administrators, their own for other users."""

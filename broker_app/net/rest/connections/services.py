@@ -18,7 +18,7 @@ from broker_app.net.http.listing import Listing
 from broker_app.net.http.refusals import invalid
 from broker_app.net.http.replies import NO_CONTENT, Reply, json_reply
 from broker_app.net.http.requests import Request, within
-from broker_app.net.http.routing import Route, Router
+from broker_app.net.http.routing import Handlers
 from broker_app.reflex.registration import Registration
 from broker_app.rules.event import BROWSE, RECEIVE, SEND
 from broker_app.telemetry.statistics import rfc3339
@@ -28,7 +28,6 @@ LEAST_LEASE_S, DEFAULT_LEASE_S, MOST_LEASE_S = 5.0, 60.0, 86_400.0
 MOST_EVENTS = 100
 _Text = Annotated[str, msgspec.Meta(max_length=255)]
 _Events = Annotated[list[_Text], msgspec.Meta(max_length=MOST_EVENTS)]
-_SERVICES = b"services"
 
 
 class OriginRequest(msgspec.Struct, forbid_unknown_fields=True):
@@ -105,14 +104,16 @@ class ServiceEndpoints:
             last="id",
         )
 
-    def add(self, router: Router) -> None:
-        """Add the endpoints."""
-        router.add("GET", Route((_SERVICES,)), self.all)
-        router.add("POST", Route((_SERVICES,)), self.register)
-        router.add("GET", Route((_SERVICES,), (b"pending",), True), self.pending)
-        router.add("GET", Route((_SERVICES,), (), True), self.one)
-        router.add("PATCH", Route((_SERVICES,), (), True), self.change)
-        router.add("DELETE", Route((_SERVICES,), (), True), self.deregister)
+    def handlers(self) -> Handlers:
+        """The endpoints by operation."""
+        return {
+            "list_services": self.all,
+            "register_service": self.register,
+            "list_pending_originals": self.pending,
+            "show_service": self.one,
+            "change_service": self.change,
+            "deregister_service": self.deregister,
+        }
 
     async def all(self, request: Request) -> Reply:
         """GET services: those whose queue the client may send to, receive from or browse."""

@@ -23,6 +23,7 @@ from broker_app.net.http.limits import RestLimits
 from broker_app.net.http.refusals import busy, invalid
 from broker_app.net.http.replies import NO_CONTENT, Reply, json_reply
 from broker_app.net.http.requests import Request, boolean, whole_number
+from broker_app.net.http.routing import Handlers
 from broker_app.net.policy.policy import Policy
 from broker_app.rules.event import BROWSE, MANAGE
 from broker_app.telemetry import Statistics
@@ -77,6 +78,18 @@ class BridgeEndpoints:
         self._tests = 0
 
     # ------------------------------------------------------------------ status
+
+    def handlers(self) -> Handlers:
+        """The endpoints by operation."""
+        return {
+            "get_forwarding": self.all,
+            "forget_incoming": self.forget,
+            "hand_over_incoming": self.hand_over,
+            "get_bridge_status": self.status,
+            "list_bridge_events": self.events,
+            "retry_bridge": self.retry,
+            "test_bridge": self.test,
+        }
 
     async def all(self, request: Request) -> Reply:
         """GET forwarding: all bridges, queues without a bridge, and queues that other brokers forward here"""

@@ -6,7 +6,7 @@ that they own.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Any
 
 from broker_app.base.refused import Refused
@@ -15,13 +15,12 @@ from broker_app.net.http.limits import RestLimits
 from broker_app.net.http.refusals import invalid
 from broker_app.net.http.replies import NO_CONTENT, Reply, json_reply
 from broker_app.net.http.requests import Request, whole_number
-from broker_app.net.http.routing import Route, Router
+from broker_app.net.http.routing import Handlers
 from broker_app.net.policy.policy import Policy
 from broker_app.net.policy.system_rights import public_url
 from broker_app.net.rest.features.bridges import no_such
 from broker_app.telemetry.callbacks import Callbacks, Facts, shown_callback, shown_push
 
-_WORD = (b"callbacks",)
 _KIND = "callbacks"
 
 
@@ -33,6 +32,18 @@ class CallbackEndpoints:
         self._callbacks = callbacks
         self._policy = policy
         self._limits = limits
+
+    def handlers(self) -> Handlers:
+        """The endpoints by operation."""
+        return {
+            "list_callback_status": self.all,
+            "get_callback_status": self.status,
+            "list_pushes": self.pushes,
+            "push_callback": self.push,
+            "test_callback": self.test,
+            "confirm_callback_by_get": self.confirm,
+            "confirm_callback_by_post": self.confirm,
+        }
 
     async def all(self, request: Request) -> Reply:
         """GET webhooks: the status of the callbacks that the client may see, by name"""
@@ -111,30 +122,6 @@ class CallbackEndpoints:
         raise no_such(
             "callback", request.name, [name for name, one in known.items() if _may(request, one.owner)]
         )
-
-
-def add_callbacks(router: Router, endpoints: CallbackEndpoints, *, control: bool) -> None:
-    """Add the endpoints; with `control`, the control plane answers for the configuration."""
-    router.add("GET", Route((b"webhooks",)), endpoints.all)
-    for method, word, endpoint in _endpoints(endpoints):
-        router.add(method, Route(_WORD, (word,), True), endpoint)
-    for method in ("GET", "POST"):
-        router.add(method, Route(_WORD, (b"confirm",), True, open=True), endpoints.confirm)
-    if control:
-        router.delegate(("POST",), Route(_WORD, (b"rotate",), True))
-        router.delegate(("GET", "POST", "PUT", "PATCH", "DELETE"), Route(_WORD))
-        router.delegate(("GET", "PUT", "PATCH", "DELETE"), Route(_WORD, (), True))
-
-
-def _endpoints(
-    endpoints: CallbackEndpoints,
-) -> tuple[tuple[str, bytes, Callable[[Request], Awaitable[Reply]]], ...]:
-    return (
-        ("GET", b"status", endpoints.status),
-        ("GET", b"pushes", endpoints.pushes),
-        ("POST", b"push", endpoints.push),
-        ("POST", b"test", endpoints.test),
-    )
 
 
 def _may(request: Request, owner: str) -> bool:

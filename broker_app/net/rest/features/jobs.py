@@ -21,6 +21,7 @@ from broker_app.net.http.limits import RestLimits
 from broker_app.net.http.refusals import invalid
 from broker_app.net.http.replies import NDJSON, Header, Reply, json_reply
 from broker_app.net.http.requests import Request, whole_number
+from broker_app.net.http.routing import Handlers
 from broker_app.net.rest.features.rights import JobRights
 from broker_app.net.rest.messages import message_json
 from broker_app.rules.event import SEND
@@ -53,6 +54,19 @@ class JobEndpoints:
         self._ids = broker.turn.ids
         self._blocks = blocks
         self._limits = limits
+
+    def handlers(self) -> Handlers:
+        """The endpoints by operation."""
+        return {
+            "list_jobs": self.all,
+            "begin_job": self.begin,
+            "get_job": self.one,
+            "cancel_job": self.cancel,
+            "undo_job": self.undo,
+            "get_job_results": self.results,
+            "get_export": self.exported,
+            "import_messages": self.upload,
+        }
 
     async def begin(self, request: Request) -> Reply:
         """POST jobs"""

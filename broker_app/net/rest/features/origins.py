@@ -8,7 +8,7 @@ from typing import Any, Final
 from broker_app.base.refused import Refused
 from broker_app.net.http.replies import Reply, json_reply
 from broker_app.net.http.requests import Request
-from broker_app.net.http.routing import Route, Router
+from broker_app.net.http.routing import Handlers
 
 #: returns the status of all origins
 ReadOrigins = Callable[[], list[dict[str, Any]]]
@@ -23,9 +23,11 @@ class OriginEndpoint:
         self._origins = origins
         self._polls = polls
 
-    def add(self, router: Router) -> None:
-        """Add the endpoint."""
-        router.add("GET", Route((b"origins",)), self.all)
+    def handlers(self) -> Handlers:
+        """The endpoints by operation."""
+        return {
+            "list_origins": self.all,
+        }
 
     async def all(self, request: Request) -> Reply:
         """GET origins: for administrators."""

@@ -13,7 +13,7 @@ from broker_app.net import operator_audit
 from broker_app.net.http.refusals import invalid
 from broker_app.net.http.replies import NO_CONTENT, Reply, json_reply
 from broker_app.net.http.requests import Request
-from broker_app.net.http.routing import Route, Router
+from broker_app.net.http.routing import Handlers
 from broker_app.net.rest.features.bridges import no_such
 from broker_app.reflex.declaration import ARRIVAL, DELIVERY, REGISTRATION
 from broker_app.reflex.reflexes import Reflexes
@@ -53,6 +53,14 @@ class ReflexEndpoints:
     def __init__(self, reflexes: Reflexes) -> None:
         self._reflexes = reflexes
 
+    def handlers(self) -> Handlers:
+        """The endpoints by operation."""
+        return {
+            "list_reflex_status": self.status,
+            "test_reflexes": self.test,
+            "restart_reflex_library": self.restart,
+        }
+
     async def status(self, request: Request) -> Reply:
         """GET reflex-status"""
         _check_administrator(request)
@@ -88,13 +96,6 @@ class ReflexEndpoints:
             raise no_such("library with a process", request.name, known)
         request.audit(operator_audit.RESTARTED, "reflex libraries", request.name)
         return NO_CONTENT
-
-
-def add_reflexes(router: Router, endpoints: ReflexEndpoints) -> None:
-    """Add the routes of reflexes."""
-    router.add("GET", Route((b"reflex-status",)), endpoints.status)
-    router.add("POST", Route((b"reflex-test",)), endpoints.test)
-    router.add("POST", Route((b"reflex-libraries",), (b"restart",), True), endpoints.restart)
 
 
 def _check_administrator(request: Request) -> None:

@@ -15,7 +15,7 @@ from broker_app.net.http.long_poll import WaitingRequest, WaitingRequests
 from broker_app.net.http.refusals import invalid
 from broker_app.net.http.replies import Header, Reply, json_reply
 from broker_app.net.http.requests import Departed, Request, whole_number
-from broker_app.net.http.routing import Route, Router
+from broker_app.net.http.routing import Handlers
 from broker_app.net.rest.journal.journal_log import HISTORY_GONE, JournalLog
 from broker_app.net.rest.journal.journal_rights import JournalRights
 from broker_app.net.rest.messages import message_json
@@ -47,6 +47,14 @@ class JournalEndpoints:
         self._rights = rights
         self._waiting = waiting
         self._readers = Shares(lambda: MAX_READERS, "replies with frames of the journal")
+
+    def handlers(self) -> Handlers:
+        """The endpoints by operation."""
+        return {
+            "get_journal_span": self.span,
+            "get_journal_batches": self.batches,
+            "get_journal_position": self.position,
+        }
 
     async def span(self, request: Request) -> Reply:
         """GET journal/span"""
@@ -183,10 +191,3 @@ def _before(run: LogRun, end: int) -> bytes:
         if frame.first_position >= end:
             return run.frames[:at]
     return run.frames
-
-
-def add_journal(router: Router, endpoints: JournalEndpoints) -> None:
-    """Add the routes of the journal."""
-    router.add("GET", Route((b"journal", b"span")), endpoints.span)
-    router.add("GET", Route((b"journal", b"batches")), endpoints.batches)
-    router.add("GET", Route((b"journal", b"position")), endpoints.position)

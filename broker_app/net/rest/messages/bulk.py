@@ -29,7 +29,7 @@ from broker_app.net.http.limits import RestLimits
 from broker_app.net.http.refusals import invalid, too_large
 from broker_app.net.http.replies import NO_CONTENT, Reply, json_reply
 from broker_app.net.http.requests import Request, whole_number
-from broker_app.net.http.routing import Route, Router
+from broker_app.net.http.routing import Handlers
 from broker_app.net.rest.messages.bulk_filter import filtered
 from broker_app.net.rest.messages.bulk_rows import MEDIA_TYPE, PartBuilder, Target, Wanted, parsed, wanted
 from broker_app.net.rest.messages.envelopes import Envelopes
@@ -71,6 +71,16 @@ class BulkEndpoints:
         self._limits = limits
         self._envelopes = Envelopes(limits)
         self._at_once = Shares(lambda: MAX_AT_ONCE, "parts of stages whose rows are read")
+
+    def handlers(self) -> Handlers:
+        """The endpoints by operation."""
+        return {
+            "stage_rows": self.stage,
+            "commit_rows": self.commit,
+            "abort_rows": self.abort,
+            "list_bulk_producers": self.producers,
+            "delete_bulk_producer": self.forget,
+        }
 
     async def stage(self, request: Request) -> Reply:
         """POST bulk/stage"""
@@ -203,15 +213,6 @@ class BulkEndpoints:
         await self._commits.forget(request.name)
         request.audit(operator_audit.DELETED, "bulk producers", request.name)
         return NO_CONTENT
-
-
-def add_bulk(router: Router, endpoints: BulkEndpoints) -> None:
-    """Add the routes of bulk publishing."""
-    router.add("POST", Route((b"bulk", b"stage")), endpoints.stage)
-    router.add("POST", Route((b"bulk", b"commit")), endpoints.commit)
-    router.add("POST", Route((b"bulk", b"abort")), endpoints.abort)
-    router.add("GET", Route((b"bulk", b"producers")), endpoints.producers)
-    router.add("DELETE", Route((b"bulk", b"producers"), (), True), endpoints.forget)
 
 
 def _owner(request: Request) -> Owner:

@@ -171,7 +171,7 @@ class FastPublish:
         if url.startswith(PREFIX.encode()) and b"?" not in url and b"#" not in url:
             try:
                 match = self._router.find("POST", url)
-                if match.endpoint == self._publisher.to_queue and match.name:
+                if match.operation.endpoint == self._publisher.to_queue and match.name:
                     target = self._publisher.target("/queue/" + match.name)
             except Refused:
                 return None

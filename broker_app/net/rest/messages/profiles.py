@@ -16,12 +16,10 @@ from broker_app.net.http.listing import Listing
 from broker_app.net.http.refusals import invalid
 from broker_app.net.http.replies import NO_CONTENT, Reply, json_reply
 from broker_app.net.http.requests import Request, whole_number
-from broker_app.net.http.routing import Route, Router
+from broker_app.net.http.routing import Handlers
 from broker_app.net.rest.messages.envelopes import Envelopes
 from broker_app.net.rest.messages.publish import COMMAND_BYTES, Publisher, Target
 from broker_app.telemetry.statistics import rfc3339
-
-_SEEDS = b"seeds"
 
 
 class Seed(Protocol):
@@ -78,11 +76,13 @@ class ProfileEndpoints:
             last="id",
         )
 
-    def add(self, router: Router) -> None:
-        """Add the endpoints."""
-        router.add("POST", Route((b"profiles", b"messages")), self.publish)
-        router.add("GET", Route((_SEEDS,)), self.all)
-        router.add("DELETE", Route((_SEEDS,), (), True), self.remove)
+    def handlers(self) -> Handlers:
+        """The endpoints by operation."""
+        return {
+            "publish_to_profile": self.publish,
+            "list_seeds": self.all,
+            "remove_seed": self.remove,
+        }
 
     async def publish(self, request: Request) -> Reply:
         """POST profiles/messages?profile=type = 'shop'&max_copies=10"""

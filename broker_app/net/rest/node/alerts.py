@@ -12,7 +12,7 @@ from broker_app.net.http.limits import RestLimits
 from broker_app.net.http.refusals import invalid
 from broker_app.net.http.replies import Reply, json_reply
 from broker_app.net.http.requests import Request, several, whole_number
-from broker_app.net.http.routing import Route, Router
+from broker_app.net.http.routing import Handlers
 from broker_app.telemetry.alerts.alert import ENDED, STATES, Alert
 from broker_app.telemetry.alerts.texts import shown
 
@@ -48,6 +48,14 @@ class AlertEndpoints:
     def __init__(self, alerts: AlertOperations, limits: RestLimits) -> None:
         self._alerts = alerts
         self._limits = limits
+
+    def handlers(self) -> Handlers:
+        """The endpoints by operation."""
+        return {
+            "list_alerts": self.page,
+            "acknowledge_alert": self.acknowledge,
+            "silence_alert": self.silence,
+        }
 
     async def page(self, request: Request) -> Reply:
         """GET alerts: those that are open, the worst first; then those that ended, the newest first"""
@@ -110,14 +118,3 @@ def _require_administrator(request: Request) -> None:
 def _check_reason(reason: str) -> None:
     if len(reason) > MAX_REASON or not (reason.isprintable() or not reason):
         raise invalid("/reason", f"must be a line of at most {MAX_REASON} printable characters")
-
-
-def add_alerts(router: Router, alerts: AlertEndpoints, *, control: bool) -> None:
-    """Add the routes of alerts; with `control`, rules are left to the control plane."""
-    word = (b"alerts",)
-    router.add("GET", Route(word), alerts.page)
-    router.add("POST", Route(word, (b"acknowledge",), True), alerts.acknowledge)
-    router.add("POST", Route(word, (b"silence",), True), alerts.silence)
-    if control:
-        for route in (Route((b"alerts", b"rules")), Route((b"alerts", b"rules"), (), True)):
-            router.delegate(("GET", "PUT", "PATCH", "DELETE"), route)

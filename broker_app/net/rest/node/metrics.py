@@ -10,7 +10,6 @@ from broker_app.base.refused import Refused
 from broker_app.net.http.refusals import invalid
 from broker_app.net.http.replies import Reply
 from broker_app.net.http.requests import Request, whole_number
-from broker_app.net.http.routing import Route, Router
 from broker_app.net.policy.policy import READ_METRICS
 from broker_app.telemetry.metrics import exposition
 from broker_app.telemetry.metrics.detailed_metrics import LIMIT, MAX_LIMIT, DetailedMetrics
@@ -28,8 +27,6 @@ from broker_app.telemetry.metrics.families import (
 from broker_app.telemetry.metrics.node_metrics import NodeMetrics
 from broker_app.telemetry.metrics.pipeline_metrics import PipelineMetrics
 
-_ROUTE = Route((b"metrics",))
-_DETAILED = Route((b"metrics", b"detailed"))
 _FAMILIES = [family for families in AGGREGATED.values() for family in families]
 
 
@@ -96,10 +93,3 @@ def _permit(request: Request) -> None:
             f"{READ_METRICS}",
             right=READ_METRICS,
         )
-
-
-def add_metrics(router: Router, metrics: MetricsEndpoints, detailed: DetailedEndpoint | None = None) -> None:
-    """Add the routes of metrics; a standby has none of single objects."""
-    if detailed is not None:
-        router.add("GET", _DETAILED, detailed.detailed)
-    router.add("GET", _ROUTE, metrics.of_node)

@@ -13,7 +13,7 @@ from broker_app.net import operator_audit
 from broker_app.net.http.refusals import invalid
 from broker_app.net.http.replies import Reply, json_reply
 from broker_app.net.http.requests import Request
-from broker_app.net.http.routing import Route, Router
+from broker_app.net.http.routing import Handlers
 
 #: of brokers that share a journal
 STATES = ACTIVE, STANDBY, STOPPED, UNREACHABLE = "active", "standby", "stopped", "unreachable"
@@ -90,6 +90,19 @@ class MirrorEndpoints:
     def __init__(self, mirror: MirrorOperations | None, own_list: dict[str, Any]) -> None:
         self._mirror = mirror
         self._own_list = own_list
+
+    def handlers(self) -> Handlers:
+        """The endpoints by operation."""
+        return {
+            "get_failover_list": self.failover_list,
+            "list_mirrors": self.all,
+            "get_mirrors": self.one,
+            "switch_over": self.switch_over,
+            "take_over": self.take_over,
+            "pause_takeovers": self.pause,
+            "resume_takeovers": self.resume,
+            "drill_takeover": self.drill,
+        }
 
     async def failover_list(self, request: Request) -> Reply:
         """GET failover-list: the brokers of this name, the active one first. Needs no login."""
@@ -213,16 +226,3 @@ def _require_administrator(request: Request) -> None:
 def _check_reason(reason: str) -> None:
     if len(reason) > MAX_REASON or not (reason.isprintable() or not reason):
         raise invalid("/reason", f"must be a line of at most {MAX_REASON} printable characters")
-
-
-def add_mirrors(router: Router, endpoints: MirrorEndpoints) -> None:
-    """Add the routes of mirrors."""
-    word = (b"mirrors",)
-    router.add("GET", Route((b"failover-list",), open=True), endpoints.failover_list)
-    router.add("GET", Route(word), endpoints.all)
-    router.add("POST", Route(word, (b"switchover",), True), endpoints.switch_over)
-    router.add("POST", Route(word, (b"takeover",), True), endpoints.take_over)
-    router.add("POST", Route(word, (b"pause",), True), endpoints.pause)
-    router.add("POST", Route(word, (b"resume",), True), endpoints.resume)
-    router.add("POST", Route(word, (b"drill",), True), endpoints.drill)
-    router.add("GET", Route(word, (), True), endpoints.one)

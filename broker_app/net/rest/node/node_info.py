@@ -13,6 +13,7 @@ from broker_app.net.http.limits import RestLimits
 from broker_app.net.http.long_poll import WaitingRequests
 from broker_app.net.http.replies import JSON, Reply, encode, json_reply
 from broker_app.net.http.requests import Request
+from broker_app.net.http.routing import Handlers
 
 
 class NodeEndpoints:
@@ -31,6 +32,16 @@ class NodeEndpoints:
         self._limits = limits
         self._document = encode(document)
         self._event_document = encode(event_document)
+
+    def handlers(self) -> Handlers:
+        """The endpoints by operation."""
+        return {
+            "get_limits": self.limits,
+            "get_openapi": self.openapi,
+            "get_asyncapi": self.asyncapi,
+            "health_live": self.live,
+            "health_ready": self.ready,
+        }
 
     async def limits(self, request: Request) -> Reply:
         """GET limits"""

@@ -19,6 +19,7 @@ from broker_app.core.model import Queue
 from broker_app.net.http.refusals import invalid
 from broker_app.net.http.replies import Reply, json_reply
 from broker_app.net.http.requests import Request
+from broker_app.net.http.routing import Router
 from broker_app.net.stomp.connections import Connections
 from broker_app.net.stomp.session import VERSION, StompSession
 from broker_app.rules.event import BROWSE
@@ -26,6 +27,7 @@ from broker_app.telemetry import Statistics
 from broker_app.telemetry.bridges import Facts, Forwarding
 
 PREFIX: Final = "/opsmanager/"
+_PATHS: Final = {f"{PREFIX}application/_self": {"get": {"operationId": "monitor"}}}
 #: clients and queues of one reply
 MAX_ITEMS: Final = 10_000
 #: a queue exists until it is deleted, so it has no time left
@@ -52,6 +54,10 @@ class MonitoredStats:
         self._forwarding = forwarding
         self._sizes = sizes
         self._started = started
+
+    def router(self) -> Router:
+        """The router of its one address, which is outside of the API."""
+        return Router(_PATHS, {"monitor": self.stats}, prefix=PREFIX)
 
     async def stats(self, request: Request) -> Reply:
         """GET opsmanager/application/_self?q=stats"""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from broker_app.net.rest.openapi import (
     alerts,
@@ -32,11 +32,20 @@ _PARTS = (
 )
 
 
+def _tagged(path: str, methods: Json) -> Json:
+    """The operations of a path, under the name of what they are about."""
+    return {method: {**operation, "tags": [path.split("/")[1]]} for method, operation in methods.items()}
+
+
+#: the operations of the data plane, from which its router is made
+PATHS: Final[Json] = {
+    f"/api/v1{path}": _tagged(path, methods) for part in _PARTS for path, methods in part.PATHS.items()
+}
+
+
 def document(control: Mapping[str, Any] | None = None) -> Json:
     """The whole description; with that of the control plane (whose paths begin with /api/v1) joined in."""
-    paths = {
-        f"/api/v1{path}": _tagged(path, methods) for part in _PARTS for path, methods in part.PATHS.items()
-    }
+    paths = dict(PATHS)
     components: Json = {
         "schemas": {name: schema for part in (operations, *_PARTS) for name, schema in part.SCHEMAS.items()},
         "responses": operations.problem_replies(),
@@ -68,8 +77,3 @@ def document(control: Mapping[str, Any] | None = None) -> Json:
         "components": components,
         "security": [{"token": []}, {"password": []}],
     }
-
-
-def _tagged(path: str, methods: Json) -> Json:
-    """The operations of a path, under the name of what they are about."""
-    return {method: {**operation, "tags": [path.split("/")[1]]} for method, operation in methods.items()}
