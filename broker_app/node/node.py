@@ -12,7 +12,7 @@ import secrets
 import socket
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from contextlib import AsyncExitStack, suppress
+from contextlib import AsyncExitStack
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -26,7 +26,6 @@ from broker_app.core.commands import Reconfigure
 from broker_app.core.resource_alarm import STORE_FULL
 from broker_app.engine import Engine
 from broker_app.features.bridge.connection_test import try_connection
-from broker_app.features.bridge.remote import Remote
 from broker_app.features.bridge.supervisor import Supervisor
 from broker_app.features.bulk.batch_commits import BatchCommits
 from broker_app.features.bulk.stage_store import StageStore
@@ -68,6 +67,7 @@ from broker_app.node.collector_pauses import CollectorPauses
 from broker_app.node.housekeeping import Housekeeping
 from broker_app.node.mirror_notices import MirrorNotices
 from broker_app.node.node_reflexes import admit_services, make_reflexes
+from broker_app.node.operations import Operations
 from broker_app.node.policy_follower import PolicyFollower, limits_of, policies_of
 from broker_app.node.system_events import SystemEvents, SystemPublisher
 from broker_app.peers.http_client.exchange import Poster
@@ -90,8 +90,6 @@ from broker_app.telemetry.system_messages import SystemMessages
 
 log = logging.getLogger(__name__)
 
-#: seconds for past takeovers to be read from the journal
-_READ_S = 2.0
 _SHUTDOWN = Refused("not-active", "the broker is shutting down; connect again or use another broker")
 
 App = Callable[[dict[str, Any], Any, Any], Awaitable[None]]
@@ -196,6 +194,7 @@ class Node:
         self.reflexes: Reflexes
         self.seeds: SeedMessages
         self.rest: RestApi
+        self.operations: Operations
         self._services: Services
         #: parts that are there and wait for the engine, to be called with what ended it
         self._on_engine_end: list[Callable[[BaseException], None]] = []
@@ -338,6 +337,7 @@ class Node:
             control_document=self._control_document,
         )
         self._when_engine_ends(rest.engine_ended)
+        self.operations = Operations(rest, callbacks, reflexes, self.mirror)
         policy = PolicyFollower(
             *(self._started_with, engine, self.logins, registry, self.json, rest, bridges, callbacks),
             reflexes,
@@ -617,63 +617,3 @@ class Node:
     async def in_use(self) -> list[ActiveUse]:
         """The destinations and permissions that connected clients use."""
         return await in_use(self.registry)
-
-    async def list_bridges(self) -> Facts:
-        """The status of all bridges, for administrators."""
-        return await self.rest.bridges()
-
-    async def find_bridge(self, name: str) -> Facts | None:
-        """The status of a bridge and its events, for administrators."""
-        return await self.rest.bridge(name)
-
-    async def retry_bridge(self, name: str, queue: str | None) -> bool:
-        """Have a bridge, or one of its flows, try again now. Returns False if there is none."""
-        return await self.rest.retry_bridge(name, queue)
-
-    async def list_cursors(self) -> Facts:
-        """The cursors of the journal's readers, and the positions that are stored."""
-        return await self.rest.cursors()
-
-    async def list_callbacks(self) -> list[Facts]:
-        """The status of all callbacks, for administrators."""
-        return self.rest.callbacks()
-
-    async def find_callback(self, name: str) -> Facts | None:
-        """The status of a callback and its pushes, for administrators."""
-        return self.rest.callback(name)
-
-    async def push_callback(self, name: str) -> bool:
-        """Have a callback push again now. Returns False if there is none."""
-        return self.callbacks.push_now(name)
-
-    async def test_callback(self, name: str) -> Facts:
-        """Send a sample to a callback; its request and the answer. Raises Refused."""
-        return await self.rest.test_callback(name)
-
-    async def list_reflexes(self, address: str | None = None) -> Facts:
-        """The reflexes in their order (of an `address`: those that see its messages), and the libraries that
-        run in processes."""
-        found = self.reflexes.report() if address is None else self.reflexes.of_address(address)
-        return {"items": found, "libraries": self.reflexes.libraries()}
-
-    async def restart_library(self, name: str) -> bool:
-        """Start another process of a library of reflexes. Returns False if it has none."""
-        return self.reflexes.restart(name)
-
-    async def mirror_status(self) -> Facts | None:
-        """The brokers that share the journal, for administrators; None if it is not shared."""
-        if self.mirror is None:
-            return None
-        # Takeovers that were read before are shown while the journal cannot be reached.
-        with suppress(Refused, TimeoutError):
-            async with asyncio.timeout(_READ_S):
-                await self.mirror.refresh()
-        return self.mirror.status()
-
-    async def test_remote(self, remote: Remote, queue: str | None) -> Facts:
-        """Test a connection that need not be configured yet. Raises Refused."""
-        return await self.rest.try_remote(remote, queue)
-
-    async def delete_queue(self, address: str, *, force: bool) -> None:
-        """Delete a queue; one with messages or consumers only with `force`. Raises Refused."""
-        await self.rest.remove_queue(address, force=force)

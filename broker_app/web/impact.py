@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from broker_app.net.policy.decisions import Decided
 from broker_app.node.active_use import ActiveUse
@@ -15,8 +15,11 @@ from broker_app.rules.rule import Rule
 from broker_app.rules.ruleset import Rules
 from broker_app.web.actions import Changed
 from broker_app.web.events import shown
-from broker_app.web.policy_sync import Node, ask
+from broker_app.web.policy_sync import ask
 from broker_app.web.resource_types import RESOURCE_TYPES, Spec
+
+if TYPE_CHECKING:
+    from broker_app.node.node import Node
 
 #: of what would turn into its opposite, and of clients that would lose something
 MAX_SHOWN = 100

@@ -10,19 +10,18 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine
 from contextvars import ContextVar
-from typing import Any, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from django.http import HttpRequest, JsonResponse
 from django.http.response import HttpResponseBase
 from rest_framework.request import Request
 
 from broker_app.base.refused import Refused
-from broker_app.features.bridge.remote import Remote
 from broker_app.net.http.refusals import body_of, status_of
-from broker_app.net.policy.decisions import Decisions
-from broker_app.node.active_use import ActiveUse
-from broker_app.telemetry.event_log import EventLog
 from broker_app.web.actions import policy_changed
+
+if TYPE_CHECKING:  # pages are served without a node, too
+    from broker_app.node.node import Node
 
 _T = TypeVar("_T")
 
@@ -34,49 +33,6 @@ _ANSWERS_S = 5.0
 _APPLIES_S = 60.0
 #: versions that the request in hand has made
 _made: ContextVar[list[int] | None] = ContextVar("made", default=None)
-
-
-class Node(Protocol):
-    """The interface of the node in this process; its coroutines run on its loop."""
-
-    @property
-    def loop(self) -> asyncio.AbstractEventLoop: ...
-
-    @property
-    def decisions(self) -> Decisions: ...
-
-    @property
-    def events(self) -> EventLog: ...
-
-    async def wait_policy(self, version: int) -> None: ...
-
-    async def in_use(self) -> list[ActiveUse]: ...
-
-    async def list_bridges(self) -> dict[str, Any]: ...
-
-    async def find_bridge(self, name: str) -> dict[str, Any] | None: ...
-
-    async def retry_bridge(self, name: str, queue: str | None) -> bool: ...
-
-    async def list_cursors(self) -> dict[str, Any]: ...
-
-    async def list_callbacks(self) -> list[dict[str, Any]]: ...
-
-    async def find_callback(self, name: str) -> dict[str, Any] | None: ...
-
-    async def push_callback(self, name: str) -> bool: ...
-
-    async def test_callback(self, name: str) -> dict[str, Any]: ...
-
-    async def list_reflexes(self, address: str | None = None) -> dict[str, Any]: ...
-
-    async def restart_library(self, name: str) -> bool: ...
-
-    async def mirror_status(self) -> dict[str, Any] | None: ...
-
-    async def test_remote(self, remote: Remote, queue: str | None) -> dict[str, Any]: ...
-
-    async def delete_queue(self, address: str, *, force: bool) -> None: ...
 
 
 def node_of(request: Request | HttpRequest) -> Node | None:

@@ -115,7 +115,7 @@ async def test_a_flow_keeps_its_figures_when_its_empty_queue_is_forgotten(tmp_pa
     async with pair(tmp_path, idle_s=0.2) as both, both.home.stomp("john") as john:
         await both.send(john, "orders", b"1")
         await until(lambda: both.away.depth("orders") == 1 and both.flow("orders")["state"] == "suspended")
-        await both.home.node.rest.remove_queue(both.source("orders"), force=False)
+        await both.home.node.operations.delete_queue(both.source("orders"), force=False)
         both.home.node.bridges.scan()
         assert both.flow("orders")["accepted"] == 1
         await both.send(john, "orders", b"2")

@@ -196,7 +196,7 @@ async def test_a_failed_commit_leaves_no_success(rest: Rest) -> None:
     rest.engine._failed = rest.rest_api.engine_ended
     reply = await rest.alice.post("/queues/a/messages/batch?atomic=true", json=[{"body": "x"}])
     assert reply.status_code == 503
-    assert not rest.rest_api._engine_client._open
+    assert not rest.rest_api.engine_client._open
 
 
 def test_lines_are_cut_the_same_however_their_bytes_arrive() -> None:

@@ -9,6 +9,7 @@ from broker_app.core import commands as c
 from broker_app.core.dedup import DedupWindows
 from broker_app.net.policy.destination_settings import Destinations, Own
 from broker_app.net.policy.policy import Policy
+from broker_app.node.operations import Operations
 from tests.rest.conftest import Rest, policy
 from tests.support.listener import Listener
 
@@ -196,10 +197,11 @@ async def test_topics_are_those_published_to_and_those_declared(rest: Rest) -> N
 
 
 async def test_a_queue_is_removed(rest: Rest) -> None:
+    operations = Operations(rest.rest_api, rest.callbacks, rest.reflexes, None)
     await rest.publish("a", "1")
     with pytest.raises(Exception, match="1 messages wait"):
-        await rest.rest_api.remove_queue("/queue/a", force=False)
-    await rest.rest_api.remove_queue("/queue/a", force=True)
+        await operations.delete_queue("/queue/a", force=False)
+    await operations.delete_queue("/queue/a", force=True)
     assert not rest.engine.broker.destinations.queues
 
 

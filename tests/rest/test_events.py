@@ -130,7 +130,7 @@ async def test_requests_whose_subscription_the_broker_ends_get_the_reason(rest: 
     stream = Stream(rest, "/api/v1/queues/a/events")
     polling = asyncio.ensure_future(rest.alice.post("/queues/b/receive", json={"wait_s": 30}))
     await rest.until(lambda: len(rest.rest_api._waiting._waits) == 2 and stream.status == 200)
-    broker, client = rest.engine.broker, rest.rest_api._engine_client
+    broker, client = rest.engine.broker, rest.rest_api.engine_client
     for name in ("a", "b"):
         (consumer,) = broker.destinations.queues[f"/queue/{name}"].consumers
         await client.inspect(partial(broker.subscriptions.end_overrun, consumer))
@@ -141,7 +141,7 @@ async def test_requests_whose_subscription_the_broker_ends_get_the_reason(rest: 
 
 
 async def test_a_silent_stream_is_kept_alive(rest: Rest) -> None:
-    engine_client, rest_api = rest.rest_api._engine_client, rest.rest_api
+    engine_client, rest_api = rest.rest_api.engine_client, rest.rest_api
     arrivals = ArrivalStream(engine_client, rest_api._waiting, rest.live)
     quick = MessageStream(
         *(engine_client, rest_api._waiting, rest_api._blocks, rest_api._limits, arrivals, rest.live),

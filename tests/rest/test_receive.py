@@ -195,9 +195,9 @@ async def test_a_lease_can_be_extended(rest: Rest) -> None:
     await rest.publish("a", "1")
     (item,) = await rest.receive("a", lease_s=1)
     tag = int(item["receipt"].rpartition(".")[2], 16)
-    before = rest.rest_api._engine_client.lease_until_ms(tag)
+    before = rest.rest_api.engine_client.lease_until_ms(tag)
     assert (await rest.alice.patch(f"/leases/{item['receipt']}", json={"extend_s": 60})).status_code == 204
-    assert rest.rest_api._engine_client.lease_until_ms(tag) >= before + 50_000
+    assert rest.rest_api.engine_client.lease_until_ms(tag) >= before + 50_000
     assert (await rest.alice.patch(f"/leases/{item['receipt']}", json={"extend_s": 0})).status_code == 400
     assert (await rest.alice.patch(f"/leases/{item['receipt']}", json={"extends": 1})).status_code == 400
     assert (await rest.alice.patch(f"/leases/{item['receipt']}")).status_code == 400

@@ -10,10 +10,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from broker_app.config import Config
-from broker_app.core.commands import DeleteQueue
 from broker_app.core.destination import QUEUE, TOPIC
 from broker_app.engine import Engine
-from broker_app.features.bridge.remote import Remote
 from broker_app.features.bulk.batch_commits import BatchCommits
 from broker_app.features.jobs.job_manager import JobManager
 from broker_app.features.jobs.message_reader import JournalRead
@@ -152,31 +150,31 @@ class RestApi:
         self._credentials = Credentials(logins, Origins(config.known_hosts, config.allowed_origins))
         self._behind_tls = config.behind_tls
         self._waiting = WaitingRequests(self._limits, access.is_admin)
-        self._engine_client = EngineClient(engine, round(self._limits.max_queue_wait_s * 1000))
+        self.engine_client = EngineClient(engine, round(self._limits.max_queue_wait_s * 1000))
         self._numbers = itertools.count(1)
         self._blocks = message_json.Blocks()
         self._envelopes = Envelopes(self._limits)
-        self._publisher = Publisher(self._engine_client, self._envelopes, self._limits)
-        self._bridges = BridgeEndpoints(
-            self._engine_client, statistics, forwarding, trial, self._policy, self._limits
+        self._publisher = Publisher(self.engine_client, self._envelopes, self._limits)
+        self.bridge_endpoints = BridgeEndpoints(
+            self.engine_client, statistics, forwarding, trial, self._policy, self._limits
         )
-        self._callbacks = CallbackEndpoints(callbacks, self._policy, self._limits)
-        rights = JournalRights(self._engine_client)
-        self._cursors = CursorStatus(journal, cursor_lags)
-        cursors = CursorEndpoints(journal, rights, self._cursors)
+        self.callback_endpoints = CallbackEndpoints(callbacks, self._policy, self._limits)
+        rights = JournalRights(self.engine_client)
+        self.cursor_status = CursorStatus(journal, cursor_lags)
+        cursors = CursorEndpoints(journal, rights, self.cursor_status)
         history = StoredHistoryEndpoint(pipeline, config.name)
         alone: Facts = {"name": config.name, "active": None, "uris": [], "brokers": []}
         document = openapi.document(control_document)
         handlers: dict[str, Endpoint] = {
             **self._handlers(journal_read, jobs, statistics, connections, forwarding, seeds, live, origins),
-            **self._callbacks.handlers(),
+            **self.callback_endpoints.handlers(),
             **AlertEndpoints(alerts, self._limits).handlers(),
             **BulkEndpoints(bulk, self._limits, reflexes).handlers(),
             **JournalEndpoints(journal, config.name, rights, self._waiting).handlers(),
             **LiveSubscriberEndpoint(live, engine, self._limits).handlers(),
             **MirrorEndpoints(mirror, alone).handlers(),
             **NodeEndpoints(
-                self._engine_client, self._waiting, self._limits, document, event_document
+                self.engine_client, self._waiting, self._limits, document, event_document
             ).handlers(),
             **ReflexEndpoints(reflexes).handlers(),
             **ServiceEndpoints(services, engine, self._limits).handlers(),
@@ -201,12 +199,12 @@ class RestApi:
             access,
             self._limits,
             actions,
-            lambda: self._engine_client.request_id(next(self._numbers)),
+            lambda: self.engine_client.request_id(next(self._numbers)),
             behind_tls=config.behind_tls,
             idempotency=IdempotencyStore(asyncio.get_running_loop().time),
         )
         self.direct = FastPublish(
-            self._engine_client,
+            self.engine_client,
             router,
             self._credentials,
             logins,
@@ -229,11 +227,11 @@ class RestApi:
     def configure(self, config: Config) -> None:
         """Apply other settings."""
         self._limits.follow(config)
-        self._engine_client.peer.blocked_timeout_ms = round(self._limits.max_queue_wait_s * 1000)
+        self.engine_client.peer.blocked_timeout_ms = round(self._limits.max_queue_wait_s * 1000)
 
     async def turn(self) -> None:
         """Wait until all commands submitted before are carried out. Raises Refused."""
-        await self._engine_client.turn()
+        await self.engine_client.turn()
 
     def policy_changed(self) -> None:
         """End the waiting requests of users and tokens that were deleted or have lost the right."""
@@ -245,7 +243,7 @@ class RestApi:
 
     def engine_ended(self, error: BaseException) -> None:
         """Answer all requests that wait for the engine, which has ended."""
-        self._engine_client.engine_ended(error)
+        self.engine_client.engine_ended(error)
         self.stop()
 
     def _handlers(
@@ -260,7 +258,7 @@ class RestApi:
         origins: ReadOrigins | None,
     ) -> dict[str, Endpoint]:
         """The endpoints of messages, destinations and connections."""
-        engine_client, limits, blocks = self._engine_client, self._limits, self._blocks
+        engine_client, limits, blocks = self.engine_client, self._limits, self._blocks
         publisher, envelopes = self._publisher, self._envelopes
         batches = BatchPublisher(engine_client, publisher, envelopes, limits)
         publisher.publish_batch = batches.publish
@@ -274,7 +272,9 @@ class RestApi:
         streams = MessageStream(engine_client, self._waiting, blocks, limits, arrivals, live)
         tails = TailEndpoints(engine_client, self._waiting, blocks)
         message = MessageEndpoints(engine_client, journal_read, blocks, limits, forwarding)
-        stats = StatsEndpoints(engine_client.engine.broker, statistics, self._waiting, self._bridges.seen)
+        stats = StatsEndpoints(
+            engine_client.engine.broker, statistics, self._waiting, self.bridge_endpoints.seen
+        )
         consumers = ConsumerEndpoints(engine_client, connections)
         queues = QueueEndpoints(engine_client, self._destinations, statistics, limits, polls.of)
         topics = TopicEndpoints(engine_client, self._destinations, statistics, limits)
@@ -285,7 +285,7 @@ class RestApi:
             **JobEndpoints(jobs, engine_client.engine.broker, blocks, limits).handlers(),
             **OriginEndpoint(origins, polls.of).handlers(),
             **ProfileEndpoints(engine_client, publisher, envelopes, limits, seeds).handlers(),
-            **self._bridges.handlers(),
+            **self.bridge_endpoints.handlers(),
             "publish_to_queue": publisher.to_queue,
             "publish_to_topic": publisher.to_topic,
             "publish_batch_to_queue": batches.to_queue,
@@ -331,46 +331,8 @@ class RestApi:
     def _policy(self) -> Policy:
         return self._logins.policy
 
-    async def bridges(self) -> Facts:
-        """The status of all bridges, for administrators."""
-        return self._bridges.whole()
-
-    async def bridge(self, name: str) -> Facts | None:
-        """The status of a bridge and its events, for administrators."""
-        return self._bridges.one(name)
-
-    async def cursors(self) -> Facts:
-        """The cursors of the journal, for administrators."""
-        return await self._cursors.all()
-
-    async def retry_bridge(self, name: str, queue: str | None) -> bool:
-        """Let a bridge, or one of its flows, retry now."""
-        return self._bridges.try_again(name, queue)
-
-    async def try_remote(self, remote: Remote, queue: str | None) -> Facts:
-        """Test a connection that need not be configured yet. Raises Refused."""
-        return await self._bridges.try_remote(remote, queue)
-
-    def callbacks(self) -> list[Facts]:
-        """The status of all callbacks, for administrators."""
-        return self._callbacks.whole()
-
-    def callback(self, name: str) -> Facts | None:
-        """The status of a callback and its last pushes, for administrators."""
-        return self._callbacks.one(name)
-
-    async def test_callback(self, name: str) -> Facts:
-        """Send a sample to a callback. Raises Refused."""
-        return await self._callbacks.try_out(name)
-
     def _destinations(self) -> Destinations:
         return self._logins.policy.destinations
-
-    async def remove_queue(self, address: str, *, force: bool) -> None:
-        """Delete a queue (see `commands.DeleteQueue`). Raises Refused."""
-        pending_reply = self._engine_client.pending_reply()
-        self._engine_client.submit(DeleteQueue(self._engine_client.peer, address, force, pending_reply))
-        await self._engine_client.answer(pending_reply)
 
     # ------------------------------------------------------------------ one request
 

@@ -109,7 +109,7 @@ class TryBridge(APIView):
         node = node_of(request)
         if node is None:
             raise Refused("not-active", "no broker runs in this process; ask one that does")
-        found = ask(node, node.test_remote(remote, queue), within_s=LONGEST_S + 5)
+        found = ask(node, node.operations.test_remote(remote, queue), within_s=LONGEST_S + 5)
         about = {"address": remote.address, "queue": queue, "ok": found["ok"]}
         audit.record(actor_of(request), audit.Action(TESTED, _KIND, remote.name, after=about))
         return Response(found)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.request import Request
@@ -20,7 +20,10 @@ from broker_app.web.api.explain import EVENT_SCHEMA
 from broker_app.web.api.openapi_schema import problem_replies
 from broker_app.web.api.permissions import MayAdminister
 from broker_app.web.events import shown
-from broker_app.web.policy_sync import Node, node_of
+from broker_app.web.policy_sync import node_of
+
+if TYPE_CHECKING:
+    from broker_app.node.node import Node
 
 MOST = 1_000
 

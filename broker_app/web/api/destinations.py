@@ -198,7 +198,10 @@ class QueueSettings(SettingsView):
         if node is None:
             raise Refused("not-active", "This process serves pages; a broker is elsewhere.")
         try:
-            ask(node, node.delete_queue(address, force=boolean(request.query_params.dict(), "force")))
+            ask(
+                node,
+                node.operations.delete_queue(address, force=boolean(request.query_params.dict(), "force")),
+            )
         except Refused as refusal:
             if refusal.code != "not-found" or not had:
                 raise

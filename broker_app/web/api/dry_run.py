@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from broker_app.web import actions
 from broker_app.web.impact import of_changes
-from broker_app.web.policy_sync import Node
+
+if TYPE_CHECKING:
+    from broker_app.node.node import Node
 
 
 def reply(outcome: actions.ChangeResult, node: Node | None) -> dict[str, Any]:

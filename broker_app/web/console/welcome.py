@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django import forms
 from django.conf import settings
@@ -31,7 +31,10 @@ from broker_app.web.actor import actor_of
 from broker_app.web.console.base.frame import AdministratorsPage
 from broker_app.web.console.settings import EnvironmentForm, broker_spec, save_environment
 from broker_app.web.console.versions import whole
-from broker_app.web.policy_sync import Node, ask, node_of
+from broker_app.web.policy_sync import ask, node_of
+
+if TYPE_CHECKING:
+    from broker_app.node.node import Node
 
 STEPS = (1, 2, 3)
 #: resources that the steps create, and that are removed at the end
@@ -129,7 +132,7 @@ def _without_queue(node: Node) -> Refused | None:
     deadline = time.monotonic() + _TIMEOUT_S
     while True:
         try:
-            ask(node, node.delete_queue(f"/queue/{QUEUE}", force=True))
+            ask(node, node.operations.delete_queue(f"/queue/{QUEUE}", force=True))
         except Refused as refusal:
             if refusal.code == "not-found":
                 return None

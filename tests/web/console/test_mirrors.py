@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from django.test import Client
 
 from broker_app.base.refused import Refused
-from broker_app.node.node import Node
+from broker_app.features.mirror.mirror import Mirror
+from broker_app.node.operations import Operations
 from tests.support.answering_node import answering
 
 pytestmark = pytest.mark.django_db
@@ -216,12 +217,8 @@ class UnreachableMirror:
         return a_status(takeovers=[a_takeover(3, "started")])
 
 
-def test_takeovers_read_before_are_shown_while_the_journal_cannot_be_reached(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    node = Node.__new__(Node)
-    monkeypatch.setattr(Node, "mirror", UnreachableMirror())
-    found = asyncio.run(node.mirror_status())
+def test_takeovers_read_before_are_shown_while_the_journal_cannot_be_reached() -> None:
+    none: Any = None
+    found = asyncio.run(Operations(none, none, none, cast(Mirror, UnreachableMirror())).mirror_status())
     assert found is not None and found["takeovers"]
-    monkeypatch.setattr(Node, "mirror", None)
-    assert asyncio.run(node.mirror_status()) is None
+    assert asyncio.run(Operations(none, none, none, None).mirror_status()) is None

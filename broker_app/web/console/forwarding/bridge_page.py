@@ -76,7 +76,7 @@ class TestPage(BridgePage):
         found = whole(key)
         remote = Remote.of(key, spec, found[1].get("password", "") if found else "")
         try:
-            trial = ask(node, node.test_remote(remote, queue or None), within_s=LONGEST_S + 5)
+            trial = ask(node, node.operations.test_remote(remote, queue or None), within_s=LONGEST_S + 5)
         except Refused as refusal:
             return self.show(request, fault=refusal.detail)
         about = {"address": remote.address, "queue": queue or None, "ok": trial["ok"]}
@@ -112,7 +112,7 @@ class ControlPage(ResourceView):
             messages.error(request, NO_NODE)
             return
         try:
-            ask(node, node.retry_bridge(key, queue or None))
+            ask(node, node.operations.retry_bridge(key, queue or None))
         except Refused as refusal:
             messages.error(request, refusal.detail)
             return
@@ -160,7 +160,7 @@ class RemoveOrphanPage(AdministratorsPage):
         node = node_of(request)
         assert node is not None, "it knows the orphan"
         try:
-            ask(node, node.delete_queue(orphan["source"], force=True))
+            ask(node, node.operations.delete_queue(orphan["source"], force=True))
         except Refused as refusal:
             return self.show(request, refusal.detail)
         reason = request.POST.get("reason", "")

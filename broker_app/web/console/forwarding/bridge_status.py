@@ -79,7 +79,7 @@ def all_bridges(request: HttpRequest) -> tuple[Facts | None, StrPromise | str]:
     if node is None:
         return None, NO_NODE
     try:
-        return ask(node, node.list_bridges()), ""
+        return ask(node, node.operations.list_bridges()), ""
     except Refused as refusal:
         return None, refusal.detail
 
@@ -90,7 +90,7 @@ def one_bridge(request: HttpRequest, name: str) -> tuple[Facts | None, StrPromis
     if node is None:
         return None, NO_NODE
     try:
-        return ask(node, node.find_bridge(name)), ""
+        return ask(node, node.operations.find_bridge(name)), ""
     except Refused as refusal:
         return None, refusal.detail
 

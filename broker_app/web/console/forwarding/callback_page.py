@@ -74,7 +74,7 @@ class TestPage(CallbackPage):
         if node is None:
             return self.show(request, fault=NO_NODE)
         try:
-            test = ask(node, node.test_callback(key), within_s=_TEST_S)
+            test = ask(node, node.operations.test_callback(key), within_s=_TEST_S)
         except Refused as refusal:
             return self.show(request, fault=refusal.detail)
         audit.record(
@@ -120,7 +120,7 @@ class ControlPage(ResourceView):
             messages.error(request, NO_NODE)
             return
         try:
-            ask(node, node.push_callback(key))
+            ask(node, node.operations.push_callback(key))
         except Refused as refusal:
             messages.error(request, refusal.detail)
             return

@@ -48,7 +48,7 @@ def all_callbacks(request: HttpRequest) -> tuple[list[Facts] | None, StrPromise 
     if node is None:
         return None, NO_NODE
     try:
-        return ask(node, node.list_callbacks()), ""
+        return ask(node, node.operations.list_callbacks()), ""
     except Refused as refusal:
         return None, refusal.detail
 
@@ -59,7 +59,7 @@ def one_callback(request: HttpRequest, name: str) -> tuple[Facts | None, StrProm
     if node is None:
         return None, NO_NODE
     try:
-        return ask(node, node.find_callback(name)), ""
+        return ask(node, node.operations.find_callback(name)), ""
     except Refused as refusal:
         return None, refusal.detail
 

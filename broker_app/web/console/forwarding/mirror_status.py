@@ -72,7 +72,7 @@ def status_of(request: HttpRequest) -> tuple[Facts | None, StrPromise | str]:
     if node is None:
         return None, NO_NODE
     try:
-        return ask(node, node.mirror_status()) or {}, ""
+        return ask(node, node.operations.mirror_status()) or {}, ""
     except Refused as refusal:
         return None, refusal.detail
 

@@ -65,7 +65,7 @@ class Cursors:
         if node is None:
             return cls([], NO_NODE)
         try:
-            return cls(ask(node, node.list_cursors())["items"])
+            return cls(ask(node, node.operations.list_cursors())["items"])
         except Refused as refusal:
             return cls([], refusal.detail)
 

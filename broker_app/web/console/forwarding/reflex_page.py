@@ -102,7 +102,7 @@ class RestartPage(ResourceView):
         if node is None:
             return NO_NODE
         try:
-            known = ask(node, node.restart_library(library))
+            known = ask(node, node.operations.restart_library(library))
         except Refused as refusal:
             return refusal.detail
         return "" if known else _("There is no library %s with a process.") % library

@@ -46,7 +46,7 @@ def all_reflexes(request: HttpRequest, address: str | None = None) -> tuple[Fact
     if node is None:
         return None, NO_NODE
     try:
-        return ask(node, node.list_reflexes(address)), ""
+        return ask(node, node.operations.list_reflexes(address)), ""
     except Refused as refusal:
         return None, refusal.detail
 
