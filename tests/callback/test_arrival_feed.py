@@ -11,7 +11,7 @@ from broker_app.core.broker import Broker
 from broker_app.core.limits import Limits
 from broker_app.core.message import Envelope
 from broker_app.engine import Engine
-from broker_app.engine.engine_requests import EngineRequests
+from broker_app.engine.client import EngineClient
 from broker_app.features.callbacks.arrival_feed import COALESCE_MANY_S, FROM_NOW, MOST, ArrivalFeed, Position
 from broker_app.journal.memory import MemoryJournal
 from tests.support.listener import Listener
@@ -28,7 +28,7 @@ class Stage:
         self.engine = Engine(Broker(limits=limits), self.journal)
         self.engine.recover()
         self.client = Listener()
-        self.requests = EngineRequests(self.engine, "test")
+        self.requests = EngineClient(self.engine, "test")
 
     def feed(self, after: int | Position = 0) -> ArrivalFeed:
         return ArrivalFeed(
@@ -187,7 +187,7 @@ async def test_nothing_is_reported_before_it_is_committed() -> None:
     stage.journal = MemoryJournal(hold=True)
     stage.engine = Engine(Broker(), stage.journal)
     stage.engine.recover()
-    stage.requests = EngineRequests(stage.engine, "test")
+    stage.requests = EngineClient(stage.engine, "test")
     feed = stage.feed()
     stage.engine.submit(c.Publish(stage.client.peer, [(A, b"1", None)]))
     reported = asyncio.ensure_future(feed.next())

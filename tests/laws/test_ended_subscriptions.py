@@ -20,7 +20,7 @@ from broker_app.base.internal_errors import internal_errors
 from broker_app.core import commands as c
 from broker_app.core.message import Message
 from broker_app.core.model import Receiver, Subscription
-from broker_app.engine.engine_requests import EngineRequests
+from broker_app.engine.client import EngineClient
 from broker_app.net.auth.login import Identity
 from broker_app.net.problems import PROBLEMS
 from broker_app.reflex.local_services import QueueConsumer
@@ -194,7 +194,7 @@ async def search_for_copies(node: SmallNode) -> None:
 
 async def request_of_the_broker(node: SmallNode) -> None:
     """It leaves as soon as it is there, and has nobody to tell."""
-    requests = EngineRequests(node.node.engine, "test")
+    requests = EngineClient(node.node.engine, "test")
     await requests.ask(c.Subscribe(requests.peer, "1", QUEUE), lambda _: None)
     await ended(node)
     await until(lambda: not requests.peer.subscriptions)

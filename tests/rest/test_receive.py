@@ -12,7 +12,7 @@ import pytest
 
 from broker_app.core.limits import Limits
 from broker_app.core.model import Delivery, Peer
-from broker_app.net.http.engine_client import EngineClient
+from broker_app.engine.client import EngineClient
 from broker_app.net.rest import RestLimits
 from broker_app.net.rest.messages.chosen import NEVER_GIVEN, ChosenMessages
 from tests.rest.conftest import MakeRest, Rest
@@ -195,9 +195,9 @@ async def test_a_lease_can_be_extended(rest: Rest) -> None:
     await rest.publish("a", "1")
     (item,) = await rest.receive("a", lease_s=1)
     tag = int(item["receipt"].rpartition(".")[2], 16)
-    before = rest.rest_api.engine_client.lease_until_ms(tag)
+    before = rest.rest_api.engine_client.leases.until_ms(tag)
     assert (await rest.alice.patch(f"/leases/{item['receipt']}", json={"extend_s": 60})).status_code == 204
-    assert rest.rest_api.engine_client.lease_until_ms(tag) >= before + 50_000
+    assert rest.rest_api.engine_client.leases.until_ms(tag) >= before + 50_000
     assert (await rest.alice.patch(f"/leases/{item['receipt']}", json={"extend_s": 0})).status_code == 400
     assert (await rest.alice.patch(f"/leases/{item['receipt']}", json={"extends": 1})).status_code == 400
     assert (await rest.alice.patch(f"/leases/{item['receipt']}")).status_code == 400
@@ -415,7 +415,7 @@ async def test_others_may_read_while_a_reflex_decides_about_chosen_messages(rest
     seq = (await rest.alice.get("/queues/a/messages")).json()["items"][0]["position"]
     reads, holding = NotedReads(rest), Holding()
     rest.engine.intercept(deliveries=[holding])
-    chosen = ChosenMessages(EngineClient(rest.engine), reads)
+    chosen = ChosenMessages(EngineClient(rest.engine, "rest", ordered=False), reads)
     receiving = asyncio.ensure_future(
         chosen.receive("/queue/a", [seq], "alice", 10, lambda tag, message, until_ms: [message.body])
     )

@@ -20,7 +20,7 @@ from broker_app.base.shares import Shares
 from broker_app.core import commands as c
 from broker_app.core.bulk_producer import BulkProducer, address_of, check_batch
 from broker_app.engine import Engine
-from broker_app.engine.engine_requests import EngineRequests
+from broker_app.engine.client import EngineClient
 from broker_app.features.bulk.part import PartDamaged, PartHead, read_entries
 from broker_app.features.bulk.stage_store import CommitPlan, Owner, PartName, StageStore, WantedStage, remove
 
@@ -65,7 +65,7 @@ class BatchCommits:
     def __init__(self, engine: Engine, stages: StageStore, *, shared: bool) -> None:
         self.engine = engine
         self.stages = stages
-        self._requests = EngineRequests(engine, "bulk")
+        self._requests = EngineClient(engine, "bulk")
         self._shared = shared
         self._fits = SHARED_JOURNAL if shared else OWN_JOURNAL
         self._lock = asyncio.Lock()

@@ -81,7 +81,7 @@ class Notification(NamedTuple):
 
 class Inspect(Protocol):
     """Returns the result of a function that is called between two batches, when all state is in the journal;
-    again when records had to be fetched for it (`EngineRequests.inspect`)."""
+    again when records had to be fetched for it (`EngineClient.inspect`)."""
 
     def __call__(self, read: Callable[[], Notification]) -> Awaitable[Notification]: ...
 

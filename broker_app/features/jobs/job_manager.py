@@ -15,7 +15,7 @@ from pathlib import Path
 from broker_app.base.refused import Refused
 from broker_app.base.shares import Shares
 from broker_app.engine import Engine
-from broker_app.engine.engine_requests import EngineRequests
+from broker_app.engine.client import EngineClient
 from broker_app.features.jobs import filters, plan, store
 from broker_app.features.jobs.export_job import ExportJob
 from broker_app.features.jobs.import_job import ImportJob
@@ -55,7 +55,7 @@ class JobManager:
     loop; `start` once the engine has recovered, before clients connect; `stop` before the engine stops."""
 
     def __init__(self, engine: Engine, read: JournalRead, directory: Path, lines: LineFormat) -> None:
-        self._engine_requests = EngineRequests(engine, "jobs")
+        self._engine_requests = EngineClient(engine, "jobs")
         self._store = Store(directory)
         self._context = JobContext(
             self._engine_requests, read, self._store, lines, secrets.token_hex(8), _now_ms

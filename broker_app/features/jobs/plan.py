@@ -17,7 +17,7 @@ from broker_app.core.broker import Broker
 from broker_app.core.destination import QUEUE, is_reserved, parse
 from broker_app.core.message import Message
 from broker_app.core.views import LaneContents
-from broker_app.engine.engine_requests import EngineRequests
+from broker_app.engine.client import EngineClient
 from broker_app.features.jobs import filters, message_reader
 from broker_app.features.jobs.filters import Filter
 from broker_app.features.jobs.message_reader import JournalRead, QueueSnapshot
@@ -100,7 +100,7 @@ class JobPlan:
 async def build(
     spec: JobSpec,
     plan_id: str,
-    engine_requests: EngineRequests,
+    engine_requests: EngineClient,
     read: JournalRead,
     now_ms: int,
     valid_until_ms: int,

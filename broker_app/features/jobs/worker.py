@@ -25,7 +25,7 @@ from broker_app.core.broker import Broker
 from broker_app.core.message import Envelope, Message
 from broker_app.core.record_reader import Reader
 from broker_app.core.transfers import REFUSED
-from broker_app.engine.engine_requests import EngineRequests
+from broker_app.engine.client import EngineClient
 from broker_app.features.jobs import message_reader
 from broker_app.features.jobs.job import CANCELLED, DONE, FAILED, RUNNING, STOPPED, Job
 from broker_app.features.jobs.message_reader import JournalRead
@@ -62,7 +62,7 @@ class LineFormat(Protocol):
 class JobContext:
     """Shared by all jobs. `boot` differs from process to process, `now_ms` is the clock."""
 
-    engine_requests: EngineRequests
+    engine_requests: EngineClient
     read: JournalRead
     store: Store
     lines: LineFormat

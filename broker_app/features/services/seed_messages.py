@@ -30,7 +30,7 @@ from broker_app.core.record_reader import Reader
 from broker_app.core.selectors import compiler
 from broker_app.core.selectors.selector import Selector
 from broker_app.engine import Engine
-from broker_app.engine.engine_requests import EngineRequests
+from broker_app.engine.client import EngineClient
 from broker_app.features.callbacks.arrival_feed import ArrivalFeed
 from broker_app.features.services import profiles
 from broker_app.features.services.property_index import Facts, PairIndex, Pairs, ServiceIndex, pairs_needed
@@ -137,7 +137,7 @@ class SeedMessages:
         #: how many seeds each user has
         self.shares = shares
         self._filter = filter
-        self._requests = EngineRequests(engine, _PRODUCER)
+        self._requests = EngineClient(engine, _PRODUCER)
         self._ids = engine.broker.turn.ids
         self._seeds: dict[int, Seed] = {}
         self._seed_index: PairIndex[int] = PairIndex()

@@ -48,6 +48,11 @@ def json_reply(value: Any, status: int = 200, headers: Iterable[Header] = ()) ->
 NO_CONTENT = Reply(204)
 
 
+def request_id(boot: str, number: int) -> Header:
+    """The header that names a request of this process."""
+    return (b"request-id", f"{boot}-{number:x}".encode())
+
+
 def problem_reply(refusal: Refused, trace_id: str | None) -> Reply:
     """The reply to a refused request."""
     more = {"trace_id": trace_id} if trace_id else {}

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from broker_app.base.refused import Refused
 from broker_app.core import commands as c
 from broker_app.core.message import Message
-from broker_app.net.http.engine_client import EngineClient, ReplyReceiver
+from broker_app.engine.client import EngineClient, ReplyReceiver
 from broker_app.net.http.limits import RestLimits
 from broker_app.net.http.requests import within
 from broker_app.net.json import events
@@ -57,14 +57,14 @@ class Receipts:
     def acknowledge(self, operation: o.Ack, user: str) -> None:
         """Acknowledge a message. Raises Refused for a wrong receipt."""
         client = self._engine_client
-        tags = [client.tag_of(operation.receipt, user)]
+        tags = [client.leases.tag_of(operation.receipt, user)]
         self.submit(lambda answer: c.Settle(client.peer, tags, receipt=answer), operation.ref)
-        client.remember_settled(tags)
+        client.leases.remember_settled(tags)
 
     def nack(self, operation: o.Nack, user: str) -> None:
         """Return a message, to its place or to the dead letters."""
         client = self._engine_client
-        tags = [client.tag_of(operation.receipt, user)]
+        tags = [client.leases.tag_of(operation.receipt, user)]
         dead_reason, delay_ms = dead_reason_of(operation, "")
         self.submit(
             lambda answer: c.Return(
@@ -77,11 +77,11 @@ class Receipts:
             ),
             operation.ref,
         )
-        client.remember_settled(tags)
+        client.leases.remember_settled(tags)
 
     def extend(self, operation: o.Extend, user: str) -> None:
         """Renew the lease of a message."""
         client = self._engine_client
-        tags = [client.tag_of(operation.receipt, user)]
+        tags = [client.leases.tag_of(operation.receipt, user)]
         lease_ms = round(within("/extend_s", operation.extend_s, 1, self._limits.max_lease_s) * 1000)
         self.submit(lambda answer: c.Extend(client.peer, tags, lease_ms, answer), operation.ref)

@@ -7,7 +7,7 @@ from typing import Final
 
 from broker_app.core.message import Message
 from broker_app.core.transfers import TransferResult
-from broker_app.net.http.engine_client import EngineClient
+from broker_app.engine.client import EngineClient
 from broker_app.net.http.large_body import Piece
 from broker_app.net.http.limits import RestLimits
 from broker_app.net.http.replies import separated
@@ -46,7 +46,7 @@ class Receiver:
         return whole_if_short([events.encode(answer)[:-1], b',"items":[', *rows, b"]}"])
 
     def _row(self, tag: int, message: Message, until_ms: int) -> list[Piece]:
-        receipt = self._engine_client.receipt(tag)
+        receipt = self._engine_client.leases.receipt(tag)
         return message_json.received_pieces(message, self._ids.of(message), receipt, until_ms, self._blocks)
 
     def _exact(self, tag: int, message: Message, until_ms: int) -> list[Piece]:
@@ -55,7 +55,7 @@ class Receiver:
             events.ExactMessage(
                 seq=message.position,
                 id=self._ids.of(message).decode(),
-                receipt=self._engine_client.receipt(tag),
+                receipt=self._engine_client.leases.receipt(tag),
                 destination=envelope.address,
                 time_ms=message.time_ms,
                 attempts=message.attempts,

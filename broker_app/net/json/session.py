@@ -15,10 +15,10 @@ from broker_app.base.refused import Refused
 from broker_app.config import Config
 from broker_app.core import commands as c
 from broker_app.core.destination import Destination, parse
+from broker_app.engine.client import EngineClient
 from broker_app.features.callbacks.arrival_feed import ArrivalFeed, Position
 from broker_app.net.auth.login import Identity
 from broker_app.net.auth.login_throttle import Slowed
-from broker_app.net.http.engine_client import EngineClient
 from broker_app.net.http.refusals import invalid
 from broker_app.net.http.requests import within
 from broker_app.net.json import events
@@ -71,7 +71,7 @@ class JsonSession:
         #: None before the login
         self.client: Client | None = None
         self.since_s = time.time()
-        self.engine_client = EngineClient(server.engine)
+        self.engine_client = EngineClient(server.engine, "rest", ordered=False)
         #: of the connection, as operators see it
         self.id = secrets.token_hex(8)
         self._receiver = Receiver(self.engine_client, server.limits, server.blocks)

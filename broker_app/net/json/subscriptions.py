@@ -10,8 +10,8 @@ from broker_app.base.in_thread import LARGE_BYTES, in_thread_if_large
 from broker_app.base.refused import Refused
 from broker_app.core.destination import Destination
 from broker_app.core.message import Message
+from broker_app.engine.client import EngineClient
 from broker_app.features.callbacks.arrival_feed import ArrivalFeed
-from broker_app.net.http.engine_client import EngineClient
 from broker_app.net.json import events
 from broker_app.net.json.outbox import EventText, Outbox, whole_if_short
 from broker_app.net.live_subscribers import LiveSubscriber
@@ -72,7 +72,7 @@ class Deliveries:
             tag, message = self._waiting.popleft()
             self._changed(-message.size)
             size += message.size
-            render = partial(self._event, tag, message, self._engine_client.lease_until_ms(tag))
+            render = partial(self._event, tag, message, self._engine_client.leases.until_ms(tag))
             found.append(await in_thread_if_large(message.size, render))
         if self._waiting:
             self._outbox.ask(self)
@@ -81,7 +81,7 @@ class Deliveries:
         return found
 
     def _event(self, tag: int, message: Message, until_ms: int) -> EventText:
-        receipt = self._engine_client.receipt(tag)
+        receipt = self._engine_client.leases.receipt(tag)
         id = self._ids.of(message)
         item, *rest = message_json.received_pieces(message, id, receipt, until_ms, self._blocks)
         assert isinstance(item, bytes), "the members before the body"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import logging
 import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -12,6 +11,7 @@ from typing import Any
 from broker_app.config import Config
 from broker_app.core.destination import QUEUE, TOPIC
 from broker_app.engine import Engine
+from broker_app.engine.client import EngineClient
 from broker_app.features.bulk.batch_commits import BatchCommits
 from broker_app.features.jobs.job_manager import JobManager
 from broker_app.features.jobs.message_reader import JournalRead
@@ -20,12 +20,11 @@ from broker_app.journal.port import Journal
 from broker_app.net.auth.login import Identity, Logins
 from broker_app.net.http.credentials import Credentials
 from broker_app.net.http.dispatcher import Dispatcher
-from broker_app.net.http.engine_client import EngineClient
 from broker_app.net.http.idempotency import IdempotencyStore
 from broker_app.net.http.limits import RestLimits
 from broker_app.net.http.long_poll import WaitingRequests
 from broker_app.net.http.origin_check import Origins
-from broker_app.net.http.replies import Header
+from broker_app.net.http.replies import request_id
 from broker_app.net.http.requests import Receive, Scope, Send
 from broker_app.net.http.routing import Endpoint, Router
 from broker_app.net.live_subscribers import LiveSubscribers
@@ -87,9 +86,6 @@ from broker_app.telemetry.cursor_lags import CursorLags
 from broker_app.telemetry.event_log import EventLog
 from broker_app.telemetry.pipeline_store import PipelineStore
 
-_log = logging.getLogger(__name__)
-_NO_STORE: Header = (b"cache-control", b"no-store")
-
 
 class RestApi:
     """The endpoints of `/api/v1` that move or show messages.
@@ -150,7 +146,9 @@ class RestApi:
         self._credentials = Credentials(logins, Origins(config.known_hosts, config.allowed_origins))
         self._behind_tls = config.behind_tls
         self._waiting = WaitingRequests(self._limits, access.is_admin)
-        self.engine_client = EngineClient(engine, round(self._limits.max_queue_wait_s * 1000))
+        self.engine_client = EngineClient(
+            engine, "rest", blocked_timeout_ms=round(self._limits.max_queue_wait_s * 1000), ordered=False
+        )
         self._numbers = itertools.count(1)
         self._blocks = message_json.Blocks()
         self._envelopes = Envelopes(self._limits)
@@ -189,6 +187,7 @@ class RestApi:
             "get_detailed_metrics": DetailedEndpoint(metrics.detailed).detailed,
             "shut_down": ShutdownEndpoint(config.name, shut_down).shut_down,
         }
+        boot = self.engine_client.leases.boot
         router = Router(openapi.PATHS, handlers, (control_document or {}).get("paths"))
         monitored = opsmanager.MonitoredStats(
             engine.broker, config, statistics, connections, forwarding, journal.statistics, time.time()
@@ -199,7 +198,7 @@ class RestApi:
             access,
             self._limits,
             actions,
-            lambda: self.engine_client.request_id(next(self._numbers)),
+            lambda: request_id(boot, next(self._numbers)),
             behind_tls=config.behind_tls,
             idempotency=IdempotencyStore(asyncio.get_running_loop().time),
         )

@@ -19,7 +19,7 @@ from broker_app.core.half_open import taken_over
 from broker_app.core.message import MessageIds
 from broker_app.core.model import ClientKey
 from broker_app.engine import Engine
-from broker_app.engine.engine_requests import EngineRequests
+from broker_app.engine.client import EngineClient
 from broker_app.features.services.origin import Origin
 from broker_app.features.services.seed_shares import SeedShares
 from broker_app.net.auth.login import Identity, Logins
@@ -93,7 +93,7 @@ class SessionRegistry:
         self.config = config
         self.ids = ids
         #: what sessions ask of the engine, to be answered between two batches
-        self.requests = EngineRequests(engine, "stomp")
+        self.requests = EngineClient(engine, "stomp")
         self.sessions: dict[StompSession, None] = {}
         self._none_left = asyncio.Event()
         #: the users of sessions that have logged in

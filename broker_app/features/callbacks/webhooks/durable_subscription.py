@@ -7,7 +7,7 @@ from typing import Final
 from broker_app.core import commands as c
 from broker_app.core.destination import DURABLE_PREFIX
 from broker_app.engine import Engine
-from broker_app.engine.engine_requests import EngineRequests
+from broker_app.engine.client import EngineClient
 from broker_app.features.callbacks.webhooks.callback import SUBSCRIPTION_PREFIX, Callback
 
 _ADDRESS: Final = DURABLE_PREFIX + SUBSCRIPTION_PREFIX
@@ -16,7 +16,7 @@ _ADDRESS: Final = DURABLE_PREFIX + SUBSCRIPTION_PREFIX
 class DurableSubscriptions:
     """Creates and deletes them. Nothing may consume them meanwhile."""
 
-    def __init__(self, engine: Engine, requests: EngineRequests) -> None:
+    def __init__(self, engine: Engine, requests: EngineClient) -> None:
         self._engine = engine
         self._requests = requests
 
@@ -35,7 +35,7 @@ class DurableSubscriptions:
         if not callback.subscription:
             return lost
         # It exists from its first consumer on. Nothing is delivered to this one, which leaves at once.
-        consumer = EngineRequests(self._engine, f"callback:{callback.name}")
+        consumer = EngineClient(self._engine, f"callback:{callback.name}")
         consumer.peer.paused = True
         subscribe = c.Subscribe(
             consumer.peer,

@@ -17,7 +17,7 @@ from typing import Any, Final
 from broker_app.base.refused import Refused
 from broker_app.base.task_supervisor import supervised
 from broker_app.engine import Engine
-from broker_app.engine.engine_requests import EngineRequests
+from broker_app.engine.client import EngineClient
 from broker_app.features.callbacks.arrival_feed import MOST, ArrivalFeed, Notification
 from broker_app.features.callbacks.webhooks import cloud_event, verdict
 from broker_app.features.callbacks.webhooks.callback import Callback
@@ -42,7 +42,7 @@ class Notifier:
         self,
         callback: Callback,
         engine: Engine,
-        requests: EngineRequests,
+        requests: EngineClient,
         host: Host,
         sender: Sender,
         source: str,

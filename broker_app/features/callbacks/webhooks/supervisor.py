@@ -14,7 +14,7 @@ from broker_app.base.refused import Refused
 from broker_app.base.shares import Shares
 from broker_app.config import Config
 from broker_app.engine import Engine
-from broker_app.engine.engine_requests import EngineRequests
+from broker_app.engine.client import EngineClient
 from broker_app.features.callbacks.webhooks import cloud_event, report
 from broker_app.features.callbacks.webhooks.breaker import Breaker
 from broker_app.features.callbacks.webhooks.byte_budget import ByteBudget
@@ -50,7 +50,7 @@ class Supervisor:
     ) -> None:
         self._engine = engine
         self._config = config
-        self._requests = EngineRequests(engine, "callbacks")
+        self._requests = EngineClient(engine, "callbacks")
         self._subscriptions = DurableSubscriptions(engine, self._requests)
         self._make_poster = make_poster or self._make_http_client
         self._poster: Poster | None = None

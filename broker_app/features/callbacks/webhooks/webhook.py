@@ -22,7 +22,7 @@ from urllib.parse import quote
 from broker_app.base.refused import Refused
 from broker_app.base.task_supervisor import supervised
 from broker_app.engine import Engine
-from broker_app.engine.engine_requests import EngineRequests
+from broker_app.engine.client import EngineClient
 from broker_app.features.callbacks.webhooks import state_file
 from broker_app.features.callbacks.webhooks.byte_budget import ByteBudget
 from broker_app.features.callbacks.webhooks.callback import DELIVER, PAUSED, Callback
@@ -63,7 +63,7 @@ class Environment(NamedTuple):
     callback may not receive its messages, or an empty text."""
 
     engine: Engine
-    requests: EngineRequests
+    requests: EngineClient
     subscriptions: DurableSubscriptions
     hosts: Hosts
     budget: ByteBudget

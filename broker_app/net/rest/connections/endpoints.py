@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from broker_app.base.refused import Refused
+from broker_app.engine.client import EngineClient
 from broker_app.net import operator_audit
-from broker_app.net.http.engine_client import EngineClient
 from broker_app.net.http.limits import RestLimits
 from broker_app.net.http.listing import Listing
 from broker_app.net.http.refusals import invalid, unknown

@@ -14,7 +14,7 @@ from broker_app.base.refused import Refused
 from broker_app.core.broker import Broker
 from broker_app.core.destination import QUEUE, TOPIC, is_reserved, parse
 from broker_app.core.model import Queue, Subscription
-from broker_app.net.http.engine_client import EngineClient
+from broker_app.engine.client import EngineClient
 from broker_app.net.http.limits import RestLimits
 from broker_app.net.http.listing import Listing
 from broker_app.net.http.replies import Reply, json_reply

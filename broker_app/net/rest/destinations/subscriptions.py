@@ -12,9 +12,9 @@ from broker_app.core.broker import Broker
 from broker_app.core.destination import DURABLE_PREFIX, parse
 from broker_app.core.model import NamedSubscription, Queue
 from broker_app.core.topic import matches
+from broker_app.engine.client import EngineClient
 from broker_app.features.jobs.message_reader import JournalRead
 from broker_app.net import operator_audit
-from broker_app.net.http.engine_client import EngineClient
 from broker_app.net.http.limits import RestLimits
 from broker_app.net.http.replies import NO_CONTENT, Reply, json_reply
 from broker_app.net.http.requests import Request, whole_number

@@ -9,7 +9,7 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from broker_app.core.destination import QUEUE, TOPIC
-from broker_app.net.http.engine_client import EngineClient
+from broker_app.engine.client import EngineClient
 from broker_app.net.http.limits import RestLimits
 from broker_app.net.http.refusals import invalid
 from broker_app.net.http.replies import Reply, json_reply

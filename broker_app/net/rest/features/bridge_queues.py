@@ -9,7 +9,7 @@ import msgspec
 
 from broker_app.core.commands import CreateQueue
 from broker_app.core.destination import parse
-from broker_app.net.http.engine_client import EngineClient
+from broker_app.engine.client import EngineClient
 from broker_app.net.http.refusals import invalid
 from broker_app.net.http.replies import Reply
 from broker_app.net.http.requests import Request

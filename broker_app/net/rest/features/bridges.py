@@ -16,9 +16,9 @@ from broker_app.base.refused import Refused
 from broker_app.core import commands as c
 from broker_app.core.destination import parse
 from broker_app.core.offset import address_of
+from broker_app.engine.client import EngineClient
 from broker_app.features.bridge.remote import Remote
 from broker_app.net import operator_audit
-from broker_app.net.http.engine_client import EngineClient
 from broker_app.net.http.limits import RestLimits
 from broker_app.net.http.refusals import busy, invalid
 from broker_app.net.http.replies import NO_CONTENT, Reply, json_reply

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from broker_app.base.refused import Refused
-from broker_app.net.http.engine_client import EngineClient
+from broker_app.engine.client import EngineClient
 from broker_app.net.http.requests import Request
 from broker_app.net.policy.policy import READ_JOURNAL
 

@@ -13,7 +13,7 @@ from broker_app.core import commands as c
 from broker_app.core.destination import Destination
 from broker_app.core.message import Duplicate, Envelope, Message
 from broker_app.core.model import Peer
-from broker_app.net.http.engine_client import BatchReply, EngineClient, PendingReply
+from broker_app.engine.client import BatchReply, EngineClient, PendingReply
 from broker_app.net.http.limits import RestLimits
 from broker_app.net.http.refusals import body_of, invalid, too_large
 from broker_app.net.http.replies import JSON, NDJSON, Reply, encode

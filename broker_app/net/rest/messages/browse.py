@@ -16,11 +16,11 @@ from broker_app.core.broker import Broker
 from broker_app.core.destination import parse
 from broker_app.core.message import Message, MessageIds
 from broker_app.core.model import Queue
+from broker_app.engine.client import EngineClient
 from broker_app.features.jobs import filters
 from broker_app.features.jobs.filters import Filter
 from broker_app.features.jobs.message_reader import JournalRead
 from broker_app.net import operator_audit
-from broker_app.net.http.engine_client import EngineClient
 from broker_app.net.http.limits import RestLimits
 from broker_app.net.http.refusals import invalid, unknown
 from broker_app.net.http.replies import JSON, NO_CONTENT, Reply, encode

@@ -12,10 +12,10 @@ from broker_app.core.chosen_delivery import NOT_READ
 from broker_app.core.message import Message
 from broker_app.core.transfers import DONE, GONE, TransferResult
 from broker_app.core.turn import UNRECORDED
+from broker_app.engine.client import EngineClient
 from broker_app.engine.read_budget import READ_BYTES, READ_POSITIONS
 from broker_app.features.jobs import message_reader
 from broker_app.features.jobs.message_reader import JournalRead
-from broker_app.net.http.engine_client import EngineClient
 from broker_app.net.http.large_body import Piece
 from broker_app.net.rest.messages.held_deliveries import Deliveries, wait_decided
 
@@ -65,7 +65,7 @@ class ChosenMessages:
             for tag, message in deliveries:
                 size += len(message.body)
                 received.tags.append(tag)
-                render_it = partial(render, tag, message, self._engine_client.lease_until_ms(tag))
+                render_it = partial(render, tag, message, self._engine_client.leases.until_ms(tag))
                 received.rows.append(await in_thread_if_large(len(message.body), render_it))
         received.missing.extend(TransferResult(seq, LEFT, detail=_LONG_ENOUGH) for seq in left)
         return received

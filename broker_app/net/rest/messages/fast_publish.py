@@ -15,11 +15,11 @@ from typing import Protocol
 from broker_app.base.refused import Refused
 from broker_app.core import commands as c
 from broker_app.core.message import Message
+from broker_app.engine.client import EngineClient
 from broker_app.net.auth.login import Logins
 from broker_app.net.http.credentials import Credentials
-from broker_app.net.http.engine_client import EngineClient
 from broker_app.net.http.limits import RestLimits
-from broker_app.net.http.replies import Header, Reply, problem_reply
+from broker_app.net.http.replies import Header, Reply, problem_reply, request_id
 from broker_app.net.http.routing import PREFIX, Router
 from broker_app.net.policy.access import Access, Client, ConnectionInfo
 from broker_app.net.policy.policy import Policy
@@ -93,13 +93,13 @@ class Post:
 
     def failed(self, error: Exception) -> None:
         if not isinstance(error, Refused):
-            _log.error("request %s-%x failed: %s", self._engine_client.boot, self._number, error)
+            _log.error("request %s-%x failed: %s", self._engine_client.leases.boot, self._number, error)
             error = Refused("internal", "the node failed; its log has the details")
         self._answer(problem_reply(error, None))
 
     def _answer(self, reply: Reply) -> None:
         self._engine_client.forget(self)
-        self._connection.answer(reply, [self._engine_client.request_id(self._number)])
+        self._connection.answer(reply, [request_id(self._engine_client.leases.boot, self._number)])
 
 
 class FastPublish:

@@ -8,7 +8,7 @@ from typing import Final
 
 from broker_app.base.refused import Refused
 from broker_app.core.message import Message
-from broker_app.net.http.engine_client import EngineClient
+from broker_app.engine.client import EngineClient
 
 #: seconds between two looks; a delivery that is let pass is noticed at once, one that is refused is not
 LOOK_S: Final = 0.01

@@ -8,8 +8,8 @@ from broker_app.core.history import History
 from broker_app.core.message import Message
 from broker_app.core.record_reader import Reader
 from broker_app.core.replay import LAST, NOW, SEQ, TIME, Start, parse_start
+from broker_app.engine.client import EngineClient
 from broker_app.features.jobs.message_reader import JournalRead
-from broker_app.net.http.engine_client import EngineClient
 from broker_app.net.http.limits import RestLimits
 from broker_app.net.http.replies import JSON, Reply, encode
 from broker_app.net.http.requests import Request, whole_number

@@ -11,8 +11,8 @@ from broker_app.base.refused import Refused
 from broker_app.core import commands as c
 from broker_app.core.message import Message
 from broker_app.core.selectors import compiler
+from broker_app.engine.client import EngineClient
 from broker_app.engine.read_budget import READ_BYTES
-from broker_app.net.http.engine_client import EngineClient
 from broker_app.net.http.large_body import Piece, parts
 from broker_app.net.http.limits import RestLimits
 from broker_app.net.http.long_poll import WaitingRequest, WaitingRequests
@@ -136,12 +136,12 @@ class MessageStream:
             live.count(1)
             tag, message = arrived
             del arrived
-            render = partial(self._event, tag, message, self._engine_client.lease_until_ms(tag))
+            render = partial(self._event, tag, message, self._engine_client.leases.until_ms(tag))
             for part in parts(await in_thread_if_large(message.size, render)):
                 yield part
 
     def _event(self, tag: int, message: Message, until_ms: int) -> list[Piece]:
         message_id = self._ids.of(message)
-        receipt = self._engine_client.receipt(tag)
+        receipt = self._engine_client.leases.receipt(tag)
         item = message_json.received_pieces(message, message_id, receipt, until_ms, self._blocks)
         return [b"id: %b\nevent: message\ndata: " % message_id, *item, b"\n\n"]

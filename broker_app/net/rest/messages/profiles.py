@@ -7,10 +7,10 @@ from typing import Any, Protocol
 
 from broker_app.base.refused import Refused
 from broker_app.core import commands as c
+from broker_app.engine.client import EngineClient
 from broker_app.features.services import profiles
 from broker_app.features.services.seed_shares import SeedShares
 from broker_app.net import operator_audit
-from broker_app.net.http.engine_client import EngineClient
 from broker_app.net.http.limits import RestLimits
 from broker_app.net.http.listing import Listing
 from broker_app.net.http.refusals import invalid

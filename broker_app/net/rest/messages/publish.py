@@ -10,7 +10,7 @@ from broker_app.base.refused import Refused
 from broker_app.core import commands as c
 from broker_app.core.destination import Destination, parse
 from broker_app.core.message import Duplicate, Message
-from broker_app.net.http.engine_client import EngineClient
+from broker_app.engine.client import EngineClient
 from broker_app.net.http.limits import RestLimits
 from broker_app.net.http.replies import JSON, Reply
 from broker_app.net.http.requests import Request, boolean

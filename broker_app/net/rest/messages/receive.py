@@ -15,7 +15,7 @@ from broker_app.core import commands as c
 from broker_app.core.destination import Destination
 from broker_app.core.message import Message
 from broker_app.core.selectors import compiler
-from broker_app.net.http.engine_client import EngineClient
+from broker_app.engine.client import EngineClient
 from broker_app.net.http.large_body import Piece
 from broker_app.net.http.limits import RestLimits
 from broker_app.net.http.long_poll import WaitingRequest, WaitingRequests
@@ -97,7 +97,7 @@ class Receiver:
         subscribe = c.Subscribe(self._engine_client.peer, "", destination.address, c.INDIVIDUAL, most)
         subscribe.lease_ms, subscribe.selector = round(lease_s * 1000), body.selector or ""
         found = await self._collect(request, subscribe, destination, body.wait_s)
-        leases = [(tag, message, self._engine_client.lease_until_ms(tag)) for tag, message in found]
+        leases = [(tag, message, self._engine_client.leases.until_ms(tag)) for tag, message in found]
         if body.ack == AUTO and found:
             await self._settle([tag for tag, _ in found])
             leases = [(0, message, 0) for _, message in found]
@@ -216,7 +216,7 @@ class Receiver:
         return Reply(200, JSON, pieces=[b'{"items":[', *separated(rows), tail])
 
     def _row(self, tag: int, message: Message, until_ms: int) -> list[Piece]:
-        receipt = self._engine_client.receipt(tag) if tag else None
+        receipt = self._engine_client.leases.receipt(tag) if tag else None
         return message_json.received_pieces(message, self._ids.of(message), receipt, until_ms, self._blocks)
 
     def _settled_row(self, _: int, message: Message, __: int) -> list[Piece]:
@@ -232,7 +232,7 @@ class Receiver:
             (b"mom-time", message_json.rfc3339(message.time_ms)),
         ]
         if tag:
-            headers.append((b"mom-receipt", self._engine_client.receipt(tag).encode()))
+            headers.append((b"mom-receipt", self._engine_client.leases.receipt(tag).encode()))
         if until_ms:
             headers.append((b"mom-lease-until", message_json.rfc3339(until_ms)))
         headers += message_json.mom_headers(facts)

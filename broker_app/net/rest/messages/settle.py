@@ -10,7 +10,7 @@ import msgspec
 from broker_app.base.refused import Refused
 from broker_app.core import commands as c
 from broker_app.core.reasons import REJECTED
-from broker_app.net.http.engine_client import EngineClient, PendingReply
+from broker_app.engine.client import EngineClient, PendingReply
 from broker_app.net.http.limits import RestLimits
 from broker_app.net.http.refusals import body_of, invalid, name_of, too_large
 from broker_app.net.http.replies import NO_CONTENT, Reply, json_reply
@@ -154,8 +154,8 @@ class Settler:
 
     def _tag(self, request: Request, receipt: str) -> int:
         """The delivery behind a receipt, if the client may still receive from there. Raises Refused."""
-        tag = self._engine_client.tag_of(receipt, request.user)
-        request.permitted(RECEIVE, self._engine_client.source_of(tag))
+        tag = self._engine_client.leases.tag_of(receipt, request.user)
+        request.permitted(RECEIVE, self._engine_client.leases.source_of(tag))
         return tag
 
     async def _carry_out(self, tags: list[int], make_command: _MakeCommand) -> None:
@@ -174,10 +174,10 @@ class Settler:
         except Refused as refusal:
             # Between the check and the operation a lease may have ended.
             if name_of(refusal) == "lease-lost":
-                raise engine_client.lost(started.tags[0]) from None
+                raise engine_client.leases.lost(started.tags[0]) from None
             raise
         if started.ends:
-            engine_client.remember_settled(started.tags)
+            engine_client.leases.remember_settled(started.tags)
 
     # ------------------------------------------------------------------ many
 

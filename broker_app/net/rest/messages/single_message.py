@@ -16,10 +16,10 @@ from broker_app.core.message import Message, MessageIds
 from broker_app.core.model import Queue
 from broker_app.core.transfers import GONE, TransferResult
 from broker_app.core.why import Reason, why
+from broker_app.engine.client import EngineClient
 from broker_app.features.jobs import message_reader
 from broker_app.features.jobs.message_reader import JournalRead
 from broker_app.net import operator_audit
-from broker_app.net.http.engine_client import EngineClient
 from broker_app.net.http.limits import RestLimits
 from broker_app.net.http.refusals import invalid
 from broker_app.net.http.replies import JSON, NO_CONTENT, Reply, json_reply

@@ -8,7 +8,7 @@ from typing import Any
 
 from broker_app.base.refused import Refused
 from broker_app.core.resource_alarm import STORE_FULL
-from broker_app.net.http.engine_client import EngineClient
+from broker_app.engine.client import EngineClient
 from broker_app.net.http.limits import RestLimits
 from broker_app.net.http.long_poll import WaitingRequests
 from broker_app.net.http.replies import JSON, Reply, encode, json_reply

@@ -1,31 +1,36 @@
-"""The client of the engine for the REST API.
+"""The client of the engine within the process: of the REST API, of JSON sessions, and of features.
 
-One peer holds all unsettled deliveries of REST clients, because leases outlive requests. Replies of the
-engine go to a `PendingReply`, deliveries to the `DeliverySink` of their subscription.
+A client is one peer. Answers of the engine go to a `PendingReply`, deliveries to the `DeliverySink` of
+their subscription.
 """
 
 from __future__ import annotations
 
 import asyncio
 import itertools
-import secrets
-from collections import OrderedDict
 from collections.abc import Callable
-from functools import partial
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from broker_app.base.internal_errors import internal_errors
 from broker_app.base.refused import Refused
-from broker_app.core.commands import Answer, Command, Return
+from broker_app.core import commands as c
 from broker_app.core.message import Message
 from broker_app.core.model import Delivery, InnerReceiver, Peer, Subscription
-from broker_app.engine import Backpressure, Engine
+from broker_app.engine.engine import Backpressure, Engine
+from broker_app.engine.leases import SEPARATOR, Leases
 from broker_app.engine.record_reader import NotLoaded
 from broker_app.journal.port import Damaged
-from broker_app.net.http.replies import Header
 
 _Value = TypeVar("_Value")
-_SEPARATOR = "\0"
+_Question = (
+    c.Transfer
+    | c.Insert
+    | c.PublishBulk
+    | c.DeleteBulkProducer
+    | c.DeleteSubscription
+    | c.Subscribe
+    | c.Answer
+)
 
 
 class PendingReply:
@@ -48,7 +53,7 @@ class PendingReply:
         self._count()
 
     def failed(self, error: Exception) -> None:
-        """The engine has ended; no reply will come."""
+        """The engine has ended, and no reply will come; or what was to be done with it failed."""
         if not self._future.done():
             self._future.set_exception(error)
 
@@ -102,25 +107,25 @@ class BatchReplyItem:
         self._reply.failed(error)
 
 
-class InspectRequest(PendingReply):
-    """Reads the state of the broker between two batches, when all of it is in the journal."""
+class _Ask(PendingReply):
+    """Makes something of an answer as soon as it comes: before any later command is carried out."""
 
-    __slots__ = ("_error", "_read", "_result")
+    __slots__ = ("_result", "_then")
 
-    def __init__(self, read: Callable[[], object]) -> None:
+    def __init__(self, then: Callable[[Any], object]) -> None:
         super().__init__()
-        self._read = read
-        self._result: object = None
+        self._then = then
+        self._result: Any = None
 
-    def accepted(self, message: Message | None) -> None:
+    def accepted(self, message: Any) -> None:
         try:
-            self._result = self._read()
-        except Exception as error:  # it is this request's failure, not the engine's
+            self._result = self._then(message)
+        except Exception as error:  # it is the client's failure, not the engine's
             self.failed(error)
         else:
-            super().accepted(message)
+            super().accepted(None)
 
-    async def result(self) -> object:
+    async def result(self) -> Any:
         await self.wait()
         return self._result
 
@@ -145,30 +150,26 @@ class DeliverySink(Protocol):
 
 
 class EngineClient(InnerReceiver):
-    """The receiver of the API's peer. `boot` distinguishes receipts of this process from those of former
-    ones; `blocked_timeout_ms` is how long a message waits for room in a full queue."""
+    """The receiver of one peer, whose name is `user`. `blocked_timeout_ms` is how long a message waits for
+    room in a full queue; deliveries of a peer that is not `ordered` may be settled in any order."""
 
-    #: settled deliveries that are remembered, to distinguish "settled twice" from "settled too late"
-    REMEMBERED = 10_000
-
-    def __init__(self, engine: Engine, blocked_timeout_ms: int = 0) -> None:
+    def __init__(
+        self, engine: Engine, user: str, *, blocked_timeout_ms: int = 0, ordered: bool = True
+    ) -> None:
         self.engine = engine
-        self.boot = secrets.token_hex(4)
-        self._boot = self.boot.encode()
         self.peer = Peer(
-            self, user="rest", detailed=True, blocked_timeout_ms=blocked_timeout_ms, ordered=False
+            self, user=user, detailed=True, blocked_timeout_ms=blocked_timeout_ms, ordered=ordered
         )
+        self.leases = Leases(engine.broker, self.peer)
+        self.backpressure = Backpressure(engine, self.peer)
         self._numbers = itertools.count(1)
         self._sinks: dict[str, DeliverySink] = {}
         self._open: set[ReplyReceiver] = set()
-        self.backpressure = Backpressure(engine, self.peer)
-        self._settled: OrderedDict[int, None] = OrderedDict()
-
-    def request_id(self, number: int) -> Header:
-        """The header that names a request of this process."""
-        return (b"request-id", b"%b-%x" % (self._boot, number))
 
     # ------------------------------------------------------------------ commands
+
+    def submit(self, command: c.Command, size: int = 0) -> None:
+        self.engine.submit(command, size)
 
     def pending_reply(self, awaited: int = 1) -> PendingReply:
         """A PendingReply for `awaited` replies; pass it to commands as their receipt."""
@@ -176,13 +177,6 @@ class EngineClient(InnerReceiver):
         pending_reply = PendingReply(awaited)
         self.watch(pending_reply)
         return pending_reply
-
-    def watch(self, waiting: ReplyReceiver) -> None:
-        """Notify `waiting` when the engine fails, until it is forgotten."""
-        self._open.add(waiting)
-
-    def submit(self, command: Command, size: int = 0) -> None:
-        self.engine.submit(command, size)
 
     def batch_reply(self, awaited: int) -> BatchReply:
         """A BatchReply for `awaited` messages."""
@@ -198,32 +192,44 @@ class EngineClient(InnerReceiver):
         finally:
             self._open.discard(pending_reply)
 
+    def watch(self, waiting: ReplyReceiver) -> None:
+        """Notify `waiting` when the engine fails, until it is forgotten."""
+        self._open.add(waiting)
+
     def forget(self, waiting: ReplyReceiver) -> None:
         """Stop watching: it was answered, or its request has ended."""
         self._open.discard(waiting)
 
+    async def ask(self, command: _Question, then: Callable[[Any], _Value]) -> _Value:
+        """Return the result of `then(answer)`. It is called after the commit of the command and before any
+        later command is carried out, also if the caller was cancelled. Raises Refused."""
+        self.check_alive()
+        question = _Ask(then)
+        command.receipt = question
+        self._open.add(question)
+        self.submit(command, _size(command))
+        answer: _Value = await question.result()
+        return answer
+
     async def inspect(self, read: Callable[[], _Value]) -> _Value:
-        """Return the result of `read`, called between two batches; again when records had to be fetched."""
+        """Return the result of `read`, called between two batches, when all state is in the journal.
+
+        It is called again when records had to be fetched for it.
+        """
         records = self.engine.records
         fetched: dict[int, bytes | Damaged] = {}
+
+        def reading(_: object) -> _Value:
+            return records.using(fetched, read)
+
         try:
             while True:
                 try:
-                    return await self._inspect(partial(records.using, fetched, read))
+                    return await self.ask(c.Answer(self.peer, None), reading)
                 except NotLoaded as missing:
                     fetched |= await records.load(missing)
         finally:
             fetched.clear()  # tracebacks refer to it until they are collected
-
-    async def _inspect(self, read: Callable[[], _Value]) -> _Value:
-        self.check_alive()
-        inspect = InspectRequest(read)
-        self._open.add(inspect)
-        self.submit(Answer(self.peer, inspect))
-        try:
-            return await inspect.result()  # type: ignore[return-value]
-        finally:
-            self._open.discard(inspect)
 
     async def turn(self) -> None:
         """Wait until all commands submitted before are carried out."""
@@ -236,67 +242,21 @@ class EngineClient(InnerReceiver):
 
     def engine_ended(self, error: BaseException) -> None:
         """Fail all requests that wait for a reply."""
-        for pending_reply in list(self._open):
-            pending_reply.failed(
-                Refused("store-unavailable", f"the node stopped before it was done: {error}")
-            )
+        for waiting in list(self._open):
+            waiting.failed(Refused("store-unavailable", f"the node stopped before it was done: {error}"))
+        self._open.clear()
         self.backpressure.writable()
 
-    # ------------------------------------------------------------------ leases
+    # ------------------------------------------------------------------ subscriptions
 
     def open_collection(self, sink: DeliverySink, user: str) -> str:
         """A subscription id for `sink`, whose leases will belong to `user`."""
-        subscription_id = f"{next(self._numbers)}{_SEPARATOR}{user}"
+        subscription_id = f"{next(self._numbers)}{SEPARATOR}{user}"
         self._sinks[subscription_id] = sink
         return subscription_id
 
     def close_collection(self, subscription_id: str) -> None:
         self._sinks.pop(subscription_id, None)
-
-    def receipt(self, tag: int) -> str:
-        return f"r1.{self.boot}.{tag:x}"
-
-    def lease_until_ms(self, tag: int) -> int:
-        """The time when the lease of an unsettled delivery ends; 0 without a lease."""
-        return self.engine.broker.unsettled.leases.until_ms(self.peer, tag)
-
-    def tag_of(self, receipt: str, user: str) -> int:
-        """The delivery behind a receipt. Raises Refused if it is no receipt, another user's, or lost."""
-        parts = receipt.split(".")
-        if (
-            len(parts) != 3
-            or parts[0] != "r1"
-            or len(parts[1]) != 8
-            or not _is_hex(parts[1])
-            or not _is_hex(parts[2])
-        ):
-            raise Refused("not-found", f"{receipt[:80]!r} is not the receipt of a received message")
-        if parts[1] != self.boot:
-            raise Refused("lease-lost", "the node was restarted since; the message is delivered again")
-        tag = int(parts[2], 16)
-        held = self.peer.unsettled.get(tag)
-        if held is None:
-            raise self.lost(tag)
-        if held[0].id.partition(_SEPARATOR)[2] != user:
-            raise Refused("not-allowed", "the receipt was given to another user", right="settle")
-        return tag
-
-    def source_of(self, tag: int) -> str:
-        """The address that an unsettled delivery was received from."""
-        return self.peer.unsettled[tag][0].address
-
-    def lost(self, tag: int) -> Refused:
-        """The reason why a delivery cannot be settled any more."""
-        if tag in self._settled:
-            return Refused("lease-lost", "the message was settled before", now_held_by="gone")
-        return Refused("lease-lost", "the lease ended before the message was settled; it is delivered again")
-
-    def remember_settled(self, tags: list[int]) -> None:
-        settled = self._settled
-        for tag in tags:
-            settled[tag] = None
-        while len(settled) > self.REMEMBERED:
-            settled.popitem(last=False)
 
     # ------------------------------------------------------------------ called by the engine
 
@@ -311,19 +271,19 @@ class EngineClient(InnerReceiver):
             deliveries, peer.deliveries = peer.deliveries, []
             self._hand_over(deliveries)
         receipts, peer.receipts = peer.receipts, []
-        for pending_reply, message in receipts:
+        for waiting, answer in receipts:
             try:
-                pending_reply.accepted(message)
+                waiting.accepted(answer)
             except Exception as error:  # it is this request's failure, not that of the others
                 internal_errors.note("answering a request", error)
-                pending_reply.failed(
+                waiting.failed(
                     Refused("internal", "the node failed at this request; its log has the details")
                 )
         if peer.refusals:
             refused, peer.refusals = peer.refusals, []
-            for pending_reply, refusal in refused:
-                if pending_reply is not None:
-                    pending_reply.refused(refusal)
+            for waiting, refusal in refused:
+                if waiting is not None:
+                    waiting.refused(refusal)
 
     def _hand_over(self, deliveries: list[Delivery]) -> None:
         unwanted: list[int] = []
@@ -334,8 +294,15 @@ class EngineClient(InnerReceiver):
             elif tag in self.peer.unsettled:
                 unwanted.append(tag)
         if unwanted:
-            self.submit(Return(self.peer, unwanted))
+            self.submit(c.Return(self.peer, unwanted))
 
 
-def _is_hex(text: str) -> bool:
-    return 0 < len(text) <= 16 and all(character in "0123456789abcdef" for character in text)
+def _size(command: _Question) -> int:
+    """About the bytes that a command holds in memory."""
+    if isinstance(command, c.Transfer):
+        return sum(100 + len(chosen.record or b"") for chosen in command.chosen)
+    if isinstance(command, c.Insert):
+        return sum(200 + len(body) for _, _, body in command.entries)
+    if isinstance(command, c.PublishBulk):
+        return sum(200 + len(body) for _, body in command.entries)
+    return 0
