@@ -19,7 +19,7 @@ def a_record(text: str, *values: object, error: Exception | None = None) -> LogR
 
 def test_a_line_of_text_has_the_zone_of_its_time() -> None:
     line = FORMATS["text"]().format(a_record("broker %s stops", "west"))
-    assert re.fullmatch(rf"{TIME} WARNING broker_app\.process: broker west stops", line)
+    assert re.fullmatch(rf"{TIME} WARNING broker_app\.node\.process: broker west stops", line)
 
 
 def test_a_line_of_json_is_one_object_also_with_a_trace_back() -> None:
