@@ -76,12 +76,20 @@ class Palette {
     const pages = [...document.querySelectorAll<HTMLAnchorElement>("#navigation > li a, #account a")]
       .filter((link) => link.closest("mom-branch") === null)
       .map((link) => ({
-        group: gettext("Pages"), label: link.querySelector("span")?.textContent ?? link.textContent.trim(), hint: link.dataset.key && `g ${link.dataset.key}`, action: () => this.#go(link.href),
+        group: gettext("Pages"),
+        label: link.querySelector("span")?.textContent ?? link.textContent.trim(),
+        hint: link.dataset.key && `g ${link.dataset.key}`,
+        action: () => this.#go(link.href),
       }));
     const actions = [
       { group: gettext("Actions"), label: gettext("Theme: light or dark"), hint: "t", action: toggleTheme },
       { group: gettext("Actions"), label: gettext("Save this view…"), action: () => this.#go(viewOf(location.pathname + location.search)) },
-      { group: gettext("Actions"), label: gettext("Keyboard shortcuts"), hint: "?", action: () => document.querySelector<HTMLElement>("[data-action=keys]")!.click() },
+      {
+        group: gettext("Actions"),
+        label: gettext("Keyboard shortcuts"),
+        hint: "?",
+        action: () => document.querySelector<HTMLElement>("[data-action=keys]")!.click(),
+      },
     ];
     if (!query) return [...recent().map(({ label, href }) => ({ group: gettext("Recent"), label, action: () => this.#go(href) })), ...pages, ...actions];
     return [...pages, ...actions].filter(({ label }) => query.split(/\s+/).every((word) => label.toLowerCase().includes(word)));
@@ -93,7 +101,8 @@ class Palette {
     const [first = "", ...others] = this.#text.trim().split(/\s+/);
     const verb = others.length ? VERBS.find(({ word }) => word.toLowerCase().startsWith(first.toLowerCase())) : undefined;
     // `pause bridge dc` is `pause dc`, but only bridges.
-    const kind = verb && others.length > 1 ? (Object.keys(KINDS) as Kind[]).find((one) => [one, KINDS[one].toLowerCase()].includes(others[0]!.toLowerCase())) : undefined;
+    const kind =
+      verb && others.length > 1 ? (Object.keys(KINDS) as Kind[]).find((one) => [one, KINDS[one].toLowerCase()].includes(others[0]!.toLowerCase())) : undefined;
     const query = verb ? others.slice(kind ? 1 : 0).join(" ") : this.#text.trim();
     this.#busy = true;
     this.#draw();
@@ -105,9 +114,16 @@ class Palette {
       ...topics.map(({ name }) => ["topic", name] as const),
       ...bridges.map(({ name }) => ["bridge", name] as const),
     ];
-    const actions = verb ? found.filter(([one]) => verb.of.includes(one) && (kind ?? one) === one).map(([kind, name]) => ({
-      group: gettext("Actions"), label: `${verb.word} ${name}`, hint: KINDS[kind], action: () => void verb.action(kind, name),
-    })) : [];
+    const actions = verb
+      ? found
+          .filter(([one]) => verb.of.includes(one) && (kind ?? one) === one)
+          .map(([kind, name]) => ({
+            group: gettext("Actions"),
+            label: `${verb.word} ${name}`,
+            hint: KINDS[kind],
+            action: () => void verb.action(kind, name),
+          }))
+      : [];
     const places = found.map(([kind, name]) => ({ group: TITLES[kind], label: name, hint: KINDS[kind], action: () => this.#go(placeOf(kind, name)) }));
     this.#entries = [...actions, ...this.#here(), ...(verb ? [] : places)];
     this.#at = 0;
@@ -179,9 +195,10 @@ const VERBS: Verb[] = [
 async function hold(kind: Kind, name: string, paused: boolean): Promise<void> {
   const answer = await confirmAction({
     title: paused ? gettext("Pause {name}", { name }) : gettext("Resume {name}", { name }),
-    effect: kind === "bridge"
-      ? gettext("Messages wait here while the bridge is paused, and are forwarded when it is resumed.")
-      : gettext("While the queue is paused, producers are refused and consumers receive nothing. No messages are lost."),
+    effect:
+      kind === "bridge"
+        ? gettext("Messages wait here while the bridge is paused, and are forwarded when it is resumed.")
+        : gettext("While the queue is paused, producers are refused and consumers receive nothing. No messages are lost."),
     button: paused ? gettext("Pause") : gettext("Resume"),
     typed: name,
   });

@@ -123,9 +123,7 @@ function previewText(found: Map<string, Plan>, rows: DestinationStats[]): Templa
   const oldest = all.flatMap((plan) => (plan.oldest ? [plan.oldest] : [])).sort()[0];
   const unsettled = rows.reduce((sum, row) => sum + row.unsettled, 0);
   const age = oldest && duration(Math.max(0, (Date.now() - Date.parse(oldest)) / 1000));
-  return html`${ngettext("{count} message", "{count} messages", messages)}${age
-    ? html`, ${gettext("the oldest is {age} old", { age })}`
-    : nothing}.
+  return html`${ngettext("{count} message", "{count} messages", messages)}${age ? html`, ${gettext("the oldest is {age} old", { age })}` : nothing}.
   ${unsettled ? ngettext("{count} is unsettled and is kept.", "{count} are unsettled and are kept.", unsettled) : nothing}
   ${found.size < rows.length ? gettext("Failed for {count}.", { count: count(rows.length - found.size) }) : nothing}`;
 }
@@ -168,8 +166,10 @@ async function exported(operation: Operation): Promise<void> {
 }
 
 async function run(operation: Operation, found: Map<string, Plan>, reason: string, text: string): Promise<void> {
-  const { done, failures } = await each(operation, [...found].map(([name, { plan }]) => ({ name, plan })), ({ plan }) =>
-    request("POST", "jobs", { plan }, reason),
+  const { done, failures } = await each(
+    operation,
+    [...found].map(([name, { plan }]) => ({ name, plan })),
+    ({ plan }) => request("POST", "jobs", { plan }, reason),
   );
   operation.done();
   report(done.length, failures, { text, link: { href: consolePage("jobs/"), text: gettext("Jobs") } });
@@ -245,7 +245,10 @@ async function sure(operation: Operation, { preview, ...question }: Sure): Promi
     ...question,
     dryRun: async () => {
       rows = await operation.chosen();
-      if (rows.length > MOST) throw new Error(gettext("At most {most} at a time, but {count} are selected. Select fewer, or use a filter.", { most: MOST, count: count(rows.length) }));
+      if (rows.length > MOST)
+        throw new Error(
+          gettext("At most {most} at a time, but {count} are selected. Select fewer, or use a filter.", { most: MOST, count: count(rows.length) }),
+        );
       try {
         return await preview(rows);
       } finally {
@@ -296,11 +299,7 @@ function hold(text: string, action: () => Promise<void>): void {
   showToast({ text, tone: "quiet", undo: () => clearTimeout(timer) });
 }
 
-function report(
-  done: number,
-  failures: Failure[],
-  good: { text: string; undo?: () => void; link?: { href: string; text: string } },
-): void {
+function report(done: number, failures: Failure[], good: { text: string; undo?: () => void; link?: { href: string; text: string } }): void {
   if (done > 0) showToast({ ...good, tone: "good" });
   else if (failures.length === 0) showToast({ text: gettext("No changes were needed."), tone: "quiet" });
   const first = failures[0];

@@ -17,8 +17,20 @@ const FACTS: Record<string, string> = {
   tls: gettext("whether the connection uses TLS"),
   client: gettext("STOMP's client-id"),
 };
-const METHODS: Record<string, string> = { POST: gettext("send"), GET: gettext("receive"), BROWSE: gettext("list messages"), READ: gettext("read without receiving"), MANAGE: gettext("purge, move, delete") };
-const OPERATORS: Record<string, string> = { "==": gettext("is"), "!=": gettext("is not"), "=~": gettext("matches the regular expression"), "&&": gettext("and"), "||": gettext("or") };
+const METHODS: Record<string, string> = {
+  POST: gettext("send"),
+  GET: gettext("receive"),
+  BROWSE: gettext("list messages"),
+  READ: gettext("read without receiving"),
+  MANAGE: gettext("purge, move, delete"),
+};
+const OPERATORS: Record<string, string> = {
+  "==": gettext("is"),
+  "!=": gettext("is not"),
+  "=~": gettext("matches the regular expression"),
+  "&&": gettext("and"),
+  "||": gettext("or"),
+};
 
 const conditions: StreamParser<null> = {
   token(stream) {

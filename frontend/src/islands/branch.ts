@@ -99,9 +99,11 @@ export class Branch extends Island {
     if (answer.items.length === 0) return html`<p class="quiet line">${this.#filter ? gettext("No matches") : gettext("None yet")}</p>`;
     return html`<ul>
       ${answer.items.map((item) => ("prefix" in item ? this.#fold(item, prefix) : this.#leaf(item, prefix)))}
-      ${answer.next === null
-        ? nothing
-        : html`<li><button type="button" class="link line" @click=${() => this.#read(prefix, answer)}>${gettext("Show 100 more")}</button></li>`}
+      ${
+        answer.next === null
+          ? nothing
+          : html`<li><button type="button" class="link line" @click=${() => this.#read(prefix, answer)}>${gettext("Show 100 more")}</button></li>`
+      }
     </ul>`;
   }
 
@@ -166,9 +168,11 @@ export class Branch extends Island {
 
   #ask(prefix: string, filter: string, limit: number, after?: string | null): Promise<Answer> {
     if (!filter) return read<Answer>("destinations/tree", { kind: this.kind, prefix, limit, after });
-    return read<Found>(`${this.kind}s`, { q: filter, fields: "name,depth,state", limit, after }).then(
-      ({ items, next, approx_total }) => ({ items, next, count: approx_total }),
-    );
+    return read<Found>(`${this.kind}s`, { q: filter, fields: "name,depth,state", limit, after }).then(({ items, next, approx_total }) => ({
+      items,
+      next,
+      count: approx_total,
+    }));
   }
 
   /** DestinationStats of leaves that are shown change at once; sums and newcomers when the level is read again. */
@@ -220,9 +224,9 @@ function isTroubled({ state }: { state: string }): boolean {
 
 /** A count, and the mark of trouble here or below: shape and colour, and words for a screen reader. */
 function badge(value: number, troubled: boolean): TemplateResult {
-  return html`<span class="badge num">${count(value)}${troubled
-    ? html`<span class="trouble" role="img" aria-label=${gettext("needs attention")}>▲</span>`
-    : nothing}</span>`;
+  return html`<span class="badge num">${count(value)}${
+    troubled ? html`<span class="trouble" role="img" aria-label=${gettext("needs attention")}>▲</span>` : nothing
+  }</span>`;
 }
 
 customElements.define("mom-branch", Branch);

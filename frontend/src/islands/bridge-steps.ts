@@ -79,12 +79,12 @@ export class BridgeSteps extends HTMLElement {
     );
     render(
       html`${this.#at > 0 ? html`<button type="button" @click=${() => this.#show(this.#at - 1)}>${gettext("Back")}</button>` : nothing}
-      ${this.#isLast
-        ? html`<button class="primary" name="operation" value="save">${gettext("Save")}</button>`
-        : html`<button type="button" class="primary" @click=${() => void this.#go(this.#at + 1)}>${gettext("Next")}</button>`}
-      ${steps[this.#at]!.dataset.step === "test"
-        ? html`<button type="button" @click=${() => void this.#test()}>${gettext("Test again")}</button>`
-        : nothing}`,
+      ${
+        this.#isLast
+          ? html`<button class="primary" name="operation" value="save">${gettext("Save")}</button>`
+          : html`<button type="button" class="primary" @click=${() => void this.#go(this.#at + 1)}>${gettext("Next")}</button>`
+      }
+      ${steps[this.#at]!.dataset.step === "test" ? html`<button type="button" @click=${() => void this.#test()}>${gettext("Test again")}</button>` : nothing}`,
       this.#tools!,
     );
   }
@@ -112,7 +112,11 @@ export class BridgeSteps extends HTMLElement {
     for (const [name, value] of new FormData(this.#form)) {
       const text = String(value);
       if (text === "" || ["csrfmiddlewaretoken", "version", "reason", "operation", "initial-version"].includes(name)) continue;
-      if (name === "paused_queues") values[name] = text.split("\n").map((line) => line.trim()).filter(Boolean);
+      if (name === "paused_queues")
+        values[name] = text
+          .split("\n")
+          .map((line) => line.trim())
+          .filter(Boolean);
       else values[name] = NUMBERS.includes(name) || DECIMALS.includes(name) ? Number(text) : text;
     }
     return values;

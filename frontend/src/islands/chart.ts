@@ -130,11 +130,13 @@ export class Chart extends Island {
     return html`<figure class="chart">
       <figcaption>
         <h3>${this.heading}</h3>
-        ${columns
-          ? html`<button type="button" class="link" aria-pressed=${this.#asTable} @click=${() => this.#toggle()}>
+        ${
+          columns
+            ? html`<button type="button" class="link" aria-pressed=${this.#asTable} @click=${() => this.#toggle()}>
               ${this.#asTable ? gettext("View as chart") : gettext("View as table")}
             </button>`
-          : nothing}
+            : nothing
+        }
         <ul class="chart-lines">
           ${this.lines.map((line) => this.#legend(line))}
         </ul>
@@ -236,8 +238,7 @@ export class Chart extends Island {
     if (marks.length === 0) return nothing;
     return html`<ol class="chart-marks">
       ${marks.map(
-        ({ time_s, label, href }) =>
-          html`<li><span class="num">${this.#clock(time_s, true)}</span> ${href ? html`<a href=${href}>${label}</a>` : label}</li>`,
+        ({ time_s, label, href }) => html`<li><span class="num">${this.#clock(time_s, true)}</span> ${href ? html`<a href=${href}>${label}</a>` : label}</li>`,
       )}
     </ol>`;
   }
@@ -314,11 +315,20 @@ export class Chart extends Island {
       scales: { y: { range: (_, __, highest) => [0, uPlot.rangeNum(0, Math.max(highest || 1, LOWEST_TOP[this.unit] ?? 0), 0.1, true)[1]!] } },
       axes: [
         {
-          stroke: text, font, grid, ticks: { show: false }, size: 28, space: 70,
+          stroke: text,
+          font,
+          grid,
+          ticks: { show: false },
+          size: 28,
+          space: 70,
           values: (_, times) => times.map((time) => this.#tick(time, !long && time % 60 !== 0)),
         },
         {
-          stroke: text, font, grid, ticks: { show: false }, size: 64,
+          stroke: text,
+          font,
+          grid,
+          ticks: { show: false },
+          size: 64,
           values: (_, values) => values.map((value) => this.#written(value)),
           incrs: STEPS[this.unit],
         },

@@ -40,7 +40,12 @@ export class ConnectionPage extends Island {
   declare connection: string;
   declare admin: string | null;
 
-  readonly #polling = new Polling<Answer>(this, () => this.#read(), EVERY_MS, () => ["$mom.conn.>"]);
+  readonly #polling = new Polling<Answer>(
+    this,
+    () => this.#read(),
+    EVERY_MS,
+    () => ["$mom.conn.>"],
+  );
 
   protected override willUpdate(changed: Map<PropertyKey, unknown>): void {
     // The frame keeps the element when one client's page follows another's.
@@ -49,17 +54,15 @@ export class ConnectionPage extends Island {
 
   async #read(): Promise<Answer> {
     const path = `connections/${encodeURIComponent(this.connection)}`;
-    const [connection, events] = await Promise.all([
-      read<Answer["connection"]>(path),
-      read<{ items: ClientEvent[]; approx_total: number }>(`${path}/events`),
-    ]);
+    const [connection, events] = await Promise.all([read<Answer["connection"]>(path), read<{ items: ClientEvent[]; approx_total: number }>(`${path}/events`)]);
     return { connection, events: events.items, dropped: events.approx_total - events.items.length };
   }
 
   protected override render() {
     const { answer, fault, refused } = this.#polling;
     if (answer === undefined) {
-      if (!fault) return html`<div class="skeleton" role="status"><span class="visually-hidden">${gettext("Loading")}</span><div></div><div></div><div></div></div>`;
+      if (!fault)
+        return html`<div class="skeleton" role="status"><span class="visually-hidden">${gettext("Loading")}</span><div></div><div></div><div></div></div>`;
       return html`<p class="notice" data-tone="bad" role="alert">
         ${fault} ${refused ? nothing : html`<button type="button" class="link" @click=${() => this.#polling.again()}>${gettext("Try again")}</button>`}
       </p>`;
@@ -70,9 +73,11 @@ export class ConnectionPage extends Island {
       <div class="tools standing">
         ${conditionOf(connection)}
         <span class="quiet">${nameOf(connection)}</span>
-        ${connection.closed_at !== null
-          ? html`<span class="quiet">${moment(connection.closed_at)}: ${connection.reason}</span>`
-          : html`<span class="spring"></span>${this.#actions(connection)}`}
+        ${
+          connection.closed_at !== null
+            ? html`<span class="quiet">${moment(connection.closed_at)}: ${connection.reason}</span>`
+            : html`<span class="spring"></span>${this.#actions(connection)}`
+        }
       </div>
       <dl class="facts" data-old=${fault ? "true" : nothing}>
         ${this.#facts(connection).map(([label, value]) => html`<div><dt>${label}</dt><dd class="num">${value}</dd></div>`)}
@@ -118,7 +123,10 @@ export class ConnectionPage extends Island {
       [gettext("host"), connection.address ?? NONE],
       [gettext("protocol"), protocolOf(connection)],
       [gettext("since"), moment(connection.since)],
-      [gettext("heart-beats"), gettext("from client {from}, to client {to}", { from: beat(connection.heart_beat_in_s), to: beat(connection.heart_beat_out_s) })],
+      [
+        gettext("heart-beats"),
+        gettext("from client {from}, to client {to}", { from: beat(connection.heart_beat_in_s), to: beat(connection.heart_beat_out_s) }),
+      ],
       [gettext("frames"), gettext("{received} received, {sent} sent", { received: count(connection.frames_in), sent: count(connection.frames_out) })],
       [gettext("session"), connection.id],
     ];
@@ -139,9 +147,10 @@ export class ConnectionPage extends Island {
   #subscriptions(consumers: Consumer[]): TemplateResult {
     return html`<section class="flows">
       <h2>${gettext("Subscriptions")}</h2>
-      ${consumers.length === 0
-        ? html`<div class="empty"><p>${gettext("No subscriptions: the client only sends.")}</p></div>`
-        : html`<table class="resources">
+      ${
+        consumers.length === 0
+          ? html`<div class="empty"><p>${gettext("No subscriptions: the client only sends.")}</p></div>`
+          : html`<table class="resources">
             <caption class="visually-hidden">${gettext("Subscriptions")}</caption>
             <thead>
               <tr>
@@ -171,7 +180,8 @@ export class ConnectionPage extends Island {
                 </tr>`,
               )}
             </tbody>
-          </table>`}
+          </table>`
+      }
     </section>`;
   }
 
@@ -183,7 +193,11 @@ export class ConnectionPage extends Island {
   }
 
   async #close(connection: Connection): Promise<void> {
-    const held = ngettext("{count} unsettled message is returned to its queue.", "{count} unsettled messages are returned to their queues.", connection.unsettled);
+    const held = ngettext(
+      "{count} unsettled message is returned to its queue.",
+      "{count} unsettled messages are returned to their queues.",
+      connection.unsettled,
+    );
     const answer = await confirmAction({
       title: gettext("Close the connection of {name}", { name: nameOf(connection) }),
       effect: gettext("The client receives the reason and can connect again. {held}", { held }),
@@ -202,7 +216,10 @@ export class ConnectionPage extends Island {
   async #drain(connection: Connection): Promise<void> {
     const answer = await confirmAction({
       title: gettext("Drain the connection of {name}", { name: nameOf(connection) }),
-      effect: gettext("The client receives no new messages. The connection is closed when its {count} unsettled messages are settled and its transactions have ended, or after the time limit.", { count: connection.unsettled }),
+      effect: gettext(
+        "The client receives no new messages. The connection is closed when its {count} unsettled messages are settled and its transactions have ended, or after the time limit.",
+        { count: connection.unsettled },
+      ),
       button: gettext("Drain"),
       fields: html`${reasonField(gettext("an operator drained the connection"))}
         <label>${gettext("Time limit in seconds")}<input name="within" type="number" min="0" max="600" value="30" required /></label>`,

@@ -99,9 +99,7 @@ export class DestinationCode extends Island {
         </label>
         <fieldset class="choices">
           <legend>${gettext("Rights")}</legend>
-          ${rights.map(
-            (right) => html`<label class="check"><input type="checkbox" name="right" value=${right} checked /> ${right}</label>`,
-          )}
+          ${rights.map((right) => html`<label class="check"><input type="checkbox" name="right" value=${right} checked /> ${right}</label>`)}
         </fieldset>
         <label>${gettext("Valid for")}
           <select name="days">

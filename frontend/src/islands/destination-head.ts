@@ -82,10 +82,12 @@ export class DestinationHead extends Island {
       <span><b class="num">${count(delayed)}</b> ${gettext("delayed")}</span>
       ${depth ? html`<span>${gettext("oldest")} <b class="num">${duration(oldest_s)}</b></span>` : nothing}
       ${this.#rates()}
-      ${this.#origins.length
-        ? html`<span>${gettext("origin")}:
+      ${
+        this.#origins.length
+          ? html`<span>${gettext("origin")}:
             ${this.#origins.map(([name, share], index) => html`${index ? ", " : ""}<a href=${pageOf(`/queue/${name}`)}>${name}</a> ${share} %`)}</span>`
-        : nothing}`;
+          : nothing
+      }`;
   }
 
   #ofTopic(facts: Facts): TemplateResult {
@@ -123,12 +125,14 @@ export class DestinationHead extends Island {
     const paused = facts.paused !== "none";
     return html`${this.#one.may("send") ? html`<a class="button primary" href=${publish}>${gettext("Publish")}</a>` : nothing}
       ${this.#act(paused ? gettext("Resume") : gettext("Pause…"), "administer", () => (paused ? this.#resume(facts) : this.#pause(facts)))}
-      ${this.kind === "topic"
-        ? nothing
-        : html`${this.dead ? this.#act(gettext("Retry…"), "manage", () => this.#many("retry")) : nothing}
+      ${
+        this.kind === "topic"
+          ? nothing
+          : html`${this.dead ? this.#act(gettext("Retry…"), "manage", () => this.#many("retry")) : nothing}
             ${this.#act(gettext("Move…"), "manage", () => this.#many("move"))}
             ${this.#act(gettext("Purge…"), "manage", () => this.#purge(facts))}
-            ${this.#act(gettext("Delete…"), "administer", () => this.#remove(facts), "bad")}`}`;
+            ${this.#act(gettext("Delete…"), "administer", () => this.#remove(facts), "bad")}`
+      }`;
   }
 
   #act(text: string, right: Right, action: () => Promise<unknown>, tone?: string): TemplateResult {

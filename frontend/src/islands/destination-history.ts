@@ -129,12 +129,14 @@ export class DestinationHistory extends Island {
     }
     return html`<h2 class="visually-hidden">${gettext("History")}</h2>
       <div class="tools"><mom-range-choice .ranges=${this.#ranges}></mom-range-choice><span class="quiet">${this.#about(isStored)}</span></div>
-      ${this.#fault === undefined
-        ? nothing
-        : html`<p class="notice" data-tone="bad" role="status">
+      ${
+        this.#fault === undefined
+          ? nothing
+          : html`<p class="notice" data-tone="bad" role="status">
             <strong>${gettext("The history could not be loaded.")}</strong> ${errorText(this.#fault)}
             <button type="button" class="link" @click=${() => void this.#read()}>${gettext("Try again")}</button>
-          </p>`}
+          </p>`
+      }
       <div class="charts" data-old=${this.#fault === undefined ? nothing : "true"}>
         ${isStored ? this.#charts(STORED[this.kind], this.#stored) : this.#charts(PICTURES[this.kind], this.#whole)}
         ${isStored ? nothing : this.#queueTimes()}

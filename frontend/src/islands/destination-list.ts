@@ -307,7 +307,19 @@ export class DestinationList extends Island {
     };
     const states = Object.entries(STATE_SIGNS).filter(([state]) => this.kind === "queue" || ["paused", "flowing", "idle"].includes(state));
     const state = pageAddress.get("state");
-    const several = state.includes(",") ? [[state, { word: state.split(",").map((each) => STATE_SIGNS[each]?.word ?? each).join(", ") }] as const] : [];
+    const several = state.includes(",")
+      ? [
+          [
+            state,
+            {
+              word: state
+                .split(",")
+                .map((each) => STATE_SIGNS[each]?.word ?? each)
+                .join(", "),
+            },
+          ] as const,
+        ]
+      : [];
     return html`<div class="toolbar" role="search">
       <input
         type="search"
@@ -334,11 +346,13 @@ export class DestinationList extends Island {
         ].map(([key, word]) => html`<option value=${key!} ?selected=${key === pageAddress.get("consumed")}>${word}</option>`)}
       </select>
       <span class="quiet" role="status">${this.#found(page)}</span>
-      ${this.#newcomers > 0 || this.#outOfOrder
-        ? html`<button type="button" class="link" @click=${() => void this.#read()}>
+      ${
+        this.#newcomers > 0 || this.#outOfOrder
+          ? html`<button type="button" class="link" @click=${() => void this.#read()}>
             ${this.#newcomers > 0 ? ngettext("{count} new one: show", "{count} new ones: show", this.#newcomers) : gettext("Re-sort")}
           </button>`
-        : nothing}
+          : nothing
+      }
       <span class="spring"></span>
       ${this.#columnChooser()}
       ${this.#newButton()}
@@ -438,9 +452,11 @@ export class DestinationList extends Island {
       <b role="status">${ngettext("{count} selected", "{count} selected", number)}</b>
       ${more ? html`<span class="quiet">${gettext("of {all} matching", { all: count(page.approx_total) })}</span>` : nothing}
       ${actionsOf(this.kind).map((action) => this.#button(action))}
-      ${more
-        ? html`<button type="button" class="link" @click=${() => this.#choose([], true)}>${gettext("Select all {all}", { all: count(page.approx_total) })}</button>`
-        : nothing}
+      ${
+        more
+          ? html`<button type="button" class="link" @click=${() => this.#choose([], true)}>${gettext("Select all {all}", { all: count(page.approx_total) })}</button>`
+          : nothing
+      }
       <button type="button" class="link" @click=${() => this.#choose([])}>${gettext("Clear selection")}</button>
       ${this.#progress ? html`<span role="status">${this.#progress}</span>` : nothing}
     </div>`;
@@ -460,14 +476,16 @@ export class DestinationList extends Island {
     const row = this.#menuOf;
     const paused = row?.figures.paused !== "none";
     return html`<div id="row-menu" class="menu-items" popover>
-      ${row === undefined
-        ? nothing
-        : html`<a href=${pageOf(row.address)}>${gettext("Open")}</a>
+      ${
+        row === undefined
+          ? nothing
+          : html`<a href=${pageOf(row.address)}>${gettext("Open")}</a>
             <a href=${pageOf(row.address, "publish")}>${gettext("Publish")}</a>
             <hr />
             ${actionsOf(this.kind)
               .filter((action) => action !== (paused ? "pause" : "resume"))
-              .map((action) => this.#button(action, row))}`}
+              .map((action) => this.#button(action, row))}`
+      }
     </div>`;
   }
 
@@ -480,9 +498,11 @@ export class DestinationList extends Island {
       <div class="empty">
         <h2>${queue ? gettext("No queues yet") : gettext("No topics yet")}</h2>
         <p>
-          ${queue
-            ? gettext("A queue keeps messages until a consumer acknowledges them. It is created by its first message.")
-            : gettext("A topic delivers each message to all its subscribers. It is created by its first message.")}
+          ${
+            queue
+              ? gettext("A queue keeps messages until a consumer acknowledges them. It is created by its first message.")
+              : gettext("A topic delivers each message to all its subscribers. It is created by its first message.")
+          }
         </p>
         <div class="tools">
           <a class="button primary" href=${pageOf(address, "publish")}>${gettext("Publish a message")}</a>

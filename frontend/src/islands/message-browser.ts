@@ -266,15 +266,15 @@ export class MessageBrowser extends Island {
     return html`<div class="message-facts">
       <p class="quiet" role="status">
         ${this.#summary()}
-        ${this.#changedSinceLoad
-          ? html` · ${gettext("the queue has changed since then")}
+        ${
+          this.#changedSinceLoad
+            ? html` · ${gettext("the queue has changed since then")}
               <button type="button" class="link" @click=${() => this.#reload()}>${gettext("Refresh")}</button>`
-          : nothing}
+            : nothing
+        }
       </p>
       ${found ? [this.#shares("origin", gettext("Origin"), found.by_origin), this.#shares("reason", gettext("Reason"), found.by_reason)] : nothing}
-      ${found?.stopped
-        ? html`<p class="quiet">${gettext("Counts of the first {scanned} messages.", { scanned: count(found.scanned) })}</p>`
-        : nothing}
+      ${found?.stopped ? html`<p class="quiet">${gettext("Counts of the first {scanned} messages.", { scanned: count(found.scanned) })}</p>` : nothing}
     </div>`;
   }
 
@@ -330,16 +330,15 @@ export class MessageBrowser extends Island {
 
   #list(): TemplateResult {
     if (this.#state === "failed" && this.#items.length === 0) return this.#failed();
-    if (this.#state === "missing") return this.#empty(gettext("The queue {queue} does not exist yet. It is created by its first message.", { queue: this.queue }));
+    if (this.#state === "missing")
+      return this.#empty(gettext("The queue {queue} does not exist yet. It is created by its first message.", { queue: this.queue }));
     if (this.#first) return skeleton();
     if (this.#items.length > 0) {
       return html`${this.#state === "failed" ? this.#failed() : nothing} ${this.#table()} ${this.#pager()}`;
     }
     if (this.#stopped) return this.#pager();
     if (this.#searchError) return html``;
-    return isEmpty(this.#condition)
-      ? this.#empty(gettext("{queue} is empty.", { queue: this.queue }))
-      : this.#nothingMatches();
+    return isEmpty(this.#condition) ? this.#empty(gettext("{queue} is empty.", { queue: this.queue })) : this.#nothingMatches();
   }
 
   #failed(): TemplateResult {
@@ -375,9 +374,11 @@ export class MessageBrowser extends Island {
     }
     return html`<p class="pager tools">
       ${pageAddress.get("after") ? html`<a href=${pageAddress.href({ after: "", message: "" })} @click=${this.#turn("")}>${newest ? gettext("◂ Newest") : gettext("◂ Oldest")}</a>` : nothing}
-      ${this.#next !== null
-        ? html`<a href=${pageAddress.href({ after: this.#next, message: "" })} @click=${this.#turn(this.#next)}>${newest ? gettext("Older ▸") : gettext("Newer ▸")}</a>`
-        : nothing}
+      ${
+        this.#next !== null
+          ? html`<a href=${pageAddress.href({ after: this.#next, message: "" })} @click=${this.#turn(this.#next)}>${newest ? gettext("Older ▸") : gettext("Newer ▸")}</a>`
+          : nothing
+      }
     </p>`;
   }
 
@@ -416,7 +417,11 @@ export class MessageBrowser extends Island {
         </tr>
       </thead>
       <tbody>
-        ${repeat(this.#items, ({ id }) => id, (item) => this.#row(item, dead))}
+        ${repeat(
+          this.#items,
+          ({ id }) => id,
+          (item) => this.#row(item, dead),
+        )}
       </tbody>
     </table>`;
   }
@@ -442,9 +447,9 @@ export class MessageBrowser extends Island {
         <td class="num">${bytes(item.size)}</td>
         <td class="num col-attempt">${item.attempt}</td>
         ${dead ? html`<td class="col-reason" title=${reason}>${reason}</td>` : nothing}
-        <td class="col-headers">${headers.slice(0, SHOWN_HEADERS).map(([name, value]) => html`<span>${name}=${value}</span>`)}${headers.length > SHOWN_HEADERS
-          ? html`<span>+${headers.length - SHOWN_HEADERS}</span>`
-          : nothing}</td>
+        <td class="col-headers">${headers.slice(0, SHOWN_HEADERS).map(([name, value]) => html`<span>${name}=${value}</span>`)}${
+          headers.length > SHOWN_HEADERS ? html`<span>+${headers.length - SHOWN_HEADERS}</span>` : nothing
+        }</td>
         <td class="col-preview">${preview(bodyOf(item)) || html`<span class="quiet">${gettext("(empty body)")}</span>`}</td>
       </tr>
       ${opened ? html`<tr class="message-details"><td colspan="10">${this.#detail(item)}</td></tr>` : nothing}`;
@@ -489,15 +494,21 @@ export class MessageBrowser extends Island {
       this.requestUpdate();
     };
     return html`<div class="bulk tools" role="group" aria-label=${gettext("Bulk actions")}>
-      <span class="num">${chosen > 0
-        ? ngettext("{count} selected:", "{count} selected:", chosen)
-        : isEmpty(this.#condition) ? gettext("All messages:") : gettext("All that match:")}</span>
+      <span class="num">${
+        chosen > 0
+          ? ngettext("{count} selected:", "{count} selected:", chosen)
+          : isEmpty(this.#condition)
+            ? gettext("All messages:")
+            : gettext("All that match:")
+      }</span>
       ${ops.map(([op, word]) => this.#button(op, word))}
-      ${chosen > 0
-        ? html`<button type="button" class="link" @click=${clear}>
+      ${
+        chosen > 0
+          ? html`<button type="button" class="link" @click=${clear}>
             ${isEmpty(this.#condition) ? gettext("or use all messages") : gettext("or use all that match")}
           </button>`
-        : nothing}
+          : nothing
+      }
     </div>`;
   }
 
@@ -551,7 +562,10 @@ function shortened(id: string): string {
 /** A name as the rest of a topic's: levels that are wildcards are spelled. */
 function inTopic(name: string): string {
   const spelled: Record<string, string> = { "*": "%2A", ">": "%3E", "#": "%23" };
-  return name.split(".").map((level) => spelled[level] ?? level).join(".");
+  return name
+    .split(".")
+    .map((level) => spelled[level] ?? level)
+    .join(".");
 }
 
 function skeleton(): TemplateResult {

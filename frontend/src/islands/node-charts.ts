@@ -38,10 +38,12 @@ export class NodeCharts extends Island {
     return html`
       <div class="tools">
         <mom-range-choice @range=${() => nodePast.choose(chosenRange())}></mom-range-choice>
-        ${fault
-          ? html`<span class="state" data-tone="warn" role="status">▲ ${gettext("not updated: {fault}", { fault })}</span>
+        ${
+          fault
+            ? html`<span class="state" data-tone="warn" role="status">▲ ${gettext("not updated: {fault}", { fault })}</span>
               <button type="button" class="link" @click=${() => void nodePast.again()}>${gettext("Try again")}</button>`
-          : nothing}
+            : nothing
+        }
       </div>
       <mom-chart heading=${gettext("Throughput")} unit="rate" sync="node" .lines=${MOVED} .columns=${course}></mom-chart>
       <mom-chart heading=${gettext("Waiting")} unit="count" sync="node" height="110" .lines=${WAITS} .columns=${course}></mom-chart>

@@ -157,7 +157,8 @@ export class PublishForm extends Island {
       this.#file = undefined;
       this.requestUpdate();
     };
-    return html`${this.#file
+    return html`${
+      this.#file
         ? html`<p class="notice" data-tone="quiet">
             ${gettext("The body is the file {name} ({size}), sent unchanged.", { name: this.#file.name, size: inBytes(this.#file.bytes.length) })}
             <button type="button" class="link" @click=${forget}>${gettext("Write a body instead")}</button>
@@ -167,7 +168,8 @@ export class PublishForm extends Island {
               name="body" rows="9" spellcheck="false" data-over=${this.#over} .value=${this.#draft.body}
               @input=${(event: InputEvent) => this.#edit(() => (this.#draft.body = (event.target as HTMLTextAreaElement).value))}
               @dragover=${over(true)} @dragleave=${over(false)} @drop=${drop}
-            ></textarea></label>`}
+            ></textarea></label>`
+    }
       ${complaint ? html`<p class="hint" data-tone="warn">▲ ${complaint}</p>` : nothing}
       <p class="hint tools">
         <label class="picks">${gettext("Choose a file, or drop one")}
@@ -190,7 +192,13 @@ export class PublishForm extends Island {
   }
 
   #number(
-    name: string, label: string, value: number | undefined, take: (value: number | undefined) => void, min: number, max: number, step = "1",
+    name: string,
+    label: string,
+    value: number | undefined,
+    take: (value: number | undefined) => void,
+    min: number,
+    max: number,
+    step = "1",
   ): TemplateResult {
     const read = (event: InputEvent) => {
       const { value: text } = event.target as HTMLInputElement;
@@ -241,16 +249,20 @@ export class PublishForm extends Island {
 
   #sends(): TemplateResult {
     const replaces = pageAddress.get("replace") !== "" && pageAddress.get("template") !== "";
-    return html`${replaces
+    return html`${
+      replaces
         ? html`<label class="check"
             ><input name="replace" type="checkbox" checked />${gettext("Remove the original message from {queue} when the new one is stored", { queue: pageAddress.get("from") })}</label>`
-        : nothing}
+        : nothing
+    }
       <div class="sends">
         <label>${gettext("Number of messages")}<input name="count" type="number" min="1" max=${MOST} value="1" required /></label>
         <label>${gettext("Messages per second")}<input name="rate" type="number" min="0.1" max="10000" step="any" placeholder=${gettext("at once")} /></label>
-        ${this.#running
-          ? html`<button type="button" @click=${() => this.#running?.abort()}>${gettext("Stop")}</button>`
-          : html`<button type="submit" class="primary">${gettext("Publish")}</button>`}
+        ${
+          this.#running
+            ? html`<button type="button" @click=${() => this.#running?.abort()}>${gettext("Stop")}</button>`
+            : html`<button type="submit" class="primary">${gettext("Publish")}</button>`
+        }
         <span class="quiet"><kbd>Ctrl</kbd> <kbd>Enter</kbd></span>
       </div>`;
   }
@@ -258,9 +270,11 @@ export class PublishForm extends Island {
   #code(): TemplateResult {
     return html`<details>
       <summary>${gettext("The same as code")}</summary>
-      ${this.#file
-        ? html`<p class="hint">${gettext("To send the file: mom pub … @{name}", { name: this.#file.name })}</p>`
-        : publishAsCode(this.#whole(), server).map(snippetBlock)}
+      ${
+        this.#file
+          ? html`<p class="hint">${gettext("To send the file: mom pub … @{name}", { name: this.#file.name })}</p>`
+          : publishAsCode(this.#whole(), server).map(snippetBlock)
+      }
     </details>`;
   }
 
@@ -312,7 +326,8 @@ export class PublishForm extends Island {
   #answer({ sent, tookMs, running, status, error }: Result): TemplateResult {
     const queue = isQueue(this.destination);
     const ms = tookMs.toFixed(0);
-    return html`${sent.ids.length > 0 || running
+    return html`${
+      sent.ids.length > 0 || running
         ? html`<div class="notice" data-tone=${running ? "quiet" : "good"}>
             <strong>${running ? gettext("Sending…") : gettext("● Confirmed")}</strong>
             ${ngettext("{count} message is stored, after {ms} ms.", "{count} messages are stored, after {ms} ms.", sent.ids.length, { ms })}
@@ -321,13 +336,16 @@ export class PublishForm extends Island {
             ${queue && !running ? html`<a href=${pageOf(this.destination, "", { order: "newest" })}>${gettext("View messages")}</a>` : nothing}
             ${this.#ids(sent.ids, queue)}
           </div>`
-        : nothing}
-      ${error || sent.errors.length > 0
-        ? html`<div class="notice" data-tone="bad" role="alert">
+        : nothing
+    }
+      ${
+        error || sent.errors.length > 0
+          ? html`<div class="notice" data-tone="bad" role="alert">
             <strong>■ ${gettext("Refused.")}</strong> ${error || sent.errors[0]}
             ${sent.errors.length > 1 ? gettext("({count} messages)", { count: count(sent.errors.length) }) : nothing}
           </div>`
-        : nothing}`;
+          : nothing
+      }`;
   }
 
   #ids(ids: string[], queue: boolean): TemplateResult | typeof nothing {

@@ -39,7 +39,12 @@ export class ServicePage extends Island {
   declare service: string;
   declare admin: string | null;
 
-  readonly #polling = new Polling<Answer>(this, () => this.#read(), EVERY_MS, () => ["$mom.conn.>"]);
+  readonly #polling = new Polling<Answer>(
+    this,
+    () => this.#read(),
+    EVERY_MS,
+    () => ["$mom.conn.>"],
+  );
 
   protected override willUpdate(changed: Map<PropertyKey, unknown>): void {
     // The frame keeps the element when one service's page follows another's.
@@ -55,7 +60,9 @@ export class ServicePage extends Island {
 
   protected override render() {
     if (this.#polling.refused) return this.#ended();
-    return polled(this.#polling, ({ service, pending }, old) => html`
+    return polled(
+      this.#polling,
+      ({ service, pending }, old) => html`
       <div class="tools standing">
         ${activityOf(service)}
         <strong>${service.name}</strong>
@@ -66,7 +73,8 @@ export class ServicePage extends Island {
         ${facts(service).map(([label, value]) => html`<dt>${label}</dt><dd>${value}</dd>`)}
       </dl>
       ${service.origin === null ? inQueue(service) : atOrigin(pending)}
-    `);
+    `,
+    );
   }
 
   #ended(): TemplateResult {
@@ -108,9 +116,10 @@ function atOrigin(pending: Pending[]): TemplateResult {
   const shown = pending.slice(0, ROWS);
   return html`<section>
     <h2>${gettext("Pending messages")}</h2>
-    ${pending.length === 0
-      ? html`<div class="empty"><p>${gettext("No message waits at the origin.")}</p></div>`
-      : html`<table class="resources">
+    ${
+      pending.length === 0
+        ? html`<div class="empty"><p>${gettext("No message waits at the origin.")}</p></div>`
+        : html`<table class="resources">
           <caption class="visually-hidden">${gettext("Messages at the origin, in the order of their arrival")}</caption>
           <thead>
             <tr>
@@ -129,7 +138,8 @@ function atOrigin(pending: Pending[]): TemplateResult {
               </tr>`;
             })}
           </tbody>
-        </table>`}
+        </table>`
+    }
     ${shown.length < pending.length ? html`<p class="quiet more">${gettext("The first {shown} of {all} are shown.", { shown: count(shown.length), all: count(pending.length) })}</p>` : nothing}
   </section>`;
 }

@@ -87,9 +87,9 @@ export class SubscriptionList extends Island {
       </p>`;
     }
     return html`<p class="quiet" role="status">
-        ${ngettext("{count} subscription", "{count} subscriptions", this.#total)}${this.#total > this.#subscriptions.length
-          ? gettext("; the first {shown} are shown", { shown: count(this.#subscriptions.length) })
-          : nothing}
+        ${ngettext("{count} subscription", "{count} subscriptions", this.#total)}${
+          this.#total > this.#subscriptions.length ? gettext("; the first {shown} are shown", { shown: count(this.#subscriptions.length) }) : nothing
+        }
       </p>
       <table class="resources" data-old=${this.#fault === undefined ? nothing : "true"}>
         <thead>
@@ -105,7 +105,11 @@ export class SubscriptionList extends Island {
           </tr>
         </thead>
         <tbody>
-          ${repeat(this.#subscriptions, ({ name }) => name, (one) => this.#row(one))}
+          ${repeat(
+            this.#subscriptions,
+            ({ name }) => name,
+            (one) => this.#row(one),
+          )}
         </tbody>
       </table>`;
   }
@@ -163,11 +167,13 @@ export class SubscriptionList extends Island {
     if (facts === undefined) return nothing;
     return html`<section>
       <h2>${gettext("Replay")}</h2>
-      ${retains
-        ? html`<p>${gettext("Published messages are retained for a time. They can be replayed into a queue.")}
+      ${
+        retains
+          ? html`<p>${gettext("Published messages are retained for a time. They can be replayed into a queue.")}
             <button type="button" ?disabled=${!facts.permissions.includes("read")} @click=${() => void openBulkDialog("replay", `topic:${this.name}`, {})}>${gettext("Replay into a queue…")}</button></p>`
-        : html`<p class="quiet">${gettext("No messages are retained for replay: the settings retention and retention bytes are 0.")}
-            <a href=${`?${new URLSearchParams({ name: this.name, tab: "settings" })}`}>${gettext("Settings")}</a></p>`}
+          : html`<p class="quiet">${gettext("No messages are retained for replay: the settings retention and retention bytes are 0.")}
+            <a href=${`?${new URLSearchParams({ name: this.name, tab: "settings" })}`}>${gettext("Settings")}</a></p>`
+      }
     </section>`;
   }
 
@@ -178,9 +184,7 @@ export class SubscriptionList extends Island {
       const before = new Map(this.#subscriptions?.map((one) => [one.name, one.acknowledged]));
       const elapsed_s = (now - this.#readAt) / 1000;
       this.#rates = new Map(
-        body.items
-          .filter(({ name }) => before.has(name))
-          .map(({ name, acknowledged }) => [name, Math.max(0, (acknowledged - before.get(name)!) / elapsed_s)]),
+        body.items.filter(({ name }) => before.has(name)).map(({ name, acknowledged }) => [name, Math.max(0, (acknowledged - before.get(name)!) / elapsed_s)]),
       );
       this.#readAt = now;
       this.#subscriptions = body.items;

@@ -65,11 +65,13 @@ export class TryIt extends Island {
     return html`<div class="pane" role="group" aria-label=${gettext("Receive")}>
         <div class="tools">${this.kind === "queue" ? this.#takeButton() : this.#listenButton()}</div>
         ${this.#fault ? html`<p class="notice" data-tone="bad" role="alert">${this.#fault}</p>` : nothing}
-        ${this.#arrived.length === 0
-          ? html`<p class="quiet">${this.kind === "queue" ? gettext("Messages received here are acknowledged immediately and removed from the queue.") : gettext("Messages published from now on are shown.")}</p>`
-          : html`<ol class="arrived" aria-live="polite">
+        ${
+          this.#arrived.length === 0
+            ? html`<p class="quiet">${this.kind === "queue" ? gettext("Messages received here are acknowledged immediately and removed from the queue.") : gettext("Messages published from now on are shown.")}</p>`
+            : html`<ol class="arrived" aria-live="polite">
               ${this.#arrived.map(({ at, text }) => html`<li><span class="quiet num">${at}</span> ${text}</li>`)}
-            </ol>`}
+            </ol>`
+        }
       </div>`;
   }
 

@@ -13,10 +13,7 @@ export type Status =
   | { kind: "refused"; problem: Problem };
 
 /** The result of publishing a message; `tookMs` is the time from sending to the receipt. */
-export type Outcome =
-  | { kind: "confirmed"; tookMs: number }
-  | { kind: "refused"; problem: Problem }
-  | { kind: "unconfirmed"; why: string };
+export type Outcome = { kind: "confirmed"; tookMs: number } | { kind: "refused"; problem: Problem } | { kind: "unconfirmed"; why: string };
 
 export interface Draft {
   destination: string;

@@ -113,7 +113,16 @@ function momClient(made: Ingredients): Recipe {
   const { destination } = made;
   const opened = `mom_client.connect(${quoted(stompUrl(made))}${made.token ? `, token=${quoted(made.token)}` : ""})`;
   const wrapped = (lines: string[]) =>
-    ["import asyncio", "import mom_client", "", "async def main():", `    async with ${opened} as mom:`, ...lines.map((line) => `        ${line}`), "", "asyncio.run(main())"].join("\n");
+    [
+      "import asyncio",
+      "import mom_client",
+      "",
+      "async def main():",
+      `    async with ${opened} as mom:`,
+      ...lines.map((line) => `        ${line}`),
+      "",
+      "asyncio.run(main())",
+    ].join("\n");
   return {
     key: "mom_client",
     tool: "Python · mom_client",
@@ -146,12 +155,7 @@ function stompPy({ destination, server, token }: Ingredients): Recipe {
     steps: [
       does(
         "produce",
-        [
-          ...head,
-          login,
-          `connection.send(${quoted(destination)}, "Hello", content_type="text/plain", receipt="1")`,
-          "connection.disconnect()",
-        ].join("\n"),
+        [...head, login, `connection.send(${quoted(destination)}, "Hello", content_type="text/plain", receipt="1")`, "connection.disconnect()"].join("\n"),
       ),
       does(
         "callback",
@@ -235,11 +239,14 @@ function java({ kind, messages, receive, api, token }: Ingredients): Recipe {
   ];
   const sent = (name: string, url: string, body: string[]) => {
     const [first, ...rest] = request(url, body);
-    return [`var ${name} = client.send(${first}`, ...rest.slice(0, -1), `    .build(), HttpResponse.BodyHandlers.ofString());`, `System.out.println(${name}.statusCode() + " " + ${name}.body());`];
+    return [
+      `var ${name} = client.send(${first}`,
+      ...rest.slice(0, -1),
+      `    .build(), HttpResponse.BodyHandlers.ofString());`,
+      `System.out.println(${name}.statusCode() + " " + ${name}.body());`,
+    ];
   };
-  const produce = file(
-    sent("reply", quoted(messages), ['.header("Content-Type", "text/plain")', '.POST(HttpRequest.BodyPublishers.ofString("Hello"))']),
-  );
+  const produce = file(sent("reply", quoted(messages), ['.header("Content-Type", "text/plain")', '.POST(HttpRequest.BodyPublishers.ofString("Hello"))']));
   const consume = file([
     ...sent("reply", quoted(receive), [
       '.header("Content-Type", "application/json")',
