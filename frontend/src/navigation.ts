@@ -165,7 +165,10 @@ function settle(before: URL): void {
   if (scrolled !== undefined || other) main.firstElementChild?.scrollTo({ top: scrolled ?? 0, behavior: "instant" });
   scrolled = undefined;
   if (main.querySelector("[autofocus]:focus")) return;
-  if (wrong) return wrong.focus();
+  if (wrong) {
+    wrong.focus();
+    return;
+  }
   const active = document.activeElement;
   if (!other && active !== null && active !== document.body) return;
   const same = !other && focused ? document.querySelector<HTMLElement>(focused) : null;

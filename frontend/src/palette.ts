@@ -32,8 +32,8 @@ type Kind = "queue" | "topic" | "bridge";
 /** Opens the palette, or closes it when it is open. */
 export function openPalette(): void {
   const open = document.querySelector<HTMLDialogElement>("dialog.palette");
-  if (open) return open.close();
-  new Palette().show();
+  if (open) open.close();
+  else new Palette().show();
 }
 
 class Palette {

@@ -159,7 +159,9 @@ const CELLS: Record<Column["cellType"], (cell: HTMLElement, column: Column) => D
     let shown = "";
     return ({ trend }) => {
       const path = outline(trend ?? []);
-      if (path !== shown) line.setAttribute("d", (shown = path));
+      if (path === shown) return;
+      shown = path;
+      line.setAttribute("d", path);
     };
   },
   limit: (cell) => {

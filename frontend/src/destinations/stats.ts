@@ -56,5 +56,7 @@ export function onCreatedOrDeleted(receive: (event: { gone: boolean; destination
       receive({ gone, destination: event.data.destination });
     });
   const leave = [hear("created", false), hear("deleted", true)];
-  return () => leave.forEach((end) => end());
+  return () => {
+    for (const end of leave) end();
+  };
 }

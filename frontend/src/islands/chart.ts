@@ -148,7 +148,10 @@ export class Chart extends Island {
 
   protected override updated(changes: PropertyValues<this>): void {
     const place = this.#place.value;
-    if (!place || !this.columns) return this.#discard();
+    if (!place || !this.columns) {
+      this.#discard();
+      return;
+    }
     place.style.minHeight = `${this.height}px`;
     // Options that uPlot accepts only when it is created.
     const made = JSON.stringify([this.lines, this.unit, this.sync, this.columns.step_s]);

@@ -49,7 +49,8 @@ export class MessageTail extends Island {
   /** Read the stream, and reconnect when it breaks, until the element is removed. */
   async #listen(): Promise<void> {
     this.#listening?.abort();
-    const listening = (this.#listening = new AbortController());
+    const listening = new AbortController();
+    this.#listening = listening;
     const [, kind = "queue", ...rest] = this.address.split("/");
     const path = address(`${kind}s/tail`, { [kind]: rest.join("/"), credit: CREDIT });
     while (!listening.signal.aborted) {

@@ -51,7 +51,7 @@ function take(found: Condition, name: string, operator: string, value: string): 
   if (operator !== ":" && operator !== "=") return false;
   const header = name.startsWith("header.") ? name.slice(7) : OWN_HEADERS.has(name) || operator === "=" ? name : "";
   if (name === "reason" || name === "origin" || name === "selector") once(found, name, value);
-  else if (name === "id") (found.ids ??= []).push(value);
+  else if (name === "id") found.ids = [...(found.ids ?? []), value];
   else if (name === "is" || name === "state") once(found, "state", stateOf(value));
   else if (header) found.headers = { ...found.headers, [header]: value };
   else return false;
