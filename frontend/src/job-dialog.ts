@@ -3,6 +3,7 @@
 import { html, nothing, type TemplateResult } from "lit";
 import { confirmAction } from "./confirm-dialog.ts";
 import { JobToast } from "./islands/job-toast.ts";
+import { runDelayed } from "./delayed-action.ts";
 import "./islands/queue-name.ts";
 import { errorText } from "./live/requests.ts";
 import { begin, plan, type Job, type Plan, type JobRequest } from "./messages/requests.ts";
@@ -28,8 +29,6 @@ export interface JobDialogOptions {
   held?: (count: number) => string;
 }
 
-/** The delay of jobs that cannot be undone. */
-const HELD_MS = 10_000;
 const NAMED = 4;
 
 /** Open the dialog, and start the job. Resolves to null when it was not started (yet); errors are shown as a toast. */
@@ -58,27 +57,8 @@ export async function openJobDialog({ jobRequest, paced, target = "none", held, 
     }
   };
   if (held === undefined) return start();
-  hold(held(chosen.count), start);
+  runDelayed(held(chosen.count), start);
   return null;
-}
-
-/** Run the action after a delay, or when the page is left, unless it is cancelled. */
-export function hold(text: string, action: () => Promise<unknown>): void {
-  const forget = () => {
-    clearTimeout(timer);
-    removeEventListener("pagehide", now);
-  };
-  const now = () => {
-    forget();
-    void action();
-  };
-  const timer = setTimeout(now, HELD_MS);
-  addEventListener("pagehide", now);
-  const undo = () => {
-    forget();
-    showToast({ text: gettext("Cancelled: no changes were made."), tone: "quiet" });
-  };
-  showToast({ text, tone: "warn", undo });
 }
 
 function fields(target: JobDialogOptions["target"], paced: boolean): TemplateResult {

@@ -4,6 +4,7 @@ import { html, nothing, render, type TemplateResult } from "lit";
 import { confirmAction } from "./confirm-dialog.ts";
 import "./style/palette.css";
 import { request, errorText, read } from "./live/requests.ts";
+import { pathOf } from "./destinations/address.ts";
 import { visit } from "./navigation.ts";
 import { pageOf } from "./pages.ts";
 import { recent } from "./recent.ts";
@@ -214,7 +215,8 @@ async function hold(kind: Kind, name: string, paused: boolean): Promise<void> {
 
 function setHeld(kind: Kind, name: string, paused: boolean, reason: string): Promise<unknown> {
   const change = kind === "bridge" ? { desired: paused ? "paused" : "running" } : { paused: paused ? "all" : null };
-  return request("PATCH", `${kind}s/${encodeURIComponent(name)}`, change, reason, "*");
+  const path = kind === "bridge" ? `bridges/${encodeURIComponent(name)}` : pathOf(kind, name);
+  return request("PATCH", path, change, reason, "*");
 }
 
 function sayFault(fault: unknown): void {

@@ -2,7 +2,8 @@
 
 import { gettext } from "../gettext.ts";
 import { NONE, count, duration, rate } from "../view/format.ts";
-import type { DestinationStats, Kind } from "./stats.ts";
+import type { Kind } from "./address.ts";
+import type { DestinationStats } from "./stats.ts";
 
 export interface Column {
   key: string;

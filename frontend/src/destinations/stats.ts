@@ -2,7 +2,6 @@
 
 import { session } from "../services.ts";
 
-export type Kind = "queue" | "topic";
 export type State = "at-limit" | "no-consumer" | "growing" | "paused" | "flowing" | "idle";
 
 /** One destination. Rates are messages per second; `fill` is the used share of its limit, from 0 to 1. */

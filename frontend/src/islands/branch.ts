@@ -1,4 +1,5 @@
 import { html, nothing, type TemplateResult } from "lit";
+import type { Kind } from "../destinations/address.ts";
 import { read } from "../live/requests.ts";
 import { explorerFilter } from "../live/explorer-filter.ts";
 import { markCurrent } from "../navigation.ts";
@@ -51,7 +52,7 @@ type Moved = { rows: [string, number, number, number, number, number, number, st
 /** The destinations of a kind in the explorer. Each level is loaded when it is first expanded. */
 export class Branch extends Island {
   static override properties = { kind: {} };
-  declare kind: "queue" | "topic";
+  declare kind: Kind;
 
   #levels = new Map<string, Level>();
   #open = new Set<string>();

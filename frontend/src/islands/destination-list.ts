@@ -1,7 +1,9 @@
 import { html, nothing, type TemplateResult } from "lit";
-import { LABELS, create, actionsOf, missingRight, perform, type Action } from "../destinations/actions.ts";
+import type { Kind } from "../destinations/address.ts";
+import { create } from "../destinations/creation.ts";
+import { LABELS, actionsOf, missingRight, perform, type Action } from "../destinations/actions.ts";
 import { chosenColumns, columnsOf, membersOf, type Column } from "../destinations/columns.ts";
-import { onCreatedOrDeleted, onStatsChanged, type DestinationStats, type Kind, type Page } from "../destinations/stats.ts";
+import { onCreatedOrDeleted, onStatsChanged, type DestinationStats, type Page } from "../destinations/stats.ts";
 import { Rows, type Row } from "../destinations/rows.ts";
 import { bindShortcuts } from "../shortcuts.ts";
 import { Retry } from "../live/retry.ts";

@@ -1,5 +1,6 @@
 import { html, nothing, type TemplateResult } from "lit";
-import { liveDestination, pathOf, type Kind, type LiveDestination } from "../live/destination.ts";
+import { pathOf, type Kind } from "../destinations/address.ts";
+import { liveDestination, type LiveDestination } from "../live/destination.ts";
 import { request, errorText } from "../live/requests.ts";
 import { Follow } from "../live/source.ts";
 import { gettext } from "../gettext.ts";

@@ -1,11 +1,11 @@
 /** One queue or topic: its REST representation, and its statistics of each second. */
 
+import { pathOf, topicOf, type Kind } from "../destinations/address.ts";
 import { session } from "../services.ts";
-import { address, readVersion, type Query } from "./requests.ts";
+import { readVersion } from "./requests.ts";
 import { RequestRefused, type Destination } from "./rest.ts";
 import { Source } from "./source.ts";
 
-export type Kind = "queue" | "topic";
 export type Right = "send" | "receive" | "browse" | "read" | "manage" | "administer";
 
 /** The REST representation of a queue or topic; topics have some of these members. */
@@ -36,20 +36,6 @@ export interface Now extends Destination {
 }
 
 const POLL_MS = 5_000;
-const WILDCARDS: Record<string, string> = { "*": "%2A", ">": "%3E", "#": "%23" };
-
-/** The `$mom` topic about a destination: `topicOf("stats", "orders")`. */
-export function topicOf(about: string, name: string): string {
-  const levels = name.split(".").map((level) => WILDCARDS[level] ?? level);
-  return `/topic/$mom.${about}.${levels.join(".")}`;
-}
-
-/** The address of a queue or topic below `/api/v1/`. */
-export function pathOf(kind: Kind, name: string, rest = "", query: Query = {}): string {
-  // In the query any name fits.
-  return address(`${kind}s${rest && `/${rest}`}`, { [kind]: name, ...query });
-}
-
 /** Observe it with `Follow`; it is loaded and subscribed to while it has observers. */
 export class LiveDestination extends Source {
   facts: Facts | undefined;

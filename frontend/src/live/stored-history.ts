@@ -1,6 +1,6 @@
 /** Statistics of former days, which the data pipeline has stored, and how they complete what a node has in memory. */
 
-import { pathOf, type Kind } from "./destination.ts";
+import { pathOf, type Kind } from "../destinations/address.ts";
 import { steps, type Columns } from "./columns.ts";
 import { read } from "./requests.ts";
 

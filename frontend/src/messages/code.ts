@@ -1,6 +1,8 @@
 /** A message as a program that publishes it. */
 
-import type { Server, Snippet } from "../view/snippets.ts";
+import { shell } from "../view/quoting.ts";
+import type { Server } from "../view/example.ts";
+import type { Snippet } from "../view/snippets.ts";
 
 /** A message to publish. Times are in seconds. */
 export interface Draft {
@@ -117,9 +119,4 @@ function pythonOptions(draft: Draft): string[] {
     ...(draft.expires_s ? [`ttl_s=${draft.expires_s}`] : []),
     ...(Object.keys(headers).length > 0 ? [`headers=${JSON.stringify(headers)}`] : []),
   ];
-}
-
-/** Bare when harmless, else in single quotes: a value may hold anything. */
-function shell(text: string): string {
-  return /^[\w./:@%+,=-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`;
 }
