@@ -10,7 +10,8 @@ import { completed, computedPart, hasValues, readStored, type StoredHistory } fr
 import { gettext } from "../gettext.ts";
 import { ALL, IN_MEMORY, RANGES, chosenRange, type Range } from "../view/range.ts";
 import { fullTime } from "../view/format.ts";
-import type { Line, Mark, Unit } from "./chart.ts";
+import type { ChartLine, ChartMark } from "../view/chart.ts";
+import type { Unit } from "../view/unit.ts";
 import "./chart.ts";
 import { Island } from "./island.ts";
 import "./range-choice.ts";
@@ -18,7 +19,7 @@ import "./range-choice.ts";
 interface Picture {
   heading: string;
   unit: Unit;
-  lines: Line[];
+  lines: ChartLine[];
 }
 
 const DEPTH: Picture = {
@@ -29,9 +30,9 @@ const DEPTH: Picture = {
     { key: "unsettled", label: gettext("unsettled"), tone: "warn", dashed: true },
   ],
 };
-const IN: Line = { key: "in", label: gettext("in"), tone: "accent" };
-const OUT: Line = { key: "out", label: gettext("out"), tone: "good", dashed: true };
-const DEAD: Line = { key: "dead", label: gettext("dead-lettered"), tone: "bad" };
+const IN: ChartLine = { key: "in", label: gettext("in"), tone: "accent" };
+const OUT: ChartLine = { key: "out", label: gettext("out"), tone: "good", dashed: true };
+const DEAD: ChartLine = { key: "dead", label: gettext("dead-lettered"), tone: "bad" };
 const RATES: Picture = { heading: gettext("Message rates"), unit: "rate", lines: [IN, OUT, DEAD] };
 const AGE: Picture = {
   heading: gettext("Age of the oldest message"),
@@ -63,7 +64,7 @@ const HOURLY: Picture = {
   lines: [IN, OUT, { key: "redelivered", label: gettext("redelivered"), tone: "warn", dashed: true }, DEAD],
 };
 const RETAINED: Picture = { heading: gettext("Message rates"), unit: "hourly", lines: [IN] };
-const TIME_LINES: Line[] = [
+const TIME_LINES: ChartLine[] = [
   { key: "queue_p50_s", label: "p50", tone: "accent" },
   { key: "queue_p95_s", label: "p95", tone: "warn", dashed: true },
   { key: "queue_p99_s", label: "p99", tone: "bad" },
@@ -83,7 +84,7 @@ export class DestinationHistory extends Island {
 
   declare kind: Kind;
   declare name: string;
-  declare marks: Mark[];
+  declare marks: ChartMark[];
 
   #columns: Columns | undefined;
   #stored: StoredHistory | undefined;

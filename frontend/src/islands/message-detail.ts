@@ -1,6 +1,7 @@
 import { html, nothing, type PropertyValues, type TemplateResult } from "lit";
 import { openBulkDialog } from "../messages/actions.ts";
-import { publishAsCode, type Draft } from "../messages/code.ts";
+import { publishAsCode } from "../messages/code.ts";
+import { draftOf, ownHeaders, type Draft } from "../messages/draft.ts";
 import { deleteOne, retryOne } from "../messages/single-message.ts";
 import { originOf, pathOf } from "../messages/path.ts";
 import { faultOf, why, type Message, type Reason } from "../messages/requests.ts";
@@ -157,15 +158,10 @@ export class MessageDetail extends Island {
     const { text } = bodyOf(message);
     if (text === undefined || message.truncated) return undefined;
     const draft: Draft = {
+      ...draftOf(message),
       destination: this.queue ? `/queue/${this.queue}` : `/topic/${this.topic}`,
       body: text,
-      contentType: message.content_type ?? "",
-      headers: message.headers,
-      persistent: message.persistent,
-      priority: message.priority,
-      ...(message.type && { type: message.type }),
-      ...(message.correlation_id && { correlation_id: message.correlation_id }),
-      ...(message.reply_to && { reply_to: message.reply_to }),
+      headers: ownHeaders(message.headers),
     };
     return publishAsCode(draft, server)[0]!.code;
   }

@@ -3,20 +3,20 @@ import { nodePast } from "../live/node.ts";
 import { Follow } from "../live/source.ts";
 import { gettext } from "../gettext.ts";
 import { chosenRange } from "../view/range.ts";
-import type { Line } from "./chart.ts";
+import type { ChartLine } from "../view/chart.ts";
 import "./chart.ts";
 import { Island } from "./island.ts";
 import "./range-choice.ts";
 
-const MOVED: Line[] = [
+const MOVED: ChartLine[] = [
   { key: "in", label: gettext("published"), tone: "accent" },
   { key: "out", label: gettext("delivered"), tone: "good", dashed: true },
 ];
-const WAITS: Line[] = [
+const WAITS: ChartLine[] = [
   { key: "backlog", label: gettext("backlog"), tone: "accent", form: "area" },
   { key: "unsettled", label: gettext("unsettled"), tone: "warn", dashed: true },
 ];
-const AGES: Line[] = [
+const AGES: ChartLine[] = [
   { key: "oldest_s", label: gettext("oldest message"), tone: "warn" },
   { key: "wait_p95_s", label: gettext("time to delivery, p95"), tone: "accent", dashed: true },
 ];

@@ -3,23 +3,7 @@
 import { shell } from "../view/quoting.ts";
 import type { Server } from "../view/example.ts";
 import type { Snippet } from "../view/snippets.ts";
-
-/** A message to publish. Times are in seconds. */
-export interface Draft {
-  /** With its kind: /queue/orders. */
-  destination: string;
-  body: string;
-  contentType: string;
-  headers: Record<string, string>;
-  persistent: boolean;
-  priority: number;
-  delay_s?: number;
-  expires_s?: number;
-  reply_to?: string;
-  correlation_id?: string;
-  type?: string;
-  dedup_id?: string;
-}
+import { DEFAULT_PRIORITY, type Draft } from "./draft.ts";
 
 /** The header fields of a draft under the names that `name` gives them. */
 function fields(draft: Draft): [name: string, value: string][] {
@@ -33,7 +17,7 @@ function fields(draft: Draft): [name: string, value: string][] {
   ];
   const plain: [string, string | number][] = [];
   if (!draft.persistent) plain.push(["Persistent", "false"]);
-  if (draft.priority !== 4) plain.push(["Priority", draft.priority]);
+  if (draft.priority !== DEFAULT_PRIORITY) plain.push(["Priority", draft.priority]);
   return [...plain, ...given.filter(([, value]) => value !== undefined && value !== "")].map(([name, value]) => [name, String(value)]);
 }
 
@@ -114,7 +98,7 @@ function pythonOptions(draft: Draft): string[] {
   return [
     ...quoted.filter(([, value]) => value).map(([name, value]) => `${name}=${JSON.stringify(value)}`),
     ...(draft.persistent ? [] : ["persistent=False"]),
-    ...(draft.priority === 4 ? [] : [`priority=${draft.priority}`]),
+    ...(draft.priority === DEFAULT_PRIORITY ? [] : [`priority=${draft.priority}`]),
     ...(draft.delay_s ? [`delay_s=${draft.delay_s}`] : []),
     ...(draft.expires_s ? [`ttl_s=${draft.expires_s}`] : []),
     ...(Object.keys(headers).length > 0 ? [`headers=${JSON.stringify(headers)}`] : []),

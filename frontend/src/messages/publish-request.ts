@@ -2,7 +2,7 @@
 
 import { request } from "../live/requests.ts";
 import { gettext } from "../gettext.ts";
-import type { Draft } from "./code.ts";
+import type { Draft } from "./draft.ts";
 
 /** Messages of one request, and bytes of their bodies. */
 const CHUNK = 500;

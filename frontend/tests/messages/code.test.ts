@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
-import { type Draft, publishAsCode } from "../../src/messages/code.ts";
+import { publishAsCode } from "../../src/messages/code.ts";
+import type { Draft } from "../../src/messages/draft.ts";
 
 const SERVER = { origin: "http://mom.example", host: "mom.example", stompPort: "61613", user: "jane" };
 const PLAIN: Draft = { destination: "/queue/orders", body: "Hello", contentType: "text/plain", headers: {}, persistent: true, priority: 4 };
