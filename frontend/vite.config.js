@@ -24,7 +24,7 @@ export default defineConfig({
         codeSplitting: {
           includeDependenciesRecursively: false,
           groups: [
-            { name: "vendor", test: /node_modules.(htmx|lit|@lit|tinykeys)|src.(gettext|islands.island|live.source)\.ts/ },
+            { name: "vendor", test: /node_modules.(htmx|lit|@lit|tinykeys)|src.(gettext|language|islands.island|live.source)\.ts/ },
             {
               name: "frame",
               test: /src.(deferred|times|recent|rows|pages|live.explorer-filter|view.(format|zone|name)|islands.(banners|branch|live-pill|node-line))\.ts/,

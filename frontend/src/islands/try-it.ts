@@ -3,6 +3,7 @@ import { pathOf, type Kind } from "../destinations/address.ts";
 import { liveDestination, type LiveDestination } from "../live/destination.ts";
 import { request, errorText } from "../live/requests.ts";
 import { Follow } from "../live/source.ts";
+import { language } from "../language.ts";
 import { gettext } from "../gettext.ts";
 import { session } from "../services.ts";
 import { Island } from "./island.ts";
@@ -135,7 +136,7 @@ export class TryIt extends Island {
   }
 
   #show(text: string): void {
-    const at = new Date().toLocaleTimeString(document.documentElement.lang || "en", { hourCycle: "h23" });
+    const at = new Date().toLocaleTimeString(language, { hourCycle: "h23" });
     this.#arrived = [{ at, text }, ...this.#arrived].slice(0, KEPT);
     this.requestUpdate();
   }

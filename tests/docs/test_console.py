@@ -1,0 +1,13 @@
+"""The sources of the console keep to their limits."""
+
+from tests.docs.test_style import ROOT, sources
+
+MOST_LINES = 300
+
+
+def test_no_module_of_the_console_is_longer_than_a_few_screens() -> None:
+    lengths = {
+        path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8").count("\n")
+        for path in sources("frontend/src/*.ts", "frontend/tests/*.ts")
+    }
+    assert not {name: length for name, length in lengths.items() if length > MOST_LINES}
