@@ -7,6 +7,7 @@ import { runDelayed } from "./delayed-action.ts";
 import "./islands/queue-name.ts";
 import { errorText } from "./live/requests.ts";
 import { begin, plan, type Job, type Plan, type JobRequest } from "./messages/requests.ts";
+import { MAX_JOB_MESSAGES, MAX_JOB_RATE } from "./generated/tables.ts";
 import { gettext, ngettext } from "./gettext.ts";
 import { showToast } from "./toasts.ts";
 import { bodyOf, preview } from "./view/body.ts";
@@ -67,8 +68,8 @@ function fields(target: JobDialogOptions["target"], paced: boolean): TemplateRes
     ${
       paced
         ? html`<div class="fields">
-          <label>${gettext("Message limit")}<input name="limit" type="number" min="1" max="1000000" placeholder=${gettext("all")} /></label>
-          <label>${gettext("Messages per second")}<input name="rate" type="number" min="1" max="1000000" placeholder=${gettext("unlimited")} /></label>
+          <label>${gettext("Message limit")}<input name="limit" type="number" min="1" max=${MAX_JOB_MESSAGES} placeholder=${gettext("all")} /></label>
+          <label>${gettext("Messages per second")}<input name="rate" type="number" min="1" max=${MAX_JOB_RATE} placeholder=${gettext("unlimited")} /></label>
           <label>${gettext("Stop when this percentage fails")}<input name="ratio" type="number" min="1" max="100" value="20" /></label>
         </div>`
         : nothing

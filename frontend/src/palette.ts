@@ -4,6 +4,7 @@ import { html, nothing, render, type TemplateResult } from "lit";
 import { confirmAction } from "./confirm-dialog.ts";
 import "./style/palette.css";
 import { request, errorText, read } from "./live/requests.ts";
+import { MAX_PAGE } from "./generated/tables.ts";
 import { pathOf } from "./destinations/address.ts";
 import { visit } from "./navigation.ts";
 import { pageOf } from "./pages.ts";
@@ -238,7 +239,7 @@ async function named(list: string, sought: string): Promise<Named[]> {
 /** Bridges are few, and some users may not list them. */
 async function bridgesNamed(query: string): Promise<Named[]> {
   try {
-    const { items } = await read<{ items: Named[] }>("bridges", { limit: 500 });
+    const { items } = await read<{ items: Named[] }>("bridges", { limit: MAX_PAGE });
     return items.filter(({ name }) => name.toLowerCase().includes(query.toLowerCase())).slice(0, FOUND);
   } catch {
     return [];

@@ -1,14 +1,15 @@
 /** Queues and topics in addresses of the API and in names of `$mom` topics. */
 
+import { WILDCARDS } from "../generated/tables.ts";
 import { address, type Query } from "../live/requests.ts";
 
 export type Kind = "queue" | "topic";
 
-const WILDCARDS: Record<string, string> = { "*": "%2A", ">": "%3E", "#": "%23" };
+const SPELLED: Record<string, string> = WILDCARDS;
 
 /** The `$mom` topic about a destination: `topicOf("stats", "orders")`. */
 export function topicOf(about: string, name: string): string {
-  const levels = name.split(".").map((level) => WILDCARDS[level] ?? level);
+  const levels = name.split(".").map((level) => SPELLED[level] ?? level);
   return `/topic/$mom.${about}.${levels.join(".")}`;
 }
 

@@ -1,6 +1,7 @@
 /** The page of a list of destinations that the address asks for, as the broker gave it. */
 
 import type { ReactiveControllerHost } from "lit";
+import { MAX_PAGE } from "../generated/tables.ts";
 import { errorText, read, type Query } from "../live/requests.ts";
 import { Retry } from "../live/retry.ts";
 import { pageAddress } from "../services.ts";
@@ -10,8 +11,6 @@ import type { DestinationStats, Page } from "./stats.ts";
 
 export const CHOICES_OF_ROWS = [100, 500, 1_000];
 export const ROWS = 100;
-/** The most that the broker gives at a time. */
-export const AT_ONCE = 500;
 
 export class Listing {
   page: Page | undefined;
@@ -76,7 +75,7 @@ export class Listing {
     const items: DestinationStats[] = [];
     let { after } = query;
     for (;;) {
-      const limit = Math.min(AT_ONCE, most - items.length);
+      const limit = Math.min(MAX_PAGE, most - items.length);
       const page = await read<Page>(this.#path, { ...this.filters, ...query, fields: membersOf(columns).join(","), after, limit });
       items.push(...page.items);
       if (page.next === null || items.length >= most) return { ...page, items };

@@ -1,17 +1,18 @@
 /** The toolbar above a list of destinations: filters, columns, and rows per page. */
 
 import { html, type TemplateResult } from "lit";
+import type { DestinationState } from "../generated/tables.ts";
 import { gettext, ngettext } from "../gettext.ts";
 import type { Change } from "../page-address.ts";
 import { pageAddress } from "../services.ts";
 import { count } from "../view/format.ts";
-import { STATE_SIGNS } from "../view/state.ts";
+import { STATE_SIGNS, signOfState } from "../view/state.ts";
 import type { Kind } from "./address.ts";
 import { columnsOf } from "./columns.ts";
 import { CHOICES_OF_ROWS, ROWS, type Listing } from "./listing.ts";
 
 /** States that topics have, too. */
-const STATES_OF_TOPICS = ["paused", "flowing", "idle"];
+const STATES_OF_TOPICS: DestinationState[] = ["paused", "flowing", "idle"];
 
 export interface ToolbarParts {
   kind: Kind;
@@ -65,18 +66,9 @@ function options(choices: Choice[], chosen: string): TemplateResult[] {
 
 /** Any state, the several states of an address, and each one. */
 export function stateChoices(kind: Kind, chosen: string): Choice[] {
-  const several: Choice[] = chosen.includes(",")
-    ? [
-        [
-          chosen,
-          chosen
-            .split(",")
-            .map((each) => STATE_SIGNS[each]?.word ?? each)
-            .join(", "),
-        ],
-      ]
-    : [];
-  const states = Object.entries(STATE_SIGNS).filter(([state]) => kind === "queue" || STATES_OF_TOPICS.includes(state));
+  const words = chosen.split(",").map((state) => signOfState(state as DestinationState).word);
+  const several: Choice[] = words.length > 1 ? [[chosen, words.join(", ")]] : [];
+  const states = Object.entries(STATE_SIGNS).filter(([state]) => kind === "queue" || (STATES_OF_TOPICS as string[]).includes(state));
   return [["", gettext("any state")], ...several, ...states.map(([state, { word }]): Choice => [state, word])];
 }
 

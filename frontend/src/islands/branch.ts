@@ -1,5 +1,7 @@
 import { html, nothing, type TemplateResult } from "lit";
 import type { Kind } from "../destinations/address.ts";
+import { onStatsChanged, type ChangedStats } from "../destinations/stats.ts";
+import { MAX_PAGE, NEEDS_ATTENTION, type DestinationState } from "../generated/tables.ts";
 import { read } from "../live/requests.ts";
 import { explorerFilter } from "../live/explorer-filter.ts";
 import { markCurrent } from "../navigation.ts";
@@ -10,7 +12,6 @@ import { count } from "../view/format.ts";
 import { Island } from "./island.ts";
 
 const AT_ONCE = 100;
-const MAX_REREAD = 500;
 /**
  * The interval of reloading what is not pushed: new names, and sums of collapsed branches, for which the broker visits
  * every destination.
@@ -22,13 +23,13 @@ const RETRY_MS = 5_000;
 interface Leaf {
   name: string;
   depth: number;
-  state: string;
+  state: DestinationState;
 }
 interface Fold {
   prefix: string;
   count: number;
   depth: number;
-  state: string;
+  state: DestinationState;
 }
 interface Answer {
   items: (Leaf | Fold)[];
@@ -46,8 +47,6 @@ interface Level {
   answer?: Answer;
   fault?: string;
 }
-/** [name, depth, unsettled, consumers, in_rate, out_rate, oldest_s, state, …] of what has changed */
-type Moved = { rows: [string, number, number, number, number, number, number, string][] };
 
 /** The destinations of a kind in the explorer. Each level is loaded when it is first expanded. */
 export class Branch extends Island {
@@ -65,7 +64,7 @@ export class Branch extends Island {
     super.connectedCallback();
     this.#open = new Set(JSON.parse(sessionStorage.getItem(this.#key) ?? (this.kind === "queue" ? '[""]' : "[]")) as string[]);
     this.#leave = [
-      session.subscribe("/topic/$mom.destinations", (body) => this.#moved((JSON.parse(body) as Moved).rows)),
+      onStatsChanged((changes) => this.#moved(changes)),
       session.watch(() => session.status.kind === "live" && this.#soon(0)),
       explorerFilter.watch(() => this.#seek(explorerFilter.text)),
     ];
@@ -154,7 +153,7 @@ export class Branch extends Island {
     this.#levels.set(prefix, level);
     const filter = this.#filter;
     const shown = level.answer?.items.length ?? 0;
-    const limit = behind ? AT_ONCE : Math.min(Math.max(shown, AT_ONCE), MAX_REREAD);
+    const limit = behind ? AT_ONCE : Math.min(Math.max(shown, AT_ONCE), MAX_PAGE);
     try {
       const answer = await this.#ask(prefix, filter, limit, behind?.next);
       if (filter !== this.#filter) return;
@@ -176,18 +175,19 @@ export class Branch extends Island {
     }));
   }
 
-  /** DestinationStats of leaves that are shown change at once; sums and newcomers when the level is read again. */
-  #moved(rows: Moved["rows"]): void {
+  /** Figures of leaves that are shown change at once; sums and newcomers when the level is read again. */
+  #moved(changes: ChangedStats): void {
     const start = `/${this.kind}/`;
-    const figures = new Map(rows.filter(([name]) => name.startsWith(start)).map((row) => [row[0].slice(start.length), row]));
+    const figures = new Map([...changes].filter(([name]) => name.startsWith(start)).map(([name, change]) => [name.slice(start.length), change]));
     if (figures.size === 0) return;
     let met = 0;
     for (const { answer } of this.#levels.values()) {
       for (const item of answer?.items ?? []) {
-        const row = "name" in item ? figures.get(item.name) : undefined;
-        if (row === undefined) continue;
+        const change = "name" in item ? figures.get(item.name) : undefined;
+        if (change === undefined) continue;
         met += 1;
-        [, item.depth, , , , , , item.state] = row;
+        item.depth = change.depth ?? item.depth;
+        item.state = change.state ?? item.state;
       }
     }
     if (met > 0) this.requestUpdate();
@@ -219,8 +219,8 @@ export class Branch extends Island {
   }
 }
 
-function isTroubled({ state }: { state: string }): boolean {
-  return ["no-consumer", "growing", "at-limit"].includes(state);
+function isTroubled({ state }: { state: DestinationState }): boolean {
+  return (NEEDS_ATTENTION as readonly string[]).includes(state);
 }
 
 /** A count, and the mark of trouble here or below: shape and colour, and words for a screen reader. */

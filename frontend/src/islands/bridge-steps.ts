@@ -1,11 +1,11 @@
 import { html, nothing, render } from "lit";
 import { request, errorText } from "../live/requests.ts";
 import { morph } from "../morph.ts";
+import { BRIDGE_NUMBERS } from "../generated/tables.ts";
 import { gettext } from "../gettext.ts";
 import { reveal, stepsBy, connectionTestView, type Step, type ConnectionTest } from "../view/connection-test.ts";
 
-const NUMBERS = ["port", "window", "dead_letter_after"];
-const DECIMALS = ["retry_s", "idle_s", "scan_s", "stalled_s"];
+const NUMBERS = new Set<string>(BRIDGE_NUMBERS);
 
 /**
  * The form of a new bridge in steps: name, address, login, test, preview. Only the last step saves. Without JavaScript
@@ -117,7 +117,7 @@ export class BridgeSteps extends HTMLElement {
           .split("\n")
           .map((line) => line.trim())
           .filter(Boolean);
-      else values[name] = NUMBERS.includes(name) || DECIMALS.includes(name) ? Number(text) : text;
+      else values[name] = NUMBERS.has(name) ? Number(text) : text;
     }
     return values;
   }

@@ -1,5 +1,6 @@
 import { html, nothing, type TemplateResult } from "lit";
 import { confirmAction } from "../confirm-dialog.ts";
+import type { ClientEventName } from "../generated/tables.ts";
 import { Polling } from "../live/polling.ts";
 import { request, errorText, read } from "../live/requests.ts";
 import { pageOf, servicesPage } from "../pages.ts";
@@ -12,11 +13,11 @@ import { nameOf as destinationName } from "../view/name.ts";
 import { Island } from "./island.ts";
 
 const EVERY_MS = 2_000;
-const BAD = new Set(["refused", "disconnecting"]);
-const WARN = new Set(["slow", "draining"]);
+const BAD = new Set<ClientEventName>(["refused", "disconnecting"]);
+const WARN = new Set<ClientEventName>(["slow", "draining"]);
 
 /** Labels of client events. */
-const WORDS: Record<string, string> = {
+const WORDS: Record<ClientEventName, string> = {
   connected: gettext("connected"),
   subscribed: gettext("subscribed"),
   unsubscribed: gettext("unsubscribed"),

@@ -1,7 +1,8 @@
 import { html, nothing, type TemplateResult } from "lit";
 import { confirmAction } from "../confirm-dialog.ts";
 import type { Kind } from "../destinations/address.ts";
-import { liveDestination, type LiveDestination, type Right } from "../live/destination.ts";
+import type { Right } from "../generated/tables.ts";
+import { liveDestination, type LiveDestination } from "../live/destination.ts";
 import { request, errorText } from "../live/requests.ts";
 import { Follow } from "../live/source.ts";
 import { gettext } from "../gettext.ts";

@@ -1,7 +1,8 @@
 import { html, nothing, type TemplateResult } from "lit";
 import { confirmAction } from "../confirm-dialog.ts";
 import { pathOf, type Kind } from "../destinations/address.ts";
-import { liveDestination, type Facts, type LiveDestination, type Right } from "../live/destination.ts";
+import type { Right } from "../generated/tables.ts";
+import { liveDestination, type Facts, type LiveDestination } from "../live/destination.ts";
 import { request, errorText, read } from "../live/requests.ts";
 import { RequestRefused } from "../live/rest.ts";
 import { Follow } from "../live/source.ts";

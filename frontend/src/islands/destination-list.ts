@@ -4,13 +4,14 @@ import { perform, type Action } from "../destinations/actions.ts";
 import type { Kind } from "../destinations/address.ts";
 import { create } from "../destinations/creation.ts";
 import { nothingMatches, nothingYet, skeleton } from "../destinations/empty-list.ts";
-import { AT_ONCE, Listing } from "../destinations/listing.ts";
+import { Listing } from "../destinations/listing.ts";
 import { isInOrder } from "../destinations/order.ts";
 import { Rows, type Row } from "../destinations/rows.ts";
 import { Selection } from "../destinations/selection.ts";
 import { onCreatedOrDeleted, onStatsChanged, type Page } from "../destinations/stats.ts";
 import { table } from "../destinations/table.ts";
 import { toolbar } from "../destinations/toolbar.ts";
+import { MAX_PAGE } from "../generated/tables.ts";
 import { gettext, ngettext } from "../gettext.ts";
 import type { Change } from "../page-address.ts";
 import { nodeStatus, pageAddress } from "../services.ts";
@@ -185,7 +186,7 @@ export class DestinationList extends Island {
       number: all ? (this.#listing.page?.approx_total ?? 0) : names.length,
       name: names[0] ?? "",
       chosen: async () => {
-        if (all) return (await this.#listing.gather({}, [], AT_ONCE)).items;
+        if (all) return (await this.#listing.gather({}, [], MAX_PAGE)).items;
         return names.flatMap((name) => this.#rows.of(this.#address(name))?.figures ?? []).map((figures) => ({ ...figures }));
       },
       progress: (text) => {

@@ -1,11 +1,12 @@
 import { html, nothing, type TemplateResult } from "lit";
 import type { RequestRefused } from "../live/rest.ts";
 import { publishAsCode } from "../messages/code.ts";
-import { DEFAULT_PRIORITY, EMPTY, draftOf, ownHeaders, type Content, type Draft } from "../messages/draft.ts";
+import { EMPTY, draftOf, ownHeaders, type Content, type Draft } from "../messages/draft.ts";
 import { LARGEST, MOST, complaintOf, hasFields, send, type Sent } from "../messages/publish-request.ts";
 import { headerFields, type Header } from "../messages/header-fields.ts";
 import { publishResult, type PublishResult } from "../messages/publish-result.ts";
 import { body as bytesOf, faultOf, one, remove, why } from "../messages/requests.ts";
+import { DEFAULT_PRIORITY, MAX_DELAY_S, MAX_EXPIRES_S } from "../generated/tables.ts";
 import { gettext } from "../gettext.ts";
 import { pageAddress, server } from "../services.ts";
 import "../style/messages.css";
@@ -188,8 +189,8 @@ export class PublishForm extends Island {
     return html`<details ?open=${Boolean(used)}>
       <summary>${gettext("Delay, expiry, reply, deduplication")}</summary>
       <div class="fields">
-        ${this.#number("delay", gettext("Delay, seconds"), draft.delay_s, (value) => (draft.delay_s = value!), 0, 315_360_000, "any")}
-        ${this.#number("expires", gettext("Expiry, seconds"), draft.expires_s, (value) => (draft.expires_s = value!), 0.001, 315_360_000, "any")}
+        ${this.#number("delay", gettext("Delay, seconds"), draft.delay_s, (value) => (draft.delay_s = value!), 0, MAX_DELAY_S, "any")}
+        ${this.#number("expires", gettext("Expiry, seconds"), draft.expires_s, (value) => (draft.expires_s = value!), 0.001, MAX_EXPIRES_S, "any")}
         ${this.#text("reply-to", gettext("Reply to"), draft.reply_to ?? "", (value) => (draft.reply_to = value))}
         ${this.#text("correlation-id", gettext("Correlation id"), draft.correlation_id ?? "", (value) => (draft.correlation_id = value))}
         ${this.#text("type", gettext("Type"), draft.type ?? "", (value) => (draft.type = value))}

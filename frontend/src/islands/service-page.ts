@@ -1,4 +1,5 @@
 import { html, nothing, type TemplateResult } from "lit";
+import type { PendingState } from "../generated/tables.ts";
 import { gettext, ngettext } from "../gettext.ts";
 import { Polling } from "../live/polling.ts";
 import { read } from "../live/requests.ts";
@@ -16,7 +17,7 @@ const ROWS = 200;
 interface Pending {
   seq: number;
   id: string;
-  state: string;
+  state: PendingState;
 }
 
 interface Answer {
@@ -25,7 +26,7 @@ interface Answer {
   pending: Pending[];
 }
 
-const STATES: Record<string, [tone: string, shape: string, word: string]> = {
+const STATES: Record<PendingState, [tone: string, shape: string, word: string]> = {
   waiting: ["quiet", "○", gettext("waiting")],
   fetching: ["quiet", "◐", gettext("being fetched")],
   fetched: ["good", "●", gettext("held by a consumer")],
@@ -140,7 +141,7 @@ function atOrigin(pending: Pending[]): TemplateResult {
           </tbody>
         </table>`
     }
-    ${shown.length < pending.length ? html`<p class="quiet more">${gettext("The first {shown} of {all} are shown.", { shown: count(shown.length), all: count(pending.length) })}</p>` : nothing}
+    ${shown.length < pending.length ? html`<p class="quiet more">${gettext("Showing the first {shown} of {all}.", { shown: count(shown.length), all: count(pending.length) })}</p>` : nothing}
   </section>`;
 }
 

@@ -1,12 +1,11 @@
 /** One queue or topic: its REST representation, and its statistics of each second. */
 
 import { pathOf, topicOf, type Kind } from "../destinations/address.ts";
+import type { DestinationState, Right } from "../generated/tables.ts";
 import { session } from "../services.ts";
 import { readVersion } from "./requests.ts";
 import { RequestRefused, type Destination } from "./rest.ts";
 import { Source } from "./source.ts";
-
-export type Right = "send" | "receive" | "browse" | "read" | "manage" | "administer";
 
 /** The REST representation of a queue or topic; topics have some of these members. */
 export interface Facts {
@@ -19,7 +18,7 @@ export interface Facts {
   oldest_s?: number;
   published: number;
   paused: "none" | "producers" | "consumers" | "all";
-  state: string;
+  state: DestinationState;
   declared: boolean;
   settings: Record<string, { value: unknown; source: string }>;
   permissions: Right[];
@@ -31,7 +30,7 @@ export interface Now extends Destination {
   /** Of the broker's clock, RFC 3339. */
   time: string;
   delayed: number;
-  state: string;
+  state: DestinationState;
   acked_rate: number;
 }
 

@@ -1,9 +1,10 @@
 /** A message as a program that publishes it. */
 
+import { DEFAULT_PRIORITY } from "../generated/tables.ts";
 import { shell } from "../view/quoting.ts";
 import type { Server } from "../view/example.ts";
 import type { Snippet } from "../view/snippets.ts";
-import { DEFAULT_PRIORITY, type Draft } from "./draft.ts";
+import type { Draft } from "./draft.ts";
 
 /** The header fields of a draft under the names that `name` gives them. */
 function fields(draft: Draft): [name: string, value: string][] {

@@ -1,10 +1,10 @@
 /** A message that is written, and what it takes of one that is there already. */
 
+import { DEAD_LETTER_HEADERS, DEFAULT_PRIORITY } from "../generated/tables.ts";
 import type { Message } from "./requests.ts";
 
-export const DEFAULT_PRIORITY = 4;
-/** Headers that the form has fields for, that are the protocol's own, or that dead letters got by dying. */
-const RESERVED = /^(destination|content-type|content-length|persistent|priority|receipt|transaction|origin|origin-topic|sent-at|dead-.*)$/i;
+/** Headers that the form has fields for, that are the protocol's own, or that dead letters have. */
+const RESERVED = new Set<string>(["destination", "content-type", "content-length", "persistent", "priority", "receipt", "transaction", ...DEAD_LETTER_HEADERS]);
 
 /** A message to publish. Times are in seconds. */
 export interface Draft {
@@ -43,5 +43,5 @@ export function draftOf(message: Message): Content {
 
 /** The headers that an application gives a message. */
 export function ownHeaders(headers: Record<string, string>): Record<string, string> {
-  return Object.fromEntries(Object.entries(headers).filter(([name]) => name !== "" && !RESERVED.test(name)));
+  return Object.fromEntries(Object.entries(headers).filter(([name]) => name !== "" && !RESERVED.has(name.toLowerCase())));
 }

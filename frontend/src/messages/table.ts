@@ -2,6 +2,7 @@
 
 import { html, nothing, type TemplateResult } from "lit";
 import { repeat } from "lit/directives/repeat.js";
+import { DEAD_LETTER_HEADERS } from "../generated/tables.ts";
 import { gettext } from "../gettext.ts";
 import { pageAddress } from "../services.ts";
 import { bodyOf, preview } from "../view/body.ts";
@@ -10,8 +11,8 @@ import { originOf, reasonOf } from "./path.ts";
 import type { Message } from "./requests.ts";
 
 const SHOWN_HEADERS = 3;
-/** Headers with the reason of dead letters, which are shown elsewhere. */
-const DEAD_LETTER_HEADERS = /^(origin|origin-topic|sent-at|dead-.*)$/;
+/** They are shown elsewhere. */
+const OF_DEAD_LETTERS = new Set<string>(DEAD_LETTER_HEADERS);
 
 export interface TableParts {
   queue: string;
@@ -59,7 +60,7 @@ export function table({ queue, items, selected, isOld, select, reload, detail }:
 
 function row(item: Message, dead: boolean, isSelected: boolean, select: (chosen: boolean) => void, detail: TableParts["detail"]): TemplateResult {
   const opened = pageAddress.get("message") === item.id;
-  const headers = Object.entries(item.headers).filter(([name]) => !DEAD_LETTER_HEADERS.test(name));
+  const headers = Object.entries(item.headers).filter(([name]) => !OF_DEAD_LETTERS.has(name));
   const reason = reasonOf(item);
   const open = () => pageAddress.go({ message: opened ? "" : item.id }, { replace: true });
   return html`<tr class="message" data-opened=${opened} data-selected=${isSelected}>

@@ -1,6 +1,7 @@
 /** Connection test: its steps, each with result and fix. */
 
 import { html, nothing, type TemplateResult } from "lit";
+import type { ConnectionTestStep } from "../generated/tables.ts";
 import { gettext } from "../gettext.ts";
 
 export interface Step {
@@ -57,8 +58,8 @@ function stepOf({ name, ok, detail, fix }: Step): TemplateResult {
 }
 
 /** The steps that a test takes by this protocol. */
-export function stepsBy(protocol: string): string[] {
-  const tls = ["stomps", "wss"].includes(protocol) ? ["tls"] : [];
-  const upgrade = ["ws", "wss"].includes(protocol) ? ["websocket"] : [];
+export function stepsBy(protocol: string): ConnectionTestStep[] {
+  const tls: ConnectionTestStep[] = ["stomps", "wss"].includes(protocol) ? ["tls"] : [];
+  const upgrade: ConnectionTestStep[] = ["ws", "wss"].includes(protocol) ? ["websocket"] : [];
   return ["dns", "tcp", ...tls, ...upgrade, "login", "sync-queue", "target"];
 }
