@@ -8,6 +8,7 @@ import { MAX_PAGE } from "./generated/tables.ts";
 import { pathOf } from "./destinations/address.ts";
 import { visit } from "./navigation.ts";
 import { pageOf } from "./pages.ts";
+import { KINDS, hasWords, queryOf, type Kind } from "./palette-query.ts";
 import { recent } from "./recent.ts";
 import { gettext } from "./gettext.ts";
 import { toggleTheme } from "./theme.ts";
@@ -29,7 +30,6 @@ interface Entry {
 interface Named {
   name: string;
 }
-type Kind = "queue" | "topic" | "bridge";
 
 /** Opens the palette, or closes it when it is open. */
 export function openPalette(): void {
@@ -74,7 +74,7 @@ class Palette {
 
   /** Entries that need no request: recent pages, all pages, general commands. */
   #here(): Entry[] {
-    const query = this.#text.trim().toLowerCase();
+    const query = this.#text.trim();
     const pages = [...document.querySelectorAll<HTMLAnchorElement>("#navigation > li a, #account a")]
       .filter((link) => link.closest("mom-branch") === null)
       .map((link) => ({
@@ -94,18 +94,13 @@ class Palette {
       },
     ];
     if (!query) return [...recent().map(({ label, href }) => ({ group: gettext("Recent"), label, action: () => this.#go(href) })), ...pages, ...actions];
-    return [...pages, ...actions].filter(({ label }) => query.split(/\s+/).every((word) => label.toLowerCase().includes(word)));
+    return [...pages, ...actions].filter(({ label }) => hasWords(label, query));
   }
 
   /** Results of the broker: commands for texts such as `pause dc`, else pages. */
   async #seek(): Promise<void> {
     const number = ++this.#asked;
-    const [first = "", ...others] = this.#text.trim().split(/\s+/);
-    const verb = others.length ? VERBS.find(({ word }) => word.toLowerCase().startsWith(first.toLowerCase())) : undefined;
-    // `pause bridge dc` is `pause dc`, but only bridges.
-    const kind =
-      verb && others.length > 1 ? (Object.keys(KINDS) as Kind[]).find((one) => [one, KINDS[one].toLowerCase()].includes(others[0]!.toLowerCase())) : undefined;
-    const query = verb ? others.slice(kind ? 1 : 0).join(" ") : this.#text.trim();
+    const { verb, kind, name: query } = queryOf(this.#text, VERBS);
     this.#busy = true;
     this.#draw();
     const [queues, topics, bridges] = await Promise.all([named("queues", query), named("topics", query), bridgesNamed(query)]);
@@ -179,7 +174,6 @@ class Palette {
   }
 }
 
-const KINDS: Record<Kind, string> = { queue: gettext("queue"), topic: gettext("topic"), bridge: gettext("bridge") };
 const TITLES: Record<Kind, string> = { queue: gettext("Queues"), topic: gettext("Topics"), bridge: gettext("Bridges") };
 
 interface Verb {

@@ -1,6 +1,7 @@
 import { html, nothing, type TemplateResult } from "lit";
 import type { Kind } from "../destinations/address.ts";
 import { onStatsChanged, type ChangedStats } from "../destinations/stats.ts";
+import { change, hasNewcomers, labelOf, type Fold, type Item, type Leaf } from "../destinations/tree.ts";
 import { MAX_PAGE, NEEDS_ATTENTION, type DestinationState } from "../generated/tables.ts";
 import { read } from "../live/requests.ts";
 import { explorerFilter } from "../live/explorer-filter.ts";
@@ -20,19 +21,8 @@ const REREAD_MS = 10_000;
 const SUMS_MS = 30_000;
 const RETRY_MS = 5_000;
 
-interface Leaf {
-  name: string;
-  depth: number;
-  state: DestinationState;
-}
-interface Fold {
-  prefix: string;
-  count: number;
-  depth: number;
-  state: DestinationState;
-}
 interface Answer {
-  items: (Leaf | Fold)[];
+  items: Item[];
   next: string | null;
   count: number;
 }
@@ -108,9 +98,8 @@ export class Branch extends Island {
   }
 
   #leaf(leaf: Leaf, above: string): TemplateResult {
-    const shown = leaf.name.startsWith(above) ? leaf.name.slice(above.length) || leaf.name : leaf.name;
     return html`<li>
-      <a href=${pageOf(`/${this.kind}/${leaf.name}`)} title=${leaf.name}><span>${shown}</span>${badge(leaf.depth, isTroubled(leaf))}</a>
+      <a href=${pageOf(`/${this.kind}/${leaf.name}`)} title=${leaf.name}><span>${labelOf(leaf.name, above)}</span>${badge(leaf.depth, isTroubled(leaf))}</a>
     </li>`;
   }
 
@@ -178,35 +167,14 @@ export class Branch extends Island {
   /** Figures of leaves that are shown change at once; sums and newcomers when the level is read again. */
   #moved(changes: ChangedStats): void {
     const start = `/${this.kind}/`;
-    const figures = new Map([...changes].filter(([name]) => name.startsWith(start)).map(([name, change]) => [name.slice(start.length), change]));
-    if (figures.size === 0) return;
-    let met = 0;
-    for (const { answer } of this.#levels.values()) {
-      for (const item of answer?.items ?? []) {
-        const change = "name" in item ? figures.get(item.name) : undefined;
-        if (change === undefined) continue;
-        met += 1;
-        item.depth = change.depth ?? item.depth;
-        item.state = change.state ?? item.state;
-      }
-    }
-    if (met > 0) this.requestUpdate();
-    if (met === figures.size) return;
-    const now = performance.now();
-    if (now - this.#readAt > SUMS_MS - REREAD_MS || this.#hasNewcomers(figures.keys())) this.#soon(REREAD_MS);
-  }
-
-  /** Whether one of these is neither shown nor below a collapsed branch. */
-  #hasNewcomers(names: Iterable<string>): boolean {
-    const shown = new Set<string>();
-    const folded: string[] = [];
-    for (const { answer } of this.#levels.values()) {
-      for (const item of answer?.items ?? []) {
-        if ("name" in item) shown.add(item.name);
-        else if (!this.#open.has(item.prefix)) folded.push(item.prefix);
-      }
-    }
-    return [...names].some((name) => !shown.has(name) && !folded.some((prefix) => name.startsWith(prefix)));
+    const ours = new Map([...changes].filter(([name]) => name.startsWith(start)).map(([name, figures]) => [name.slice(start.length), figures]));
+    if (ours.size === 0) return;
+    const items = [...this.#levels.values()].flatMap(({ answer }) => answer?.items ?? []);
+    const others = change(items, ours);
+    if (others.length < ours.size) this.requestUpdate();
+    if (others.length === 0) return;
+    const areSumsOld = performance.now() - this.#readAt > SUMS_MS - REREAD_MS;
+    if (areSumsOld || hasNewcomers(others, items, (prefix) => this.#open.has(prefix))) this.#soon(REREAD_MS);
   }
 
   #soon(ms: number): void {
