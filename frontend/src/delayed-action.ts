@@ -5,8 +5,11 @@ import { showToast } from "./toasts.ts";
 
 const DELAY_MS = 10_000;
 
-/** Run the action after a delay, or when the page is left, unless it is cancelled. */
-export function runDelayed(text: string, action: () => Promise<unknown>): void {
+/**
+ * Run the action after a delay, unless it is cancelled. When the page is left before, a single request is sent at once;
+ * an action of many requests could not be completed and is not begun.
+ */
+export function runDelayed(text: string, { isSingle }: { isSingle: boolean }, action: () => Promise<unknown>): void {
   const forget = () => {
     clearTimeout(timer);
     removeEventListener("pagehide", now);
@@ -16,7 +19,7 @@ export function runDelayed(text: string, action: () => Promise<unknown>): void {
     void action();
   };
   const timer = setTimeout(now, DELAY_MS);
-  addEventListener("pagehide", now);
+  if (isSingle) addEventListener("pagehide", now);
   const undo = () => {
     forget();
     showToast({ text: gettext("Cancelled: no changes were made."), tone: "quiet" });

@@ -58,7 +58,7 @@ export async function openJobDialog({ jobRequest, paced, target = "none", held, 
     }
   };
   if (held === undefined) return start();
-  runDelayed(held(chosen.count), start);
+  runDelayed(held(chosen.count), { isSingle: true }, start);
   return null;
 }
 

@@ -7,32 +7,38 @@ beforeEach(() => {
 });
 afterEach(() => void vi.useRealTimers());
 
-function held(): { done: number } {
+function held(isSingle: boolean): { done: number } {
   const counter = { done: 0 };
-  runDelayed("Deleted in ten seconds.", async () => {
+  runDelayed("Deleted in ten seconds.", { isSingle }, async () => {
     counter.done += 1;
   });
   return counter;
 }
 
 test("a delayed action is run once, after ten seconds", () => {
-  const counter = held();
+  const counter = held(true);
   vi.advanceTimersByTime(9_900);
   expect(counter.done).toBe(0);
   vi.advanceTimersByTime(60_000);
   expect(counter.done).toBe(1);
 });
 
-test("a delayed action is run at once when the page is left", () => {
-  const counter = held();
+test("a delayed request is sent at once when the page is left", () => {
+  const counter = held(true);
   dispatchEvent(new Event("pagehide"));
   expect(counter.done).toBe(1);
   vi.advanceTimersByTime(60_000);
   expect(counter.done).toBe(1);
 });
 
+test("an action of many requests is not begun when the page is left: it could not be completed", () => {
+  const counter = held(false);
+  dispatchEvent(new Event("pagehide"));
+  expect(counter.done).toBe(0);
+});
+
 test("a delayed action that is undone is not run, not even when the page is left", () => {
-  const counter = held();
+  const counter = held(true);
   document.querySelector<HTMLElement>("#toasts button")!.click();
   dispatchEvent(new Event("pagehide"));
   vi.advanceTimersByTime(60_000);

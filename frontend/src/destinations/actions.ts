@@ -95,11 +95,15 @@ async function removed(operation: Operation): Promise<void> {
     },
   });
   if (chosen === null) return;
-  runDelayed(ngettext("{count} queue is deleted in ten seconds.", "{count} queues are deleted in ten seconds.", chosen.rows.length), async () => {
-    const { done, failures } = await each(operation, chosen.rows, (row) =>
-      request("DELETE", pathOf(operation.kind, row.name, "", { force: true }), undefined, chosen.reason, "*"),
-    );
-    operation.done();
-    report(done.length, failures, { text: ngettext("{count} deleted.", "{count} deleted.", done.length) });
-  });
+  runDelayed(
+    ngettext("{count} queue is deleted in ten seconds.", "{count} queues are deleted in ten seconds.", chosen.rows.length),
+    { isSingle: false },
+    async () => {
+      const { done, failures } = await each(operation, chosen.rows, (row) =>
+        request("DELETE", pathOf(operation.kind, row.name, "", { force: true }), undefined, chosen.reason, "*"),
+      );
+      operation.done();
+      report(done.length, failures, { text: ngettext("{count} deleted.", "{count} deleted.", done.length) });
+    },
+  );
 }

@@ -51,7 +51,7 @@ export async function purge(operation: Operation): Promise<void> {
   });
   if (chosen === null) return;
   const messages = [...found.values()].reduce((sum, plan) => sum + plan.matches, 0);
-  runDelayed(ngettext("{count} message is purged in ten seconds.", "{count} messages are purged in ten seconds.", messages), () =>
+  runDelayed(ngettext("{count} message is purged in ten seconds.", "{count} messages are purged in ten seconds.", messages), { isSingle: false }, () =>
     run(operation, found, chosen.reason, ngettext("{count} queue is being purged.", "{count} queues are being purged.", found.size)),
   );
 }

@@ -27,7 +27,7 @@ export async function deleteOne(queue: string, message: Message, gone: () => voi
     typed: queue,
   });
   if (answer === null) return;
-  runDelayed(gettext("Message #{position} will be deleted.", { position: message.position }), async () => {
+  runDelayed(gettext("Message #{position} will be deleted.", { position: message.position }), { isSingle: true }, async () => {
     try {
       await remove(queue, message.id, answer.reason);
       gone();

@@ -53,7 +53,7 @@ test("a condition that the page does not know is in the words of the broker", ()
   expect(sentenceOf(alert({ condition: "of a later version" as Alert["condition"] }))).toBe("in English");
 });
 
-test("the sign of an alert says whether it still needs somebody, and how much", () => {
+test("the sign of an alert follows from its state, and from its severity while it fires", () => {
   const signs = [
     alert({}),
     alert({ severity: "critical" }),
