@@ -16,6 +16,9 @@ ITS_VERSION := $(if $(PYTHON),$(shell $(PYTHON) -c 'import sys; print("%d.%d" % 
 OTHER_PYTHONS := $(filter-out $(ITS_VERSION),$(PYTHONS))
 OTHERS := $(foreach version,$(OTHER_PYTHONS),$(if $(shell .ci/python $(version)),.venv-$(version)))
 CONSOLE := static/console/dist/manifest.json
+FRONTEND := frontend/node_modules/.installed
+# What checks the console, a linter above all, is larger than all that builds it.
+FRONTEND_TESTING := frontend/node_modules/.testing
 NODE_CLIENTS := tests/interop/clients/node_modules/.package-lock.json
 LANGUAGES := $(patsubst %.po,%.mo,$(wildcard locale/*/LC_MESSAGES/*.po))
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
@@ -74,7 +77,7 @@ else
 	$(PYTEST) --durations 10 $(ARGS)
 endif
 
-test-ready: $(TESTING) $(CONSOLE) $(LANGUAGES) test-tools test-modules $(addsuffix /installed,$(OTHERS))
+test-ready: $(TESTING) $(CONSOLE) $(FRONTEND_TESTING) $(LANGUAGES) test-tools test-modules $(addsuffix /installed,$(OTHERS))
 
 # Compile the tests once, while the console is built, instead of in each process that runs them.
 test-modules: $(TESTING)
@@ -97,7 +100,7 @@ test-times: $(TESTING) ## print the time of the last `make test` by directory; S
 quick: $(TESTING) $(CONSOLE) $(LANGUAGES) ## run the tests without processes and browsers, in less than a minute
 	STORMS=$(QUICK_STORMS) $(PYTEST) -m "not process and not slow and not fuzz" $(ARGS)
 
-check: $(TESTING) $(CONSOLE) $(LANGUAGES) ## lint, types, import rules, migrations, names in ARCHITECTURE.md
+check: $(TESTING) $(CONSOLE) $(FRONTEND_TESTING) $(LANGUAGES) ## lint, types, import rules, unit tests of the console, migrations, names in ARCHITECTURE.md
 	$(MAKE) --no-print-directory --jobs 2 check-types check-rest
 
 # Of each check only the failure is shown.
@@ -113,6 +116,7 @@ check-rest:
 	@$(call SHOW_FAILURE,$(BIN)/python manage.py check --fail-level WARNING --settings tests.settings)
 	@$(call SHOW_FAILURE,$(BIN)/python manage.py makemigrations --check --dry-run --settings tests.settings)
 	@$(call SHOW_FAILURE,env $(NPM) --prefix frontend run check)
+	@$(call SHOW_FAILURE,env $(NPM) --prefix frontend test)
 	@$(call SHOW_FAILURE,$(BIN)/pytest -q tests/docs/test_map.py)
 
 build: $(CONSOLE) $(LANGUAGES) ## build the console's frontend and translations
@@ -185,9 +189,18 @@ $(BUILDING): requirements-build.lock | $(INSTALLED)
 	@$(call INTO,$(@D)) --require-hashes --no-deps --requirement requirements-anywhere.lock
 	@touch $@
 
-$(CONSOLE): $(BUILDING) $(shell find frontend -path frontend/node_modules -prune -o -type f -print)
+$(FRONTEND): frontend/package-lock.json frontend/.npmrc | $(BUILDING)
+	@echo "Installing what the console is made of into frontend/node_modules"
+	@$(NPM) --prefix frontend ci --omit=dev --no-progress --no-audit --no-fund --loglevel error >/dev/null
+	@touch $@
+
+# It adds to what is there, which may be building the console at the same time.
+$(FRONTEND_TESTING): $(FRONTEND)
+	@$(NPM) --prefix frontend install --include=dev --no-save --no-progress --no-audit --no-fund --loglevel error >/dev/null
+	@touch $@
+
+$(CONSOLE): $(FRONTEND) $(shell find frontend/src frontend/vite.config.js -type f)
 	@echo "Building the console"
-	@$(NPM) --prefix frontend ci --no-progress --no-audit --no-fund --loglevel error >/dev/null
 	@$(NPM) --prefix frontend run --silent build -- --logLevel warn
 	@touch $@
 

@@ -24,10 +24,10 @@ export default defineConfig({
         codeSplitting: {
           includeDependenciesRecursively: false,
           groups: [
-            { name: "vendor", test: /node_modules.(htmx|lit|@lit|tinykeys)|src.(gettext|islands.island|live.source)\.ts/ },
+            { name: "vendor", test: /node_modules.(htmx|lit|@lit|tinykeys)|src.(gettext|language|islands.island|live.source)\.ts/ },
             {
               name: "frame",
-              test: /src.(deferred|times|recent|rows|pages|live.explorer-filter|view.(format|zone|name)|islands.(banners|branch|live-pill|node-line))\.ts/,
+              test: /src.(deferred|generated.tables|destinations.(stats|tree)|times|recent|rows|pages|live.(explorer-filter|polling)|view.(format|zone|name|moment)|islands.(banners|branch|live-pill|node-line))\.ts/,
             },
           ],
         },

@@ -5,12 +5,15 @@ from __future__ import annotations
 from itertools import islice
 from typing import Any
 
-from broker_app.telemetry.health import GROWING
+from broker_app.telemetry.health import GROWING, Health
 from broker_app.telemetry.statistics import Statistics
 
 #: rows of one message; further ones are in the next message
 MAX_ROWS = 1_000
 Row = list[Any]
+_FIGURES = ("depth", "unsettled", "consumers", "in_rate", "out_rate", "oldest_s")
+#: the values of a row, after the address
+COLUMNS = (*_FIGURES, *Health._fields)
 
 
 class DestinationStatsFeed:
@@ -49,13 +52,4 @@ class DestinationStatsFeed:
     def _row(self, address: str) -> Row:
         brief, condition = self._statistics.brief(address), self._statistics.condition(address)
         (self._growing.add if condition.state == GROWING else self._growing.discard)(address)
-        return [
-            address,
-            brief["depth"],
-            brief["unsettled"],
-            brief["consumers"],
-            brief["in_rate"],
-            brief["out_rate"],
-            brief["oldest_s"],
-            *condition,
-        ]
+        return [address, *(brief[name] for name in _FIGURES), *condition]

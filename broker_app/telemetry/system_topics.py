@@ -55,7 +55,8 @@ JUST_ENDED_S = 5.0
 #: items of one kind in a snapshot
 MAX_ITEMS = 1_000
 
-_WILDCARDS = str.maketrans({"*": "%2A", ">": "%3E", "#": "%23"})
+#: how a topic about a name spells the wildcards in it
+WILDCARDS = {"*": "%2A", ">": "%3E", "#": "%23"}
 
 Facts = dict[str, Any]
 
@@ -427,7 +428,7 @@ def _of_mirrors(status: Facts) -> str:
 def _in_topic(address: str) -> str:
     """A destination's name as the rest of a topic's: wildcards are spelled, what is too long is cut."""
     name = address.split("/", 2)[2]
-    levels = [level.translate(_WILDCARDS) if level in ("*", ">", "#") else level for level in name.split(".")]
+    levels = [WILDCARDS.get(level, level) for level in name.split(".")]
     return ".".join(levels)[: MAX_NAME - len(CONSUMER) - 1].rstrip()
 
 

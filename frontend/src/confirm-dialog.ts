@@ -48,11 +48,13 @@ export function confirmAction(question: Question): Promise<Answer | null> {
         ${previewText === nothing ? nothing : html`<p class="notice" data-tone="quiet" role="status">${previewText}</p>`}
         ${question.fields ?? nothing}
         <label>${gettext("Reason, kept in the audit log")}<input name="reason" maxlength="500" autocomplete="off" /></label>
-        ${question.typed && inProduction
-          ? html`<label>${gettext("This is a production environment: type {name}", { name: question.typed })}
+        ${
+          question.typed && inProduction
+            ? html`<label>${gettext("This is a production environment: type {name}", { name: question.typed })}
               <input name="typed" required autocomplete="off" autocapitalize="none" spellcheck="false" @input=${compare}
             /></label>`
-          : nothing}
+            : nothing
+        }
         <div class="tools">
           <button value="act" class=${question.danger ? "danger" : "primary"} ?disabled=${!allowed || missingText !== ""}>${question.button}</button>
           <button value="" formnovalidate>${gettext("Cancel")}</button>

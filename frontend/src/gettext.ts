@@ -1,5 +1,7 @@
 /** Texts in the language of the page. Without a catalogue they are shown in English. */
 
+import { language } from "./language.ts";
+
 interface Catalogue {
   gettext(text: string): string;
   ngettext(one: string, many: string, count: number): string;
@@ -18,7 +20,7 @@ export function gettext(text: string, values: Values = {}): string {
 /** `ngettext("{count} message", "{count} messages", 3)`; the count is shown as the page shows numbers. */
 export function ngettext(one: string, many: string, count: number, values: Values = {}): string {
   const text = catalogue.ngettext?.(one, many, count) ?? (count === 1 ? one : many);
-  return filled(text, { count: count.toLocaleString(document.documentElement.lang), ...values });
+  return filled(text, { count: count.toLocaleString(language), ...values });
 }
 
 function filled(text: string, values: Values): string {

@@ -3,9 +3,11 @@
 import { html, nothing, type TemplateResult } from "lit";
 import { confirmAction } from "./confirm-dialog.ts";
 import { JobToast } from "./islands/job-toast.ts";
+import { runDelayed } from "./delayed-action.ts";
 import "./islands/queue-name.ts";
 import { errorText } from "./live/requests.ts";
 import { begin, plan, type Job, type Plan, type JobRequest } from "./messages/requests.ts";
+import { MAX_JOB_MESSAGES, MAX_JOB_RATE } from "./generated/tables.ts";
 import { gettext, ngettext } from "./gettext.ts";
 import { showToast } from "./toasts.ts";
 import { bodyOf, preview } from "./view/body.ts";
@@ -28,8 +30,6 @@ export interface JobDialogOptions {
   held?: (count: number) => string;
 }
 
-/** The delay of jobs that cannot be undone. */
-const HELD_MS = 10_000;
 const NAMED = 4;
 
 /** Open the dialog, and start the job. Resolves to null when it was not started (yet); errors are shown as a toast. */
@@ -58,39 +58,22 @@ export async function openJobDialog({ jobRequest, paced, target = "none", held, 
     }
   };
   if (held === undefined) return start();
-  hold(held(chosen.count), start);
+  runDelayed(held(chosen.count), { isSingle: true }, start);
   return null;
-}
-
-/** Run the action after a delay, or when the page is left, unless it is cancelled. */
-export function hold(text: string, action: () => Promise<unknown>): void {
-  const forget = () => {
-    clearTimeout(timer);
-    removeEventListener("pagehide", now);
-  };
-  const now = () => {
-    forget();
-    void action();
-  };
-  const timer = setTimeout(now, HELD_MS);
-  addEventListener("pagehide", now);
-  const undo = () => {
-    forget();
-    showToast({ text: gettext("Cancelled: no changes were made."), tone: "quiet" });
-  };
-  showToast({ text, tone: "warn", undo });
 }
 
 function fields(target: JobDialogOptions["target"], paced: boolean): TemplateResult {
   const label = target === "optional" ? gettext("Target queue (empty: the origin of each message)") : gettext("Target queue");
   return html`${target === "none" ? nothing : html`<mom-queue-name name="target" ?optional=${target === "optional"} label=${label}></mom-queue-name>`}
-    ${paced
-      ? html`<div class="fields">
-          <label>${gettext("Message limit")}<input name="limit" type="number" min="1" max="1000000" placeholder=${gettext("all")} /></label>
-          <label>${gettext("Messages per second")}<input name="rate" type="number" min="1" max="1000000" placeholder=${gettext("unlimited")} /></label>
+    ${
+      paced
+        ? html`<div class="fields">
+          <label>${gettext("Message limit")}<input name="limit" type="number" min="1" max=${MAX_JOB_MESSAGES} placeholder=${gettext("all")} /></label>
+          <label>${gettext("Messages per second")}<input name="rate" type="number" min="1" max=${MAX_JOB_RATE} placeholder=${gettext("unlimited")} /></label>
           <label>${gettext("Stop when this percentage fails")}<input name="ratio" type="number" min="1" max="100" value="20" /></label>
         </div>`
-      : nothing}`;
+        : nothing
+    }`;
 }
 
 /** The request with the fields of the dialog. */
@@ -110,12 +93,14 @@ function completed(jobRequest: JobRequest, given: FormData): JobRequest {
 function previewText(drawn: Plan): TemplateResult {
   const times = drawn.oldest && drawn.newest;
   return html`<div class="job-preview">
-    <p><strong>${ngettext("{count} message", "{count} messages", drawn.count)}</strong>${drawn.matches > drawn.count
-      ? html` ${gettext("of {matches} matching", { matches: count(drawn.matches) })}`
-      : nothing}${times
-      ? html` · ${gettext("oldest")} <time datetime=${drawn.oldest!} title=${fullTime(drawn.oldest!)}>${ago(drawn.oldest!)}</time> ·
+    <p><strong>${ngettext("{count} message", "{count} messages", drawn.count)}</strong>${
+      drawn.matches > drawn.count ? html` ${gettext("of {matches} matching", { matches: count(drawn.matches) })}` : nothing
+    }${
+      times
+        ? html` · ${gettext("oldest")} <time datetime=${drawn.oldest!} title=${fullTime(drawn.oldest!)}>${ago(drawn.oldest!)}</time> ·
           ${gettext("newest")} <time datetime=${drawn.newest!} title=${fullTime(drawn.newest!)}>${ago(drawn.newest!)}</time>`
-      : nothing}</p>
+        : nothing
+    }</p>
     ${shares(gettext("From"), drawn.by_origin)} ${shares(gettext("Reason"), drawn.by_reason)}
     ${drawn.warnings.map((warning) => html`<p class="hint" data-tone="warn">▲ ${warning}</p>`)}
     <details>
@@ -131,7 +116,8 @@ function shares(label: string, counts: Record<string, number>): TemplateResult |
   const entries = Object.entries(counts);
   if (entries.length === 0) return nothing;
   const others = entries.slice(NAMED).reduce((sum, [, number]) => sum + number, 0);
-  return html`<p><span class="quiet">${label}:</span> ${entries.slice(0, NAMED).map(([name, number]) => `${name} ${count(number)}`).join(" · ")}${others
-      ? ` · ${gettext("others")} ${count(others)}`
-      : ""}</p>`;
+  return html`<p><span class="quiet">${label}:</span> ${entries
+    .slice(0, NAMED)
+    .map(([name, number]) => `${name} ${count(number)}`)
+    .join(" · ")}${others ? ` · ${gettext("others")} ${count(others)}` : ""}</p>`;
 }

@@ -24,7 +24,12 @@ export async function loadModule<Module>(load: () => Promise<Module>): Promise<M
 
 /** Wait until the broker responds. */
 async function answering(): Promise<void> {
-  while (!(await fetch(import.meta.url, { cache: "no-store" }).then((reply) => reply.status < 500, () => false))) {
+  while (
+    !(await fetch(import.meta.url, { cache: "no-store" }).then(
+      (reply) => reply.status < 500,
+      () => false,
+    ))
+  ) {
     await pause(DELAY_MS);
   }
 }

@@ -20,9 +20,7 @@ export function parseLossless(text: string): unknown {
   const { rawJSON } = exactJson;
   if (rawJSON === undefined) return JSON.parse(text);
   const revive: ReviveWithSource = (_key, value, context) =>
-    typeof value === "number" && context?.source !== undefined && String(value) !== context.source
-      ? rawJSON(context.source)
-      : value;
+    typeof value === "number" && context?.source !== undefined && String(value) !== context.source ? rawJSON(context.source) : value;
   return JSON.parse(text, revive as (key: string, value: unknown) => unknown);
 }
 
@@ -41,5 +39,10 @@ function reckonable(value: unknown): unknown {
 }
 
 function isHeld(source: string): boolean {
-  return source.replace(/[eE].*$/, "").replace(/\D/g, "").replace(/^0+/, "").length <= HELD_DIGITS;
+  return (
+    source
+      .replace(/[eE].*$/, "")
+      .replace(/\D/g, "")
+      .replace(/^0+/, "").length <= HELD_DIGITS
+  );
 }

@@ -96,11 +96,15 @@ export function startNavigation(arrived: () => void): void {
     }
   });
   // A form is sent once, however often its button is pressed meanwhile.
-  document.addEventListener("submit", (event) => {
-    if (!(event.target as Element).hasAttribute("data-sending")) return;
-    event.preventDefault();
-    event.stopImmediatePropagation();
-  }, { capture: true });
+  document.addEventListener(
+    "submit",
+    (event) => {
+      if (!(event.target as Element).hasAttribute("data-sending")) return;
+      event.preventDefault();
+      event.stopImmediatePropagation();
+    },
+    { capture: true },
+  );
   document.addEventListener("click", followDrawn);
   markCurrent();
 }
@@ -161,7 +165,10 @@ function settle(before: URL): void {
   if (scrolled !== undefined || other) main.firstElementChild?.scrollTo({ top: scrolled ?? 0, behavior: "instant" });
   scrolled = undefined;
   if (main.querySelector("[autofocus]:focus")) return;
-  if (wrong) return wrong.focus();
+  if (wrong) {
+    wrong.focus();
+    return;
+  }
   const active = document.activeElement;
   if (!other && active !== null && active !== document.body) return;
   const same = !other && focused ? document.querySelector<HTMLElement>(focused) : null;
@@ -185,9 +192,7 @@ function traitOf(element: Element | null): string | undefined {
 export function markCurrent(): void {
   const links = [...document.querySelectorAll<HTMLAnchorElement>("#navigation a[href]")];
   const leaf = links.find((link) => link.search !== "" && subjectOf(new URL(link.href)) === subjectOf(shown));
-  const above = links
-    .filter((link) => link.search === "" && isBelow(shown.pathname, link.pathname))
-    .sort((a, b) => b.pathname.length - a.pathname.length)[0];
+  const above = links.filter((link) => link.search === "" && isBelow(shown.pathname, link.pathname)).sort((a, b) => b.pathname.length - a.pathname.length)[0];
   const current = leaf ?? above;
   for (const link of links) {
     if (link === current) link.setAttribute("aria-current", "page");

@@ -4,8 +4,11 @@ import { html, nothing, render, type TemplateResult } from "lit";
 import { confirmAction } from "./confirm-dialog.ts";
 import "./style/palette.css";
 import { request, errorText, read } from "./live/requests.ts";
+import { MAX_PAGE } from "./generated/tables.ts";
+import { pathOf } from "./destinations/address.ts";
 import { visit } from "./navigation.ts";
 import { pageOf } from "./pages.ts";
+import { KINDS, hasWords, queryOf, type Kind } from "./palette-query.ts";
 import { recent } from "./recent.ts";
 import { gettext } from "./gettext.ts";
 import { toggleTheme } from "./theme.ts";
@@ -27,13 +30,12 @@ interface Entry {
 interface Named {
   name: string;
 }
-type Kind = "queue" | "topic" | "bridge";
 
 /** Opens the palette, or closes it when it is open. */
 export function openPalette(): void {
   const open = document.querySelector<HTMLDialogElement>("dialog.palette");
-  if (open) return open.close();
-  new Palette().show();
+  if (open) open.close();
+  else new Palette().show();
 }
 
 class Palette {
@@ -72,29 +74,33 @@ class Palette {
 
   /** Entries that need no request: recent pages, all pages, general commands. */
   #here(): Entry[] {
-    const query = this.#text.trim().toLowerCase();
+    const query = this.#text.trim();
     const pages = [...document.querySelectorAll<HTMLAnchorElement>("#navigation > li a, #account a")]
       .filter((link) => link.closest("mom-branch") === null)
       .map((link) => ({
-        group: gettext("Pages"), label: link.querySelector("span")?.textContent ?? link.textContent.trim(), hint: link.dataset.key && `g ${link.dataset.key}`, action: () => this.#go(link.href),
+        group: gettext("Pages"),
+        label: link.querySelector("span")?.textContent ?? link.textContent.trim(),
+        hint: link.dataset.key && `g ${link.dataset.key}`,
+        action: () => this.#go(link.href),
       }));
     const actions = [
       { group: gettext("Actions"), label: gettext("Theme: light or dark"), hint: "t", action: toggleTheme },
       { group: gettext("Actions"), label: gettext("Save this view…"), action: () => this.#go(viewOf(location.pathname + location.search)) },
-      { group: gettext("Actions"), label: gettext("Keyboard shortcuts"), hint: "?", action: () => document.querySelector<HTMLElement>("[data-action=keys]")!.click() },
+      {
+        group: gettext("Actions"),
+        label: gettext("Keyboard shortcuts"),
+        hint: "?",
+        action: () => document.querySelector<HTMLElement>("[data-action=keys]")!.click(),
+      },
     ];
     if (!query) return [...recent().map(({ label, href }) => ({ group: gettext("Recent"), label, action: () => this.#go(href) })), ...pages, ...actions];
-    return [...pages, ...actions].filter(({ label }) => query.split(/\s+/).every((word) => label.toLowerCase().includes(word)));
+    return [...pages, ...actions].filter(({ label }) => hasWords(label, query));
   }
 
   /** Results of the broker: commands for texts such as `pause dc`, else pages. */
   async #seek(): Promise<void> {
     const number = ++this.#asked;
-    const [first = "", ...others] = this.#text.trim().split(/\s+/);
-    const verb = others.length ? VERBS.find(({ word }) => word.toLowerCase().startsWith(first.toLowerCase())) : undefined;
-    // `pause bridge dc` is `pause dc`, but only bridges.
-    const kind = verb && others.length > 1 ? (Object.keys(KINDS) as Kind[]).find((one) => [one, KINDS[one].toLowerCase()].includes(others[0]!.toLowerCase())) : undefined;
-    const query = verb ? others.slice(kind ? 1 : 0).join(" ") : this.#text.trim();
+    const { verb, kind, name: query } = queryOf(this.#text, VERBS);
     this.#busy = true;
     this.#draw();
     const [queues, topics, bridges] = await Promise.all([named("queues", query), named("topics", query), bridgesNamed(query)]);
@@ -105,9 +111,16 @@ class Palette {
       ...topics.map(({ name }) => ["topic", name] as const),
       ...bridges.map(({ name }) => ["bridge", name] as const),
     ];
-    const actions = verb ? found.filter(([one]) => verb.of.includes(one) && (kind ?? one) === one).map(([kind, name]) => ({
-      group: gettext("Actions"), label: `${verb.word} ${name}`, hint: KINDS[kind], action: () => void verb.action(kind, name),
-    })) : [];
+    const actions = verb
+      ? found
+          .filter(([one]) => verb.of.includes(one) && (kind ?? one) === one)
+          .map(([kind, name]) => ({
+            group: gettext("Actions"),
+            label: `${verb.word} ${name}`,
+            hint: KINDS[kind],
+            action: () => void verb.action(kind, name),
+          }))
+      : [];
     const places = found.map(([kind, name]) => ({ group: TITLES[kind], label: name, hint: KINDS[kind], action: () => this.#go(placeOf(kind, name)) }));
     this.#entries = [...actions, ...this.#here(), ...(verb ? [] : places)];
     this.#at = 0;
@@ -161,7 +174,6 @@ class Palette {
   }
 }
 
-const KINDS: Record<Kind, string> = { queue: gettext("queue"), topic: gettext("topic"), bridge: gettext("bridge") };
 const TITLES: Record<Kind, string> = { queue: gettext("Queues"), topic: gettext("Topics"), bridge: gettext("Bridges") };
 
 interface Verb {
@@ -179,9 +191,10 @@ const VERBS: Verb[] = [
 async function hold(kind: Kind, name: string, paused: boolean): Promise<void> {
   const answer = await confirmAction({
     title: paused ? gettext("Pause {name}", { name }) : gettext("Resume {name}", { name }),
-    effect: kind === "bridge"
-      ? gettext("Messages wait here while the bridge is paused, and are forwarded when it is resumed.")
-      : gettext("While the queue is paused, producers are refused and consumers receive nothing. No messages are lost."),
+    effect:
+      kind === "bridge"
+        ? gettext("Messages wait here while the bridge is paused, and are forwarded when it is resumed.")
+        : gettext("While the queue is paused, producers are refused and consumers receive nothing. No messages are lost."),
     button: paused ? gettext("Pause") : gettext("Resume"),
     typed: name,
   });
@@ -197,7 +210,8 @@ async function hold(kind: Kind, name: string, paused: boolean): Promise<void> {
 
 function setHeld(kind: Kind, name: string, paused: boolean, reason: string): Promise<unknown> {
   const change = kind === "bridge" ? { desired: paused ? "paused" : "running" } : { paused: paused ? "all" : null };
-  return request("PATCH", `${kind}s/${encodeURIComponent(name)}`, change, reason, "*");
+  const path = kind === "bridge" ? `bridges/${encodeURIComponent(name)}` : pathOf(kind, name);
+  return request("PATCH", path, change, reason, "*");
 }
 
 function sayFault(fault: unknown): void {
@@ -219,7 +233,7 @@ async function named(list: string, sought: string): Promise<Named[]> {
 /** Bridges are few, and some users may not list them. */
 async function bridgesNamed(query: string): Promise<Named[]> {
   try {
-    const { items } = await read<{ items: Named[] }>("bridges", { limit: 500 });
+    const { items } = await read<{ items: Named[] }>("bridges", { limit: MAX_PAGE });
     return items.filter(({ name }) => name.toLowerCase().includes(query.toLowerCase())).slice(0, FOUND);
   } catch {
     return [];

@@ -4,7 +4,7 @@ import { NodeStatus } from "./live/node-status.ts";
 import { isSignedIn } from "./live/requests.ts";
 import { Session } from "./live/session.ts";
 import { PageAddress } from "./page-address.ts";
-import type { Server } from "./view/snippets.ts";
+import type { Server } from "./view/example.ts";
 
 const { basePath = "/", stompPort = "", user = "", mirrors = "" } = document.body.dataset;
 const base = location.origin + basePath;

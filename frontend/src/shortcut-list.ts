@@ -4,7 +4,10 @@ import { html, nothing, render } from "lit";
 import { boundShortcuts, singleKeysEnabled } from "./shortcuts.ts";
 import { gettext } from "./gettext.ts";
 
-const WORDS: [key: string, word: string][] = [["[Shift]+", ""], ["$mod+", "Ctrl "]];
+const WORDS: [key: string, word: string][] = [
+  ["[Shift]+", ""],
+  ["$mod+", "Ctrl "],
+];
 
 /** Show the list until it is closed; the focus returns to where it was. */
 export function showShortcuts(): void {

@@ -1,4 +1,7 @@
-"""The parts of pages in docs/ that follow from the code. `python -m tests.docs.generated` writes them."""
+"""The parts of pages in docs/ that follow from the code.
+
+`python -m tests.docs.generated` writes them, and the tables of the console.
+"""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -10,6 +13,7 @@ from broker_app.net.problems import PROBLEMS
 from broker_app.net.stomp import header_names
 from broker_app.net.stomp.header_names import HeaderName
 from broker_app.telemetry.metrics.families import AGGREGATED, DETAILED, Family
+from tests.docs import console_tables
 
 _DOCS = Path(__file__).resolve().parents[2] / "docs"
 PROTOCOL, METRICS = _DOCS / "protocol.md", _DOCS / "metrics.md"
@@ -117,5 +121,6 @@ def with_parts(page: Path) -> str:
 
 
 if __name__ == "__main__":
+    console_tables.FILE.write_text(console_tables.text(), encoding="utf-8")
     for page in PAGES:
         page.write_text(with_parts(page), encoding="utf-8")

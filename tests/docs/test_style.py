@@ -27,6 +27,7 @@ DOCS = (
     "docs/decisions/*.md",
     "templates/*.html",
     "frontend/src/*.ts",
+    "frontend/tests/*.ts",
 )
 #: style.md lists the words
 EXEMPT = ("docs/style.md", "/migrations/")

@@ -2,7 +2,8 @@
 
 import { gettext } from "../gettext.ts";
 import { NONE, count, duration, rate } from "../view/format.ts";
-import type { DestinationStats, Kind } from "./stats.ts";
+import type { Kind } from "./address.ts";
+import type { DestinationStats } from "./stats.ts";
 
 export interface Column {
   key: string;
@@ -29,11 +30,30 @@ function column({ cellType = "text", visibleByDefault = true, sorts = true, text
 }
 
 const STATE = column({ key: "state", label: gettext("state"), field: "state", cellType: "state", onMobile: true });
-const IN = column({ key: "in", label: gettext("in/s"), hint: gettext("messages published per second"), field: "in_rate", onMobile: true, text: (row) => rate(row.in_rate) });
-const OUT = column({ key: "out", label: gettext("out/s"), hint: gettext("messages delivered per second"), field: "out_rate", text: (row) => rate(row.out_rate) });
+const IN = column({
+  key: "in",
+  label: gettext("in/s"),
+  hint: gettext("messages published per second"),
+  field: "in_rate",
+  onMobile: true,
+  text: (row) => rate(row.in_rate),
+});
+const OUT = column({
+  key: "out",
+  label: gettext("out/s"),
+  hint: gettext("messages delivered per second"),
+  field: "out_rate",
+  text: (row) => rate(row.out_rate),
+});
 const UNSETTLED = column({ key: "unsettled", label: gettext("unsettled"), hint: gettext("delivered to consumers and not yet settled"), field: "unsettled" });
 const CONSUMERS = column({ key: "consumers", label: gettext("consumers"), field: "consumers" });
-const PUBLISHED = column({ key: "published", label: gettext("published"), hint: gettext("since the node started"), field: "published", visibleByDefault: false });
+const PUBLISHED = column({
+  key: "published",
+  label: gettext("published"),
+  hint: gettext("since the node started"),
+  field: "published",
+  visibleByDefault: false,
+});
 
 const QUEUE_COLUMNS: Column[] = [
   STATE,
@@ -49,9 +69,22 @@ const QUEUE_COLUMNS: Column[] = [
   PUBLISHED,
   column({ key: "delivered", label: gettext("delivered"), hint: gettext("since the node started"), field: "delivered", visibleByDefault: false }),
   column({ key: "acknowledged", label: gettext("acknowledged"), hint: gettext("since the node started"), field: "acknowledged", visibleByDefault: false }),
-  column({ key: "dead", label: gettext("dead-lettered"), hint: gettext("moved to the dead letters since the node started"), field: "dead", visibleByDefault: false }),
+  column({
+    key: "dead",
+    label: gettext("dead-lettered"),
+    hint: gettext("moved to the dead letters since the node started"),
+    field: "dead",
+    visibleByDefault: false,
+  }),
   column({ key: "expired", label: gettext("expired"), hint: gettext("since the node started"), field: "expired", visibleByDefault: false }),
-  column({ key: "full", label: gettext("time until full"), hint: gettext("time until the limit is reached at the current growth"), field: "full_in_s", visibleByDefault: false, text: (row) => (row.full_in_s === null ? NONE : duration(row.full_in_s)) }),
+  column({
+    key: "full",
+    label: gettext("time until full"),
+    hint: gettext("time until the limit is reached at the current growth"),
+    field: "full_in_s",
+    visibleByDefault: false,
+    text: (row) => (row.full_in_s === null ? NONE : duration(row.full_in_s)),
+  }),
 ];
 const TOPIC_COLUMNS: Column[] = [
   STATE,

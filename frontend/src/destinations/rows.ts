@@ -10,7 +10,8 @@ import { NONE, duration } from "../view/format.ts";
 import { HEIGHT, STEPS, WIDTH, outline } from "../view/sparkline.ts";
 import { signOfState } from "../view/state.ts";
 import type { Column } from "./columns.ts";
-import type { DestinationStats, Kind, ChangedStats } from "./stats.ts";
+import type { Kind } from "./address.ts";
+import type { ChangedStats, DestinationStats } from "./stats.ts";
 
 /** Seconds per step of a trend. */
 const STEP_S = 10;
@@ -159,7 +160,9 @@ const CELLS: Record<Column["cellType"], (cell: HTMLElement, column: Column) => D
     let shown = "";
     return ({ trend }) => {
       const path = outline(trend ?? []);
-      if (path !== shown) line.setAttribute("d", (shown = path));
+      if (path === shown) return;
+      shown = path;
+      line.setAttribute("d", path);
     };
   },
   limit: (cell) => {

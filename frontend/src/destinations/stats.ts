@@ -1,9 +1,7 @@
 /** Statistics of the destinations of a list, and subscriptions to their changes. */
 
+import { STATS_COLUMNS, type DestinationState } from "../generated/tables.ts";
 import { session } from "../services.ts";
-
-export type Kind = "queue" | "topic";
-export type State = "at-limit" | "no-consumer" | "growing" | "paused" | "flowing" | "idle";
 
 /** One destination. Rates are messages per second; `fill` is the used share of its limit, from 0 to 1. */
 export interface DestinationStats {
@@ -14,7 +12,7 @@ export interface DestinationStats {
   in_rate: number;
   out_rate: number;
   oldest_s: number;
-  state: State;
+  state: DestinationState;
   fill: number | null;
   full_in_s: number | null;
   paused: string;
@@ -30,9 +28,6 @@ export interface Page {
   approx_total: number;
 }
 
-/** A row of `$mom.destinations`: the address, then values in a fixed order. */
-type StatsRow = [string, number, number, number, number, number, number, State, number | null, number | null];
-
 /** Changed statistics by address. */
 export type ChangedStats = Map<string, Partial<DestinationStats>>;
 
@@ -40,12 +35,15 @@ export type ChangedStats = Map<string, Partial<DestinationStats>>;
 export function onStatsChanged(receive: (moves: ChangedStats) => void): () => void {
   return session.subscribe("/topic/$mom.destinations", (body) => {
     const { rows } = JSON.parse(body) as { rows: StatsRow[] };
-    receive(new Map(rows.map((row) => [row[0], statsOf(row)])));
+    receive(changesOf(rows));
   });
 }
 
-function statsOf([, depth, unsettled, consumers, in_rate, out_rate, oldest_s, state, fill, full_in_s]: StatsRow): Partial<DestinationStats> {
-  return { depth, unsettled, consumers, in_rate, out_rate, oldest_s, state, fill, full_in_s };
+/** A row of `$mom.destinations`: the address, then the values of STATS_COLUMNS. */
+type StatsRow = [address: string, ...unknown[]];
+
+export function changesOf(rows: StatsRow[]): ChangedStats {
+  return new Map(rows.map(([address, ...values]) => [address, Object.fromEntries(STATS_COLUMNS.map((name, at) => [name, values[at]]))]));
 }
 
 /** Subscribe to created and deleted queues. */
@@ -56,5 +54,7 @@ export function onCreatedOrDeleted(receive: (event: { gone: boolean; destination
       receive({ gone, destination: event.data.destination });
     });
   const leave = [hear("created", false), hear("deleted", true)];
-  return () => leave.forEach((end) => end());
+  return () => {
+    for (const end of leave) end();
+  };
 }

@@ -37,15 +37,29 @@ const colours = HighlightStyle.define([
 ]);
 
 const look = EditorView.theme({
-  "&": { font: "var(--small)/1.5 var(--mono)", color: "var(--text)", background: "var(--surface)", border: "1px solid var(--edge)", borderRadius: "var(--radius)" },
+  "&": {
+    font: "var(--small)/1.5 var(--mono)",
+    color: "var(--text)",
+    background: "var(--surface)",
+    border: "1px solid var(--edge)",
+    borderRadius: "var(--radius)",
+  },
   "&.cm-focused": { outline: "2px solid var(--accent)", outlineOffset: "-1px" },
   ".cm-scroller": { fontFamily: "inherit", lineHeight: "inherit", maxHeight: "60vh", overflow: "auto" },
   ".cm-content": { padding: "0.3rem 0", caretColor: "var(--text)" },
   ".cm-cursor": { borderLeftColor: "var(--text)" },
   ".cm-gutters": { background: "var(--sunken)", color: "var(--dim)", border: "0", borderInlineEnd: "1px solid var(--line)" },
-  "&.cm-focused > .cm-scroller > .cm-selectionLayer .cm-selectionBackground, .cm-selectionBackground": { background: "color-mix(in oklch, var(--accent) 25%, transparent)" },
+  "&.cm-focused > .cm-scroller > .cm-selectionLayer .cm-selectionBackground, .cm-selectionBackground": {
+    background: "color-mix(in oklch, var(--accent) 25%, transparent)",
+  },
   "&.cm-focused .cm-matchingBracket": { background: "var(--chosen)" },
-  ".cm-tooltip": { background: "var(--surface)", color: "var(--text)", border: "1px solid var(--line)", borderRadius: "var(--radius)", boxShadow: "var(--shadow)" },
+  ".cm-tooltip": {
+    background: "var(--surface)",
+    color: "var(--text)",
+    border: "1px solid var(--line)",
+    borderRadius: "var(--radius)",
+    boxShadow: "var(--shadow)",
+  },
   ".cm-tooltip.cm-tooltip-autocomplete > ul": { fontFamily: "inherit", maxHeight: "14rem" },
   ".cm-tooltip.cm-tooltip-autocomplete > ul > li": { padding: "0.2rem 0.6rem", minHeight: "24px" },
   ".cm-tooltip.cm-tooltip-autocomplete > ul > li[aria-selected]": { background: "var(--chosen)", color: "var(--text)" },
@@ -78,7 +92,13 @@ export function startEditor(root: ShadowRoot, options: EditorOptions): Editor {
   });
   return {
     focus: () => view.focus(),
-    show: (diagnostics) => view.dispatch(setDiagnostics(view.state, diagnostics.map((each) => diagnosticOf(view.state, each)))),
+    show: (diagnostics) =>
+      view.dispatch(
+        setDiagnostics(
+          view.state,
+          diagnostics.map((each) => diagnosticOf(view.state, each)),
+        ),
+      ),
   };
 }
 
@@ -115,4 +135,3 @@ function diagnosticOf(state: EditorState, { line, column, message }: ServerDiagn
   const word = /^\S+/.exec(state.sliceDoc(start, to))?.[0].length ?? 0;
   return { from: start, to: start + word, severity: "error", message: message };
 }
-

@@ -3,10 +3,11 @@
 import type { Completion, CompletionContext, CompletionResult, CompletionSource } from "@codemirror/autocomplete";
 import { StreamLanguage, type StreamParser } from "@codemirror/language";
 import type { Extension } from "@codemirror/state";
+import { PROTOCOLS, type Fact, type Method } from "../generated/tables.ts";
 import { gettext } from "../gettext.ts";
 import { destinationNames, groupNames, userNames } from "./names.ts";
 
-const FACTS: Record<string, string> = {
+const FACTS: Record<Fact, string> = {
   queue: gettext("name of the queue"),
   topic: gettext("name of the topic"),
   method: gettext("kind of access"),
@@ -17,8 +18,20 @@ const FACTS: Record<string, string> = {
   tls: gettext("whether the connection uses TLS"),
   client: gettext("STOMP's client-id"),
 };
-const METHODS: Record<string, string> = { POST: gettext("send"), GET: gettext("receive"), BROWSE: gettext("list messages"), READ: gettext("read without receiving"), MANAGE: gettext("purge, move, delete") };
-const OPERATORS: Record<string, string> = { "==": gettext("is"), "!=": gettext("is not"), "=~": gettext("matches the regular expression"), "&&": gettext("and"), "||": gettext("or") };
+const METHODS: Record<Method, string> = {
+  POST: gettext("send"),
+  GET: gettext("receive"),
+  BROWSE: gettext("list messages"),
+  READ: gettext("read without receiving"),
+  MANAGE: gettext("purge, move, delete"),
+};
+const OPERATORS: Record<string, string> = {
+  "==": gettext("is"),
+  "!=": gettext("is not"),
+  "=~": gettext("matches the regular expression"),
+  "&&": gettext("and"),
+  "||": gettext("or"),
+};
 
 const conditions: StreamParser<null> = {
   token(stream) {
@@ -91,7 +104,7 @@ async function valuesOf(fact: string, part: string): Promise<Completion[]> {
     case "method":
       return optionsOf(METHODS);
     case "protocol":
-      return ["stomp", "websocket", "rest", "local"].map((label) => ({ label }));
+      return PROTOCOLS.map((label) => ({ label }));
     case "tls":
       return ["true", "false"].map((label) => ({ label }));
     case "user":

@@ -40,7 +40,12 @@ const SPANS: [seconds: number, label: string][] = [
 
 /** Alerts by state: open, firing, acknowledged, silenced, recent. The state is in the address. */
 export class AlertList extends Island {
-  readonly #polling = new Polling<{ items: Alert[] }>(this, () => read("alerts", { limit: MOST }), EVERY_MS, () => ["$mom.alert"]);
+  readonly #polling = new Polling<{ items: Alert[] }>(
+    this,
+    () => read("alerts", { limit: MOST }),
+    EVERY_MS,
+    () => ["$mom.alert"],
+  );
 
   constructor() {
     super();
@@ -63,17 +68,25 @@ export class AlertList extends Island {
           ${(Object.keys(SHOWN) as Shown[]).map((shown) => this.#choice(shown, items))}
         </div>
       </div>
-      ${fault
-        ? html`<p class="notice" data-tone=${answer ? "warn" : "bad"} role="status">
+      ${
+        fault
+          ? html`<p class="notice" data-tone=${answer ? "warn" : "bad"} role="status">
             ${answer ? gettext("The alerts shown are not up to date: {fault}", { fault }) : fault}
             <button type="button" class="link" @click=${() => this.#polling.again()}>${gettext("Try again")}</button>
           </p>`
-        : nothing}
-      ${answer === undefined
-        ? nothing
-        : rows.length === 0
-          ? html`<p class="card calm inside"><span class="state" data-tone="good"><span aria-hidden="true">●</span> ${SHOWN[this.#shown].empty}</span></p>`
-          : html`<ul class="card attention alerts">${repeat(rows, ({ id }) => id, (alert) => this.#row(alert))}</ul>`}
+          : nothing
+      }
+      ${
+        answer === undefined
+          ? nothing
+          : rows.length === 0
+            ? html`<p class="card calm inside"><span class="state" data-tone="good"><span aria-hidden="true">●</span> ${SHOWN[this.#shown].empty}</span></p>`
+            : html`<ul class="card attention alerts">${repeat(
+                rows,
+                ({ id }) => id,
+                (alert) => this.#row(alert),
+              )}</ul>`
+      }
     `;
   }
 

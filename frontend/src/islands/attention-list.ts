@@ -40,7 +40,11 @@ export class AttentionList extends Island {
     return html`
       ${fault ? this.#failed(fault) : nothing}
       <div role="status"><ul class="attention">
-        ${repeat(answer.items, ({ id }) => id, (alert) => this.#row(alert))}
+        ${repeat(
+          answer.items,
+          ({ id }) => id,
+          (alert) => this.#row(alert),
+        )}
       </ul></div>
       ${more > 0 ? html`<footer><a href=${consolePage("alerts/")}>${ngettext("{count} more", "{count} more", more)}</a></footer>` : nothing}
     `;

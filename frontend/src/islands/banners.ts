@@ -58,12 +58,18 @@ export class Banners extends Island {
   #connection(): TemplateResult | typeof nothing {
     const { status } = session;
     if (status.kind === "signed out") {
-      return line("bad", "■", html`${gettext("You are signed out; this page is no longer updated.")} <a href=${location.href} data-whole>${gettext("Sign in")}</a>`);
+      return line(
+        "bad",
+        "■",
+        html`${gettext("You are signed out; this page is no longer updated.")} <a href=${location.href} data-whole>${gettext("Sign in")}</a>`,
+      );
     }
     const age = nodeStatus.ageS;
     if (status.kind !== "reconnecting" || (age !== undefined && age < SHOW_AFTER_S)) return nothing;
     const since = nodeStatus.time
-      ? gettext("No connection to the broker. The page shows the status at {time} and updates when the broker is available again.", { time: fullTime(nodeStatus.time) })
+      ? gettext("No connection to the broker. The page shows the status at {time} and updates when the broker is available again.", {
+          time: fullTime(nodeStatus.time),
+        })
       : gettext("No connection to the broker yet.");
     return line("bad", "■", html`${since}`);
   }
@@ -77,8 +83,12 @@ export class Banners extends Island {
     const alert = this.#worst;
     if (!alert) return nothing;
     const others = (this.#counted ?? 1) - 1;
-    return line(alert.tone, alert.shape, html`${alert.text} <a href=${`${basePath}console/${alert.page}`}>${gettext("Open")}</a>
-      ${others > 0 ? html`<a href=${this.alerts}>${ngettext("and {count} other", "and {count} others", others)}</a>` : nothing}`);
+    return line(
+      alert.tone,
+      alert.shape,
+      html`${alert.text} <a href=${`${basePath}console/${alert.page}`}>${gettext("Open")}</a>
+      ${others > 0 ? html`<a href=${this.alerts}>${ngettext("and {count} other", "and {count} others", others)}</a>` : nothing}`,
+    );
   }
 
   async #look(number: number): Promise<void> {

@@ -91,9 +91,7 @@ export class BodyView extends Island {
           )}
         </div>
         ${this.#body.text === undefined ? nothing : copyButton(this.#body.text, gettext("Copy the body"))}
-        ${this.queue
-          ? html`<a href=${bodyAddress(this.queue, this.message.id)} download=${this.message.id}>${gettext("Download")}</a>`
-          : nothing}
+        ${this.queue ? html`<a href=${bodyAddress(this.queue, this.message.id)} download=${this.message.id}>${gettext("Download")}</a>` : nothing}
       </div>
       ${this.#error ? html`<p class="notice" data-tone="bad" role="alert">${this.#error}</p>` : nothing}
       ${this.#notes()} ${this.#form === "Diff" ? this.#compared() : this.#shown()}
@@ -145,9 +143,11 @@ export class BodyView extends Island {
     }
     if (!this.#isCut) return nothing;
     return html`<p class="notice" data-tone="warn">
-      ${this.#tail
-        ? gettext("Only the beginning and the end of {size} are shown. Download returns the whole body.", { size: inBytes(this.message.size) })
-        : gettext("Only the beginning of {size} is shown.", { size: inBytes(this.message.size) })}
+      ${
+        this.#tail
+          ? gettext("Only the beginning and the end of {size} are shown. Download returns the whole body.", { size: inBytes(this.message.size) })
+          : gettext("Only the beginning of {size} is shown.", { size: inBytes(this.message.size) })
+      }
     </p>`;
   }
 

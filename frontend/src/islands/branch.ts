@@ -1,4 +1,8 @@
 import { html, nothing, type TemplateResult } from "lit";
+import type { Kind } from "../destinations/address.ts";
+import { onStatsChanged, type ChangedStats } from "../destinations/stats.ts";
+import { change, hasNewcomers, labelOf, type Fold, type Item, type Leaf } from "../destinations/tree.ts";
+import { MAX_PAGE, NEEDS_ATTENTION, type DestinationState } from "../generated/tables.ts";
 import { read } from "../live/requests.ts";
 import { explorerFilter } from "../live/explorer-filter.ts";
 import { markCurrent } from "../navigation.ts";
@@ -9,7 +13,6 @@ import { count } from "../view/format.ts";
 import { Island } from "./island.ts";
 
 const AT_ONCE = 100;
-const MAX_REREAD = 500;
 /**
  * The interval of reloading what is not pushed: new names, and sums of collapsed branches, for which the broker visits
  * every destination.
@@ -18,19 +21,8 @@ const REREAD_MS = 10_000;
 const SUMS_MS = 30_000;
 const RETRY_MS = 5_000;
 
-interface Leaf {
-  name: string;
-  depth: number;
-  state: string;
-}
-interface Fold {
-  prefix: string;
-  count: number;
-  depth: number;
-  state: string;
-}
 interface Answer {
-  items: (Leaf | Fold)[];
+  items: Item[];
   next: string | null;
   count: number;
 }
@@ -45,13 +37,11 @@ interface Level {
   answer?: Answer;
   fault?: string;
 }
-/** [name, depth, unsettled, consumers, in_rate, out_rate, oldest_s, state, …] of what has changed */
-type Moved = { rows: [string, number, number, number, number, number, number, string][] };
 
 /** The destinations of a kind in the explorer. Each level is loaded when it is first expanded. */
 export class Branch extends Island {
   static override properties = { kind: {} };
-  declare kind: "queue" | "topic";
+  declare kind: Kind;
 
   #levels = new Map<string, Level>();
   #open = new Set<string>();
@@ -64,7 +54,7 @@ export class Branch extends Island {
     super.connectedCallback();
     this.#open = new Set(JSON.parse(sessionStorage.getItem(this.#key) ?? (this.kind === "queue" ? '[""]' : "[]")) as string[]);
     this.#leave = [
-      session.subscribe("/topic/$mom.destinations", (body) => this.#moved((JSON.parse(body) as Moved).rows)),
+      onStatsChanged((changes) => this.#moved(changes)),
       session.watch(() => session.status.kind === "live" && this.#soon(0)),
       explorerFilter.watch(() => this.#seek(explorerFilter.text)),
     ];
@@ -99,16 +89,17 @@ export class Branch extends Island {
     if (answer.items.length === 0) return html`<p class="quiet line">${this.#filter ? gettext("No matches") : gettext("None yet")}</p>`;
     return html`<ul>
       ${answer.items.map((item) => ("prefix" in item ? this.#fold(item, prefix) : this.#leaf(item, prefix)))}
-      ${answer.next === null
-        ? nothing
-        : html`<li><button type="button" class="link line" @click=${() => this.#read(prefix, answer)}>${gettext("Show 100 more")}</button></li>`}
+      ${
+        answer.next === null
+          ? nothing
+          : html`<li><button type="button" class="link line" @click=${() => this.#read(prefix, answer)}>${gettext("Show 100 more")}</button></li>`
+      }
     </ul>`;
   }
 
   #leaf(leaf: Leaf, above: string): TemplateResult {
-    const shown = leaf.name.startsWith(above) ? leaf.name.slice(above.length) || leaf.name : leaf.name;
     return html`<li>
-      <a href=${pageOf(`/${this.kind}/${leaf.name}`)} title=${leaf.name}><span>${shown}</span>${badge(leaf.depth, isTroubled(leaf))}</a>
+      <a href=${pageOf(`/${this.kind}/${leaf.name}`)} title=${leaf.name}><span>${labelOf(leaf.name, above)}</span>${badge(leaf.depth, isTroubled(leaf))}</a>
     </li>`;
   }
 
@@ -151,7 +142,7 @@ export class Branch extends Island {
     this.#levels.set(prefix, level);
     const filter = this.#filter;
     const shown = level.answer?.items.length ?? 0;
-    const limit = behind ? AT_ONCE : Math.min(Math.max(shown, AT_ONCE), MAX_REREAD);
+    const limit = behind ? AT_ONCE : Math.min(Math.max(shown, AT_ONCE), MAX_PAGE);
     try {
       const answer = await this.#ask(prefix, filter, limit, behind?.next);
       if (filter !== this.#filter) return;
@@ -166,42 +157,24 @@ export class Branch extends Island {
 
   #ask(prefix: string, filter: string, limit: number, after?: string | null): Promise<Answer> {
     if (!filter) return read<Answer>("destinations/tree", { kind: this.kind, prefix, limit, after });
-    return read<Found>(`${this.kind}s`, { q: filter, fields: "name,depth,state", limit, after }).then(
-      ({ items, next, approx_total }) => ({ items, next, count: approx_total }),
-    );
+    return read<Found>(`${this.kind}s`, { q: filter, fields: "name,depth,state", limit, after }).then(({ items, next, approx_total }) => ({
+      items,
+      next,
+      count: approx_total,
+    }));
   }
 
-  /** DestinationStats of leaves that are shown change at once; sums and newcomers when the level is read again. */
-  #moved(rows: Moved["rows"]): void {
+  /** Figures of leaves that are shown change at once; sums and newcomers when the level is read again. */
+  #moved(changes: ChangedStats): void {
     const start = `/${this.kind}/`;
-    const figures = new Map(rows.filter(([name]) => name.startsWith(start)).map((row) => [row[0].slice(start.length), row]));
-    if (figures.size === 0) return;
-    let met = 0;
-    for (const { answer } of this.#levels.values()) {
-      for (const item of answer?.items ?? []) {
-        const row = "name" in item ? figures.get(item.name) : undefined;
-        if (row === undefined) continue;
-        met += 1;
-        [, item.depth, , , , , , item.state] = row;
-      }
-    }
-    if (met > 0) this.requestUpdate();
-    if (met === figures.size) return;
-    const now = performance.now();
-    if (now - this.#readAt > SUMS_MS - REREAD_MS || this.#hasNewcomers(figures.keys())) this.#soon(REREAD_MS);
-  }
-
-  /** Whether one of these is neither shown nor below a collapsed branch. */
-  #hasNewcomers(names: Iterable<string>): boolean {
-    const shown = new Set<string>();
-    const folded: string[] = [];
-    for (const { answer } of this.#levels.values()) {
-      for (const item of answer?.items ?? []) {
-        if ("name" in item) shown.add(item.name);
-        else if (!this.#open.has(item.prefix)) folded.push(item.prefix);
-      }
-    }
-    return [...names].some((name) => !shown.has(name) && !folded.some((prefix) => name.startsWith(prefix)));
+    const ours = new Map([...changes].filter(([name]) => name.startsWith(start)).map(([name, figures]) => [name.slice(start.length), figures]));
+    if (ours.size === 0) return;
+    const items = [...this.#levels.values()].flatMap(({ answer }) => answer?.items ?? []);
+    const others = change(items, ours);
+    if (others.length < ours.size) this.requestUpdate();
+    if (others.length === 0) return;
+    const areSumsOld = performance.now() - this.#readAt > SUMS_MS - REREAD_MS;
+    if (areSumsOld || hasNewcomers(others, items, (prefix) => this.#open.has(prefix))) this.#soon(REREAD_MS);
   }
 
   #soon(ms: number): void {
@@ -214,15 +187,15 @@ export class Branch extends Island {
   }
 }
 
-function isTroubled({ state }: { state: string }): boolean {
-  return ["no-consumer", "growing", "at-limit"].includes(state);
+function isTroubled({ state }: { state: DestinationState }): boolean {
+  return (NEEDS_ATTENTION as readonly string[]).includes(state);
 }
 
 /** A count, and the mark of trouble here or below: shape and colour, and words for a screen reader. */
 function badge(value: number, troubled: boolean): TemplateResult {
-  return html`<span class="badge num">${count(value)}${troubled
-    ? html`<span class="trouble" role="img" aria-label=${gettext("needs attention")}>▲</span>`
-    : nothing}</span>`;
+  return html`<span class="badge num">${count(value)}${
+    troubled ? html`<span class="trouble" role="img" aria-label=${gettext("needs attention")}>▲</span>` : nothing
+  }</span>`;
 }
 
 customElements.define("mom-branch", Branch);

@@ -1,11 +1,11 @@
 import { html, nothing, render } from "lit";
 import { request, errorText } from "../live/requests.ts";
 import { morph } from "../morph.ts";
+import { BRIDGE_NUMBERS } from "../generated/tables.ts";
 import { gettext } from "../gettext.ts";
 import { reveal, stepsBy, connectionTestView, type Step, type ConnectionTest } from "../view/connection-test.ts";
 
-const NUMBERS = ["port", "window", "dead_letter_after"];
-const DECIMALS = ["retry_s", "idle_s", "scan_s", "stalled_s"];
+const NUMBERS = new Set<string>(BRIDGE_NUMBERS);
 
 /**
  * The form of a new bridge in steps: name, address, login, test, preview. Only the last step saves. Without JavaScript
@@ -79,12 +79,12 @@ export class BridgeSteps extends HTMLElement {
     );
     render(
       html`${this.#at > 0 ? html`<button type="button" @click=${() => this.#show(this.#at - 1)}>${gettext("Back")}</button>` : nothing}
-      ${this.#isLast
-        ? html`<button class="primary" name="operation" value="save">${gettext("Save")}</button>`
-        : html`<button type="button" class="primary" @click=${() => void this.#go(this.#at + 1)}>${gettext("Next")}</button>`}
-      ${steps[this.#at]!.dataset.step === "test"
-        ? html`<button type="button" @click=${() => void this.#test()}>${gettext("Test again")}</button>`
-        : nothing}`,
+      ${
+        this.#isLast
+          ? html`<button class="primary" name="operation" value="save">${gettext("Save")}</button>`
+          : html`<button type="button" class="primary" @click=${() => void this.#go(this.#at + 1)}>${gettext("Next")}</button>`
+      }
+      ${steps[this.#at]!.dataset.step === "test" ? html`<button type="button" @click=${() => void this.#test()}>${gettext("Test again")}</button>` : nothing}`,
       this.#tools!,
     );
   }
@@ -112,8 +112,12 @@ export class BridgeSteps extends HTMLElement {
     for (const [name, value] of new FormData(this.#form)) {
       const text = String(value);
       if (text === "" || ["csrfmiddlewaretoken", "version", "reason", "operation", "initial-version"].includes(name)) continue;
-      if (name === "paused_queues") values[name] = text.split("\n").map((line) => line.trim()).filter(Boolean);
-      else values[name] = NUMBERS.includes(name) || DECIMALS.includes(name) ? Number(text) : text;
+      if (name === "paused_queues")
+        values[name] = text
+          .split("\n")
+          .map((line) => line.trim())
+          .filter(Boolean);
+      else values[name] = NUMBERS.has(name) ? Number(text) : text;
     }
     return values;
   }

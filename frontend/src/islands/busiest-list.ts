@@ -55,7 +55,11 @@ export class BusiestList extends Island {
         <th scope="col" class="num">${gettext("depth")}</th>
         <th scope="col">${gettext("depth, 5 min")}</th>
       </tr></thead>
-      <tbody>${repeat(this.#inPlace(answer), ({ address }) => address, (row) => this.#row(row))}</tbody>
+      <tbody>${repeat(
+        this.#inPlace(answer),
+        ({ address }) => address,
+        (row) => this.#row(row),
+      )}</tbody>
     </table>`;
   }
 

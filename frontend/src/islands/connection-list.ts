@@ -72,7 +72,12 @@ function lastReceived({ idle_s, heart_beat_in_s }: Connection): TemplateResult {
 
 /** Current clients, or those of the last 24 hours. Filter, order and page are in the address and evaluated by the broker. */
 export class ConnectionList extends Island {
-  readonly #polling = new Polling<Answer>(this, () => this.#read(), EVERY_MS, () => ["$mom.conn.>"]);
+  readonly #polling = new Polling<Answer>(
+    this,
+    () => this.#read(),
+    EVERY_MS,
+    () => ["$mom.conn.>"],
+  );
   #order: string[] = [];
   #unwatch: (() => void) | undefined;
 
@@ -111,12 +116,14 @@ export class ConnectionList extends Island {
     if (answer === undefined && !fault) return skeleton();
     return html`
       ${this.#tools(answer)}
-      ${fault
-        ? html`<p class="notice" data-tone=${answer ? "warn" : "bad"} role="status">
+      ${
+        fault
+          ? html`<p class="notice" data-tone=${answer ? "warn" : "bad"} role="status">
             ${answer ? gettext("The values shown are not up to date: {fault}", { fault }) : fault}
             <button type="button" class="link" @click=${() => this.#polling.again()}>${gettext("Try again")}</button>
           </p>`
-        : nothing}
+          : nothing
+      }
       ${answer ? html`${this.#flapping(answer.flapping)}${this.#body(answer, fault !== "")}` : nothing}
     `;
   }
@@ -140,9 +147,9 @@ export class ConnectionList extends Island {
         )}
       </div>
       <span class="quiet" role="status">
-        ${answer && answer.approx_total < answer.all ? gettext("{found} of {all}", { found, all: count(answer.all) }) : found}${answer && !answer.complete
-          ? html` · ${gettext("Only your own connections; administrators see all.")}`
-          : nothing}
+        ${answer && answer.approx_total < answer.all ? gettext("{found} of {all}", { found, all: count(answer.all) }) : found}${
+          answer && !answer.complete ? html` · ${gettext("Only your own connections; administrators see all.")}` : nothing
+        }
       </span>
     </div>`;
   }
@@ -158,9 +165,9 @@ export class ConnectionList extends Island {
               ${client.client || client.user}
             </button>
             ${client.machine}:
-            ${ngettext("{count} login in 5 minutes", "{count} logins in 5 minutes", client.connects)}${client.last_reason
-              ? html`; ${gettext("last disconnect: {reason}", { reason: client.last_reason })}`
-              : nothing}
+            ${ngettext("{count} login in 5 minutes", "{count} logins in 5 minutes", client.connects)}${
+              client.last_reason ? html`; ${gettext("last disconnect: {reason}", { reason: client.last_reason })}` : nothing
+            }
           </li>`,
         )}
       </ul>
@@ -185,7 +192,11 @@ export class ConnectionList extends Island {
           </tr>
         </thead>
         <tbody>
-          ${repeat(this.#inPlace(answer.items), ({ id }) => id, (row) => this.#row(row, columns))}
+          ${repeat(
+            this.#inPlace(answer.items),
+            ({ id }) => id,
+            (row) => this.#row(row, columns),
+          )}
         </tbody>
       </table>
       ${this.#pages(answer)}`;
@@ -208,9 +219,7 @@ export class ConnectionList extends Island {
   #row(row: Connection, columns: Column[]): TemplateResult {
     return html`<tr>
       <th scope="row"><a href=${connectionPage(row.id)}>${nameOf(row)}</a>${row.service === null ? nothing : html` <span class="tag" title=${gettext("registered as service {name}", { name: row.service })}>${row.service}</span>`}</th>
-      ${columns.map(
-        ({ key, numeric, label, cell }) => html`<td class="col-${key} ${numeric ? "num" : ""}" data-label=${label}>${cell(row)}</td>`,
-      )}
+      ${columns.map(({ key, numeric, label, cell }) => html`<td class="col-${key} ${numeric ? "num" : ""}" data-label=${label}>${cell(row)}</td>`)}
     </tr>`;
   }
 
@@ -227,9 +236,11 @@ export class ConnectionList extends Island {
     const closed = this.#shown === "closed";
     return html`<div class="empty">
       <p>
-        ${closed
-          ? gettext("No client disconnected in the last 24 hours. The events of a client are kept for a day after it disconnects.")
-          : gettext("No clients are connected. The page of each queue has example code under “Connect”.")}
+        ${
+          closed
+            ? gettext("No client disconnected in the last 24 hours. The events of a client are kept for a day after it disconnects.")
+            : gettext("No clients are connected. The page of each queue has example code under “Connect”.")
+        }
       </p>
     </div>`;
   }

@@ -1,5 +1,6 @@
 import { html, nothing, type TemplateResult } from "lit";
 import { confirmAction } from "../confirm-dialog.ts";
+import type { ClientEventName } from "../generated/tables.ts";
 import { Polling } from "../live/polling.ts";
 import { request, errorText, read } from "../live/requests.ts";
 import { pageOf, servicesPage } from "../pages.ts";
@@ -12,11 +13,11 @@ import { nameOf as destinationName } from "../view/name.ts";
 import { Island } from "./island.ts";
 
 const EVERY_MS = 2_000;
-const BAD = new Set(["refused", "disconnecting"]);
-const WARN = new Set(["slow", "draining"]);
+const BAD = new Set<ClientEventName>(["refused", "disconnecting"]);
+const WARN = new Set<ClientEventName>(["slow", "draining"]);
 
 /** Labels of client events. */
-const WORDS: Record<string, string> = {
+const WORDS: Record<ClientEventName, string> = {
   connected: gettext("connected"),
   subscribed: gettext("subscribed"),
   unsubscribed: gettext("unsubscribed"),
@@ -40,7 +41,12 @@ export class ConnectionPage extends Island {
   declare connection: string;
   declare admin: string | null;
 
-  readonly #polling = new Polling<Answer>(this, () => this.#read(), EVERY_MS, () => ["$mom.conn.>"]);
+  readonly #polling = new Polling<Answer>(
+    this,
+    () => this.#read(),
+    EVERY_MS,
+    () => ["$mom.conn.>"],
+  );
 
   protected override willUpdate(changed: Map<PropertyKey, unknown>): void {
     // The frame keeps the element when one client's page follows another's.
@@ -49,17 +55,15 @@ export class ConnectionPage extends Island {
 
   async #read(): Promise<Answer> {
     const path = `connections/${encodeURIComponent(this.connection)}`;
-    const [connection, events] = await Promise.all([
-      read<Answer["connection"]>(path),
-      read<{ items: ClientEvent[]; approx_total: number }>(`${path}/events`),
-    ]);
+    const [connection, events] = await Promise.all([read<Answer["connection"]>(path), read<{ items: ClientEvent[]; approx_total: number }>(`${path}/events`)]);
     return { connection, events: events.items, dropped: events.approx_total - events.items.length };
   }
 
   protected override render() {
     const { answer, fault, refused } = this.#polling;
     if (answer === undefined) {
-      if (!fault) return html`<div class="skeleton" role="status"><span class="visually-hidden">${gettext("Loading")}</span><div></div><div></div><div></div></div>`;
+      if (!fault)
+        return html`<div class="skeleton" role="status"><span class="visually-hidden">${gettext("Loading")}</span><div></div><div></div><div></div></div>`;
       return html`<p class="notice" data-tone="bad" role="alert">
         ${fault} ${refused ? nothing : html`<button type="button" class="link" @click=${() => this.#polling.again()}>${gettext("Try again")}</button>`}
       </p>`;
@@ -70,9 +74,11 @@ export class ConnectionPage extends Island {
       <div class="tools standing">
         ${conditionOf(connection)}
         <span class="quiet">${nameOf(connection)}</span>
-        ${connection.closed_at !== null
-          ? html`<span class="quiet">${moment(connection.closed_at)}: ${connection.reason}</span>`
-          : html`<span class="spring"></span>${this.#actions(connection)}`}
+        ${
+          connection.closed_at !== null
+            ? html`<span class="quiet">${moment(connection.closed_at)}: ${connection.reason}</span>`
+            : html`<span class="spring"></span>${this.#actions(connection)}`
+        }
       </div>
       <dl class="facts" data-old=${fault ? "true" : nothing}>
         ${this.#facts(connection).map(([label, value]) => html`<div><dt>${label}</dt><dd class="num">${value}</dd></div>`)}
@@ -118,7 +124,10 @@ export class ConnectionPage extends Island {
       [gettext("host"), connection.address ?? NONE],
       [gettext("protocol"), protocolOf(connection)],
       [gettext("since"), moment(connection.since)],
-      [gettext("heart-beats"), gettext("from client {from}, to client {to}", { from: beat(connection.heart_beat_in_s), to: beat(connection.heart_beat_out_s) })],
+      [
+        gettext("heart-beats"),
+        gettext("from client {from}, to client {to}", { from: beat(connection.heart_beat_in_s), to: beat(connection.heart_beat_out_s) }),
+      ],
       [gettext("frames"), gettext("{received} received, {sent} sent", { received: count(connection.frames_in), sent: count(connection.frames_out) })],
       [gettext("session"), connection.id],
     ];
@@ -139,9 +148,10 @@ export class ConnectionPage extends Island {
   #subscriptions(consumers: Consumer[]): TemplateResult {
     return html`<section class="flows">
       <h2>${gettext("Subscriptions")}</h2>
-      ${consumers.length === 0
-        ? html`<div class="empty"><p>${gettext("No subscriptions: the client only sends.")}</p></div>`
-        : html`<table class="resources">
+      ${
+        consumers.length === 0
+          ? html`<div class="empty"><p>${gettext("No subscriptions: the client only sends.")}</p></div>`
+          : html`<table class="resources">
             <caption class="visually-hidden">${gettext("Subscriptions")}</caption>
             <thead>
               <tr>
@@ -171,7 +181,8 @@ export class ConnectionPage extends Island {
                 </tr>`,
               )}
             </tbody>
-          </table>`}
+          </table>`
+      }
     </section>`;
   }
 
@@ -183,7 +194,11 @@ export class ConnectionPage extends Island {
   }
 
   async #close(connection: Connection): Promise<void> {
-    const held = ngettext("{count} unsettled message is returned to its queue.", "{count} unsettled messages are returned to their queues.", connection.unsettled);
+    const held = ngettext(
+      "{count} unsettled message is returned to its queue.",
+      "{count} unsettled messages are returned to their queues.",
+      connection.unsettled,
+    );
     const answer = await confirmAction({
       title: gettext("Close the connection of {name}", { name: nameOf(connection) }),
       effect: gettext("The client receives the reason and can connect again. {held}", { held }),
@@ -202,7 +217,10 @@ export class ConnectionPage extends Island {
   async #drain(connection: Connection): Promise<void> {
     const answer = await confirmAction({
       title: gettext("Drain the connection of {name}", { name: nameOf(connection) }),
-      effect: gettext("The client receives no new messages. The connection is closed when its {count} unsettled messages are settled and its transactions have ended, or after the time limit.", { count: connection.unsettled }),
+      effect: gettext(
+        "The client receives no new messages. The connection is closed when its {count} unsettled messages are settled and its transactions have ended, or after the time limit.",
+        { count: connection.unsettled },
+      ),
       button: gettext("Drain"),
       fields: html`${reasonField(gettext("an operator drained the connection"))}
         <label>${gettext("Time limit in seconds")}<input name="within" type="number" min="0" max="600" value="30" required /></label>`,

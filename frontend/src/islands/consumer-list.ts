@@ -2,7 +2,8 @@ import { html, nothing, type TemplateResult } from "lit";
 import { repeat } from "lit/directives/repeat.js";
 import { confirmAction } from "../confirm-dialog.ts";
 import { Retry } from "../live/retry.ts";
-import { liveDestination, pathOf, topicOf, type Kind } from "../live/destination.ts";
+import { pathOf, topicOf, type Kind } from "../destinations/address.ts";
+import { liveDestination } from "../live/destination.ts";
 import { request, errorText, read } from "../live/requests.ts";
 import { Follow } from "../live/source.ts";
 import { session } from "../services.ts";
@@ -80,9 +81,9 @@ export class ConsumerList extends Island {
     if (this.#consumers.length === 0 && this.#fault === undefined) return this.#empty();
     return html`${this.#fault === undefined ? nothing : this.#failed()}
       <p class="quiet" role="status">
-        ${ngettext("{count} consumer", "{count} consumers", this.#total)}${this.#total > this.#consumers.length
-          ? gettext("; the first {shown} are shown", { shown: count(this.#consumers.length) })
-          : nothing}
+        ${ngettext("{count} consumer", "{count} consumers", this.#total)}${
+          this.#total > this.#consumers.length ? gettext("; the first {shown} are shown", { shown: count(this.#consumers.length) }) : nothing
+        }
       </p>
       <table class="resources consumers" data-old=${this.#fault === undefined ? nothing : "true"}>
         <thead>
@@ -111,9 +112,11 @@ export class ConsumerList extends Island {
     const about = [consumer.client, consumer.address, consumer.protocol, consumer.transport].filter((each) => each !== null);
     return html`<tr>
       <th scope="row">
-        ${connection
-          ? html`<a href=${`${basePath}console/connections/one?${new URLSearchParams({ id: connection })}`}>${consumer.user}</a>`
-          : html`${consumer.user} <span class="tag">REST</span>`}
+        ${
+          connection
+            ? html`<a href=${`${basePath}console/connections/one?${new URLSearchParams({ id: connection })}`}>${consumer.user}</a>`
+            : html`${consumer.user} <span class="tag">REST</span>`
+        }
         ${slow ? html`<span class="state" data-tone="warn" title=${gettext("not reading since {time}", { time: fullTime(slow) })}>▲ ${gettext("slow")}</span>` : nothing}
         ${consumer.active ? nothing : html`<span class="tag">${gettext("standby")}</span>`}
         ${consumer.exclusive ? html`<span class="tag">${gettext("exclusive")}</span>` : nothing}
@@ -127,11 +130,13 @@ export class ConsumerList extends Island {
       <td class="num" data-label=${gettext("unsettled messages")}>${p50 === null || p95 === null ? NONE : `${duration(p50)} · ${duration(p95)}`}</td>
       <td data-label=${gettext("since")}><time datetime=${consumer.since} title=${fullTime(consumer.since)}>${ago(consumer.since)}</time></td>
       <td>
-        ${connection
-          ? html`<button type="button" @click=${() => void this.#close(consumer, connection)} aria-label=${gettext("Close the connection of {user}", { user: consumer.user })}>
+        ${
+          connection
+            ? html`<button type="button" @click=${() => void this.#close(consumer, connection)} aria-label=${gettext("Close the connection of {user}", { user: consumer.user })}>
               ${gettext("Close connection…")}
             </button>`
-          : nothing}
+            : nothing
+        }
       </td>
     </tr>`;
   }

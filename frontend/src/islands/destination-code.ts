@@ -1,12 +1,15 @@
 import { html, nothing, type TemplateResult } from "lit";
 import { confirmAction } from "../confirm-dialog.ts";
-import { liveDestination, type Kind, type LiveDestination, type Right } from "../live/destination.ts";
+import type { Kind } from "../destinations/address.ts";
+import type { Right } from "../generated/tables.ts";
+import { liveDestination, type LiveDestination } from "../live/destination.ts";
 import { request, errorText } from "../live/requests.ts";
 import { Follow } from "../live/source.ts";
 import { gettext } from "../gettext.ts";
 import { pageAddress, server } from "../services.ts";
 import { showToast } from "../toasts.ts";
-import { recipes, type Purpose } from "../view/snippets.ts";
+import type { Purpose } from "../view/example.ts";
+import { examples } from "../view/snippets.ts";
 import { copyButton } from "./copy-button.ts";
 import { Island } from "./island.ts";
 import { snippetBlock } from "./snippet-block.ts";
@@ -45,7 +48,7 @@ export class DestinationCode extends Island {
   }
 
   protected override render() {
-    const known = recipes(this.#one.address, server, this.#token).filter(({ steps }) => steps.length > 0);
+    const known = examples(this.#one.address, server, this.#token).filter(({ steps }) => steps.length > 0);
     const chosen = known.find(({ key }) => key === pageAddress.get("tool")) ?? known[0]!;
     return html`<div class="use">
       <div class="use-tools">
@@ -99,9 +102,7 @@ export class DestinationCode extends Island {
         </label>
         <fieldset class="choices">
           <legend>${gettext("Rights")}</legend>
-          ${rights.map(
-            (right) => html`<label class="check"><input type="checkbox" name="right" value=${right} checked /> ${right}</label>`,
-          )}
+          ${rights.map((right) => html`<label class="check"><input type="checkbox" name="right" value=${right} checked /> ${right}</label>`)}
         </fieldset>
         <label>${gettext("Valid for")}
           <select name="days">

@@ -1,6 +1,8 @@
 import { html, nothing, type TemplateResult } from "lit";
 import { confirmAction } from "../confirm-dialog.ts";
-import { liveDestination, pathOf, type Facts, type Kind, type LiveDestination, type Right } from "../live/destination.ts";
+import { pathOf, type Kind } from "../destinations/address.ts";
+import type { Right } from "../generated/tables.ts";
+import { liveDestination, type Facts, type LiveDestination } from "../live/destination.ts";
 import { request, errorText, read } from "../live/requests.ts";
 import { RequestRefused } from "../live/rest.ts";
 import { Follow } from "../live/source.ts";
@@ -82,10 +84,12 @@ export class DestinationHead extends Island {
       <span><b class="num">${count(delayed)}</b> ${gettext("delayed")}</span>
       ${depth ? html`<span>${gettext("oldest")} <b class="num">${duration(oldest_s)}</b></span>` : nothing}
       ${this.#rates()}
-      ${this.#origins.length
-        ? html`<span>${gettext("origin")}:
+      ${
+        this.#origins.length
+          ? html`<span>${gettext("origin")}:
             ${this.#origins.map(([name, share], index) => html`${index ? ", " : ""}<a href=${pageOf(`/queue/${name}`)}>${name}</a> ${share} %`)}</span>`
-        : nothing}`;
+          : nothing
+      }`;
   }
 
   #ofTopic(facts: Facts): TemplateResult {
@@ -123,12 +127,14 @@ export class DestinationHead extends Island {
     const paused = facts.paused !== "none";
     return html`${this.#one.may("send") ? html`<a class="button primary" href=${publish}>${gettext("Publish")}</a>` : nothing}
       ${this.#act(paused ? gettext("Resume") : gettext("Pause…"), "administer", () => (paused ? this.#resume(facts) : this.#pause(facts)))}
-      ${this.kind === "topic"
-        ? nothing
-        : html`${this.dead ? this.#act(gettext("Retry…"), "manage", () => this.#many("retry")) : nothing}
+      ${
+        this.kind === "topic"
+          ? nothing
+          : html`${this.dead ? this.#act(gettext("Retry…"), "manage", () => this.#many("retry")) : nothing}
             ${this.#act(gettext("Move…"), "manage", () => this.#many("move"))}
             ${this.#act(gettext("Purge…"), "manage", () => this.#purge(facts))}
-            ${this.#act(gettext("Delete…"), "administer", () => this.#remove(facts), "bad")}`}`;
+            ${this.#act(gettext("Delete…"), "administer", () => this.#remove(facts), "bad")}`
+      }`;
   }
 
   #act(text: string, right: Right, action: () => Promise<unknown>, tone?: string): TemplateResult {

@@ -2,14 +2,16 @@ import { html, nothing, type TemplateResult } from "lit";
 import { pageAddress } from "../services.ts";
 import { Retry } from "../live/retry.ts";
 import { withSecond, type Columns } from "../live/columns.ts";
-import { liveDestination, pathOf, type Kind, type LiveDestination } from "../live/destination.ts";
+import { pathOf, type Kind } from "../destinations/address.ts";
+import { liveDestination, type LiveDestination } from "../live/destination.ts";
 import { errorText, read } from "../live/requests.ts";
 import { Follow } from "../live/source.ts";
 import { completed, computedPart, hasValues, readStored, type StoredHistory } from "../live/stored-history.ts";
 import { gettext } from "../gettext.ts";
 import { ALL, IN_MEMORY, RANGES, chosenRange, type Range } from "../view/range.ts";
 import { fullTime } from "../view/format.ts";
-import type { Line, Mark, Unit } from "./chart.ts";
+import type { ChartLine, ChartMark } from "../view/chart.ts";
+import type { Unit } from "../view/unit.ts";
 import "./chart.ts";
 import { Island } from "./island.ts";
 import "./range-choice.ts";
@@ -17,7 +19,7 @@ import "./range-choice.ts";
 interface Picture {
   heading: string;
   unit: Unit;
-  lines: Line[];
+  lines: ChartLine[];
 }
 
 const DEPTH: Picture = {
@@ -28,9 +30,9 @@ const DEPTH: Picture = {
     { key: "unsettled", label: gettext("unsettled"), tone: "warn", dashed: true },
   ],
 };
-const IN: Line = { key: "in", label: gettext("in"), tone: "accent" };
-const OUT: Line = { key: "out", label: gettext("out"), tone: "good", dashed: true };
-const DEAD: Line = { key: "dead", label: gettext("dead-lettered"), tone: "bad" };
+const IN: ChartLine = { key: "in", label: gettext("in"), tone: "accent" };
+const OUT: ChartLine = { key: "out", label: gettext("out"), tone: "good", dashed: true };
+const DEAD: ChartLine = { key: "dead", label: gettext("dead-lettered"), tone: "bad" };
 const RATES: Picture = { heading: gettext("Message rates"), unit: "rate", lines: [IN, OUT, DEAD] };
 const AGE: Picture = {
   heading: gettext("Age of the oldest message"),
@@ -62,7 +64,7 @@ const HOURLY: Picture = {
   lines: [IN, OUT, { key: "redelivered", label: gettext("redelivered"), tone: "warn", dashed: true }, DEAD],
 };
 const RETAINED: Picture = { heading: gettext("Message rates"), unit: "hourly", lines: [IN] };
-const TIME_LINES: Line[] = [
+const TIME_LINES: ChartLine[] = [
   { key: "queue_p50_s", label: "p50", tone: "accent" },
   { key: "queue_p95_s", label: "p95", tone: "warn", dashed: true },
   { key: "queue_p99_s", label: "p99", tone: "bad" },
@@ -82,7 +84,7 @@ export class DestinationHistory extends Island {
 
   declare kind: Kind;
   declare name: string;
-  declare marks: Mark[];
+  declare marks: ChartMark[];
 
   #columns: Columns | undefined;
   #stored: StoredHistory | undefined;
@@ -129,12 +131,14 @@ export class DestinationHistory extends Island {
     }
     return html`<h2 class="visually-hidden">${gettext("History")}</h2>
       <div class="tools"><mom-range-choice .ranges=${this.#ranges}></mom-range-choice><span class="quiet">${this.#about(isStored)}</span></div>
-      ${this.#fault === undefined
-        ? nothing
-        : html`<p class="notice" data-tone="bad" role="status">
+      ${
+        this.#fault === undefined
+          ? nothing
+          : html`<p class="notice" data-tone="bad" role="status">
             <strong>${gettext("The history could not be loaded.")}</strong> ${errorText(this.#fault)}
             <button type="button" class="link" @click=${() => void this.#read()}>${gettext("Try again")}</button>
-          </p>`}
+          </p>`
+      }
       <div class="charts" data-old=${this.#fault === undefined ? nothing : "true"}>
         ${isStored ? this.#charts(STORED[this.kind], this.#stored) : this.#charts(PICTURES[this.kind], this.#whole)}
         ${isStored ? nothing : this.#queueTimes()}

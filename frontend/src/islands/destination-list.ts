@@ -1,26 +1,25 @@
 import { html, nothing, type TemplateResult } from "lit";
-import { LABELS, create, actionsOf, missingRight, perform, type Action } from "../destinations/actions.ts";
-import { chosenColumns, columnsOf, membersOf, type Column } from "../destinations/columns.ts";
-import { onCreatedOrDeleted, onStatsChanged, type DestinationStats, type Kind, type Page } from "../destinations/stats.ts";
+import { actionBar, actionButton, rowMenu } from "../destinations/action-bar.ts";
+import { perform, type Action } from "../destinations/actions.ts";
+import type { Kind } from "../destinations/address.ts";
+import { create } from "../destinations/creation.ts";
+import { nothingMatches, nothingYet, skeleton } from "../destinations/empty-list.ts";
+import { Listing } from "../destinations/listing.ts";
+import { isInOrder } from "../destinations/order.ts";
 import { Rows, type Row } from "../destinations/rows.ts";
-import { bindShortcuts } from "../shortcuts.ts";
-import { Retry } from "../live/retry.ts";
-import { errorText, read, type Query } from "../live/requests.ts";
-import { pageOf } from "../pages.ts";
-import type { Change } from "../page-address.ts";
+import { Selection } from "../destinations/selection.ts";
+import { onCreatedOrDeleted, onStatsChanged, type Page } from "../destinations/stats.ts";
+import { table } from "../destinations/table.ts";
+import { toolbar } from "../destinations/toolbar.ts";
+import { MAX_PAGE } from "../generated/tables.ts";
 import { gettext, ngettext } from "../gettext.ts";
-import { pageAddress, nodeStatus, server } from "../services.ts";
-import { count, fullTime } from "../view/format.ts";
-import { publishSnippets } from "../view/snippets.ts";
-import { STATE_SIGNS } from "../view/state.ts";
+import type { Change } from "../page-address.ts";
+import { nodeStatus, pageAddress } from "../services.ts";
+import { bindShortcuts } from "../shortcuts.ts";
 import "../style/destinations.css";
+import { count, fullTime } from "../view/format.ts";
 import { Island } from "./island.ts";
-import { snippetBlock } from "./snippet-block.ts";
 
-const ROWS = 100;
-const CHOICES_OF_ROWS = [100, 500, 1_000];
-/** The most that the broker gives at a time. */
-const AT_ONCE = 500;
 const TYPING_MS = 200;
 const TICK_MS = 1_000;
 /** The interval of checking whether the rows are still in order. */
@@ -40,18 +39,8 @@ export class DestinationList extends Island {
   declare welcome: string;
 
   readonly #rows = new Rows();
-  #page: Page | undefined;
-  #columns: Column[] = [];
-  /** The error of the last request, and the time of the rows that are shown. */
-  #fault = "";
-  #readAt = "";
-  /** The number of destinations without the filter, if none matches. */
-  #unfiltered: number | undefined;
-  /** Counts readings: only the latest counts. */
-  #readings = 0;
-  #chosen = new Set<string>();
-  /** Whether all matching destinations are selected, on all pages. */
-  #all = false;
+  readonly #listing = new Listing(this, (page) => this.#show(page));
+  readonly #selection = new Selection();
   #newcomers = 0;
   #outOfOrder = false;
   #progress: string | null = null;
@@ -59,7 +48,6 @@ export class DestinationList extends Island {
   #ticks = 0;
   #typing: ReturnType<typeof setTimeout> | undefined;
   #leave: (() => void)[] = [];
-  readonly #retry = new Retry(this, () => void this.#read());
 
   override connectedCallback(): void {
     super.connectedCallback();
@@ -67,7 +55,7 @@ export class DestinationList extends Island {
     const ticker = setInterval(() => nodeStatus.polled && this.#tick(), TICK_MS);
     this.#leave = [
       this.#keys(),
-      pageAddress.watch(() => void this.#read()),
+      pageAddress.watch(() => this.#read()),
       nodeStatus.watch(() => nodeStatus.polled || this.#tick()),
       onStatsChanged((moves) => this.#rows.move(moves)),
       onCreatedOrDeleted((event) => this.#came(event)),
@@ -75,7 +63,7 @@ export class DestinationList extends Island {
       () => clearTimeout(this.#typing),
     ];
     this.#rows.body.addEventListener("click", this.#clicked);
-    void this.#read();
+    this.#read();
   }
 
   override disconnectedCallback(): void {
@@ -84,74 +72,20 @@ export class DestinationList extends Island {
     for (const leave of this.#leave) leave();
   }
 
-  // ------------------------------------------------------------------ reading
-
-  get #filters(): Query {
-    return { q: pageAddress.get("filter"), state: pageAddress.get("state"), consumed: pageAddress.get("consumed") };
-  }
-
-  get #isFiltered(): boolean {
-    return Object.values(this.#filters).some(Boolean);
-  }
-
-  get #number(): number {
-    const asked = Number(pageAddress.get("rows"));
-    return CHOICES_OF_ROWS.includes(asked) ? asked : ROWS;
-  }
-
-  /** Load and show the page in the address. */
-  async #read(): Promise<void> {
-    const reading = ++this.#readings;
-    this.#columns = chosenColumns(this.kind, pageAddress.get("columns"));
-    this.requestUpdate();
-    try {
-      const fields = membersOf(this.#columns).join(",");
-      const page = await this.#gather({ ...this.#filters, sort: pageAddress.get("sort"), fields, after: pageAddress.get("after") }, this.#number);
-      if (reading !== this.#readings) return;
-      this.#unfiltered = undefined;
-      if (page.items.length === 0 && this.#isFiltered) {
-        this.#unfiltered = (await read<Page>(this.#path, { limit: 1, fields: "name" })).approx_total;
-      }
-      if (reading !== this.#readings) return;
-      this.#show(page);
-    } catch (fault) {
-      if (reading !== this.#readings) return;
-      this.#fault = errorText(fault);
-      this.#retry.after(fault);
-    }
-    this.requestUpdate();
+  #read(): void {
+    void this.#listing.read();
   }
 
   #show(page: Page): void {
-    this.#page = page;
-    this.#fault = "";
-    this.#retry.after();
-    this.#readAt = new Date().toISOString();
     this.#newcomers = 0;
     this.#outOfOrder = false;
-    this.#rows.show(this.kind, page.items, this.#columns);
-    this.#chosen = new Set([...this.#chosen].filter((name) => this.#rows.of(this.#address(name))));
+    this.#rows.show(this.kind, page.items, this.#listing.columns);
+    this.#selection.keep((name) => this.#rows.of(this.#address(name)) !== undefined);
     this.#mark();
-  }
-
-  get #path(): string {
-    return `${this.kind}s`;
   }
 
   #address(name: string): string {
     return `/${this.kind}/${name}`;
-  }
-
-  /** Up to `most` rows, however many requests that takes. */
-  async #gather(query: Query, most: number): Promise<Page> {
-    const items: DestinationStats[] = [];
-    let { after } = query;
-    for (;;) {
-      const page = await read<Page>(this.#path, { ...query, after, limit: Math.min(AT_ONCE, most - items.length) });
-      items.push(...page.items);
-      if (page.next === null || items.length >= most) return { ...page, items };
-      after = page.next;
-    }
   }
 
   // ------------------------------------------------------------------ while it is shown
@@ -161,11 +95,11 @@ export class DestinationList extends Island {
     const row = this.#rows.of(destination);
     if (gone && row) {
       row.leave();
-      this.#chosen.delete(row.figures.name);
+      this.#selection.keep((name) => name !== row.figures.name);
     } else if (!gone && !row) this.#newcomers += 1;
     else return;
     // An empty list shows its first row at once.
-    if (this.#page?.items.length === 0) void this.#read();
+    if (this.#listing.page?.items.length === 0) this.#read();
     this.requestUpdate();
   }
 
@@ -174,17 +108,9 @@ export class DestinationList extends Island {
     if (document.hidden || !fresh) return;
     this.#rows.tick();
     if (++this.#ticks % ORDER_TICKS || this.#outOfOrder) return;
-    this.#outOfOrder = !this.#isInOrder();
+    const figures = this.#rows.all.map((row) => row.figures);
+    this.#outOfOrder = !isInOrder(figures, pageAddress.get("sort"));
     if (this.#outOfOrder) this.requestUpdate();
-  }
-
-  #isInOrder(): boolean {
-    const sort = pageAddress.get("sort");
-    const field = sort.replace("-", "");
-    if (!field || field === "name" || field === "state") return true;
-    const values = this.#rows.all.map(({ figures }) => Number(figures[field] ?? -1));
-    const sign = sort.startsWith("-") ? -1 : 1;
-    return values.every((value, index) => index === 0 || sign * (value - values[index - 1]!) >= 0);
   }
 
   // ------------------------------------------------------------------ keys, choosing, acts
@@ -220,23 +146,19 @@ export class DestinationList extends Island {
 
   #toggle(row: Row | undefined): void {
     if (row === undefined || row.gone) return;
-    const { name } = row.figures;
-    if (this.#all) this.#chosen = new Set(this.#shownNames());
-    this.#all = false;
-    if (!this.#chosen.delete(name)) this.#chosen.add(name);
+    this.#selection.toggle(row.figures.name, this.#shownNames());
     this.#mark();
     this.requestUpdate();
   }
 
   #choose(names: Iterable<string>, all = false): void {
-    this.#chosen = new Set(names);
-    this.#all = all;
+    this.#selection.choose(names, all);
     this.#mark();
     this.requestUpdate();
   }
 
   #mark(): void {
-    for (const row of this.#rows.all) if (!row.gone) row.choose(this.#all || this.#chosen.has(row.figures.name));
+    for (const row of this.#rows.all) if (!row.gone) row.choose(this.#selection.has(row.figures.name));
   }
 
   #shownNames(): string[] {
@@ -257,97 +179,63 @@ export class DestinationList extends Island {
 
   /** Run an action for one row, or for the selection. */
   async #do(action: Action, row?: Row): Promise<void> {
-    const names = row ? [row.figures.name] : [...this.#chosen];
-    const all = this.#all && row === undefined;
-    const query = { ...this.#filters, fields: membersOf([]).join(",") };
+    const names = row ? [row.figures.name] : this.#selection.names;
+    const all = this.#selection.all && row === undefined;
     await perform(action, {
       kind: this.kind,
-      number: all ? (this.#page?.approx_total ?? 0) : names.length,
+      number: all ? (this.#listing.page?.approx_total ?? 0) : names.length,
       name: names[0] ?? "",
       chosen: async () => {
-        if (all) return (await this.#gather(query, AT_ONCE)).items;
+        if (all) return (await this.#listing.gather({}, [], MAX_PAGE)).items;
         return names.flatMap((name) => this.#rows.of(this.#address(name))?.figures ?? []).map((figures) => ({ ...figures }));
       },
       progress: (text) => {
         this.#progress = text;
         this.requestUpdate();
       },
-      done: () => void this.#read(),
+      done: () => this.#read(),
     });
   }
 
   async #new(): Promise<void> {
-    if ((await create(this.kind)) !== null) void this.#read();
+    if ((await create(this.kind)) !== null) this.#read();
+  }
+
+  /** Asks for something else, from its first page on. What is chosen and still shown then stays chosen. */
+  #go(change: Change, options = {}): void {
+    this.#selection.all = false;
+    pageAddress.go({ after: null, ...change }, options);
   }
 
   // ------------------------------------------------------------------ drawing
 
   protected override render() {
-    const page = this.#page;
-    if (page === undefined) return this.#fault ? this.#failed() : skeleton(this.kind);
-    if (page.items.length === 0 && !this.#isFiltered && !pageAddress.get("after")) return this.#nothingYet();
+    const { page, fault, isFiltered, unfiltered = 0 } = this.#listing;
+    if (page === undefined) return fault ? this.#failed() : skeleton(this.kind);
+    const failed = fault ? this.#failed() : nothing;
+    if (page.items.length === 0 && !isFiltered && !pageAddress.get("after")) {
+      return html`${failed} ${nothingYet(this.kind, this.welcome, this.#newButton())}`;
+    }
+    const clear = () => this.#go({ filter: null, state: null, consumed: null });
     return html`
-      ${this.#toolbar(page)} ${this.#fault ? this.#failed() : nothing}
-      ${page.items.length === 0 ? this.#nothingMatches() : this.#table()}
-      ${this.#pager(page)} ${this.#bar(page)} ${this.#menu()}
+      ${this.#toolbar(page)} ${failed} ${page.items.length === 0 ? nothingMatches(this.kind, unfiltered, clear) : this.#table()}
+      ${this.#pager(page)} ${this.#bar(page)} ${rowMenu(this.#menuOf, (action) => this.#button(action, this.#menuOf))}
     `;
   }
 
-  /** Asks for something else, from its first page on. What is chosen and still shown then stays chosen. */
-  #go(change: Change, options = {}): void {
-    this.#all = false;
-    pageAddress.go({ after: null, ...change }, options);
-  }
-
   #toolbar(page: Page): TemplateResult {
-    const type = (event: InputEvent) => {
-      const { value } = event.target as HTMLInputElement;
+    const type = (text: string) => {
       clearTimeout(this.#typing);
-      this.#typing = setTimeout(() => this.#go({ filter: value }, { replace: true }), TYPING_MS);
+      this.#typing = setTimeout(() => this.#go({ filter: text }, { replace: true }), TYPING_MS);
     };
-    const states = Object.entries(STATE_SIGNS).filter(([state]) => this.kind === "queue" || ["paused", "flowing", "idle"].includes(state));
-    const state = pageAddress.get("state");
-    const several = state.includes(",") ? [[state, { word: state.split(",").map((each) => STATE_SIGNS[each]?.word ?? each).join(", ") }] as const] : [];
-    return html`<div class="toolbar" role="search">
-      <input
-        type="search"
-        aria-label=${gettext("Filter by name: words or a pattern with *")}
-        placeholder=${gettext("filter: words or orders.*")}
-        autocomplete="off"
-        spellcheck="false"
-        .value=${pageAddress.get("filter")}
-        @input=${type}
-      />
-      <select aria-label=${gettext("State")} @change=${(event: Event) => this.#go({ state: (event.target as HTMLSelectElement).value })}>
-        ${[["", { word: gettext("any state") }] as const, ...several, ...states].map(
-          ([key, { word }]) => html`<option value=${key} ?selected=${key === state}>${word}</option>`,
-        )}
-      </select>
-      <select
-        aria-label=${gettext("Consumers")}
-        @change=${(event: Event) => this.#go({ consumed: (event.target as HTMLSelectElement).value })}
-      >
-        ${[
-          ["", gettext("with or without consumers")],
-          ["true", gettext("with consumers")],
-          ["false", gettext("without consumers")],
-        ].map(([key, word]) => html`<option value=${key!} ?selected=${key === pageAddress.get("consumed")}>${word}</option>`)}
-      </select>
-      <span class="quiet" role="status">${this.#found(page)}</span>
-      ${this.#newcomers > 0 || this.#outOfOrder
-        ? html`<button type="button" class="link" @click=${() => void this.#read()}>
+    const offer =
+      this.#newcomers > 0 || this.#outOfOrder
+        ? html`<button type="button" class="link" @click=${() => this.#read()}>
             ${this.#newcomers > 0 ? ngettext("{count} new one: show", "{count} new ones: show", this.#newcomers) : gettext("Re-sort")}
           </button>`
-        : nothing}
-      <span class="spring"></span>
-      ${this.#columnChooser()}
-      ${this.#newButton()}
-    </div>`;
-  }
-
-  #found({ approx_total: total }: Page): string {
-    if (this.#isFiltered) return ngettext("{count} matches", "{count} match", total);
-    return this.kind === "queue" ? ngettext("{count} queue", "{count} queues", total) : ngettext("{count} topic", "{count} topics", total);
+        : nothing;
+    const { kind } = this;
+    return toolbar({ kind, listing: this.#listing, total: page.approx_total, type, go: (change) => this.#go(change), offer, create: this.#newButton() });
   }
 
   #newButton(): TemplateResult {
@@ -357,65 +245,17 @@ export class DestinationList extends Island {
     </button>`;
   }
 
-  #columnChooser(): TemplateResult {
-    const all = columnsOf(this.kind);
-    const shown = new Set(this.#columns.map(({ key }) => key));
-    const turn = (key: string) => {
-      if (!shown.delete(key)) shown.add(key);
-      const keys = all.map((each) => each.key).filter((each) => shown.has(each));
-      const visibleByDefault = all.filter((each) => each.visibleByDefault).map((each) => each.key);
-      pageAddress.go({ columns: keys.join() === visibleByDefault.join() ? null : keys.join(",") }, { replace: true });
-    };
-    return html`<button type="button" popovertarget="columns">${gettext("Columns")}</button>
-      <div id="columns" class="menu-items choices-of-columns" popover>
-        ${all.map(
-          ({ key, label }) => html`<label class="check"><input type="checkbox" .checked=${shown.has(key)} @change=${() => turn(key)} />${label}</label>`,
-        )}
-        <label>${gettext("Rows per page")}
-          <select @change=${(event: Event) => this.#go({ rows: (event.target as HTMLSelectElement).value })}>
-            ${CHOICES_OF_ROWS.map((number) => html`<option value=${number === ROWS ? "" : number} ?selected=${number === this.#number}>${count(number)}</option>`)}
-          </select>
-        </label>
-      </div>`;
-  }
-
   #table(): TemplateResult {
-    const chosenAll = this.#all || (this.#chosen.size > 0 && this.#chosen.size === this.#shownNames().length);
-    return html`<table class="table destinations" data-old=${this.#fault ? "true" : nothing} data-columns=${this.#columns.length}>
-      <caption class="visually-hidden">
-        ${this.kind === "queue" ? gettext("Queues, updated every second") : gettext("Topics, updated every second")}
-      </caption>
-      <thead>
-        <tr>
-          <th class="pick" scope="col">
-            <input
-              type="checkbox"
-              aria-label=${gettext("Select all on this page")}
-              .checked=${chosenAll}
-              @change=${() => this.#choose(chosenAll ? [] : this.#shownNames())}
-            />
-          </th>
-          ${this.#heading({ key: "name", label: gettext("name"), field: "name", sorts: true, cellType: "state" })}
-          ${this.#columns.map((column) => this.#heading(column))}
-          <th class="col-acts" scope="col"><span class="visually-hidden">${gettext("Actions")}</span></th>
-        </tr>
-      </thead>
-      ${this.#rows.body}
-    </table>`;
-  }
-
-  #heading({ key, label, hint, field, sorts, cellType }: Pick<Column, "key" | "label" | "hint" | "field" | "sorts" | "cellType">): TemplateResult {
-    const numeric = cellType === "text" || cellType === "limit";
-    const style = `col-${key} ${cellType === "text" ? "num" : ""}`;
-    if (!sorts) return html`<th scope="col" class=${style} title=${hint ?? nothing}>${label}</th>`;
-    const sort = pageAddress.get("sort") || "name";
-    const direction = sort === field ? "ascending" : sort === `-${field}` ? "descending" : undefined;
-    // Numbers are sorted in descending order first.
-    const next = numeric === (direction === "descending") ? field : `-${field}`;
-    const target = direction === undefined && !numeric ? field : next;
-    return html`<th scope="col" class=${style} title=${hint ?? nothing} aria-sort=${direction ?? nothing}>
-      <button type="button" @click=${() => this.#go({ sort: target === "name" ? null : target })}>${label}</button>
-    </th>`;
+    const names = this.#shownNames();
+    return table({
+      kind: this.kind,
+      columns: this.#listing.columns,
+      body: this.#rows.body,
+      isOld: this.#listing.fault !== "",
+      isAllChosen: this.#selection.covers(names),
+      chooseAll: (chosen) => this.#choose(chosen ? names : []),
+      go: (change) => this.#go(change),
+    });
   }
 
   #pager(page: Page): TemplateResult | typeof nothing {
@@ -429,95 +269,27 @@ export class DestinationList extends Island {
     </nav>`;
   }
 
-  /** The actions for the selection. */
   #bar(page: Page): TemplateResult | typeof nothing {
-    const number = this.#all ? page.approx_total : this.#chosen.size;
-    if (number === 0) return this.#progress ? html`<div class="bulk" role="status">${this.#progress}</div>` : nothing;
-    const more = !this.#all && page.approx_total > number;
-    return html`<div class="bulk" role="group" aria-label=${gettext("Selection")}>
-      <b role="status">${ngettext("{count} selected", "{count} selected", number)}</b>
-      ${more ? html`<span class="quiet">${gettext("of {all} matching", { all: count(page.approx_total) })}</span>` : nothing}
-      ${actionsOf(this.kind).map((action) => this.#button(action))}
-      ${more
-        ? html`<button type="button" class="link" @click=${() => this.#choose([], true)}>${gettext("Select all {all}", { all: count(page.approx_total) })}</button>`
-        : nothing}
-      <button type="button" class="link" @click=${() => this.#choose([])}>${gettext("Clear selection")}</button>
-      ${this.#progress ? html`<span role="status">${this.#progress}</span>` : nothing}
-    </div>`;
+    const { total, all } = { total: page.approx_total, all: this.#selection.all };
+    const button = (action: Action) => this.#button(action);
+    const choose = (everything: boolean) => this.#choose([], everything);
+    return actionBar({ kind: this.kind, number: this.#selection.count(total), total, all, progress: this.#progress, button, choose });
   }
 
   #button(action: Action, row?: Row): TemplateResult {
-    const missing = missingRight(action, this.admin);
-    const tone = action === "purge" || action === "delete" ? "bad" : nothing;
-    const act = () => {
+    return actionButton(action, this.admin, () => {
       this.querySelector<HTMLElement>("#row-menu:popover-open")?.hidePopover();
       void this.#do(action, row);
-    };
-    return html`<button type="button" data-tone=${tone} ?disabled=${missing !== ""} title=${missing || nothing} @click=${act}>${LABELS[action]}</button>`;
-  }
-
-  #menu(): TemplateResult {
-    const row = this.#menuOf;
-    const paused = row?.figures.paused !== "none";
-    return html`<div id="row-menu" class="menu-items" popover>
-      ${row === undefined
-        ? nothing
-        : html`<a href=${pageOf(row.address)}>${gettext("Open")}</a>
-            <a href=${pageOf(row.address, "publish")}>${gettext("Publish")}</a>
-            <hr />
-            ${actionsOf(this.kind)
-              .filter((action) => action !== (paused ? "pause" : "resume"))
-              .map((action) => this.#button(action, row))}`}
-    </div>`;
-  }
-
-  // ------------------------------------------------------------------ instead of rows
-
-  #nothingYet(): TemplateResult {
-    const queue = this.kind === "queue";
-    const address = `/${this.kind}/hello`;
-    return html`${this.#fault ? this.#failed() : nothing}
-      <div class="empty">
-        <h2>${queue ? gettext("No queues yet") : gettext("No topics yet")}</h2>
-        <p>
-          ${queue
-            ? gettext("A queue keeps messages until a consumer acknowledges them. It is created by its first message.")
-            : gettext("A topic delivers each message to all its subscribers. It is created by its first message.")}
-        </p>
-        <div class="tools">
-          <a class="button primary" href=${pageOf(address, "publish")}>${gettext("Publish a message")}</a>
-          ${this.#newButton()}
-          ${this.welcome ? html`<a href=${this.welcome}>${gettext("First steps")}</a>` : nothing}
-        </div>
-        ${publishSnippets(address, server).map(snippetBlock)}
-      </div>`;
-  }
-
-  #nothingMatches(): TemplateResult {
-    const all = this.#unfiltered ?? 0;
-    const without =
-      this.kind === "queue"
-        ? ngettext("No queue matches the filter. {count} queue in total.", "No queue matches the filter. {count} queues in total.", all)
-        : ngettext("No topic matches the filter. {count} topic in total.", "No topic matches the filter. {count} topics in total.", all);
-    return html`<div class="empty">
-      <p>${without}</p>
-      <button type="button" @click=${() => this.#go({ filter: null, state: null, consumed: null })}>${gettext("Clear filter")}</button>
-    </div>`;
+    });
   }
 
   #failed(): TemplateResult {
-    return html`<p class="notice" data-tone=${this.#page ? "warn" : "bad"} role="status">
-      ${this.#fault} ${this.#page ? gettext("Status at {time}.", { time: fullTime(this.#readAt) }) : nothing}
-      <button type="button" class="link" @click=${() => void this.#read()}>${gettext("Try again")}</button>
+    const { page, fault, readAt } = this.#listing;
+    return html`<p class="notice" data-tone=${page ? "warn" : "bad"} role="status">
+      ${fault} ${page ? gettext("Status at {time}.", { time: fullTime(readAt) }) : nothing}
+      <button type="button" class="link" @click=${() => this.#read()}>${gettext("Try again")}</button>
     </p>`;
   }
-}
-
-function skeleton(kind: Kind): TemplateResult {
-  return html`<div class="skeleton" role="status">
-    <span class="visually-hidden">${kind === "queue" ? gettext("Loading queues") : gettext("Loading topics")}</span>
-    ${Array.from({ length: 8 }, () => html`<div></div>`)}
-  </div>`;
 }
 
 customElements.define("mom-destination-list", DestinationList);

@@ -94,16 +94,20 @@ export class HistoryBrowser extends Island {
     return html`<div class="tools">
       <div class="segments" role="group" aria-label=${gettext("Start at")}>
         ${BEGINNINGS.map(
-          (beginning) => html`<button type="button" aria-pressed=${from === beginning} @click=${() => pageAddress.go({ from: beginning === "first" ? "" : beginning, message: "", tail: "" })}>
+          (
+            beginning,
+          ) => html`<button type="button" aria-pressed=${from === beginning} @click=${() => pageAddress.go({ from: beginning === "first" ? "" : beginning, message: "", tail: "" })}>
             ${words[beginning]}
           </button>`,
         )}
       </div>
       <button type="button" aria-pressed=${isTail} @click=${() => void tail()}>${isTail ? gettext("■ Stop tailing") : gettext("▷ Tail")}</button>
-      ${this.#total > 0 && !isTail
-        ? html`<button type="button" @click=${() => openBulkDialog("replay", `topic:${this.topic}`, {})}>${gettext("Replay into a queue…")}</button>
+      ${
+        this.#total > 0 && !isTail
+          ? html`<button type="button" @click=${() => openBulkDialog("replay", `topic:${this.topic}`, {})}>${gettext("Replay into a queue…")}</button>
             <span class="quiet" role="status">${ngettext("{count} message is retained", "{count} messages are retained", this.#total)}</span>`
-        : nothing}
+          : nothing
+      }
     </div>`;
   }
 
@@ -111,12 +115,15 @@ export class HistoryBrowser extends Island {
     if (this.#state === "gone" || this.#state === "failed") {
       return html`<div class="notice" data-tone=${this.#state === "gone" ? "warn" : "bad"} role="alert">
         <strong>${this.#state === "gone" ? gettext("These messages are no longer retained.") : gettext("The messages could not be loaded.")}</strong> ${this.#fault}
-        ${this.#state === "gone"
-          ? html`<button type="button" @click=${() => pageAddress.go({ from: "" })}>${gettext("Start at the oldest")}</button>`
-          : html`<button type="button" @click=${() => this.#read()}>${gettext("Try again")}</button>`}
+        ${
+          this.#state === "gone"
+            ? html`<button type="button" @click=${() => pageAddress.go({ from: "" })}>${gettext("Start at the oldest")}</button>`
+            : html`<button type="button" @click=${() => this.#read()}>${gettext("Try again")}</button>`
+        }
       </div>`;
     }
-    if (this.#first) return html`<div class="skeleton" role="status"><span class="visually-hidden">${gettext("Loading messages")}</span>${[1, 2, 3, 4, 5].map(() => html`<div></div>`)}</div>`;
+    if (this.#first)
+      return html`<div class="skeleton" role="status"><span class="visually-hidden">${gettext("Loading messages")}</span>${[1, 2, 3, 4, 5].map(() => html`<div></div>`)}</div>`;
     if (this.#items.length === 0) return this.#empty();
     return html`<table class="messages">
         <caption class="visually-hidden">${gettext("Retained messages of {topic}", { topic: this.topic })}</caption>
@@ -124,7 +131,11 @@ export class HistoryBrowser extends Island {
           <th scope="col" class="num">#</th><th scope="col">${gettext("time")}</th><th scope="col" class="col-type">${gettext("type")}</th>
           <th scope="col" class="num">${gettext("size")}</th><th scope="col" class="col-headers">${gettext("headers")}</th><th scope="col" class="col-preview">${gettext("body")}</th>
         </tr></thead>
-        <tbody>${repeat(this.#items, ({ id }) => id, (item) => this.#row(item))}</tbody>
+        <tbody>${repeat(
+          this.#items,
+          ({ id }) => id,
+          (item) => this.#row(item),
+        )}</tbody>
       </table>
       <p class="pager tools">
         ${pageAddress.get("from") ? html`<a href=${pageAddress.href({ from: "", message: "" })}>${gettext("◂ Oldest")}</a>` : nothing}
@@ -154,14 +165,18 @@ export class HistoryBrowser extends Island {
         <td><time datetime=${item.time} title=${`${fullTime(item.time)} · ${item.time}`}>${ago(item.time)}</time></td>
         <td class="col-type">${item.type ?? item.content_type ?? ""}</td>
         <td class="num">${bytes(item.size)}</td>
-        <td class="col-headers">${Object.entries(item.headers).slice(0, 3).map(([name, value]) => html`<span>${name}=${value}</span>`)}</td>
+        <td class="col-headers">${Object.entries(item.headers)
+          .slice(0, 3)
+          .map(([name, value]) => html`<span>${name}=${value}</span>`)}</td>
         <td class="col-preview">${preview(bodyOf(item)) || html`<span class="quiet">${gettext("(empty body)")}</span>`}</td>
       </tr>
-      ${opened
-        ? html`<tr class="message-details"><td colspan="6">
+      ${
+        opened
+          ? html`<tr class="message-details"><td colspan="6">
             <mom-message-detail queue="" .topic=${this.topic} .message=${item} .others=${this.#items}></mom-message-detail>
           </td></tr>`
-        : nothing}`;
+          : nothing
+      }`;
   }
 }
 

@@ -77,14 +77,17 @@ export class JobList extends Island {
   }
 
   protected override render() {
-    if (!this.#read) return html`<div class="skeleton" role="status"><span class="visually-hidden">${gettext("Loading jobs")}</span>${[1, 2, 3, 4].map(() => html`<div></div>`)}</div>`;
+    if (!this.#read)
+      return html`<div class="skeleton" role="status"><span class="visually-hidden">${gettext("Loading jobs")}</span>${[1, 2, 3, 4].map(() => html`<div></div>`)}</div>`;
     return html`
-      ${this.#fault
-        ? html`<div class="notice" data-tone="bad" role="alert">
+      ${
+        this.#fault
+          ? html`<div class="notice" data-tone="bad" role="alert">
             <strong>${gettext("The jobs could not be loaded.")}</strong> ${this.#fault}
             <button type="button" @click=${() => this.#ask()}>${gettext("Try again")}</button>
           </div>`
-        : nothing}
+          : nothing
+      }
       ${this.#items.length > 0 ? this.#table() : this.#fault ? nothing : this.#none()}
       <p class="pager tools">
         ${pageAddress.get("after") ? html`<a href=${pageAddress.href({ after: "" })}>${gettext("◂ Newest")}</a>` : nothing}
@@ -115,7 +118,11 @@ export class JobList extends Island {
         </tr>
       </thead>
       <tbody>
-        ${repeat(this.#items, ({ id }) => id, (job) => this.#row(job))}
+        ${repeat(
+          this.#items,
+          ({ id }) => id,
+          (job) => this.#row(job),
+        )}
       </tbody>
     </table>`;
   }
@@ -126,9 +133,11 @@ export class JobList extends Island {
       <th scope="row"><a href=${pageOfJob(job.id)}>${titleOf(job.op, job.total)}</a></th>
       <td data-label=${gettext("state")}><span class="state" data-tone=${tone}><span aria-hidden="true">${shape}</span> ${word}</span></td>
       <td data-label=${gettext("from, to")}>${placeOf(job.source)}${job.target ? html` <span aria-hidden="true">→</span> ${placeOf(job.target)}` : nothing}</td>
-      <td data-label=${gettext("progress")} aria-live="off">${isOpen(job)
-        ? html`<span class="job-progress"><progress max=${job.total || 1} .value=${job.processed} aria-label=${gettext("Progress")}></progress><span class="num">${count(job.processed)} / ${count(job.total)}</span></span>`
-        : outcomeOf(job)}</td>
+      <td data-label=${gettext("progress")} aria-live="off">${
+        isOpen(job)
+          ? html`<span class="job-progress"><progress max=${job.total || 1} .value=${job.processed} aria-label=${gettext("Progress")}></progress><span class="num">${count(job.processed)} / ${count(job.total)}</span></span>`
+          : outcomeOf(job)
+      }</td>
       <td data-label=${gettext("by")}>${job.user}</td>
       <td data-label=${gettext("started")}><time datetime=${job.created} title=${fullTime(job.created)}>${ago(job.created)}</time></td>
     </tr>`;

@@ -107,9 +107,11 @@ export class JobPage extends Island {
     return html`
       ${isOpen(job) ? html`<button type="button" @click=${() => this.#cancel(job)}>${gettext("Cancel job…")}</button>` : nothing}
       ${job.can_undo ? html`<button type="button" @click=${() => this.#undo(job)}>${gettext("Undo job…")}</button>` : nothing}
-      ${job.op === "export" && job.state === "done"
-        ? html`<a class="button primary" href="${API}jobs/${job.id}/export" download="${job.id}.ndjson">${gettext("Download the export")}</a>`
-        : nothing}
+      ${
+        job.op === "export" && job.state === "done"
+          ? html`<a class="button primary" href="${API}jobs/${job.id}/export" download="${job.id}.ndjson">${gettext("Download the export")}</a>`
+          : nothing
+      }
       ${job.processed > 0 ? html`<a class="button" href="${API}jobs/${job.id}/results" download="${job.id}-results.ndjson">${gettext("Download the results")}</a>` : nothing}
       ${job.undo_of ? html`<span class="quiet">${gettext("undoes")} ${follows(job.undo_of)}</span>` : nothing}
       ${job.undone_by ? html`<span class="quiet">${gettext("undone by")} ${follows(job.undone_by)}</span>` : nothing}

@@ -26,7 +26,11 @@ export class JobToast extends Island {
   override connectedCallback(): void {
     super.connectedCallback();
     this.className = "notice toast job-toast";
-    this.#stop = watchJob(this.#job!.id, (job) => this.#take(job), () => this.requestUpdate());
+    this.#stop = watchJob(
+      this.#job!.id,
+      (job) => this.#take(job),
+      () => this.requestUpdate(),
+    );
   }
 
   override disconnectedCallback(): void {
@@ -54,9 +58,11 @@ export class JobToast extends Island {
       <a href=${pageOfJob(job.id)}>${gettext("Open job")}</a>
       ${open ? html`<button type="button" @click=${() => this.#do(cancel)}>${gettext("Cancel")}</button>` : nothing}
       ${!open && job.can_undo ? html`<button type="button" @click=${() => this.#undo()}>${gettext("Undo")}</button>` : nothing}
-      ${job.op === "export" && job.state === "done"
-        ? html`<a href="${API}jobs/${job.id}/export" download="${job.id}.ndjson">${gettext("Download")}</a>`
-        : nothing}
+      ${
+        job.op === "export" && job.state === "done"
+          ? html`<a href="${API}jobs/${job.id}/export" download="${job.id}.ndjson">${gettext("Download")}</a>`
+          : nothing
+      }
       <button type="button" class="close" aria-label=${gettext("Close")} @click=${() => this.remove()}>✕</button>`;
   }
 

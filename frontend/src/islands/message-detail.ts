@@ -1,6 +1,7 @@
 import { html, nothing, type PropertyValues, type TemplateResult } from "lit";
 import { openBulkDialog } from "../messages/actions.ts";
-import { publishAsCode, type Draft } from "../messages/code.ts";
+import { publishAsCode } from "../messages/code.ts";
+import { draftOf, ownHeaders, type Draft } from "../messages/draft.ts";
 import { deleteOne, retryOne } from "../messages/single-message.ts";
 import { originOf, pathOf } from "../messages/path.ts";
 import { faultOf, why, type Message, type Reason } from "../messages/requests.ts";
@@ -92,12 +93,14 @@ export class MessageDetail extends Island {
     return html`<details class="why" @toggle=${toggled}>
       <summary>${gettext("Why is this message here?")}</summary>
       ${this.#error ? html`<p class="notice" data-tone="bad" role="alert">${this.#error}</p>` : nothing}
-      ${this.#reasons === undefined
-        ? nothing
-        : html`<ol class="reasons">
+      ${
+        this.#reasons === undefined
+          ? nothing
+          : html`<ol class="reasons">
             ${this.#reasons.map(({ code, sentence }) => html`<li><span class="tag">${code}</span> ${sentence}</li>`)}
             ${this.#reasons.length === 0 ? html`<li>${gettext("It is no longer here.")}</li>` : nothing}
-          </ol>`}
+          </ol>`
+      }
     </details>`;
   }
 
@@ -121,21 +124,27 @@ export class MessageDetail extends Island {
     const here = queue ? `/queue/${queue}` : `/topic/${this.topic}`;
     const template = queue ? { from: queue, template: message.id } : undefined;
     return html`<div class="tools message-acts">
-      ${origin
-        ? html`<button type="button" class="primary" ?disabled=${held} title=${hint} @click=${() => retryOne(queue, message)}>
+      ${
+        origin
+          ? html`<button type="button" class="primary" ?disabled=${held} title=${hint} @click=${() => retryOne(queue, message)}>
               ${gettext("Retry")}
             </button>
             <a class="button" href=${pageOf(`/queue/${origin}`, "publish", { ...template!, replace: "1" })}>${gettext("Edit and retry…")}</a>`
-        : nothing}
-      ${queue
-        ? html`<button type="button" ?disabled=${held} title=${hint} @click=${() => openBulkDialog("move", queue, ids, 1)}>${gettext("Move…")}</button>
+          : nothing
+      }
+      ${
+        queue
+          ? html`<button type="button" ?disabled=${held} title=${hint} @click=${() => openBulkDialog("move", queue, ids, 1)}>${gettext("Move…")}</button>
             <button type="button" ?disabled=${held} title=${hint} @click=${() => deleteOne(queue, message, gone)}>${gettext("Delete…")}</button>
             <a class="button" href=${pageOf(here, "publish", template)}>${gettext("Use as template")}</a>`
-        : nothing}
+          : nothing
+      }
       <button type="button" class="link" @click=${() => this.#copy(this.#permalink())}>${gettext("Copy permalink")}</button>
-      ${this.#code === undefined
-        ? nothing
-        : html`<button type="button" class="link" @click=${() => this.#copy(this.#code!)}>${gettext("Copy as curl")}</button>`}
+      ${
+        this.#code === undefined
+          ? nothing
+          : html`<button type="button" class="link" @click=${() => this.#copy(this.#code!)}>${gettext("Copy as curl")}</button>`
+      }
     </div>`;
   }
 
@@ -149,15 +158,10 @@ export class MessageDetail extends Island {
     const { text } = bodyOf(message);
     if (text === undefined || message.truncated) return undefined;
     const draft: Draft = {
+      ...draftOf(message),
       destination: this.queue ? `/queue/${this.queue}` : `/topic/${this.topic}`,
       body: text,
-      contentType: message.content_type ?? "",
-      headers: message.headers,
-      persistent: message.persistent,
-      priority: message.priority,
-      ...(message.type && { type: message.type }),
-      ...(message.correlation_id && { correlation_id: message.correlation_id }),
-      ...(message.reply_to && { reply_to: message.reply_to }),
+      headers: ownHeaders(message.headers),
     };
     return publishAsCode(draft, server)[0]!.code;
   }

@@ -49,7 +49,8 @@ export class MessageTail extends Island {
   /** Read the stream, and reconnect when it breaks, until the element is removed. */
   async #listen(): Promise<void> {
     this.#listening?.abort();
-    const listening = (this.#listening = new AbortController());
+    const listening = new AbortController();
+    this.#listening = listening;
     const [, kind = "queue", ...rest] = this.address.split("/");
     const path = address(`${kind}s/tail`, { [kind]: rest.join("/"), credit: CREDIT });
     while (!listening.signal.aborted) {
@@ -125,11 +126,13 @@ export class MessageTail extends Island {
         <span class="quiet num" aria-live="off">${this.#summary()}</span>
       </div>
       ${this.#state === "broken" && this.#fault ? html`<p class="notice" data-tone="bad" role="alert">${this.#fault}</p>` : nothing}
-      ${this.#lines.length === 0
-        ? html`<p class="empty">${gettext("Waiting for messages. Tailing does not consume them.")}</p>`
-        : html`<ol class="tail" tabindex="0" aria-label=${gettext("Messages as they arrive, newest first")}>
+      ${
+        this.#lines.length === 0
+          ? html`<p class="empty">${gettext("Waiting for messages. Tailing does not consume them.")}</p>`
+          : html`<ol class="tail" tabindex="0" aria-label=${gettext("Messages as they arrive, newest first")}>
             ${repeat(this.#lines, keyOf, (line) => this.#line(line))}
-          </ol>`}
+          </ol>`
+      }
     `;
   }
 

@@ -3,20 +3,20 @@ import { nodePast } from "../live/node.ts";
 import { Follow } from "../live/source.ts";
 import { gettext } from "../gettext.ts";
 import { chosenRange } from "../view/range.ts";
-import type { Line } from "./chart.ts";
+import type { ChartLine } from "../view/chart.ts";
 import "./chart.ts";
 import { Island } from "./island.ts";
 import "./range-choice.ts";
 
-const MOVED: Line[] = [
+const MOVED: ChartLine[] = [
   { key: "in", label: gettext("published"), tone: "accent" },
   { key: "out", label: gettext("delivered"), tone: "good", dashed: true },
 ];
-const WAITS: Line[] = [
+const WAITS: ChartLine[] = [
   { key: "backlog", label: gettext("backlog"), tone: "accent", form: "area" },
   { key: "unsettled", label: gettext("unsettled"), tone: "warn", dashed: true },
 ];
-const AGES: Line[] = [
+const AGES: ChartLine[] = [
   { key: "oldest_s", label: gettext("oldest message"), tone: "warn" },
   { key: "wait_p95_s", label: gettext("time to delivery, p95"), tone: "accent", dashed: true },
 ];
@@ -38,10 +38,12 @@ export class NodeCharts extends Island {
     return html`
       <div class="tools">
         <mom-range-choice @range=${() => nodePast.choose(chosenRange())}></mom-range-choice>
-        ${fault
-          ? html`<span class="state" data-tone="warn" role="status">▲ ${gettext("not updated: {fault}", { fault })}</span>
+        ${
+          fault
+            ? html`<span class="state" data-tone="warn" role="status">▲ ${gettext("not updated: {fault}", { fault })}</span>
               <button type="button" class="link" @click=${() => void nodePast.again()}>${gettext("Try again")}</button>`
-          : nothing}
+            : nothing
+        }
       </div>
       <mom-chart heading=${gettext("Throughput")} unit="rate" sync="node" .lines=${MOVED} .columns=${course}></mom-chart>
       <mom-chart heading=${gettext("Waiting")} unit="count" sync="node" height="110" .lines=${WAITS} .columns=${course}></mom-chart>

@@ -22,9 +22,7 @@ export class NodeLine extends Island {
     return html`${node ? html`<span class="extra">${gettext("node")} ${node.name}</span>` : nothing}
       <button type="button" class="link" popovertarget="zones" title=${gettext("Time zone: {zone}", { zone: zone() })}>${zoneName()} ▾</button>
       ${this.#zones()}
-      ${node?.jobs && this.jobs
-        ? html`<a href=${this.jobs}>${ngettext("{count} running job", "{count} running jobs", node.jobs)} ▸</a>`
-        : nothing}`;
+      ${node?.jobs && this.jobs ? html`<a href=${this.jobs}>${ngettext("{count} running job", "{count} running jobs", node.jobs)} ▸</a>` : nothing}`;
   }
 
   #zones(): TemplateResult {

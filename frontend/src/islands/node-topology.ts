@@ -51,10 +51,12 @@ export class NodeTopology extends Island {
       <button type="button" class="link twin" aria-pressed=${asTable} @click=${() => this.#toggle(!asTable)}>
         ${asTable ? gettext("View as diagram") : gettext("View as table")}
       </button>
-      ${fault
-        ? html`<p class="notice" data-tone="warn" role="status">${fault}
+      ${
+        fault
+          ? html`<p class="notice" data-tone="warn" role="status">${fault}
             <button type="button" class="link" @click=${() => this.#polling.again()}>${gettext("Try again")}</button></p>`
-        : nothing}
+          : nothing
+      }
       ${asTable ? this.#table(drawing) : this.#picture(drawing)}
     </div>`;
   }

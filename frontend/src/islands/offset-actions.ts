@@ -28,7 +28,10 @@ export class OffsetActions extends Island {
   async #handOver(): Promise<void> {
     const answer = await confirmAction({
       title: gettext("Reassign the offset of {source}", { source: this.source }),
-      effect: gettext("{sender} forwards {source} as the user {owner}. After this, another user continues; no message is lost or stored twice. The flow must not run meanwhile.", { sender: this.sender, source: this.source, owner: this.owner }),
+      effect: gettext(
+        "{sender} forwards {source} as the user {owner}. After this, another user continues; no message is lost or stored twice. The flow must not run meanwhile.",
+        { sender: this.sender, source: this.source, owner: this.owner },
+      ),
       button: gettext("Reassign offset"),
       fields: html`<label>${gettext("New user")}<input name="owner" required maxlength="150" autocapitalize="none" spellcheck="false" /></label>`,
     });
@@ -42,7 +45,10 @@ export class OffsetActions extends Island {
   async #forget(): Promise<void> {
     const answer = await confirmAction({
       title: gettext("Delete the offset of {source}", { source: this.source }),
-      effect: gettext("The forwarding progress of {sender} is lost. Messages that were sent but not confirmed can arrive twice. Use this only for brokers that no longer exist.", { sender: this.sender }),
+      effect: gettext(
+        "The forwarding progress of {sender} is lost. Messages that were sent but not confirmed can arrive twice. Use this only for brokers that no longer exist.",
+        { sender: this.sender },
+      ),
       button: gettext("Delete offset"),
       danger: true,
       typed: this.source,

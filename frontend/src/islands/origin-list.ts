@@ -34,7 +34,12 @@ const NUMBERS: [name: keyof Fetches, label: string, hint: string][] = [
 
 /** The origins of a callback broker: the links to remote brokers, with their services. */
 export class OriginList extends Island {
-  readonly #polling = new Polling<{ items: Origin[] }>(this, () => read("origins"), EVERY_MS, () => ["$mom.conn.>"]);
+  readonly #polling = new Polling<{ items: Origin[] }>(
+    this,
+    () => read("origins"),
+    EVERY_MS,
+    () => ["$mom.conn.>"],
+  );
 
   protected override render() {
     return polled(this.#polling, ({ items }, old) => (items.length === 0 ? none() : table(items, old)));

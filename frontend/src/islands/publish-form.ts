@@ -1,33 +1,22 @@
 import { html, nothing, type TemplateResult } from "lit";
 import type { RequestRefused } from "../live/rest.ts";
-import { publishAsCode, type Draft } from "../messages/code.ts";
+import { publishAsCode } from "../messages/code.ts";
+import { EMPTY, draftOf, ownHeaders, type Content, type Draft } from "../messages/draft.ts";
 import { LARGEST, MOST, complaintOf, hasFields, send, type Sent } from "../messages/publish-request.ts";
+import { headerFields, type Header } from "../messages/header-fields.ts";
+import { publishResult, type PublishResult } from "../messages/publish-result.ts";
 import { body as bytesOf, faultOf, one, remove, why } from "../messages/requests.ts";
-import { pageOf } from "../pages.ts";
-import { gettext, ngettext } from "../gettext.ts";
+import { DEFAULT_PRIORITY, MAX_DELAY_S, MAX_EXPIRES_S } from "../generated/tables.ts";
+import { gettext } from "../gettext.ts";
 import { pageAddress, server } from "../services.ts";
 import "../style/messages.css";
 import { sniffBytes } from "../view/body.ts";
-import { bytes as inBytes, count } from "../view/format.ts";
+import { bytes as inBytes } from "../view/format.ts";
 import { bareName, isQueue } from "../view/name.ts";
 import { Island } from "./island.ts";
 import { snippetBlock } from "./snippet-block.ts";
 
 const CONTENT_TYPES = ["application/json", "text/plain", "application/xml", "text/csv", "application/octet-stream"];
-const DEFAULT_PRIORITY = 4;
-const SHOWN_IDS = 50;
-/** Headers that the form has fields for, that are the protocol's own, or that dead letters got by dying. */
-const RESERVED = /^(destination|content-type|content-length|persistent|priority|receipt|transaction|origin|origin-topic|sent-at|dead-.*)$/i;
-
-interface Result {
-  sent: Sent;
-  tookMs: number;
-  running: boolean;
-  /** The status of the message: its consumer, or why it waits. */
-  status: string;
-  error: string;
-}
-
 /**
  * Publishes one or many messages, and shows the response. `template` in the address is the id of a message of the queue
  * `from` that fills in body and headers; with `replace` that message is removed when the new one is stored.
@@ -38,17 +27,12 @@ export class PublishForm extends Island {
   /** With its kind: /queue/orders. */
   declare destination: string;
 
-  #headers: { key: string; value: string }[] = [];
-  #draft: Omit<Draft, "destination" | "headers"> = {
-    body: "",
-    contentType: "application/json",
-    persistent: true,
-    priority: DEFAULT_PRIORITY,
-  };
+  #headers: Header[] = [];
+  #draft: Content = { ...EMPTY };
   #file: { name: string; bytes: Uint8Array } | undefined;
   #over = false;
   #error = "";
-  #result: Result | undefined;
+  #result: PublishResult | undefined;
   #running: AbortController | undefined;
 
   override connectedCallback(): void {
@@ -72,18 +56,8 @@ export class PublishForm extends Island {
     if (!queue || !id) return;
     try {
       const message = await one(queue, id);
-      this.#headers = Object.entries(message.headers)
-        .filter(([key]) => !RESERVED.test(key))
-        .map(([key, value]) => ({ key, value }));
-      this.#draft = {
-        body: "",
-        contentType: message.content_type ?? "",
-        persistent: message.persistent,
-        priority: message.priority,
-        ...(message.type && { type: message.type }),
-        ...(message.correlation_id && { correlation_id: message.correlation_id }),
-        ...(message.reply_to && { reply_to: message.reply_to }),
-      };
+      this.#headers = Object.entries(ownHeaders(message.headers)).map(([key, value]) => ({ key, value }));
+      this.#draft = draftOf(message);
       this.#takeBytes(`${id}`, await bytesOf(queue, id));
     } catch (error) {
       this.#error = faultOf(error, gettext("The broker cannot be reached."));
@@ -137,7 +111,7 @@ export class PublishForm extends Island {
           />${gettext("Persistent")}</label>
       </div>
       ${this.#headerGrid()} ${this.#more()} ${this.#sends()}
-      <div role="status">${this.#result ? this.#answer(this.#result) : nothing}</div>
+      <div role="status">${this.#result ? publishResult(this.#result, this.destination) : nothing}</div>
       ${this.#code()}
     </form>`;
   }
@@ -157,7 +131,8 @@ export class PublishForm extends Island {
       this.#file = undefined;
       this.requestUpdate();
     };
-    return html`${this.#file
+    return html`${
+      this.#file
         ? html`<p class="notice" data-tone="quiet">
             ${gettext("The body is the file {name} ({size}), sent unchanged.", { name: this.#file.name, size: inBytes(this.#file.bytes.length) })}
             <button type="button" class="link" @click=${forget}>${gettext("Write a body instead")}</button>
@@ -167,7 +142,8 @@ export class PublishForm extends Island {
               name="body" rows="9" spellcheck="false" data-over=${this.#over} .value=${this.#draft.body}
               @input=${(event: InputEvent) => this.#edit(() => (this.#draft.body = (event.target as HTMLTextAreaElement).value))}
               @dragover=${over(true)} @dragleave=${over(false)} @drop=${drop}
-            ></textarea></label>`}
+            ></textarea></label>`
+    }
       ${complaint ? html`<p class="hint" data-tone="warn">▲ ${complaint}</p>` : nothing}
       <p class="hint tools">
         <label class="picks">${gettext("Choose a file, or drop one")}
@@ -190,7 +166,13 @@ export class PublishForm extends Island {
   }
 
   #number(
-    name: string, label: string, value: number | undefined, take: (value: number | undefined) => void, min: number, max: number, step = "1",
+    name: string,
+    label: string,
+    value: number | undefined,
+    take: (value: number | undefined) => void,
+    min: number,
+    max: number,
+    step = "1",
   ): TemplateResult {
     const read = (event: InputEvent) => {
       const { value: text } = event.target as HTMLInputElement;
@@ -207,8 +189,8 @@ export class PublishForm extends Island {
     return html`<details ?open=${Boolean(used)}>
       <summary>${gettext("Delay, expiry, reply, deduplication")}</summary>
       <div class="fields">
-        ${this.#number("delay", gettext("Delay, seconds"), draft.delay_s, (value) => (draft.delay_s = value!), 0, 315_360_000, "any")}
-        ${this.#number("expires", gettext("Expiry, seconds"), draft.expires_s, (value) => (draft.expires_s = value!), 0.001, 315_360_000, "any")}
+        ${this.#number("delay", gettext("Delay, seconds"), draft.delay_s, (value) => (draft.delay_s = value!), 0, MAX_DELAY_S, "any")}
+        ${this.#number("expires", gettext("Expiry, seconds"), draft.expires_s, (value) => (draft.expires_s = value!), 0.001, MAX_EXPIRES_S, "any")}
         ${this.#text("reply-to", gettext("Reply to"), draft.reply_to ?? "", (value) => (draft.reply_to = value))}
         ${this.#text("correlation-id", gettext("Correlation id"), draft.correlation_id ?? "", (value) => (draft.correlation_id = value))}
         ${this.#text("type", gettext("Type"), draft.type ?? "", (value) => (draft.type = value))}
@@ -218,39 +200,33 @@ export class PublishForm extends Island {
   }
 
   #headerGrid(): TemplateResult {
-    const remove = (index: number) => this.#edit(() => (this.#headers = this.#headers.filter((_, at) => at !== index)));
-    const add = async () => {
-      this.#edit(() => (this.#headers = [...this.#headers, { key: "", value: "" }]));
+    const change = async (headers: Header[], added: boolean) => {
+      this.#edit(() => {
+        this.#headers = headers;
+      });
+      if (!added) return;
       await this.updateComplete;
       this.querySelector<HTMLInputElement>(".header-row:last-of-type input")?.focus();
     };
-    const typed = (header: { key: string; value: string }, part: "key" | "value") => (event: InputEvent) =>
-      this.#edit(() => (header[part] = (event.target as HTMLInputElement).value));
-    return html`<fieldset>
-      <legend>${gettext("Headers")}</legend>
-      ${this.#headers.map(
-        (header, index) => html`<div class="header-row">
-          <input aria-label=${gettext("Header name")} placeholder=${gettext("name")} autocomplete="off" spellcheck="false" .value=${header.key} @input=${typed(header, "key")} />
-          <input aria-label=${gettext("Header value")} placeholder=${gettext("value")} autocomplete="off" .value=${header.value} @input=${typed(header, "value")} />
-          <button type="button" class="close" aria-label=${gettext("Remove this header")} @click=${() => remove(index)}>✕</button>
-        </div>`,
-      )}
-      <button type="button" class="link" @click=${add}>${gettext("+ Add header")}</button>
-    </fieldset>`;
+    return headerFields(this.#headers, (headers, added = false) => void change(headers, added));
   }
 
   #sends(): TemplateResult {
     const replaces = pageAddress.get("replace") !== "" && pageAddress.get("template") !== "";
-    return html`${replaces
+    return html`${
+      replaces
         ? html`<label class="check"
             ><input name="replace" type="checkbox" checked />${gettext("Remove the original message from {queue} when the new one is stored", { queue: pageAddress.get("from") })}</label>`
-        : nothing}
+        : nothing
+    }
       <div class="sends">
         <label>${gettext("Number of messages")}<input name="count" type="number" min="1" max=${MOST} value="1" required /></label>
         <label>${gettext("Messages per second")}<input name="rate" type="number" min="0.1" max="10000" step="any" placeholder=${gettext("at once")} /></label>
-        ${this.#running
-          ? html`<button type="button" @click=${() => this.#running?.abort()}>${gettext("Stop")}</button>`
-          : html`<button type="submit" class="primary">${gettext("Publish")}</button>`}
+        ${
+          this.#running
+            ? html`<button type="button" @click=${() => this.#running?.abort()}>${gettext("Stop")}</button>`
+            : html`<button type="submit" class="primary">${gettext("Publish")}</button>`
+        }
         <span class="quiet"><kbd>Ctrl</kbd> <kbd>Enter</kbd></span>
       </div>`;
   }
@@ -258,15 +234,17 @@ export class PublishForm extends Island {
   #code(): TemplateResult {
     return html`<details>
       <summary>${gettext("The same as code")}</summary>
-      ${this.#file
-        ? html`<p class="hint">${gettext("To send the file: mom pub … @{name}", { name: this.#file.name })}</p>`
-        : publishAsCode(this.#whole(), server).map(snippetBlock)}
+      ${
+        this.#file
+          ? html`<p class="hint">${gettext("To send the file: mom pub … @{name}", { name: this.#file.name })}</p>`
+          : publishAsCode(this.#whole(), server).map(snippetBlock)
+      }
     </details>`;
   }
 
   #whole(): Draft {
-    const own = this.#headers.filter(({ key }) => key !== "" && !RESERVED.test(key));
-    return { ...this.#draft, destination: this.destination, headers: Object.fromEntries(own.map(({ key, value }) => [key, value])) };
+    const headers = Object.fromEntries(this.#headers.map(({ key, value }) => [key, value]));
+    return { ...this.#draft, destination: this.destination, headers: ownHeaders(headers) };
   }
 
   // ------------------------------------------------------------------ sending
@@ -284,7 +262,7 @@ export class PublishForm extends Island {
     const began = performance.now();
     const sent: Sent = { ids: [], errors: [], duplicates: 0 };
     this.#result = { sent, tookMs: 0, running: true, status: "", error: "" };
-    const show = (change: Partial<Result>) => {
+    const show = (change: Partial<PublishResult>) => {
       this.#result = { ...this.#result!, ...change, tookMs: performance.now() - began };
       this.requestUpdate();
     };
@@ -307,38 +285,6 @@ export class PublishForm extends Island {
   async #fateOf(destination: string, id: string): Promise<string> {
     const reasons = await why(bareName(destination), id).catch(() => undefined);
     return reasons === undefined ? gettext("A consumer has already received it.") : (reasons[0]?.sentence ?? "");
-  }
-
-  #answer({ sent, tookMs, running, status, error }: Result): TemplateResult {
-    const queue = isQueue(this.destination);
-    const ms = tookMs.toFixed(0);
-    return html`${sent.ids.length > 0 || running
-        ? html`<div class="notice" data-tone=${running ? "quiet" : "good"}>
-            <strong>${running ? gettext("Sending…") : gettext("● Confirmed")}</strong>
-            ${ngettext("{count} message is stored, after {ms} ms.", "{count} messages are stored, after {ms} ms.", sent.ids.length, { ms })}
-            ${status ? html`<span>${gettext("Now: {what}.", { what: status })}</span>` : nothing}
-            ${sent.duplicates ? ngettext("{count} was a duplicate.", "{count} were duplicates.", sent.duplicates) : nothing}
-            ${queue && !running ? html`<a href=${pageOf(this.destination, "", { order: "newest" })}>${gettext("View messages")}</a>` : nothing}
-            ${this.#ids(sent.ids, queue)}
-          </div>`
-        : nothing}
-      ${error || sent.errors.length > 0
-        ? html`<div class="notice" data-tone="bad" role="alert">
-            <strong>■ ${gettext("Refused.")}</strong> ${error || sent.errors[0]}
-            ${sent.errors.length > 1 ? gettext("({count} messages)", { count: count(sent.errors.length) }) : nothing}
-          </div>`
-        : nothing}`;
-  }
-
-  #ids(ids: string[], queue: boolean): TemplateResult | typeof nothing {
-    if (ids.length === 0) return nothing;
-    const link = (id: string) => (queue ? html`<a href=${pageOf(this.destination, "", { message: id })}>${id}</a>` : html`<code>${id}</code>`);
-    if (ids.length === 1) return html`<div class="results">${link(ids[0]!)}</div>`;
-    return html`<details>
-      <summary>${gettext("Ids")}</summary>
-      <ol class="results">${ids.slice(-SHOWN_IDS).map((id) => html`<li>${link(id)}</li>`)}</ol>
-      ${ids.length > SHOWN_IDS ? html`<p class="hint">${gettext("Only the last {count} are shown.", { count: SHOWN_IDS })}</p>` : nothing}
-    </details>`;
   }
 }
 

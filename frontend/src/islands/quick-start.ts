@@ -32,7 +32,12 @@ export class QuickStart extends Island {
   declare streamed: Delivered[];
   declare streaming: boolean;
 
-  readonly #polling = new Polling<BrowsedMessage[]>(this, () => this.#waiting(), EVERY_MS, () => [`$mom.stats.${this.queue}`]);
+  readonly #polling = new Polling<BrowsedMessage[]>(
+    this,
+    () => this.#waiting(),
+    EVERY_MS,
+    () => [`$mom.stats.${this.queue}`],
+  );
   #source: EventSource | undefined;
 
   constructor() {
@@ -141,7 +146,14 @@ export class QuickStart extends Island {
   #subscribing() {
     return html`<section aria-label=${gettext("Subscribe")}><h3>${gettext("Or subscribe, and receive messages as they arrive.")}</h3>
       <div class="tools">
-        ${this.#source ? html`<span class="state" data-tone=${this.streaming ? "good" : "warn"}><span aria-hidden="true">${this.streaming ? "●" : "▲"}</span> ${this.streaming ? gettext("subscribed: send another message") : gettext("connecting")}</span>` : html`<button type="button" class="primary" @click=${() => { this.#subscribe(); this.requestUpdate(); }}>${gettext("Subscribe")}</button>`}
+        ${
+          this.#source
+            ? html`<span class="state" data-tone=${this.streaming ? "good" : "warn"}><span aria-hidden="true">${this.streaming ? "●" : "▲"}</span> ${this.streaming ? gettext("subscribed: send another message") : gettext("connecting")}</span>`
+            : html`<button type="button" class="primary" @click=${() => {
+                this.#subscribe();
+                this.requestUpdate();
+              }}>${gettext("Subscribe")}</button>`
+        }
       </div>
       ${snippetBlock({ tool: gettext("Subscribe with curl"), code: this.listen })}
       ${this.streamed.length ? html`<ul class="received" role="status">${this.streamed.map(({ body }) => html`<li><span class="state" data-tone="good"><span aria-hidden="true">●</span> ${gettext("received")}</span> <code>${textOf(body)}</code></li>`)}</ul>` : nothing}

@@ -53,10 +53,14 @@ export class SeedList extends Island {
           </tr>
         </thead>
         <tbody>
-          ${repeat(items, ({ id }) => id, (seed) => this.#row(seed))}
+          ${repeat(
+            items,
+            ({ id }) => id,
+            (seed) => this.#row(seed),
+          )}
         </tbody>
       </table>
-      ${items.length < total ? html`<p class="quiet more">${gettext("The first {shown} of {all} are shown.", { shown: count(items.length), all: count(total) })}</p>` : nothing}`;
+      ${items.length < total ? html`<p class="quiet more">${gettext("Showing the first {shown} of {all}.", { shown: count(items.length), all: count(total) })}</p>` : nothing}`;
   }
 
   #row(seed: Seed): TemplateResult {
@@ -76,7 +80,9 @@ export class SeedList extends Island {
     const made = ngettext("Its {count} copy stays.", "Its {count} copies stay.", copies);
     const answer = await confirmAction({
       title: gettext("Remove the seed for {profile}", { profile }),
-      effect: [gettext("The message is deleted: no further service gets a copy, of up to {count} more.", { count: count(max_copies - copies) }), made].join(" "),
+      effect: [gettext("The message is deleted: no further service gets a copy, of up to {count} more.", { count: count(max_copies - copies) }), made].join(
+        " ",
+      ),
       button: gettext("Remove"),
       danger: true,
     });

@@ -43,7 +43,12 @@ export class ServiceList extends Island {
   static override properties = { admin: {} };
   declare admin: string | null;
 
-  readonly #polling = new Polling<Answer>(this, () => this.#read(), EVERY_MS, () => ["$mom.conn.>"]);
+  readonly #polling = new Polling<Answer>(
+    this,
+    () => this.#read(),
+    EVERY_MS,
+    () => ["$mom.conn.>"],
+  );
   #unwatch: (() => void) | undefined;
 
   override connectedCallback(): void {
@@ -67,11 +72,14 @@ export class ServiceList extends Island {
   }
 
   protected override render() {
-    return polled(this.#polling, (answer, old) => html`
+    return polled(
+      this.#polling,
+      (answer, old) => html`
       ${this.#tools(answer)}
       ${answer.items.length === 0 ? this.#none() : this.#table(answer, old)}
       ${this.#pages(answer)}
-    `);
+    `,
+    );
   }
 
   #tools({ approx_total }: Answer): TemplateResult {
@@ -103,7 +111,11 @@ export class ServiceList extends Island {
         </tr>
       </thead>
       <tbody>
-        ${repeat(items, ({ id }) => id, (service) => this.#row(service))}
+        ${repeat(
+          items,
+          ({ id }) => id,
+          (service) => this.#row(service),
+        )}
       </tbody>
     </table>`;
   }

@@ -1,4 +1,5 @@
 import { html, nothing, type TemplateResult } from "lit";
+import type { PendingState } from "../generated/tables.ts";
 import { gettext, ngettext } from "../gettext.ts";
 import { Polling } from "../live/polling.ts";
 import { read } from "../live/requests.ts";
@@ -16,7 +17,7 @@ const ROWS = 200;
 interface Pending {
   seq: number;
   id: string;
-  state: string;
+  state: PendingState;
 }
 
 interface Answer {
@@ -25,7 +26,7 @@ interface Answer {
   pending: Pending[];
 }
 
-const STATES: Record<string, [tone: string, shape: string, word: string]> = {
+const STATES: Record<PendingState, [tone: string, shape: string, word: string]> = {
   waiting: ["quiet", "○", gettext("waiting")],
   fetching: ["quiet", "◐", gettext("being fetched")],
   fetched: ["good", "●", gettext("held by a consumer")],
@@ -39,7 +40,12 @@ export class ServicePage extends Island {
   declare service: string;
   declare admin: string | null;
 
-  readonly #polling = new Polling<Answer>(this, () => this.#read(), EVERY_MS, () => ["$mom.conn.>"]);
+  readonly #polling = new Polling<Answer>(
+    this,
+    () => this.#read(),
+    EVERY_MS,
+    () => ["$mom.conn.>"],
+  );
 
   protected override willUpdate(changed: Map<PropertyKey, unknown>): void {
     // The frame keeps the element when one service's page follows another's.
@@ -55,7 +61,9 @@ export class ServicePage extends Island {
 
   protected override render() {
     if (this.#polling.refused) return this.#ended();
-    return polled(this.#polling, ({ service, pending }, old) => html`
+    return polled(
+      this.#polling,
+      ({ service, pending }, old) => html`
       <div class="tools standing">
         ${activityOf(service)}
         <strong>${service.name}</strong>
@@ -66,7 +74,8 @@ export class ServicePage extends Island {
         ${facts(service).map(([label, value]) => html`<dt>${label}</dt><dd>${value}</dd>`)}
       </dl>
       ${service.origin === null ? inQueue(service) : atOrigin(pending)}
-    `);
+    `,
+    );
   }
 
   #ended(): TemplateResult {
@@ -108,9 +117,10 @@ function atOrigin(pending: Pending[]): TemplateResult {
   const shown = pending.slice(0, ROWS);
   return html`<section>
     <h2>${gettext("Pending messages")}</h2>
-    ${pending.length === 0
-      ? html`<div class="empty"><p>${gettext("No message waits at the origin.")}</p></div>`
-      : html`<table class="resources">
+    ${
+      pending.length === 0
+        ? html`<div class="empty"><p>${gettext("No message waits at the origin.")}</p></div>`
+        : html`<table class="resources">
           <caption class="visually-hidden">${gettext("Messages at the origin, in the order of their arrival")}</caption>
           <thead>
             <tr>
@@ -129,8 +139,9 @@ function atOrigin(pending: Pending[]): TemplateResult {
               </tr>`;
             })}
           </tbody>
-        </table>`}
-    ${shown.length < pending.length ? html`<p class="quiet more">${gettext("The first {shown} of {all} are shown.", { shown: count(shown.length), all: count(pending.length) })}</p>` : nothing}
+        </table>`
+    }
+    ${shown.length < pending.length ? html`<p class="quiet more">${gettext("Showing the first {shown} of {all}.", { shown: count(shown.length), all: count(pending.length) })}</p>` : nothing}
   </section>`;
 }
 

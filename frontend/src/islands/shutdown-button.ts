@@ -26,7 +26,9 @@ export class ShutdownButton extends Island {
     const name = this.broker;
     const answer = await confirmAction({
       title: gettext("Shut down {name}", { name }),
-      effect: gettext("The broker accepts nothing more, finishes what it has accepted, notifies its clients and stops. It does not start by itself: start it again on its host."),
+      effect: gettext(
+        "The broker accepts nothing more, finishes what it has accepted, notifies its clients and stops. It does not start by itself: start it again on its host.",
+      ),
       button: gettext("Shut down"),
       danger: true,
       typed: name,

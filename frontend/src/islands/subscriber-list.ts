@@ -66,7 +66,7 @@ export class SubscriberList extends Island {
           ${repeat(items, ({ id }) => id, row)}
         </tbody>
       </table>
-      ${items.length < total ? html`<p class="quiet more">${gettext("The first {shown} of {all} are shown.", { shown: count(items.length), all: count(total) })}</p>` : nothing}`;
+      ${items.length < total ? html`<p class="quiet more">${gettext("Showing the first {shown} of {all}.", { shown: count(items.length), all: count(total) })}</p>` : nothing}`;
   }
 
   #order(sort: string): void {

@@ -2,7 +2,8 @@ import { html, nothing, type TemplateResult } from "lit";
 import { repeat } from "lit/directives/repeat.js";
 import { confirmAction } from "../confirm-dialog.ts";
 import { Retry } from "../live/retry.ts";
-import { liveDestination, pathOf } from "../live/destination.ts";
+import { pathOf } from "../destinations/address.ts";
+import { liveDestination } from "../live/destination.ts";
 import { request, errorText, read } from "../live/requests.ts";
 import { Follow } from "../live/source.ts";
 import { gettext, ngettext } from "../gettext.ts";
@@ -87,9 +88,9 @@ export class SubscriptionList extends Island {
       </p>`;
     }
     return html`<p class="quiet" role="status">
-        ${ngettext("{count} subscription", "{count} subscriptions", this.#total)}${this.#total > this.#subscriptions.length
-          ? gettext("; the first {shown} are shown", { shown: count(this.#subscriptions.length) })
-          : nothing}
+        ${ngettext("{count} subscription", "{count} subscriptions", this.#total)}${
+          this.#total > this.#subscriptions.length ? gettext("; the first {shown} are shown", { shown: count(this.#subscriptions.length) }) : nothing
+        }
       </p>
       <table class="resources" data-old=${this.#fault === undefined ? nothing : "true"}>
         <thead>
@@ -105,7 +106,11 @@ export class SubscriptionList extends Island {
           </tr>
         </thead>
         <tbody>
-          ${repeat(this.#subscriptions, ({ name }) => name, (one) => this.#row(one))}
+          ${repeat(
+            this.#subscriptions,
+            ({ name }) => name,
+            (one) => this.#row(one),
+          )}
         </tbody>
       </table>`;
   }
@@ -163,11 +168,13 @@ export class SubscriptionList extends Island {
     if (facts === undefined) return nothing;
     return html`<section>
       <h2>${gettext("Replay")}</h2>
-      ${retains
-        ? html`<p>${gettext("Published messages are retained for a time. They can be replayed into a queue.")}
+      ${
+        retains
+          ? html`<p>${gettext("Published messages are retained for a time. They can be replayed into a queue.")}
             <button type="button" ?disabled=${!facts.permissions.includes("read")} @click=${() => void openBulkDialog("replay", `topic:${this.name}`, {})}>${gettext("Replay into a queue…")}</button></p>`
-        : html`<p class="quiet">${gettext("No messages are retained for replay: the settings retention and retention bytes are 0.")}
-            <a href=${`?${new URLSearchParams({ name: this.name, tab: "settings" })}`}>${gettext("Settings")}</a></p>`}
+          : html`<p class="quiet">${gettext("No messages are retained for replay: the settings retention and retention bytes are 0.")}
+            <a href=${`?${new URLSearchParams({ name: this.name, tab: "settings" })}`}>${gettext("Settings")}</a></p>`
+      }
     </section>`;
   }
 
@@ -178,9 +185,7 @@ export class SubscriptionList extends Island {
       const before = new Map(this.#subscriptions?.map((one) => [one.name, one.acknowledged]));
       const elapsed_s = (now - this.#readAt) / 1000;
       this.#rates = new Map(
-        body.items
-          .filter(({ name }) => before.has(name))
-          .map(({ name, acknowledged }) => [name, Math.max(0, (acknowledged - before.get(name)!) / elapsed_s)]),
+        body.items.filter(({ name }) => before.has(name)).map(({ name, acknowledged }) => [name, Math.max(0, (acknowledged - before.get(name)!) / elapsed_s)]),
       );
       this.#readAt = now;
       this.#subscriptions = body.items;

@@ -1,7 +1,9 @@
 import { html, nothing, type TemplateResult } from "lit";
-import { liveDestination, pathOf, type Kind, type LiveDestination } from "../live/destination.ts";
+import { pathOf, type Kind } from "../destinations/address.ts";
+import { liveDestination, type LiveDestination } from "../live/destination.ts";
 import { request, errorText } from "../live/requests.ts";
 import { Follow } from "../live/source.ts";
+import { language } from "../language.ts";
 import { gettext } from "../gettext.ts";
 import { session } from "../services.ts";
 import { Island } from "./island.ts";
@@ -65,11 +67,13 @@ export class TryIt extends Island {
     return html`<div class="pane" role="group" aria-label=${gettext("Receive")}>
         <div class="tools">${this.kind === "queue" ? this.#takeButton() : this.#listenButton()}</div>
         ${this.#fault ? html`<p class="notice" data-tone="bad" role="alert">${this.#fault}</p>` : nothing}
-        ${this.#arrived.length === 0
-          ? html`<p class="quiet">${this.kind === "queue" ? gettext("Messages received here are acknowledged immediately and removed from the queue.") : gettext("Messages published from now on are shown.")}</p>`
-          : html`<ol class="arrived" aria-live="polite">
+        ${
+          this.#arrived.length === 0
+            ? html`<p class="quiet">${this.kind === "queue" ? gettext("Messages received here are acknowledged immediately and removed from the queue.") : gettext("Messages published from now on are shown.")}</p>`
+            : html`<ol class="arrived" aria-live="polite">
               ${this.#arrived.map(({ at, text }) => html`<li><span class="quiet num">${at}</span> ${text}</li>`)}
-            </ol>`}
+            </ol>`
+        }
       </div>`;
   }
 
@@ -132,7 +136,7 @@ export class TryIt extends Island {
   }
 
   #show(text: string): void {
-    const at = new Date().toLocaleTimeString(document.documentElement.lang || "en", { hourCycle: "h23" });
+    const at = new Date().toLocaleTimeString(language, { hourCycle: "h23" });
     this.#arrived = [{ at, text }, ...this.#arrived].slice(0, KEPT);
     this.requestUpdate();
   }

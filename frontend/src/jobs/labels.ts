@@ -1,5 +1,6 @@
 /** Labels of jobs. */
 
+import type { JobOperation } from "../generated/tables.ts";
 import type { Job } from "../messages/requests.ts";
 import { gettext, ngettext } from "../gettext.ts";
 import { duration } from "../view/format.ts";
@@ -30,7 +31,7 @@ export function conditionOf({ state, refused }: Pick<Job, "state" | "refused">):
 }
 
 /** "Retry 400 messages": what a job does, or did. */
-export function titleOf(op: string, total: number): string {
+export function titleOf(op: JobOperation, total: number): string {
   switch (op) {
     case "move":
       return ngettext("Move {count} message", "Move {count} messages", total);

@@ -22,12 +22,7 @@ export function moments(columns: Columns): number[] {
  * The columns with one more second, of the same length: `counts` are added to the current step, `gauges` replace its
  * values. Other columns have no value in a new step.
  */
-export function withSecond(
-  columns: Columns,
-  second: number,
-  counts: Record<string, number>,
-  gauges: Record<string, number>,
-): Columns {
+export function withSecond(columns: Columns, second: number, counts: Record<string, number>, gauges: Record<string, number>): Columns {
   const length = steps(columns);
   const index = Math.floor((second - columns.t0) / columns.step_s);
   const later = Math.max(0, index - length + 1);

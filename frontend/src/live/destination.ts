@@ -1,12 +1,11 @@
 /** One queue or topic: its REST representation, and its statistics of each second. */
 
+import { pathOf, topicOf, type Kind } from "../destinations/address.ts";
+import type { DestinationState, Right } from "../generated/tables.ts";
 import { session } from "../services.ts";
-import { address, readVersion, type Query } from "./requests.ts";
+import { readVersion } from "./requests.ts";
 import { RequestRefused, type Destination } from "./rest.ts";
 import { Source } from "./source.ts";
-
-export type Kind = "queue" | "topic";
-export type Right = "send" | "receive" | "browse" | "read" | "manage" | "administer";
 
 /** The REST representation of a queue or topic; topics have some of these members. */
 export interface Facts {
@@ -19,7 +18,7 @@ export interface Facts {
   oldest_s?: number;
   published: number;
   paused: "none" | "producers" | "consumers" | "all";
-  state: string;
+  state: DestinationState;
   declared: boolean;
   settings: Record<string, { value: unknown; source: string }>;
   permissions: Right[];
@@ -31,25 +30,11 @@ export interface Now extends Destination {
   /** Of the broker's clock, RFC 3339. */
   time: string;
   delayed: number;
-  state: string;
+  state: DestinationState;
   acked_rate: number;
 }
 
 const POLL_MS = 5_000;
-const WILDCARDS: Record<string, string> = { "*": "%2A", ">": "%3E", "#": "%23" };
-
-/** The `$mom` topic about a destination: `topicOf("stats", "orders")`. */
-export function topicOf(about: string, name: string): string {
-  const levels = name.split(".").map((level) => WILDCARDS[level] ?? level);
-  return `/topic/$mom.${about}.${levels.join(".")}`;
-}
-
-/** The address of a queue or topic below `/api/v1/`. */
-export function pathOf(kind: Kind, name: string, rest = "", query: Query = {}): string {
-  // In the query any name fits.
-  return address(`${kind}s${rest && `/${rest}`}`, { [kind]: name, ...query });
-}
-
 /** Observe it with `Follow`; it is loaded and subscribed to while it has observers. */
 export class LiveDestination extends Source {
   facts: Facts | undefined;

@@ -15,7 +15,9 @@ class ExplorerFilter extends Source {
       this.#timer = setTimeout(() => this.#seek(field.value.trim()), PAUSE_MS);
     });
     field.addEventListener("keydown", (event) => {
-      if (event.key === "Escape" && field.value) this.#seek((field.value = ""));
+      if (event.key !== "Escape" || !field.value) return;
+      field.value = "";
+      this.#seek("");
     });
   }
 

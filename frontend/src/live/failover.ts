@@ -105,7 +105,10 @@ async function serves(web: string): Promise<boolean> {
 
 /** Whether a broker serves at the page's own origin. */
 function isReady(): Promise<boolean> {
-  return asked(`${OWN}/health/ready`).then((reply) => reply.ok, () => false);
+  return asked(`${OWN}/health/ready`).then(
+    (reply) => reply.ok,
+    () => false,
+  );
 }
 
 function asked(address: string): Promise<Response> {

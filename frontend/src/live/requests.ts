@@ -35,13 +35,7 @@ export async function readVersion<Answer>(path: string): Promise<{ body: Answer;
 }
 
 /** A request that changes something, with a reason for the audit log; `match` is the version that it replaces, or "*". */
-export function request<Answer = unknown>(
-  method: "POST" | "PUT" | "PATCH" | "DELETE",
-  path: string,
-  body?: unknown,
-  reason = "",
-  match = "",
-): Promise<Answer> {
+export function request<Answer = unknown>(method: "POST" | "PUT" | "PATCH" | "DELETE", path: string, body?: unknown, reason = "", match = ""): Promise<Answer> {
   return asked<Answer>(method, path, body, reason, match);
 }
 

@@ -13,10 +13,7 @@ export type Status =
   | { kind: "refused"; problem: Problem };
 
 /** The result of publishing a message; `tookMs` is the time from sending to the receipt. */
-export type Outcome =
-  | { kind: "confirmed"; tookMs: number }
-  | { kind: "refused"; problem: Problem }
-  | { kind: "unconfirmed"; why: string };
+export type Outcome = { kind: "confirmed"; tookMs: number } | { kind: "refused"; problem: Problem } | { kind: "unconfirmed"; why: string };
 
 export interface Draft {
   destination: string;
@@ -121,7 +118,8 @@ export class Session extends Source {
   /** Takes the broker's list of addresses; an empty one changes nothing. */
   learn(uris: string[]): void {
     // A console is where its WebSocket is.
-    const consoles = uris.filter((uri) => /^wss?:/.test(uri)).map((uri) => uri.trim().replace(/^ws/, "http").replace(/\/ws$/, ""));
+    const sockets = uris.map((uri) => uri.trim()).filter((uri) => /^wss?:/.test(uri));
+    const consoles = sockets.map((uri) => uri.replace(/^ws/, "http").replace(/\/ws$/, ""));
     if (consoles.length > 0) this.brokers = consoles;
   }
 

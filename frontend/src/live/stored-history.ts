@@ -1,6 +1,6 @@
 /** Statistics of former days, which the data pipeline has stored, and how they complete what a node has in memory. */
 
-import { pathOf, type Kind } from "./destination.ts";
+import { pathOf, type Kind } from "../destinations/address.ts";
 import { steps, type Columns } from "./columns.ts";
 import { read } from "./requests.ts";
 
@@ -23,7 +23,7 @@ export async function readStored(kind: Kind, name: string, window_s: number, ste
 
 /** Counts of a step that is known in part, as those of the whole step: they are shown as rates. */
 function withRates(found: StoredHistory): StoredHistory {
-  const computed = found.series["computed"] ?? [];
+  const computed = found.series.computed ?? [];
   const series = { ...found.series };
   for (const key of COUNTS) {
     series[key] = (found.series[key] ?? []).map((value, at) => (value === null || !computed[at] ? null : value / computed[at]));
@@ -33,7 +33,7 @@ function withRates(found: StoredHistory): StoredHistory {
 
 /** The part of the time that was computed, from 0 to 1. */
 export function computedPart({ series }: StoredHistory): number {
-  const parts = series["computed"] ?? [];
+  const parts = series.computed ?? [];
   return parts.reduce<number>((sum, part) => sum + (part ?? 0), 0) / Math.max(1, parts.length);
 }
 

@@ -1,11 +1,12 @@
 /** Actions on many messages: on a selection, or on all that match. */
 
 import { openJobDialog } from "../job-dialog.ts";
+import type { PlannedOperation } from "../generated/tables.ts";
 import { titleOf } from "../jobs/labels.ts";
 import { gettext, ngettext } from "../gettext.ts";
 import { isEmpty, type Condition } from "./search.ts";
 
-export type Op = "retry" | "move" | "copy" | "delete" | "export" | "replay";
+export type Op = Exclude<PlannedOperation, "purge">;
 
 const ACT = (op: Op): string =>
   ({

@@ -1,23 +1,10 @@
 /** A message as a program that publishes it. */
 
-import type { Server, Snippet } from "../view/snippets.ts";
-
-/** A message to publish. Times are in seconds. */
-export interface Draft {
-  /** With its kind: /queue/orders. */
-  destination: string;
-  body: string;
-  contentType: string;
-  headers: Record<string, string>;
-  persistent: boolean;
-  priority: number;
-  delay_s?: number;
-  expires_s?: number;
-  reply_to?: string;
-  correlation_id?: string;
-  type?: string;
-  dedup_id?: string;
-}
+import { DEFAULT_PRIORITY } from "../generated/tables.ts";
+import { shell } from "../view/quoting.ts";
+import type { Server } from "../view/example.ts";
+import type { Snippet } from "../view/snippets.ts";
+import type { Draft } from "./draft.ts";
 
 /** The header fields of a draft under the names that `name` gives them. */
 function fields(draft: Draft): [name: string, value: string][] {
@@ -31,7 +18,7 @@ function fields(draft: Draft): [name: string, value: string][] {
   ];
   const plain: [string, string | number][] = [];
   if (!draft.persistent) plain.push(["Persistent", "false"]);
-  if (draft.priority !== 4) plain.push(["Priority", draft.priority]);
+  if (draft.priority !== DEFAULT_PRIORITY) plain.push(["Priority", draft.priority]);
   return [...plain, ...given.filter(([, value]) => value !== undefined && value !== "")].map(([name, value]) => [name, String(value)]);
 }
 
@@ -112,14 +99,9 @@ function pythonOptions(draft: Draft): string[] {
   return [
     ...quoted.filter(([, value]) => value).map(([name, value]) => `${name}=${JSON.stringify(value)}`),
     ...(draft.persistent ? [] : ["persistent=False"]),
-    ...(draft.priority === 4 ? [] : [`priority=${draft.priority}`]),
+    ...(draft.priority === DEFAULT_PRIORITY ? [] : [`priority=${draft.priority}`]),
     ...(draft.delay_s ? [`delay_s=${draft.delay_s}`] : []),
     ...(draft.expires_s ? [`ttl_s=${draft.expires_s}`] : []),
     ...(Object.keys(headers).length > 0 ? [`headers=${JSON.stringify(headers)}`] : []),
   ];
-}
-
-/** Bare when harmless, else in single quotes: a value may hold anything. */
-function shell(text: string): string {
-  return /^[\w./:@%+,=-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`;
 }

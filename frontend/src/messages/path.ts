@@ -26,9 +26,7 @@ export function pathOf(message: Message, queue: string): Station[] {
   if (!origin) {
     return [
       { time: message.time, text: gettext("published to {queue}", { queue }) },
-      ...(message.attempt > 1
-        ? [{ text: ngettext("delivered {count} time", "delivered {count} times", message.attempt - 1) }]
-        : []),
+      ...(message.attempt > 1 ? [{ text: ngettext("delivered {count} time", "delivered {count} times", message.attempt - 1) }] : []),
       nowOf(message),
     ];
   }

@@ -2,8 +2,7 @@
 
 import { request } from "../live/requests.ts";
 import { gettext } from "../gettext.ts";
-import type { Draft } from "./code.ts";
-
+import type { Draft } from "./draft.ts";
 
 /** Messages of one request, and bytes of their bodies. */
 const CHUNK = 500;
@@ -37,9 +36,7 @@ export function hasFields(text: string): boolean {
 
 /** `{{n}}`, `{{uuid}}` and `{{now}}` of the n-th message. */
 function filled(text: string, n: number): string {
-  return text.replace(FIELD, (_, name: string) =>
-    name === "n" ? String(n) : name === "uuid" ? crypto.randomUUID() : new Date().toISOString(),
-  );
+  return text.replace(FIELD, (_, name: string) => (name === "n" ? String(n) : name === "uuid" ? crypto.randomUUID() : new Date().toISOString()));
 }
 
 /** Send all messages, reporting progress. Rejects with the first refusal of a whole request. */

@@ -1,5 +1,6 @@
 /** Messages and jobs over the REST API. */
 
+import type { JobOperation, JobState, PlannedOperation } from "../generated/tables.ts";
 import { parseProblem } from "../live/problem.ts";
 import { API, request, read } from "../live/requests.ts";
 import { RequestRefused, type BrowsedMessage } from "../live/rest.ts";
@@ -39,7 +40,7 @@ export interface Reason {
 
 /** An operation on many messages. `target` is a queue, or "origin" for dead letters. */
 export interface JobRequest {
-  op: "move" | "copy" | "retry" | "delete" | "export" | "replay" | "purge";
+  op: PlannedOperation;
   source: string;
   target?: string;
   filter?: Condition;
@@ -64,8 +65,8 @@ export interface Plan {
 
 export interface Job {
   id: string;
-  op: string;
-  state: "waiting" | "running" | "done" | "cancelled" | "stopped" | "failed";
+  op: JobOperation;
+  state: JobState;
   source: string | null;
   target: string | null;
   filter: string | Condition | null;

@@ -1,8 +1,9 @@
 /** The search box of messages: parses its text into conditions of the REST API. */
 
+import { MESSAGE_STATES } from "../generated/tables.ts";
 import { gettext } from "../gettext.ts";
 
-export type MessageState = "ready" | "unsettled" | "delayed";
+type MessageState = (typeof MESSAGE_STATES)[number];
 
 /** Conditions, all of which must match. The same as the filter of a job, except for the state `unsettled`. */
 export interface Condition {
@@ -24,7 +25,6 @@ export class SearchError extends Error {}
 const TERM = /(?:([A-Za-z_][\w.-]*)(>=?|<=?|[:=]))?(?:"((?:[^"\\]|\\.)*)"|(\S+))/g;
 /** Operators with blanks around them, or SQL's words in capitals: then all of it is a selector. */
 const SELECTOR = /\s(=|<>|!=|<=?|>=?)\s|\b(LIKE|IN|BETWEEN)\b|\bIS (NOT )?NULL\b/;
-const STATES: readonly string[] = ["ready", "unsettled", "delayed"];
 /** Headers that have a name of their own in the box. */
 const OWN_HEADERS = new Set(["type", "content-type", "correlation-id", "reply-to"]);
 
@@ -51,7 +51,7 @@ function take(found: Condition, name: string, operator: string, value: string): 
   if (operator !== ":" && operator !== "=") return false;
   const header = name.startsWith("header.") ? name.slice(7) : OWN_HEADERS.has(name) || operator === "=" ? name : "";
   if (name === "reason" || name === "origin" || name === "selector") once(found, name, value);
-  else if (name === "id") (found.ids ??= []).push(value);
+  else if (name === "id") found.ids = [...(found.ids ?? []), value];
   else if (name === "is" || name === "state") once(found, "state", stateOf(value));
   else if (header) found.headers = { ...found.headers, [header]: value };
   else return false;
@@ -75,7 +75,7 @@ function secondsOf(text: string): number {
 }
 
 function stateOf(text: string): MessageState {
-  if (!STATES.includes(text)) {
+  if (!(MESSAGE_STATES as readonly string[]).includes(text)) {
     throw new SearchError(gettext("{text} is not a message state. Use ready, unsettled or delayed.", { text }));
   }
   return text as MessageState;

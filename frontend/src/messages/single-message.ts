@@ -2,7 +2,7 @@
 
 import { confirmAction } from "../confirm-dialog.ts";
 import { JobToast } from "../islands/job-toast.ts";
-import { hold } from "../job-dialog.ts";
+import { runDelayed } from "../delayed-action.ts";
 import { gettext } from "../gettext.ts";
 import { showToast } from "../toasts.ts";
 import { begin, faultOf, plan, remove, type Message } from "./requests.ts";
@@ -27,7 +27,7 @@ export async function deleteOne(queue: string, message: Message, gone: () => voi
     typed: queue,
   });
   if (answer === null) return;
-  hold(gettext("Message #{position} will be deleted.", { position: message.position }), async () => {
+  runDelayed(gettext("Message #{position} will be deleted.", { position: message.position }), { isSingle: true }, async () => {
     try {
       await remove(queue, message.id, answer.reason);
       gone();

@@ -1,5 +1,6 @@
 /** Alerts of the REST API, as sentences and signs. */
 
+import type { AlertCondition, AlertState, ComponentKind, Health, Severity } from "../generated/tables.ts";
 import { gettext, ngettext } from "../gettext.ts";
 import { count, duration } from "./format.ts";
 import { bareName } from "./name.ts";
@@ -7,10 +8,10 @@ import { bareName } from "./name.ts";
 export interface Alert {
   id: string;
   rule: string;
-  condition: string;
-  severity: "warning" | "critical";
+  condition: AlertCondition;
+  severity: Severity;
   subject: string;
-  state: "firing" | "acknowledged" | "silenced" | "ended";
+  state: AlertState;
   detail: string;
   value: number;
   threshold: number;
@@ -40,6 +41,23 @@ export function signOf({ state, severity }: Alert): Sign {
   return severity === "critical" ? { tone: "bad", shape: "■", word: gettext("critical") } : { tone: "warn", shape: "▲", word: gettext("warning") };
 }
 
+const KINDS: Record<ComponentKind, string> = {
+  callback: gettext("Callback"),
+  reflex: gettext("Reflex"),
+  bridge: gettext("Bridge"),
+  mirror: gettext("Mirror"),
+  pipeline: gettext("Pipeline"),
+  store: gettext("Store"),
+};
+const HEALTH: Record<Health, string> = {
+  running: gettext("running"),
+  degraded: gettext("degraded"),
+  stalled: gettext("stalled"),
+  failing: gettext("failing"),
+  paused: gettext("paused"),
+  off: gettext("off"),
+};
+
 /** The sentence of an alert in the language of the page; the broker's English text for unknown conditions. */
 export function sentenceOf({ condition, subject, value, facts, detail }: Alert): string {
   const name = bareName(subject);
@@ -62,7 +80,18 @@ export function sentenceOf({ condition, subject, value, facts, detail }: Alert):
       return gettext("{name} connected {count} times in 5 min", { name: subject, count: count(value) });
     case "configuration":
       return gettext("Configuration files were rejected: {detail}", { detail: String(facts.detail ?? "") });
+    case "failing":
+    case "degraded":
+      return componentSentence(subject, facts);
     default:
       return detail;
   }
+}
+
+/** A component by its kind and name, `callback/orders`, its health, and the reason. */
+function componentSentence(subject: string, facts: Record<string, unknown>): string {
+  const [, kind = "", name = ""] = /^([^/]*)\/(.*)$/s.exec(subject) ?? [];
+  const health = HEALTH[String(facts.health) as Health] ?? String(facts.health);
+  const sentence = gettext("{kind} {name} is {health}", { kind: KINDS[kind as ComponentKind] ?? kind, name, health });
+  return facts.detail ? `${sentence}: ${String(facts.detail)}` : sentence;
 }

@@ -56,6 +56,7 @@ export function sniffBytes(bytes: Uint8Array, contentType: string | null): Body 
   try {
     const text = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);
     // Control characters mean binary data that happens to be valid UTF-8.
+    // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
     if (!/[\u0000-\u0008\u000e-\u001f]/.test(text)) return { ...sniffText(text, contentType), bytes };
   } catch {
     // Not UTF-8: bytes it is.

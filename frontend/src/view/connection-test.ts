@@ -1,6 +1,7 @@
 /** Connection test: its steps, each with result and fix. */
 
 import { html, nothing, type TemplateResult } from "lit";
+import type { ConnectionTestStep } from "../generated/tables.ts";
 import { gettext } from "../gettext.ts";
 
 export interface Step {
@@ -32,21 +33,24 @@ export async function reveal(trial: ConnectionTest, draw: (steps: Step[]) => voi
 
 /** The finished steps, of all in `names`; `trial` is the result when the test has ended. */
 export function connectionTestView(names: string[], steps: Step[], trial: ConnectionTest | undefined): TemplateResult {
-  const heading = trial === undefined ? gettext("Testing the connection…") : trial.ok ? gettext("The connection works") : gettext("The connection does not work");
+  const heading =
+    trial === undefined ? gettext("Testing the connection…") : trial.ok ? gettext("The connection works") : gettext("The connection does not work");
   return html`<section class="preview" role="status" aria-label=${gettext("Connection test")}>
     <h2>${heading} ${trial ? html`<span class="quiet">${trial.seconds.toFixed(1)} s</span>` : nothing}</h2>
     <ol class="trial">
       ${steps.map(stepOf)}
       ${names
         .filter((name) => !steps.some((step) => step.name === name))
-        .map((name, at) => html`<li class="quiet"><span class="state" data-tone="quiet"><span aria-hidden="true">${at === 0 ? "◌" : "○"}</span> ${name}</span> <span>${at === 0 ? "…" : nothing}</span></li>`)}
+        .map(
+          (name, at) =>
+            html`<li class="quiet"><span class="state" data-tone="quiet"><span aria-hidden="true">${at === 0 ? "◌" : "○"}</span> ${name}</span> <span>${at === 0 ? "…" : nothing}</span></li>`,
+        )}
     </ol>
   </section>`;
 }
 
 function stepOf({ name, ok, detail, fix }: Step): TemplateResult {
-  const [tone, shape, word] =
-    ok === null ? ["quiet", "–", gettext("not tested")] : ok ? ["good", "●", gettext("yes")] : ["bad", "■", gettext("no")];
+  const [tone, shape, word] = ok === null ? ["quiet", "–", gettext("not tested")] : ok ? ["good", "●", gettext("yes")] : ["bad", "■", gettext("no")];
   return html`<li>
     <span class="state" data-tone=${tone}><span aria-hidden="true">${shape}</span> ${name}<span class="visually-hidden">: ${word}</span></span>
     <span>${detail} ${fix ? html`<b>${fix[0]!.toUpperCase() + fix.slice(1)}.</b>` : nothing}</span>
@@ -54,8 +58,8 @@ function stepOf({ name, ok, detail, fix }: Step): TemplateResult {
 }
 
 /** The steps that a test takes by this protocol. */
-export function stepsBy(protocol: string): string[] {
-  const tls = ["stomps", "wss"].includes(protocol) ? ["tls"] : [];
-  const upgrade = ["ws", "wss"].includes(protocol) ? ["websocket"] : [];
+export function stepsBy(protocol: string): ConnectionTestStep[] {
+  const tls: ConnectionTestStep[] = ["stomps", "wss"].includes(protocol) ? ["tls"] : [];
+  const upgrade: ConnectionTestStep[] = ["ws", "wss"].includes(protocol) ? ["websocket"] : [];
   return ["dns", "tcp", ...tls, ...upgrade, "login", "sync-queue", "target"];
 }

@@ -1,6 +1,7 @@
 /** Connections of the REST API, and their presentation. Rates are frames per second. */
 
 import { html, nothing, type TemplateResult } from "lit";
+import type { ClientEventName } from "../generated/tables.ts";
 import { gettext } from "../gettext.ts";
 
 export interface Connection {
@@ -55,7 +56,7 @@ export interface Consumer {
 export interface ClientEvent {
   at: string;
   first_at: string;
-  event: string;
+  event: ClientEventName;
   code: string;
   detail: string;
   by: string;

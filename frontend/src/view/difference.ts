@@ -17,11 +17,7 @@ export function difference(before: string, after: string): Line[] {
   let end = 0;
   while (end < a.length - start && end < b.length - start && a.at(-1 - end) === b.at(-1 - end)) end += 1;
   const same = (text: string): Line => ({ mark: "same", text });
-  return [
-    ...a.slice(0, start).map(same),
-    ...between(a.slice(start, a.length - end), b.slice(start, b.length - end)),
-    ...a.slice(a.length - end).map(same),
-  ];
+  return [...a.slice(0, start).map(same), ...between(a.slice(start, a.length - end), b.slice(start, b.length - end)), ...a.slice(a.length - end).map(same)];
 }
 
 function between(a: string[], b: string[]): Line[] {

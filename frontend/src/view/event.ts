@@ -20,6 +20,9 @@ export function aboutOf({ kind, name, event }: LoggedEvent): string {
   // A host, with its port, may be called by many callbacks.
   if (kind === "callbacks") return consolePage(name.includes(":") ? "callbacks/" : `callbacks/one?${new URLSearchParams({ name })}`);
   // These events are of libraries, which many reflexes may use.
-  if (kind === "reflexes") return consolePage(event === "failed" || event === "recovered" ? `reflexes/?${new URLSearchParams({ filter: name })}` : `reflexes/one?${new URLSearchParams({ name })}`);
+  if (kind === "reflexes")
+    return consolePage(
+      event === "failed" || event === "recovered" ? `reflexes/?${new URLSearchParams({ filter: name })}` : `reflexes/one?${new URLSearchParams({ name })}`,
+    );
   return kind === "bridges" ? consolePage(`bridges/one?${new URLSearchParams({ name })}`) : consolePage("configuration/files");
 }

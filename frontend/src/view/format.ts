@@ -1,9 +1,9 @@
 /** Numbers, sizes and times as the console writes them; times in the zone that was chosen. */
 
 import { gettext } from "../gettext.ts";
+import { language } from "../language.ts";
 import { zone } from "./zone.ts";
 
-const language = document.documentElement.lang || "en";
 const whole = new Intl.NumberFormat(language, { maximumFractionDigits: 0 });
 const tenth = new Intl.NumberFormat(language, { maximumFractionDigits: 1, minimumFractionDigits: 1 });
 const few = new Intl.NumberFormat(language, { maximumSignificantDigits: 2 });

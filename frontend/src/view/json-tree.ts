@@ -16,9 +16,11 @@ export function jsonTree(value: unknown, key?: string | number, level = 0): Temp
   return html`<details class="json-node" ?open=${level < OPEN_LEVELS}>
     <summary>${label}<span class="json-size">${brackets}</span></summary>
     ${entries.slice(0, SHOWN_CHILDREN).map(([name, child]) => jsonTree(child, name, level + 1))}
-    ${entries.length > SHOWN_CHILDREN
-      ? html`<div class="json-leaf json-size">${gettext("… {count} more: see Raw", { count: entries.length - SHOWN_CHILDREN })}</div>`
-      : nothing}
+    ${
+      entries.length > SHOWN_CHILDREN
+        ? html`<div class="json-leaf json-size">${gettext("… {count} more: see Raw", { count: entries.length - SHOWN_CHILDREN })}</div>`
+        : nothing
+    }
   </details>`;
 }
 

@@ -13,11 +13,13 @@ export function polled<Answer>(polling: Polling<Answer>, shown: (answer: Answer,
   }
   const again = refused ? nothing : html`<button type="button" class="link" @click=${() => polling.again()}>${gettext("Try again")}</button>`;
   return html`
-    ${fault
-      ? html`<p class="notice" data-tone=${answer ? "warn" : "bad"} role="status">
+    ${
+      fault
+        ? html`<p class="notice" data-tone=${answer ? "warn" : "bad"} role="status">
           ${answer ? gettext("The values shown are not up to date: {fault}", { fault }) : fault} ${again}
         </p>`
-      : nothing}
+        : nothing
+    }
     ${answer === undefined ? nothing : shown(answer, fault !== "")}
   `;
 }

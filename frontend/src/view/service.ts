@@ -39,9 +39,11 @@ export function activityOf({ active }: Service): TemplateResult {
 
 /** The state of the connection to an origin: shape, word and colour. */
 export function linkOf({ state, error }: ServiceOrigin): TemplateResult {
-  return html`${state === "connected"
-    ? html`<span class="state" data-tone="good"><span aria-hidden="true">●</span> ${gettext("connected")}</span>`
-    : html`<span class="state" data-tone="warn"><span aria-hidden="true">▲</span> ${gettext("connecting")}</span>`}
+  return html`${
+    state === "connected"
+      ? html`<span class="state" data-tone="good"><span aria-hidden="true">●</span> ${gettext("connected")}</span>`
+      : html`<span class="state" data-tone="warn"><span aria-hidden="true">▲</span> ${gettext("connecting")}</span>`
+  }
   ${error ? html`<p class="quiet">${error}</p>` : nothing}`;
 }
 
@@ -51,9 +53,11 @@ export function serviceActions(service: Service, administrator: boolean, done: (
   const hint = own || administrator ? nothing : gettext("requires the right administer: the service belongs to {user}", { user: service.user });
   const disabled = hint !== nothing;
   const { name } = service;
-  return html`${service.active
+  return html`${
+    service.active
       ? html`<button type="button" ?disabled=${disabled} title=${hint} aria-label=${gettext("Deactivate {name}", { name })} @click=${() => deactivate(service, done)}>${gettext("Deactivate…")}</button>`
-      : html`<button type="button" ?disabled=${disabled} title=${hint} aria-label=${gettext("Activate {name}", { name })} @click=${() => activate(service, done)}>${gettext("Activate…")}</button>`}
+      : html`<button type="button" ?disabled=${disabled} title=${hint} aria-label=${gettext("Activate {name}", { name })} @click=${() => activate(service, done)}>${gettext("Activate…")}</button>`
+  }
     <button type="button" data-tone="bad" ?disabled=${disabled} title=${hint} aria-label=${gettext("Deregister {name}", { name })} @click=${() => deregister(service, done)}>${gettext("Deregister…")}</button>`;
 }
 

@@ -15,9 +15,7 @@ export function outline(numbers: readonly number[]): string {
   // One number alone would be invisible: it is drawn as a short level line.
   const points = numbers.length === 1 ? [numbers[0]!, numbers[0]!] : numbers;
   const first = WIDTH - (points.length - 1) * perStep;
-  return points
-    .map((number, index) => `${index ? "L" : "M"}${tenth(first + index * perStep)} ${tenth(HEIGHT - 1 - (number / peak) * (HEIGHT - 2))}`)
-    .join("");
+  return points.map((number, index) => `${index ? "L" : "M"}${tenth(first + index * perStep)} ${tenth(HEIGHT - 1 - (number / peak) * (HEIGHT - 2))}`).join("");
 }
 
 function tenth(value: number): number {

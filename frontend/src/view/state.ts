@@ -1,3 +1,4 @@
+import type { DestinationState } from "../generated/tables.ts";
 import { gettext } from "../gettext.ts";
 
 /** The sign of a state: shape, word and tone. */
@@ -7,8 +8,7 @@ export interface Look {
   shape: string;
 }
 
-/** The states of `telemetry/health.py`, the worst first. */
-export const STATE_SIGNS: Record<string, Look> = {
+export const STATE_SIGNS: Record<DestinationState, Look> = {
   "at-limit": { word: gettext("at limit"), tone: "bad", shape: "■" },
   "no-consumer": { word: gettext("no consumer"), tone: "warn", shape: "▲" },
   growing: { word: gettext("growing"), tone: "warn", shape: "▲" },
@@ -17,6 +17,7 @@ export const STATE_SIGNS: Record<string, Look> = {
   idle: { word: gettext("idle"), tone: "quiet", shape: "○" },
 };
 
-export function signOfState(state: string): Look {
+export function signOfState(state: DestinationState): Look {
+  // A page may be older than the broker.
   return STATE_SIGNS[state] ?? { word: state, tone: "quiet", shape: "○" };
 }

@@ -2,13 +2,14 @@
 
 import type { NodeFigures } from "../live/node.ts";
 import { consolePage, queuesPage } from "../pages.ts";
+import type { BridgeState } from "../generated/tables.ts";
 import { gettext, ngettext } from "../gettext.ts";
 import { count, duration, rate } from "./format.ts";
 
 export interface BridgeStatus {
   name: string;
   address: string;
-  state: string;
+  state: BridgeState;
   desired: string;
   error: { code: string; detail: string } | null;
   backlog: number;
@@ -61,8 +62,9 @@ export interface Drawing {
 const MAX_BRIDGES = 8;
 const MAX_SENDERS = 4;
 
-const STATES: Record<string, { tone: Tone; shape: string; word: string }> = {
+const STATES: Record<BridgeState, { tone: Tone; shape: string; word: string }> = {
   running: { tone: "good", shape: "●", word: gettext("running") },
+  starting: { tone: "quiet", shape: "○", word: gettext("starting") },
   connecting: { tone: "quiet", shape: "○", word: gettext("connecting") },
   suspended: { tone: "quiet", shape: "‖", word: gettext("suspended") },
   retrying: { tone: "warn", shape: "▲", word: gettext("retrying") },

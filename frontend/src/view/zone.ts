@@ -1,6 +1,6 @@
 /** The time zone of the page: the cookie `mom_zone`, else that of the browser. */
 
-const language = document.documentElement.lang || "en";
+import { language } from "../language.ts";
 
 /** Its name as Intl knows it. */
 export function zone(): string {

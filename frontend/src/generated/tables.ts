@@ -1,0 +1,88 @@
+/** Written by `python -m tests.docs.generated`. */
+
+/** The state of a queue or topic, the worst first. */
+export type DestinationState = "at-limit" | "no-consumer" | "growing" | "paused" | "flowing" | "idle";
+
+/** The state of a bridge or of its flow. */
+export type BridgeState = "running" | "connecting" | "retrying" | "suspended" | "failed" | "starting" | "stalled";
+
+/** A step of the connection test of a bridge. */
+export type ConnectionTestStep = "dns" | "tcp" | "tls" | "websocket" | "login" | "sync-queue" | "target";
+
+/** The state of a job. */
+export type JobState = "waiting" | "running" | "done" | "cancelled" | "stopped" | "failed";
+
+/** The operation of a job. */
+export type JobOperation = "move" | "copy" | "delete" | "retry" | "purge" | "export" | "replay" | "import" | "undo";
+
+/** Operations with a dry run. */
+export type PlannedOperation = "move" | "copy" | "delete" | "retry" | "purge" | "export" | "replay";
+
+/** The state of an original at a callback broker. */
+export type PendingState = "waiting" | "fetching" | "fetched" | "settling";
+
+/** The condition of an alert. */
+export type AlertCondition = "oldest" | "dead-letters" | "no-consumer" | "bridge-stalled" | "store" | "flapping" | "configuration" | "failing" | "degraded";
+
+/** The state of an alert. */
+export type AlertState = "firing" | "acknowledged" | "silenced" | "ended";
+
+/** The severity of an alert. */
+export type Severity = "warning" | "critical";
+
+/** The kind of a component whose health is known. */
+export type ComponentKind = "callback" | "reflex" | "bridge" | "mirror" | "pipeline" | "store";
+
+/** The health of a component. */
+export type Health = "running" | "degraded" | "stalled" | "failing" | "paused" | "off";
+
+/** An event of a client. */
+export type ClientEventName = "connected" | "subscribed" | "unsubscribed" | "slow" | "recovered" | "refused" | "draining" | "disconnecting" | "closed";
+
+/** A right on a destination. */
+export type Right = "send" | "receive" | "browse" | "read" | "manage" | "administer";
+
+/** What conditions of rules may ask for: `/event/<fact>`. */
+export type Fact = "queue" | "topic" | "method" | "user" | "group" | "address" | "protocol" | "tls" | "client";
+
+/** The values of the fact `method`. */
+export type Method = "POST" | "GET" | "BROWSE" | "READ" | "MANAGE";
+
+/** The states of messages that can be searched for. */
+export const MESSAGE_STATES = ["ready", "unsettled", "delayed"] as const;
+
+/** The values of the fact `protocol`. */
+export const PROTOCOLS = ["stomp", "websocket", "rest", "local", "callback"] as const;
+
+/** The states of destinations that an operator should look at. */
+export const NEEDS_ATTENTION = ["at-limit", "no-consumer", "growing"] as const;
+
+/** The values of a row of `$mom.destinations`, after the address. */
+export const STATS_COLUMNS = ["depth", "unsettled", "consumers", "in_rate", "out_rate", "oldest_s", "state", "fill", "full_in_s"] as const;
+
+/** Levels of names, as topics about them spell them. */
+export const WILDCARDS = {"*": "%2A", ">": "%3E", "#": "%23"} as const;
+
+/** The headers that a dead letter gets, and loses when it is retried. */
+export const DEAD_LETTER_HEADERS = ["origin", "origin-topic", "sent-at", "dead-reason", "dead-detail", "dead-attempts", "dead-at", "dead-consumer"] as const;
+
+/** The settings of a bridge that are numbers. */
+export const BRIDGE_NUMBERS = ["port", "retry_s", "idle_s", "scan_s", "stalled_s", "dead_letter_after", "window"] as const;
+
+/** The priority of a message without one. */
+export const DEFAULT_PRIORITY = 4;
+
+/** The longest delay of a message. */
+export const MAX_DELAY_S = 315360000;
+
+/** The longest time to live of a message. */
+export const MAX_EXPIRES_S = 315360000;
+
+/** The most messages of a job. */
+export const MAX_JOB_MESSAGES = 1000000;
+
+/** The most messages per second of a job. */
+export const MAX_JOB_RATE = 1000000;
+
+/** The most items of a page. */
+export const MAX_PAGE = 500;

@@ -1,0 +1,75 @@
+/** What a search found: the messages of a page, and how far it came. */
+
+import { gettext, ngettext } from "../gettext.ts";
+import { RequestRefused } from "../live/rest.ts";
+import { count } from "../view/format.ts";
+import { faultOf, type Digest, type Message, type MessagePage } from "./requests.ts";
+import { SearchError, isEmpty, type Condition } from "./search.ts";
+
+export class SearchResults {
+  /** `missing`: the queue does not exist. `failed`: the broker was not reached; what is shown is older. */
+  state: "loading" | "shown" | "missing" | "failed" = "loading";
+  /** Whether nothing was shown yet. */
+  isFirst = true;
+  condition: Condition = {};
+  items: Message[] = [];
+  next: string | null = null;
+  total = 0;
+  scanned = 0;
+  /** Whether the search reached its limit, and can be continued. */
+  stopped = false;
+  /** Why the broker was not reached; why the search is invalid. */
+  error = "";
+  searchError = "";
+  digest: Digest | undefined;
+  /** Whether the queue has changed since then. */
+  isOutdated = false;
+
+  /** A search begins; the messages of the last one stay until it has ended. */
+  begin(): void {
+    this.state = "loading";
+    this.searchError = "";
+    this.isOutdated = false;
+  }
+
+  /** Take a page; with `on`, it continues the one before. */
+  take(page: MessagePage, on: boolean): void {
+    this.items = on ? [...this.items, ...page.items] : page.items;
+    this.scanned = (on ? this.scanned : 0) + page.scanned;
+    this.next = page.next;
+    this.total = page.approx_total;
+    this.stopped = page.stopped;
+    this.state = "shown";
+    this.isFirst = false;
+  }
+
+  fail(error: unknown): void {
+    const status = error instanceof RequestRefused ? error.problem.status : undefined;
+    if (error instanceof SearchError || status === 400) {
+      this.searchError = (error as Error).message;
+      this.state = "shown";
+      this.items = [];
+      this.next = null;
+      this.isFirst = false;
+    } else if (status === 404) {
+      this.state = "missing";
+      this.items = [];
+    } else {
+      this.state = "failed";
+      this.error = faultOf(error, gettext("The broker cannot be reached."));
+    }
+  }
+
+  /** How many messages are shown, of how many. */
+  get summary(): string {
+    if (this.state === "loading") return this.isFirst ? "" : gettext("Searching…");
+    if (this.state !== "shown" || this.total === 0) return "";
+    const all = ngettext("{count} message in the queue", "{count} messages in the queue", this.total);
+    const matches = this.digest && !this.digest.stopped ? this.digest.matches : undefined;
+    if (!isEmpty(this.condition)) {
+      if (matches !== undefined) return ngettext("{count} of {all} matches", "{count} of {all} match", matches, { all });
+      if (this.next !== null) return gettext("at least {found} of {all} match", { found: count(this.items.length), all });
+    }
+    return ngettext("{count} shown of {all}", "{count} shown of {all}", this.items.length, { all });
+  }
+}

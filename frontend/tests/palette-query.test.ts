@@ -1,0 +1,23 @@
+import { expect, test } from "vitest";
+import { hasWords, queryOf } from "../src/palette-query.ts";
+
+const VERBS = [{ word: "Pause" }, { word: "Publish" }];
+
+test("a text that begins with a command and names something is a command", () => {
+  expect(queryOf("pause dc west", VERBS)).toEqual({ verb: VERBS[0], kind: undefined, name: "dc west" });
+  expect(queryOf(" PUB orders ", VERBS)).toEqual({ verb: VERBS[1], kind: undefined, name: "orders" });
+});
+
+test("a command alone, or any other text, is searched for", () => {
+  expect(queryOf("pause", VERBS)).toEqual({ verb: undefined, kind: undefined, name: "pause" });
+  expect(queryOf("orders new", VERBS)).toEqual({ verb: undefined, kind: undefined, name: "orders new" });
+});
+
+test("a kind after the command is a kind only when a name follows", () => {
+  expect(queryOf("pause bridge dc", VERBS)).toEqual({ verb: VERBS[0], kind: "bridge", name: "dc" });
+  expect(queryOf("pause bridge", VERBS)).toEqual({ verb: VERBS[0], kind: undefined, name: "bridge" });
+});
+
+test("a page is found by any part of each word", () => {
+  expect(["que ex", "QUEUES", "queue lost"].map((text) => hasWords("Queues explained", text))).toEqual([true, true, false]);
+});

@@ -1,0 +1,65 @@
+import { expect, test } from "vitest";
+import { type Alert, sentenceOf, signOf } from "../../src/view/alert.ts";
+
+function alert(change: Partial<Alert>): Alert {
+  return {
+    id: "1",
+    rule: "r",
+    condition: "oldest",
+    severity: "warning",
+    subject: "/queue/orders",
+    state: "firing",
+    detail: "in English",
+    value: 0,
+    threshold: 0,
+    facts: {},
+    since: "",
+    fired_at: "",
+    ended_at: null,
+    by: "",
+    reason: "",
+    until: null,
+    page: "",
+    ...change,
+  };
+}
+
+test("each condition has a sentence of its own", () => {
+  const sentences = [
+    alert({ condition: "oldest", value: 7200 }),
+    alert({ condition: "dead-letters", value: 1200 }),
+    alert({ condition: "no-consumer", value: 1 }),
+    alert({ condition: "bridge-stalled", subject: "dc", value: 2, facts: { state: "retrying", error: "dns" } }),
+    alert({ condition: "store", value: 81 }),
+    alert({ condition: "flapping", subject: "jane@10.0.0.1", value: 12 }),
+    alert({ condition: "configuration", facts: { detail: "line 3" } }),
+    alert({ condition: "failing", subject: "callback/orders/new", facts: { health: "stalled", detail: "HTTP 500" } }),
+    alert({ condition: "degraded", subject: "mirror/m1", facts: { health: "degraded", detail: "" } }),
+  ].map(sentenceOf);
+  expect(sentences).toEqual([
+    "orders: the oldest message has waited 2 h",
+    "orders grew by 1,200 in 10 min",
+    "orders: 1 message waits, no consumers",
+    "Bridge dc is retrying (dns): 2 messages wait",
+    "Store usage: 81 %",
+    "jane@10.0.0.1 connected 12 times in 5 min",
+    "Configuration files were rejected: line 3",
+    "Callback orders/new is stalled: HTTP 500",
+    "Mirror m1 is degraded",
+  ]);
+});
+
+test("a condition that the page does not know is in the words of the broker", () => {
+  expect(sentenceOf(alert({ condition: "of a later version" as Alert["condition"] }))).toBe("in English");
+});
+
+test("the sign of an alert follows from its state, and from its severity while it fires", () => {
+  const signs = [
+    alert({}),
+    alert({ severity: "critical" }),
+    alert({ state: "acknowledged", severity: "critical" }),
+    alert({ state: "silenced" }),
+    alert({ state: "ended", severity: "critical" }),
+  ].map((each) => signOf(each).tone);
+  expect(signs).toEqual(["warn", "bad", "quiet", "quiet", "good"]);
+});

@@ -1,0 +1,121 @@
+"""The tables of the broker that the console needs, too, as TypeScript.
+
+`python -m tests.docs.generated` writes them. What has only a type costs a page nothing, and a table of texts
+that lacks a name, or has one too many, is an error of tsc. A page may be older than the broker that it shows:
+what is looked up for a name that the page does not know is the name itself.
+"""
+
+import json
+from collections.abc import Iterable
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from broker_app.features.bridge import connection_test, pipe, report
+from broker_app.features.callback_broker import callback_messages
+from broker_app.core import browse, dead_letter_headers, message
+from broker_app.features.jobs import job, plan
+from broker_app.net.policy.policy import ADMINISTER
+from broker_app.net.rest.messages.envelopes import MAX_EXPIRES_S
+from broker_app.net.http.limits import RestLimits
+from broker_app.net.stomp.scheduling_headers import MAX_DELAY_S
+from broker_app.features.bridge.remote import Remote
+from broker_app.rules.event import METHODS, PROTOCOLS
+from broker_app.rules.facts import FACTS
+from broker_app.telemetry import (
+    client_events,
+    component_health,
+    destination_stats_feed,
+    health,
+    system_topics,
+)
+from broker_app.telemetry.alerts import alert, rule
+
+FILE = Path(__file__).resolve().parents[2] / "frontend" / "src" / "generated" / "tables.ts"
+
+_PIPE = (pipe.RUNNING, pipe.CONNECTING, pipe.RETRYING, pipe.SUSPENDED, pipe.FAILED)
+_FLOW = (report.SUSPENDED, report.STARTING, report.RUNNING, report.RETRYING, report.STALLED, report.FAILED)
+_TEST = (
+    connection_test.DNS,
+    connection_test.TCP,
+    connection_test.TLS,
+    connection_test.WEBSOCKET,
+    connection_test.LOGIN,
+    connection_test.SYNC,
+    connection_test.TARGET,
+)
+_JOB = (job.WAITING, job.RUNNING, job.DONE, job.CANCELLED, job.STOPPED, job.FAILED)
+#: those that are gone are not listed
+_PENDING = (
+    callback_messages.WAITING,
+    callback_messages.FETCHING,
+    callback_messages.FETCHED,
+    callback_messages.SETTLING,
+)
+
+
+def text() -> str:
+    """The whole module."""
+    return "\n\n".join(("/** Written by `python -m tests.docs.generated`. */", *_types(), *_values())) + "\n"
+
+
+def _types() -> Iterable[str]:
+    yield _union("DestinationState", health.STATES, "The state of a queue or topic, the worst first.")
+    yield _union("BridgeState", dict.fromkeys((*_PIPE, *_FLOW)), "The state of a bridge or of its flow.")
+    yield _union("ConnectionTestStep", _TEST, "A step of the connection test of a bridge.")
+    yield _union("JobState", _JOB, "The state of a job.")
+    yield _union("JobOperation", (*plan.PLANNED, plan.IMPORT, plan.UNDO), "The operation of a job.")
+    yield _union("PlannedOperation", plan.PLANNED, "Operations with a dry run.")
+    yield _union("PendingState", _PENDING, "The state of an original at a callback broker.")
+    yield _union("AlertCondition", rule.CONDITIONS, "The condition of an alert.")
+    yield _union("AlertState", alert.STATES, "The state of an alert.")
+    yield _union("Severity", rule.SEVERITIES, "The severity of an alert.")
+    yield _union("ComponentKind", component_health.TABLE, "The kind of a component whose health is known.")
+    yield _union("Health", component_health.HEALTH, "The health of a component.")
+    yield _union("ClientEventName", client_events.EVENTS, "An event of a client.")
+    yield _union("Right", (*METHODS, ADMINISTER), "A right on a destination.")
+    yield _union("Fact", FACTS, "What conditions of rules may ask for: `/event/<fact>`.")
+    yield _union("Method", METHODS.values(), "The values of the fact `method`.")
+
+
+def _values() -> Iterable[str]:
+    states = (browse.READY, browse.UNSETTLED, browse.DELAYED)
+    yield _constant("MESSAGE_STATES", states, "The states of messages that can be searched for.")
+    yield _constant("PROTOCOLS", PROTOCOLS, "The values of the fact `protocol`.")
+    yield _constant(
+        "NEEDS_ATTENTION",
+        sorted(health.NEEDS_ATTENTION, key=health.RANK.__getitem__),
+        "The states of destinations that an operator should look at.",
+    )
+    yield _constant(
+        "STATS_COLUMNS",
+        destination_stats_feed.COLUMNS,
+        "The values of a row of `$mom.destinations`, after the address.",
+    )
+    yield _constant("WILDCARDS", system_topics.WILDCARDS, "Levels of names, as topics about them spell them.")
+    yield _constant(
+        "DEAD_LETTER_HEADERS",
+        dead_letter_headers.FACTS,
+        "The headers that a dead letter gets, and loses when it is retried.",
+    )
+    yield _constant(
+        "BRIDGE_NUMBERS",
+        [one.name for one in fields(Remote) if one.type in ("int", "float")],
+        "The settings of a bridge that are numbers.",
+    )
+    yield _constant("DEFAULT_PRIORITY", message.DEFAULT_PRIORITY, "The priority of a message without one.")
+    yield _constant("MAX_DELAY_S", MAX_DELAY_S, "The longest delay of a message.")
+    yield _constant("MAX_EXPIRES_S", int(MAX_EXPIRES_S), "The longest time to live of a message.")
+    yield _constant("MAX_JOB_MESSAGES", plan.MAX_MESSAGES, "The most messages of a job.")
+    yield _constant("MAX_JOB_RATE", plan.FASTEST, "The most messages per second of a job.")
+    yield _constant("MAX_PAGE", RestLimits().max_page, "The most items of a page.")
+
+
+def _union(name: str, values: Iterable[str], about: str) -> str:
+    return f"/** {about} */\nexport type {name} = {' | '.join(map(json.dumps, values))};"
+
+
+def _constant(name: str, value: Any, about: str) -> str:
+    written = json.dumps(value, ensure_ascii=False)
+    literal = "" if isinstance(value, int) else " as const"
+    return f"/** {about} */\nexport const {name} = {written}{literal};"
