@@ -40,7 +40,8 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
     """Lets the process that collects be configured like those of pytest-xdist."""
     global _collected
     if config.option.fork_at is not None:
-        from xdist import remote  # not at the start, when pytest has yet to prepare that package
+        # It is imported here, because pytest prepares that package only when it has seen its options.
+        from xdist import remote  # type: ignore[import-untyped]
 
         remote.setup_config(config, None)
         config.workerinput, config.workeroutput = {}, {}  # type: ignore[attr-defined]
