@@ -123,7 +123,6 @@ class Collected:
         """Forks a process at each connection, until the first one ends, which is the distributor's."""
         self._session = session
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # those that it forks end first
-        signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel need not keep them
         gc.collect()
         gc.freeze()  # or each process would look at all of it again and again
         distributor, _ = self._listener.accept()
@@ -131,6 +130,9 @@ class Collected:
         while distributor not in select.select([distributor, self._listener], [], [])[0]:
             self._fork()
         distributor.close()
+        with suppress(ChildProcessError):
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass  # so the time of the run has theirs; one that goes on ends with this process
         return True
 
     def pytest_unconfigure(self) -> None:
@@ -150,7 +152,6 @@ class Collected:
         """Be a process of pytest-xdist, with its standard streams."""
         end_with_parent()
         signal.signal(signal.SIGINT, signal.default_int_handler)
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         atexit._clear()  # the other process does that
         self._listener.close()
         self._session.config.pluginmanager.getplugin("capturemanager").stop_global_capturing()
