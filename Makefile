@@ -43,7 +43,7 @@ export PYTHON_MISSING
 ARGS ?=
 # Tests run in so many processes: half of the time of a test it waits.
 TEST_PROCESSES ?= 6
-PYTEST := $(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist loadgroup --no-loadscope-reorder
+PYTEST := $(BIN)/python -m pytest -p tests.support.collected -n $(TEST_PROCESSES) --dist loadgroup --no-loadscope-reorder
 # Where a run keeps its figures, for `make test-times`.
 OUTPUT ?= .ci/output
 FUZZ_SECONDS ?= 600
@@ -59,7 +59,7 @@ MOMBENCH ?= ../shared/bench
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run wheel test test-ready test-modules test-all test-anywhere test-times quick check check-types check-rest build messages bench bench-peers fuzz soak lock clean \
+.PHONY: help run wheel test test-ready test-all test-anywhere test-times quick check check-types check-rest build messages bench bench-peers fuzz soak lock clean \
   test-tools bench-tools
 
 help: ## list the targets
@@ -77,11 +77,7 @@ else
 	$(PYTEST) --durations 10 $(ARGS)
 endif
 
-test-ready: $(TESTING) $(CONSOLE) $(FRONTEND_TESTING) $(LANGUAGES) test-tools test-modules $(addsuffix /installed,$(OTHERS))
-
-# Compile the tests once, while the console is built, instead of in each process that runs them.
-test-modules: $(TESTING)
-	@$(call SHOW_FAILURE,$(BIN)/python -m pytest --collect-only -q)
+test-ready: $(TESTING) $(CONSOLE) $(FRONTEND_TESTING) $(LANGUAGES) test-tools $(addsuffix /installed,$(OTHERS))
 
 test-all:
 	$(PYTEST) -p tests.support.retries -p tests.support.run_times --times $(OUTPUT) --junitxml $(OUTPUT)/junit.xml --durations 10

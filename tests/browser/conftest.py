@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,13 +16,35 @@ from playwright.sync_api import (
 )
 
 from tests.support.broker_process import ROOT, BrokerProcess
+from tests.support.chromium import launched
 from tests.support.patience import patient
 
+FOLDER = Path(__file__).parent
 DIST = ROOT / "static" / "console" / "dist"
 #: nothing waits longer than it must
 WAIT_MS = patient(30_000)
 
 OpenPage = Callable[..., Page]
+#: so many processes of a run share the modules, each with one browser
+GROUPS = 3
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Has modules share a browser, whose start takes as much of a processor as several tests do."""
+    modules: dict[Path, int] = {}
+    for item in items:
+        if "chromium" in getattr(item, "fixturenames", ()) and item.path.is_relative_to(FOLDER):
+            number = modules.setdefault(item.path, len(modules))
+            if item.get_closest_marker("xdist_group") is None:
+                item.add_marker(pytest.mark.xdist_group(f"browser-{number % GROUPS}"))
+
+
+@pytest.fixture(scope="package")
+def chromium(processes: None) -> Iterator[Browser]:
+    """The browser, for all tests of this folder: none of them brings a loop of its own."""
+    with launched() as browser:
+        yield browser
 
 
 @pytest.fixture(scope="session", autouse=True)

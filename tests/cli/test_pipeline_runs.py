@@ -20,11 +20,9 @@ from mom_pipeline.errors import TEMPORARY
 from tests.cli.conftest import CommandLine
 from tests.pipeline.runs import BrokerApi, surroundings
 from tests.support.broker_process import BrokerProcess, StartBroker
-from tests.support.java import require_java
+from tests.support.java import QUICK, require_java
 from tests.support.polling import poll
 
-#: Spark starts sooner, and is fast enough for a few rows
-QUICK = {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
 SPARK = ("--nice", "0", "--master", "local[1]")
 
 
@@ -57,7 +55,7 @@ def test_an_archive_is_stopped_and_continued_and_has_each_message_once(
     require_java()
     broker = start_broker()
     command_line.about(broker)
-    command_line.environment |= QUICK
+    command_line.environment["JDK_JAVA_OPTIONS"] = " ".join((*QUICK, "-XX:+UseSerialGC"))
     out = tmp_path / "archive"
     command = ("pipeline", "run", "archive", "--out", str(out), "--messages", *SPARK, "-o", "json")
     sent = produce_and_consume(broker, 0, 20)

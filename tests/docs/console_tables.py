@@ -11,15 +11,15 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from broker_app.features.bridge import connection_test, pipe, report
-from broker_app.features.callback_broker import callback_messages
 from broker_app.core import browse, dead_letter_headers, message
+from broker_app.features.bridge import connection_test, pipe, report
+from broker_app.features.bridge.remote import Remote
+from broker_app.features.callback_broker import callback_messages
 from broker_app.features.jobs import job, plan
+from broker_app.net.http.limits import RestLimits
 from broker_app.net.policy.policy import ADMINISTER
 from broker_app.net.rest.messages.envelopes import MAX_EXPIRES_S
-from broker_app.net.http.limits import RestLimits
 from broker_app.net.stomp.scheduling_headers import MAX_DELAY_S
-from broker_app.features.bridge.remote import Remote
 from broker_app.rules.event import METHODS, PROTOCOLS
 from broker_app.rules.facts import FACTS
 from broker_app.telemetry import (

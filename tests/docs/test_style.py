@@ -3,14 +3,15 @@
 import ast
 import io
 import re
-import subprocess
 import tokenize
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.support import checkout
+from tests.support.checkout import ROOT
+
 #: words to replace; docs/style.md has the better ones
 AVOIDED = re.compile(
     r"\b(anew|of late|beside|whoever|whomever|nobody|somebody|everybody|tells?|told|said|deeds?|lends?|mends?"
@@ -35,10 +36,7 @@ EXEMPT = ("docs/style.md", "/migrations/")
 
 def sources(*patterns: str) -> list[Path]:
     """The files of the repository that match."""
-    found = subprocess.run(
-        ["git", "ls-files", *patterns], cwd=ROOT, capture_output=True, text=True, check=True
-    )
-    return [ROOT / name for name in found.stdout.splitlines() if not any(part in name for part in EXEMPT)]
+    return [ROOT / name for name in checkout.files(*patterns) if not any(part in name for part in EXEMPT)]
 
 
 PYTHON = sources(

@@ -19,6 +19,7 @@ from django.urls import reverse
 from broker_app.web.console.urls import urlpatterns
 from tests.installation.installed_broker import Environment, InstalledBroker, build_wheel
 from tests.support.broker_process import ROOT
+from tests.support.checkout import files
 
 PACKAGES = ("broker_app", "mom_client", "mom_pipeline", "mom_site", "pyspark_mom")
 #: folders of a checkout that are in `mom_site` of a wheel
@@ -89,18 +90,11 @@ def browser(broker: InstalledBroker) -> urllib.request.OpenerDirector:
 
 
 def test_the_wheel_has_every_file_that_a_broker_reads(wheel: Path) -> None:
-    listed = subprocess.run(
-        ["git", "ls-files", "--cached", "--others", "--exclude-standard", *PACKAGES, *SITE],
-        cwd=ROOT,
-        check=True,
-        capture_output=True,
-        text=True,
-    ).stdout.split()
     built = [*ROOT.glob("static/console/dist/**/*.*"), *ROOT.glob("locale/**/*.mo")]
-    files = {*listed, *(path.relative_to(ROOT).as_posix() for path in built)} - {"mom_client/pyproject.toml"}
+    names = {*files(*PACKAGES, *SITE), *(path.relative_to(ROOT).as_posix() for path in built)}
     expected = {
         f"mom_site/{name}" if name.startswith(SITE) else name
-        for name in files
+        for name in names - {"mom_client/pyproject.toml"}
         if Path(name).suffix not in SOURCES
     }
     with zipfile.ZipFile(wheel) as archive:

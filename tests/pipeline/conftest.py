@@ -14,10 +14,7 @@ from mom_pipeline.session import make_session
 from tests.journal.stage import quick_journal
 from tests.pipeline.stage import JournalStage
 from tests.support.broker_process import BrokerProcess
-from tests.support.java import require_java
-
-#: starts sooner, and is fast enough for a few rows
-_QUICK = ("-XX:TieredStopAtLevel=1",)
+from tests.support.java import QUICK, require_java
 
 #: makes a broker whose journal is in a directory of its own
 MakeStage = Callable[..., JournalStage]
@@ -46,7 +43,7 @@ def spark(processes: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator
                 "tests",
                 "local[1]",
                 conf={"spark.sql.shuffle.partitions": "1"},
-                java_options=_QUICK,
+                java_options=QUICK,
                 niceness=0,
             )
         yield session

@@ -28,7 +28,7 @@ from tests.pipeline.stage import JournalStage, read_rows
 from tests.pipeline.test_spark import work
 from tests.pipeline.traffic import START_US, Journal, Message
 from tests.support.broker_process import BrokerProcess, StartBroker
-from tests.support.java import require_java
+from tests.support.java import QUICK, require_java
 from tests.support.polling import poll
 
 #: each kill starts Spark again, which takes seconds
@@ -42,7 +42,7 @@ class Runs:
 
     def __init__(self, mom: CommandLine, *command: str) -> None:
         require_java()
-        mom.environment["JDK_JAVA_OPTIONS"] = "-XX:TieredStopAtLevel=1"
+        mom.environment["JDK_JAVA_OPTIONS"] = " ".join(QUICK)
         self._mom = mom
         self._command = ("pipeline", "run", *command, "--master", "local[1]", "--nice", "0", "-o", "json")
         self._chance = random.Random(random.random())

@@ -17,7 +17,7 @@ from mom_pipeline.errors import PipelineError
 from mom_pipeline.session import make_session
 from tests.pipeline.test_java import install
 from tests.support.broker_process import ROOT
-from tests.support.java import require_java
+from tests.support.java import QUICK, require_java
 from tests.support.polling import poll
 
 _ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
@@ -100,7 +100,7 @@ def test_java_ends_with_a_python_that_is_killed(cache: Path) -> None:
     require_java()
     code = (
         "from mom_pipeline import gateway, java, spark_home; import time; found = java.find();"
-        "started = gateway.launch(found, spark_home.find(found), '256m', (), 0); started.connect();"
+        f"started = gateway.launch(found, spark_home.find(found), '256m', {QUICK}, 0); started.connect();"
         "print(started.pid, flush=True); time.sleep(600)"
     )
     with subprocess.Popen(
@@ -122,7 +122,7 @@ def test_an_archive_of_classes_that_does_not_fit_is_ignored_in_silence(cache: Pa
     code = (
         "from mom_pipeline import class_data, gateway, java, spark_home; found = java.find();"
         "home = spark_home.find(found);"
-        "started = gateway.launch(found, home, '256m', class_data.use(home), 0);"
+        f"started = gateway.launch(found, home, '256m', [*class_data.use(home), *{QUICK}], 0);"
         "print(started.connect().jvm.java.lang.Math.max(1, 2)); started.stop()"
     )
     run = subprocess.run(
@@ -179,6 +179,8 @@ def test_under_spark_submit_the_session_is_the_one_of_spark_submit(cache: Path, 
             spark_home.package() / "bin" / "spark-submit",
             "--master",
             "local[3]",
+            "--driver-java-options",
+            " ".join(QUICK),
             "--conf",
             "spark.ui.enabled=false",
             job,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import pytest
@@ -25,15 +26,22 @@ CHROMIUM_FLAGS = [
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
+    # Pages live too short for what its second and third compiler do.
+    "--js-flags=--no-maglev,--no-opt",
 ]
 
 
 @pytest.fixture(scope="module")
 def chromium(processes: None) -> Iterator[Browser]:
-    """The browser. Without Chromium: skipped at home, failed in CI.
+    """The browser, for one module: Playwright keeps a loop running, which tests that bring their own would
+    trip over."""
+    with launched() as browser:
+        yield browser
 
-    For one module: Playwright keeps a loop running, which tests that bring their own would trip over.
-    """
+
+@contextmanager
+def launched() -> Iterator[Browser]:
+    """A browser. Without Chromium: skipped at home, failed in CI."""
     path = next(filter(None, map(shutil.which, BROWSERS)), None)
     if path is None:
         missing("the browser tests need Debian's package chromium-headless-shell")
