@@ -1,7 +1,8 @@
 """The sources of the console keep to their limits, and its tables to those of the broker."""
 
 from tests.docs import console_tables
-from tests.docs.test_style import ROOT, sources
+from tests.docs.test_style import sources
+from tests.support.checkout import ROOT
 
 MOST_LINES = 300
 
