@@ -107,6 +107,7 @@ class RestApi:
     - `origins` is the status of a callback broker's origins, None for other brokers;
     - `mirror` is this broker among those that share its journal, None with a journal of its own;
     - `forwarding` has the status of bridges, and `trial` tests their connections;
+    - `nearly_full` is true while the space for the journal nearly is;
     - `event_document` is the AsyncAPI document of the other ways to the node;
     - `control_document` is an OpenAPI document whose paths are added to this one's.
 
@@ -143,6 +144,7 @@ class RestApi:
         live: LiveSubscribers,
         shut_down: Callable[[], None],
         event_document: Mapping[str, Any],
+        nearly_full: Callable[[], object] = bool,
         origins: ReadOrigins | None = None,
         mirror: MirrorOperations | None = None,
         control_document: Mapping[str, Any] | None = None,
@@ -203,7 +205,7 @@ class RestApi:
         )
         self._add_endpoints(
             *(journal_read, jobs, statistics, connections, forwarding, seeds, live, origins),
-            *(event_document, control_document),
+            *(event_document, control_document, nearly_full),
         )
 
     def owns(self, scope: Scope) -> bool:
@@ -251,6 +253,7 @@ class RestApi:
         origins: ReadOrigins | None,
         event_document: Mapping[str, Any],
         control_document: Mapping[str, Any] | None,
+        nearly_full: Callable[[], object],
     ) -> None:
         engine_client, limits, add = self._engine_client, self._limits, self._router.add
         blocks, envelopes = self._blocks, Envelopes(limits)
@@ -277,7 +280,8 @@ class RestApi:
         settler = Settler(engine_client, limits)
         browser = Browser(engine_client, journal_read, blocks, limits)
         node = NodeEndpoints(
-            *(engine_client, self._waiting, limits, openapi.document(control_document), event_document)
+            *(engine_client, self._waiting, limits, openapi.document(control_document), event_document),
+            nearly_full,
         )
         stats = StatsEndpoints(engine_client.engine.broker, statistics, self._waiting, self._bridges.seen)
         connections_api = ConnectionEndpoints(engine_client, connections, limits)
