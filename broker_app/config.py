@@ -248,6 +248,9 @@ class Config:
         0, "most bytes of bodies in all queues together; 0 is any", "bytes", least=0, reloadable=True
     )
     max_store_bytes: int = _setting(0, "most bytes stored in the journal; 0 is any number", "bytes", least=0)
+    store_warn: float = _setting(
+        80, "part of the space of the journal from which it is nearly full", "percent", least=1, most=100
+    )
     full_wait: float = _setting(
         30, "time a message waits for room before it is refused", "s", least=0.1, reloadable=True
     )

@@ -5,11 +5,13 @@ from __future__ import annotations
 import socket
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from tests.support.broker_process import ROOT
+from tests.support.children import Child
 from tests.support.polling import poll
 from tests.support.ports import reserve_port, reserve_ports
 
@@ -36,6 +38,12 @@ def test_a_run_that_is_interrupted_leaves_no_server() -> None:
         assert len(servers) == 2 and all(map(_runs, servers))
         started.kill()
     poll(lambda: not any(map(_runs, servers)))
+
+
+def test_a_server_outlives_the_thread_that_started_it() -> None:
+    with ThreadPoolExecutor(1) as thread:  # as that of a test's loop, for the tests that follow
+        server = thread.submit(Child, ["cat"], stdin=subprocess.PIPE, stdout=subprocess.PIPE).result()
+    assert server.communicate(b"it runs") == (b"it runs", None)
 
 
 def test_a_reserved_port_is_neither_given_twice_nor_one_of_the_kernels() -> None:

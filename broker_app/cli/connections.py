@@ -31,6 +31,7 @@ _CONSUMER_COLUMNS = (
     "id",
     "destination",
     "ack",
+    "priority",
     "credit",
     "unsettled",
     "delivered",

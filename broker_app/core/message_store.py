@@ -90,7 +90,7 @@ class MessageStore:
             self.taps.note(queue.address, message)
         if paging:
             lane.paged.append(message.position)
-            lane.average_bytes += (message.size - lane.average_bytes) >> 4
+            lane.average_bytes += (len(body) + envelope.overhead_bytes - lane.average_bytes) >> 4
             if queue.selective is not None:
                 queue.selective.loaded_bodies[message.position] = message
         else:
@@ -146,30 +146,48 @@ class MessageStore:
     def read_back(self, queue: Queue, command: c.Loaded) -> None:
         """Put bodies that were read back into memory."""
         lane = queue.lane(command.priority)
-        wanted = set(lane.loading)
         if command.left:
-            self._page_again(lane, wanted, command)
-        if not wanted or not wanted.issubset(command.positions):
+            self._page_again(lane, set(lane.loading), command)
+        loading = lane.loading.tolist()
+        if not loading:
             return  # the queue was purged meanwhile, or all of them were moved
+        messages = queue.reader.messages(command.records, command.positions)
+        if loading != command.positions:
+            wanted = set(loading)
+            if not wanted.issubset(command.positions):
+                return
+            messages = [message for message in messages if message.position in wanted]  # others were moved
         del lane.loading[:]
-        read, usage = queue.reader.message, queue.limit_usage
-        for position, record in zip(command.positions, command.records, strict=True):
-            if position not in wanted:
-                continue  # moved while it was read
-            message = read(record, position)
-            if usage is not None:
-                usage.read_back(position, len(message.body))
-            message.attempts = lane.attempts_of(position)
-            lane.attempts.pop(position, None)
-            message.sequence = position + lane.shift
-            self.append(queue, lane, message)
-            if len(lane.ready) > 1 and message.sequence < lane.ready[-2].sequence:  # it was read out of order
-                lane.ready.pop()
-                lane.ready.insert(bisect_right(lane.ready, message.sequence, key=sequence_of), message)
+        self._add_read_back(queue, lane, messages)
+        usage = queue.limit_usage
         lane.average_bytes = sum(map(len, command.records)) // len(command.records)
         if usage is not None and usage.removes:
             self.over_limit[queue] = None
         self.mark_dirty(queue)
+
+    def _add_read_back(self, queue: Queue, lane: Lane, messages: list[Message]) -> None:
+        """Add messages that were read back to those in memory."""
+        ready, shift, attempts, tried = lane.ready, lane.shift, lane.attempts, lane.delivered_up_to
+        size = 0
+        for message in messages:
+            position = message.position
+            if position <= tried:
+                message.attempts = 1
+            if attempts:
+                message.attempts = attempts.pop(position, message.attempts)
+            message.sequence = position + shift
+            size += len(message.body) + message.envelope.overhead_bytes
+        if ready and messages[0].sequence < ready[-1].sequence:  # they were read out of order
+            for message in messages:
+                ready.insert(bisect_right(ready, message.sequence, key=sequence_of), message)
+        else:
+            ready.extend(messages)
+        self.memory_bytes += size
+        if queue.account is not None:
+            queue.account.keep(size)
+        if queue.limit_usage is not None:
+            for message in messages:
+                queue.limit_usage.read_back(message.position, len(message.body))
 
     @staticmethod
     def _page_again(lane: Lane, wanted: set[int], command: c.Loaded) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from broker_app.core import records
 from broker_app.core.header_block import group
 from broker_app.core.message import DeliveryOptions, Envelope, Message
@@ -18,20 +20,29 @@ class Reader:
 
     def message(self, record: bytes, position: int) -> Message:
         """The message of the PUBLISHED record at a position."""
-        _, _, _, flags, priority, _, block_size, time_ms, expires_ms = records.unpack_published(record)
-        block_at = records.block_at(record, 0, flags)
-        explicit: bytes | None = None
-        if flags & records.HAS_ID:
-            explicit = record[records.PUBLISHED_SIZE : records.PUBLISHED_SIZE + records.ID_SIZE]
-        address = self._address
-        if flags & records.HAS_ADDRESS:
-            address = records.address_of(record, 0, flags)
-        body_at = block_at + block_size
-        envelope = self._envelope(record[block_at:body_at], priority, flags, address)
-        message = Message(envelope, record[body_at:], position, time_ms, True)
-        message.expires_ms = expires_ms
-        message.explicit_id = explicit
-        return message
+        return self.messages((record,), (position,))[0]
+
+    def messages(self, found: Sequence[bytes], positions: Sequence[int]) -> list[Message]:
+        """The messages of the PUBLISHED records at these positions. A queue that grows has all its messages
+        read back, so this is the path of each of them."""
+        messages = []
+        unpack, sizes, fixed = records.unpack_published, records.OPTIONAL_SIZES, records.PUBLISHED_SIZE
+        own, last, envelope = self._address, None, None
+        for record, position in zip(found, positions, strict=True):
+            _, _, _, flags, priority, _, block_size, time_ms, expires_ms = unpack(record)
+            address, block_at = own, fixed + sizes[flags]
+            if flags & records.HAS_ADDRESS:
+                address, block_at = records.address_of(record, 0, flags), records.block_at(record, 0, flags)
+            body_at = block_at + block_size
+            key = record[block_at:body_at], priority, flags, address
+            if envelope is None or key != last:  # neighbours mostly have the same
+                last, envelope = key, self._envelope(*key)
+            message = Message(envelope, record[body_at:], position, time_ms, True)
+            message.expires_ms = expires_ms
+            if flags & records.HAS_ID:
+                message.explicit_id = record[fixed : fixed + records.ID_SIZE]
+            messages.append(message)
+        return messages
 
     def _envelope(self, block: bytes, priority: int, flags: int, address: str) -> Envelope:
         key = (block, priority, flags, address)

@@ -15,6 +15,7 @@ from broker_app.core.broker import Broker
 from broker_app.core.lane import Lane
 from broker_app.core.message import Message
 from broker_app.core.model import Queue, Subscription
+from broker_app.core.selectors.selector import Selector
 
 #: consumers that are checked one by one
 MAX_CONSUMERS = 20
@@ -145,7 +146,7 @@ def _of_consumer(broker: Broker, queue: Queue, subscription: Subscription, messa
     if queue.active not in (None, subscription):
         active = _name(queue.active) if queue.active else ""
         return Reason("standby", f"{who} is on standby while {active} is the exclusive consumer", facts)
-    selector = subscription.selector if queue.named is None else None
+    selector = _selector(queue, subscription)
     if selector is not None and not selector.matches(message, broker.turn.ids):
         values = _named_in(selector.text, message)
         present = (
@@ -166,7 +167,34 @@ def _of_consumer(broker: Broker, queue: Queue, subscription: Subscription, messa
             f"{who} has {subscription.unsettled} unsettled deliveries, its maximum",
             facts,
         )
+    first = _served_first(broker, queue, subscription, message)
+    if first is not None:
+        facts |= {"priority": subscription.priority, "served_first": first.priority}
+        return Reason(
+            "lower-priority",
+            f"{who} has priority {subscription.priority} and waits while {_name(first)}, with "
+            f"{first.priority}, has credit",
+            facts,
+        )
     return Reason("ready", f"{who} can receive it when it is its turn", facts)
+
+
+def _selector(queue: Queue, subscription: Subscription) -> Selector | None:
+    """The selector of a consumer; that of a durable subscription has chosen the messages already."""
+    return subscription.selector if queue.named is None else None
+
+
+def _served_first(
+    broker: Broker, queue: Queue, subscription: Subscription, message: Message
+) -> Subscription | None:
+    """A consumer of a higher priority that can take the message now."""
+    for one in queue.consumers:
+        if one.priority <= subscription.priority or one.unsettled >= one.credit or one.peer.paused:
+            continue
+        selector = _selector(queue, one)
+        if selector is None or selector.matches(message, broker.turn.ids):
+            return one
+    return None
 
 
 def _named_in(selector: str, message: Message) -> dict[str, str]:

@@ -19,7 +19,7 @@ import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Protocol
+from typing import Protocol, cast
 
 from broker_app.base.deadline import Deadline
 from broker_app.base.internal_errors import EventListeners, internal_errors
@@ -421,7 +421,9 @@ class Engine:
                 fetch.address,
                 record.why,
             )
-        records = [or_damage(record, fetch.priority) for record in found]
+        records = cast(list[bytes], found)
+        if damaged:
+            records = [or_damage(record, fetch.priority) for record in found]
         read, left = fetch.positions[: run.length], fetch.positions[run.length :]
         lost = {record.position for record in damaged}
         self._enter(Loaded(fetch.address, fetch.priority, read, fetch.purpose, records, lost, left))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import shutil
 import time
 
 from broker_app.base.internal_errors import EventListeners, internal_errors
@@ -69,17 +68,3 @@ class Housekeeping:
         if self._config.max_store_bytes:
             stored = self._journal.statistics()["bytes_stored"]
             self._engine.store_left = self._config.max_store_bytes - stored
-
-    def store_usage(self) -> float:
-        """The used part, from 0 to 1, of the space for the journal: of its limit, or else of the disk."""
-        journal = self._journal.statistics()
-        if self._config.max_store_bytes:
-            return journal["bytes_stored"] / self._config.max_store_bytes
-        on_disk = journal["bytes_on_disk"]
-        if self._config.journal is None:
-            free = shutil.disk_usage(self._config.data).free
-        elif "bytes_free" in journal:
-            free = journal["bytes_free"]
-        else:
-            return 0.0  # a store that does not report its space
-        return on_disk / max(1, on_disk + free)

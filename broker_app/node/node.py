@@ -69,6 +69,7 @@ from broker_app.node.mirror_notices import MirrorNotices
 from broker_app.node.node_reflexes import admit_services, make_reflexes
 from broker_app.node.operations import Operations
 from broker_app.node.policy_follower import PolicyFollower, limits_of, policies_of
+from broker_app.node.store_usage import StoreUsage
 from broker_app.node.system_events import SystemEvents, SystemPublisher
 from broker_app.peers.http_client.exchange import Poster
 from broker_app.reflex.declaration import Declaration
@@ -292,7 +293,9 @@ class Node:
         lags = CursorLags(self._journal)
         housekeeping = Housekeeping(config, engine, self._journal, statistics, registry, jobs)
         housekeeping.each_second.add(pauses.check)
-        alerts = self._alerts(config, statistics, connections, housekeeping)
+        store = StoreUsage(config, self._journal, self.events)
+        housekeeping.each_second.add(store.check)
+        alerts = self._alerts(config, statistics, connections, store)
         topics, publisher = self._system_topics(config, access, statistics, connections, alerts)
         events = SystemEvents(config, self.logins, self.events, connections, topics, publisher)
         started.push_async_callback(events.notifications.stop)
@@ -323,7 +326,7 @@ class Node:
             alerts=alerts,
             bulk=bulk,
             cursor_lags=lags,
-            metrics=self._metrics(config, statistics, connections, alerts),
+            metrics=self._metrics(config, statistics, connections, alerts, store),
             pipeline=self._pipeline,
             reflexes=reflexes,
             callbacks=callbacks,
@@ -332,6 +335,7 @@ class Node:
             live=live,
             shut_down=self._shut_down,
             event_document=asyncapi.document(config.base_path),
+            nearly_full=lambda: store.nearly_full,
             origins=callback_broker.status if callback_broker is not None else None,
             mirror=self.mirror,
             control_document=self._control_document,
@@ -458,23 +462,23 @@ class Node:
         await self.registry.close_all(refusal)
 
     def _alerts(
-        self, config: Config, statistics: Statistics, connections: Connections, housekeeping: Housekeeping
+        self, config: Config, statistics: Statistics, connections: Connections, store: StoreUsage
     ) -> AlertEvaluator:
         """The alerts, with their state from before the last stop."""
         checks = ConditionChecks(
             self.broker,
             statistics,
             bridges=self.bridges.reports,
-            taken=housekeeping.store_usage,
+            taken=store.share,
             flapping=connections.client_events.flapping,
             events=self.events.all,
-            components=self._components(statistics).all,
+            components=self._components(statistics, store).all,
         )
         return AlertEvaluator(
             config.data / "alerts.json", checks, lambda: self.logins.policy.alerts, time.time
         )
 
-    def _components(self, statistics: Statistics) -> Components:
+    def _components(self, statistics: Statistics, store: StoreUsage) -> Components:
         def full() -> str:
             alarm = self.broker.resource_alarms.alarm
             return alarm.detail if alarm is STORE_FULL else ""
@@ -485,6 +489,7 @@ class Node:
             bridges=partial(self._bridge_reports, statistics),
             mirror=self._mirror_report,
             full=full,
+            nearly_full=lambda: store.nearly_full,
         )
 
     def _bridge_reports(self, statistics: Statistics) -> list[Facts]:
@@ -494,7 +499,12 @@ class Node:
         return self.mirror.status() if self.mirror is not None else None
 
     def _metrics(
-        self, config: Config, statistics: Statistics, connections: Connections, alerts: AlertEvaluator
+        self,
+        config: Config,
+        statistics: Statistics,
+        connections: Connections,
+        alerts: AlertEvaluator,
+        store: StoreUsage,
     ) -> Metrics:
         bridges = partial(self._bridge_reports, statistics)
         sources = Sources(
@@ -506,7 +516,7 @@ class Node:
             bridges=bridges,
             callbacks=self.callbacks.totals,
             mirrors=self._mirror_report,
-            components=self._components(statistics).all,
+            components=self._components(statistics, store).all,
             alerts=alerts.state.open,
         )
         return Metrics(

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import signal
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -18,7 +18,7 @@ from broker_app.core.broker import Broker
 from broker_app.features.mirror.configuration_replicator import ConfigurationReplicator
 from broker_app.features.mirror.mirror import Mirror
 from broker_app.features.mirror.standby import Taken
-from broker_app.features.mirror.standby_server import duplicated, stand_by
+from broker_app.features.mirror.standby_server import duplicated, refuse_clients, stand_by
 from broker_app.journal.shared.shared_journal import SharedJournal
 from broker_app.journal.store import Holder, Store, Unreachable
 from broker_app.net.auth.login import Logins
@@ -252,14 +252,23 @@ class Process:
         failures += [node.failed.result()] if node.failed.done() else []
         log.info("broker %s stops: %s", config.name, self._why(node, failures))
         await node.end_json_clients()
-        stop.set()
-        for task in (stopped, following):
-            task.cancel()
-        await self._stop_node(node)
-        await asyncio.gather(web, following, return_exceptions=True)
+        async with AsyncExitStack() as servers:
+            if shared is not None:
+                await self._refuse_clients(servers, shared.mirror, duplicated(listeners))
+            stop.set()
+            for task in (stopped, following):
+                task.cancel()
+            await self._stop_node(node)
+            await asyncio.gather(web, following, return_exceptions=True)
         log.info("broker %s has stopped", config.name)
         for failure in failures:
             raise failure or RuntimeError("the web server ended by itself")
+
+    async def _refuse_clients(self, servers: AsyncExitStack, mirror: Mirror, listeners: Listeners) -> None:
+        """Send new clients to the broker that takes over: they would wait until this one has ended."""
+        await refuse_clients(
+            *(servers, mirror, self._config, self._logins, listeners, self._actions, self._certificates)
+        )
 
     def _started(self, ports: Ports, shared: Shared | None) -> None:
         self._ready(ports)

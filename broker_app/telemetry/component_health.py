@@ -104,7 +104,10 @@ TABLE: Final[Mapping[Kind, Sequence[tuple[str, Condition]]]] = MappingProxyType(
             (STALLED, _state("lost")),
             (DEGRADED, _state("starting")),
         ),
-        STORE: ((FAILING, lambda facts: facts["full"]),),
+        STORE: (
+            (FAILING, lambda facts: facts["full"]),
+            (DEGRADED, lambda facts: facts["nearly_full"]),
+        ),
     }
 )
 
@@ -125,7 +128,8 @@ class Component(NamedTuple):
 
 class Components:
     """All components of a node. Each argument returns the reports of one kind, which have their `health`;
-    `mirror` one or None, and `full` the reason why the store takes no messages, or an empty text."""
+    `mirror` one or None, `full` the reason why the store takes no messages, or an empty text, and
+    `nearly_full` a sentence while it soon will not."""
 
     def __init__(
         self,
@@ -135,17 +139,20 @@ class Components:
         bridges: Callable[[], Iterable[Facts]] = tuple,
         mirror: Callable[[], Facts | None] = lambda: None,
         full: Callable[[], str] = str,
+        nearly_full: Callable[[], str] = str,
     ) -> None:
         self._callbacks = callbacks
         self._reflexes = reflexes
         self._bridges = bridges
         self._mirror = mirror
         self._full = full
+        self._nearly_full = nearly_full
 
     def all(self) -> Iterable[Component]:
         """The store first, then each kind."""
-        full = self._full()
-        yield Component(STORE, "journal", health_of(STORE, {"full": bool(full)}), full)
+        full, nearly_full = self._full(), self._nearly_full()
+        health = health_of(STORE, {"full": bool(full), "nearly_full": bool(nearly_full)})
+        yield Component(STORE, "journal", health, full or nearly_full)
         mirror = self._mirror()
         if mirror is not None:
             reason = "" if mirror["health"] == RUNNING else "no standby is in step, or a copy is not written"

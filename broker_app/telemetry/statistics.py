@@ -418,6 +418,7 @@ def consumer(broker: Broker, subscription: Subscription) -> dict[str, Any]:
         "selector": subscription.selector.text if subscription.selector else None,
         "exclusive": subscription.exclusive,
         "active": queue.active in (None, subscription),
+        "priority": subscription.priority,
         "credit": subscription.credit,
         "unsettled": subscription.unsettled,
         "delivered": subscription.delivered,

@@ -94,6 +94,31 @@ def test_consumers_behind_an_exclusive_one() -> None:
     )
 
 
+def test_a_consumer_that_waits_for_those_of_a_higher_priority() -> None:
+    stage = Stage()
+    high = stage.client("anna")
+    high.subscribe(A, credit=1, priority=7)
+    stage.client("bert").subscribe(A, credit=1)
+    stage.decide(c.Reconfigure(Policies(exact={A: DestinationPolicy(paused=CONSUMERS)})))
+    message = publish(stage)
+    assert codes(ask(stage, message)) == ["paused", "ready", "lower-priority"]
+    reason = ask(stage, message)[2]
+    assert reason.sentence == (
+        "subscription '1' of bert has priority 0 and waits while subscription '1' of anna, with 7, has credit"
+    )
+    assert (reason.facts["priority"], reason.facts["served_first"]) == (0, 7)
+    high.pause()
+    assert codes(ask(stage, message)) == ["paused", "not-reading", "ready"]
+
+
+def test_a_consumer_does_not_wait_for_one_of_a_higher_priority_that_does_not_take_the_message() -> None:
+    stage = Stage()
+    stage.client("anna").subscribe(A, priority=7, selector="colour = 'red'")
+    stage.client("bert").subscribe(A)
+    stage.decide(c.Reconfigure(Policies(exact={A: DestinationPolicy(paused=CONSUMERS)})))
+    assert codes(ask(stage, publish(stage))) == ["paused", "selector", "ready"]
+
+
 def test_a_queue_that_is_paused() -> None:
     stage = Stage()
     stage.client("anna").subscribe(A)

@@ -14,6 +14,7 @@ import stomp
 from broker_app.cli.base.failures import FAILED
 from tests.cli.conftest import CommandLine
 from tests.support.broker_process import BrokerProcess
+from tests.support.polling import poll
 from tests.support.small_disk import small_disk
 
 pytestmark = pytest.mark.process
@@ -75,6 +76,12 @@ def take(broker: BrokerProcess, most: int) -> list[str]:
     return taken
 
 
+def events_of_store(broker: BrokerProcess) -> list[str]:
+    """What the broker has reported of its store, the newest first."""
+    reply = broker.request("GET", "/api/v1/events?kind=store")
+    return [event["event"] for event in reply.json()["items"]]
+
+
 def test_producers_are_refused_until_messages_are_consumed(broker: BrokerProcess, tmp_path: Path) -> None:
     command_line = CommandLine(tmp_path)
     command_line.about(broker)
@@ -89,6 +96,7 @@ def test_producers_are_refused_until_messages_are_consumed(broker: BrokerProcess
     (found,) = [row for row in looked.json() if row["check"] == "broker"]
     assert (found["state"], looked.code) == ("error", FAILED) and "no disk space left" in found["result"]
     assert len(stored) * len(BODY) > DISK // 4, "most of the disk is used"
+    poll(lambda: events_of_store(broker) == ["nearly full"], 10)
     connection = stomp.Connection12([(broker.host, broker.stomp_port)])
     errors = stomp.listener.WaitingListener("none")
     said: list[Any] = []
@@ -104,6 +112,8 @@ def test_producers_are_refused_until_messages_are_consumed(broker: BrokerProcess
     while (again := publish(broker)) == "store-full":
         assert time.monotonic() < deadline, "space has come back"
     assert take(broker, 100) == [*stored[-5:], again]
+    poll(lambda: events_of_store(broker) == ["has space again", "nearly full"], WAIT_S)
+    assert broker.request("GET", "/health/ready").json() == {"status": "ready"}
 
 
 def test_nothing_that_was_stored_is_lost_when_others_take_the_last_space_and_the_broker_is_killed(

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.crash.test_full_disk import accepts, consume, fill
+from tests.crash.test_full_store import events_of_store
 from tests.support.mirrors import Mirrors, mirrors_in, wait_until_serving
 from tests.support.polling import poll
 from tests.support.redis import redis_server
@@ -43,12 +44,14 @@ async def test_a_full_store_refuses_producers_and_lets_consumers_and_mirrors_go_
     refused = main.request("POST", "/api/v1/queues/other/messages", b"hello")
     assert (refused.status, refused.json()["type"].rpartition("/")[2]) == (503, "store-full")
     assert len(promised) > 4_000, "most of the space can be used"
+    await asyncio.to_thread(poll, lambda: "nearly full" in events_of_store(main), 10)
     taken = await consume(main, len(promised) // 4)
 
     await fill(main, promised)
     main.kill()
     await asyncio.to_thread(wait_until_serving, mirror)
     await fill(mirror, promised)
+    await asyncio.to_thread(poll, lambda: "nearly full" in events_of_store(mirror), 10)
     taken |= await consume(mirror, None)
     assert promised <= taken, f"{len(promised - taken)} promised messages are lost"
     await asyncio.to_thread(poll, lambda: accepts(mirror), 20)

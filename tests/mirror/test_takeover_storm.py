@@ -13,6 +13,8 @@ import os
 import random
 import re
 import signal
+import statistics
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
@@ -23,7 +25,7 @@ import pytest
 import mom_client
 from tests.support.account import working
 from tests.support.broker_process import BrokerProcess
-from tests.support.mirrors import Mirrors, Probe, mirrors_in, serves, status
+from tests.support.mirrors import LEASE_S, Mirrors, Probe, mirrors_in, serves, status
 from tests.support.patience import patient
 from tests.support.proxy import Proxy, proxy
 from tests.support.stores import STORES, Stores
@@ -52,6 +54,9 @@ class Ledger:
     settled: set[int] = field(default_factory=set)
     repeats: int = 0
     last_new: int = -1
+    #: a message of this number or a later one ends a wait, which sets the time (monotonic)
+    awaited: int = 0
+    arrived_at: float = 0.0
     faults: list[str] = field(default_factory=list)
 
     async def send(self, mirrors: Mirrors) -> None:
@@ -86,6 +91,10 @@ class Ledger:
             if is_confirmed:
                 self.settled.add(number)
 
+    def await_next(self) -> None:
+        """Wait for a message that is not sent yet."""
+        self.awaited, self.arrived_at = self.sent, 0.0
+
     def note(self, number: int, redelivered: bool) -> None:
         """Check a delivery against those before it."""
         if number in self.settled:
@@ -96,6 +105,8 @@ class Ledger:
                 self.faults.append(f"{number} came again and was not marked")
         elif number < self.last_new:
             self.faults.append(f"{number} came for the first time behind {self.last_new}")
+        if number >= self.awaited and not self.arrived_at:
+            self.arrived_at = time.monotonic()
         self.last_new = max(self.last_new, number)
         self.seen.add(number)
 
@@ -107,6 +118,8 @@ class Arena:
         self.mirrors = mirrors
         self.proxies = proxies
         self.brokers = brokers
+        #: seconds from each SIGKILL until a message came that was sent after it
+        self.gaps: list[float] = []
 
     def _stand_by(self) -> int | None:
         """Start what has ended: the last holder, or one that could not renew its lease on a busy machine.
@@ -126,6 +139,15 @@ class Arena:
             while (number := await asyncio.to_thread(self._stand_by)) is None:
                 await asyncio.sleep(0.02)
         return number
+
+    async def kill(self, ledgers: list[Ledger]) -> None:
+        """Kill the holder and bring it back, as `take_over` does, and measure how long no message came."""
+        began_at = time.monotonic()
+        for one in ledgers:
+            one.await_next()
+        await self.take_over("kill")
+        await _until(lambda: any(one.arrived_at for one in ledgers))
+        self.gaps.append(min(one.arrived_at for one in ledgers if one.arrived_at) - began_at)
 
     async def take_over(self, way: str) -> None:
         """End the holder in a way, wait until the other one serves, and bring the first one back."""
@@ -196,8 +218,14 @@ async def test_takeovers_in_a_row_lose_nothing_and_never_let_two_brokers_serve(
                 async with working(*work):
                     for way in ways:
                         await asyncio.sleep(random.uniform(0.1, 0.6))
-                        await field_.take_over(way)
+                        await (field_.kill(ledgers) if way == "kill" else field_.take_over(way))
                 await _until(lambda: all(one.promised <= one.seen for one in ledgers), 60)
+    if field_.gaps:
+        median, largest = statistics.median(field_.gaps), max(field_.gaps)
+        print(
+            f"{kind}: {len(field_.gaps)} SIGKILLs, lease {LEASE_S:g} s: first message after {median:.2f} s "
+            f"(median), {largest:.2f} s at most"
+        )
     for one in ledgers:
         assert one.faults == []
         assert len(one.promised) > 20 * len(ways)

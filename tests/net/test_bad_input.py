@@ -131,9 +131,6 @@ AFTER_LOGIN = {
     "a subscription that wants to browse a topic": (
         b"SUBSCRIBE\nid:1\ndestination:/topic/a\nbrowser:true\n\n\0", "unsupported", "only queues can be browsed",
     ),
-    "a browser that wants to acknowledge": (
-        b"SUBSCRIBE\nid:1\ndestination:/queue/a\nbrowser:true\nack:client\n\n\0", "unsupported", "nothing is taken",
-    ),
     "a queue without the own messages": (
         b"SUBSCRIBE\nid:1\ndestination:/queue/a\nno-local:true\n\n\0", "unsupported", "no-local is for topics",
     ),

@@ -62,6 +62,59 @@ async def test_a_browser_shows_all_messages_and_takes_none(broker: SmallBroker) 
     assert (queue.depth, queue.unsettled, queue.consumers, queue.counters.delivered) == (500, 0, [], 0)
 
 
+def acknowledgement(command: bytes, shown: bytes, version: str, more: bytes = b"") -> bytes:
+    """An ACK or NACK of a message that a browser has shown, as a client of this version makes it."""
+    named = [(b"id", b"ack")] if version == "1.2" else [(b"message-id",) * 2, (b"subscription",) * 2]
+    lines = [b"%b:%b\n" % (name, header(shown, of)) for name, of in named]
+    return b"%b\n%b%breceipt:a\n\n\0" % (command, b"".join(lines[: 1 if version == "1.0" else 2]), more)
+
+
+def header(frame: bytes, name: bytes) -> bytes:
+    return frame.partition(b"\n%b:" % name)[2].partition(b"\n")[0]
+
+
+@pytest.mark.parametrize("version", ["1.0", "1.1", "1.2"])
+@pytest.mark.parametrize("mode", [b"client", b"client-individual"])
+async def test_what_is_acknowledged_to_a_browser_is_not_taken(
+    broker: SmallBroker, version: str, mode: bytes
+) -> None:
+    await filled(broker, b"1", b"2", b"3")
+    client = await broker.client(version)
+    await client.ask(b"BEGIN\ntransaction:t\nreceipt:b\n\n\0")
+    client.send(BROWSE % (b"ack:%b\n" % mode))
+    *messages, _ = await shown(client)
+    one, two, three = (
+        acknowledgement(*asked, version) for asked in zip((b"ACK", b"NACK", b"ACK"), messages, strict=True)
+    )
+    for frame in (one, one, two.replace(b"receipt:", b"requeue:false\nreceipt:")):
+        assert await client.ask(frame) == b"RECEIPT\nreceipt-id:a\n\n"
+    client.send(three.replace(b"receipt:", b"transaction:t\nreceipt:"))
+    client.send(b"COMMIT\ntransaction:t\nreceipt:c\n\n\0")
+    assert b"ERROR" not in b"".join(await client.frames(2))
+    await client.ask(b"UNSUBSCRIBE\nid:b\nreceipt:u\n\n\0")
+    assert await client.ask(one) == b"RECEIPT\nreceipt-id:a\n\n", "a thread had it still in work"
+    queue = broker.engine.broker.destinations.queues[QUEUE]
+    assert (queue.depth, queue.unsettled, queue.counters.delivered) == (3, 0, 0)
+    assert list(broker.engine.broker.destinations.queues) == [QUEUE], "no dead letter"
+
+
+async def test_what_is_acknowledged_to_a_browser_settles_nothing_that_its_client_holds(
+    broker: SmallBroker,
+) -> None:
+    await filled(broker, b"1", b"2")
+    client = await broker.client(**{"mom-soft-errors": "true"})
+    client.send(b"SUBSCRIBE\nid:1\ndestination:/queue/a\nack:client\n\n\0")
+    held = await client.frames(2)
+    client.send(BROWSE % b"ack:client\n")
+    *messages, _ = await shown(client)
+    assert header(messages[1], b"message-id") == header(held[1], b"message-id")
+    await client.ask(acknowledgement(b"ACK", messages[1], "1.2"))
+    assert broker.engine.broker.destinations.queues[QUEUE].unsettled == 2
+    await client.ask(acknowledgement(b"ACK", held[1], "1.2"))
+    assert not broker.engine.broker.destinations.queues[QUEUE].depth
+    assert b"/unknown-delivery" in await client.ask(acknowledgement(b"ACK", held[1], "1.2"))
+
+
 async def test_its_id_is_in_use_until_unsubscribe(broker: SmallBroker) -> None:
     client = await broker.client(**{"mom-soft-errors": "true"})
     client.send(BROWSE % b"")

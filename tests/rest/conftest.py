@@ -170,6 +170,7 @@ class Rest:
         self.events = EventLog(lambda: 1_750_000_000.0)
         #: one item for each time that the broker was ordered to stop
         self.shut_downs: list[None] = []
+        self.store_is_nearly_full = False
         self.now = 1_750_000_000.0
         self.checks = ConditionChecks(
             self.engine.broker, self.statistics, bridges=list, taken=lambda: 0.0,
@@ -210,6 +211,7 @@ class Rest:
             seeds=self.seeds,
             live=self.live,
             shut_down=lambda: self.shut_downs.append(None),
+            nearly_full=lambda: self.store_is_nearly_full,
             event_document=asyncapi.document(),
         )
         self.alice = self.client(authorization="Bearer mom_alice")

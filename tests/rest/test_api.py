@@ -180,6 +180,9 @@ async def test_a_bug_is_no_trace_back_for_the_client(rest: Rest, caplog: pytest.
 async def test_health_reports_whether_the_node_serves(rest: Rest) -> None:
     assert (await rest.anonymous.get("/health/live")).json() == {"status": "live"}
     assert (await rest.anonymous.get("/health/ready")).json() == {"status": "ready"}
+    rest.store_is_nearly_full = True
+    nearly = await rest.anonymous.get("/health/ready")
+    assert (nearly.status_code, nearly.json()) == (200, {"status": "ready", "degraded": "nearly-full"})
     rest.engine.submit(StoreSpace(0))
     await rest.engine.wait_idle()
     full = await rest.anonymous.get("/health/ready")

@@ -8,6 +8,8 @@ import os
 import signal
 import subprocess
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache, partial
 from typing import Any
 
 _PR_SET_PDEATHSIG = 1
@@ -24,4 +26,12 @@ class Child(subprocess.Popen[Any]):
     """A process that does not outlive its parent; everything else is as in `subprocess`."""
 
     def __init__(self, command: Sequence[str | os.PathLike[str]], **options: Any) -> None:
-        super().__init__(command, preexec_fn=end_with_parent, **options)
+        start = partial(super().__init__, command, preexec_fn=end_with_parent, **options)
+        _starter(os.getpid()).submit(start).result()
+
+
+@cache
+def _starter(_: int) -> ThreadPoolExecutor:
+    """The thread of a process that starts its children. It lasts: the thread of a test's loop would end them
+    with the loop, and the program that forks brokers, which the first test starts, is for all that follow."""
+    return ThreadPoolExecutor(1, "children")

@@ -187,6 +187,9 @@ def test_what_fails_and_what_works_in_part_have_one_condition_each_whatever_it_i
     assert stage.found("failing") == failing
     assert stage.found("failing", pattern="callback/*") == {"callback/erp": 1}
     assert stage.found("degraded") == {"mirror/B": 1}
+    stage.components = [Component("store", "journal", "degraded", "80 %")]
+    assert stage.found("degraded") == {}, "it is the alert `store`"
+    stage.components = [Component("callback", "erp", "failing", "the answer was 500")]
     (found,) = stage.checks.find(replace(DEFAULT_RULES["failing"], pattern="callback/*"))
     alert = Alert(
         "1", "failing", "failing", "critical", found.subject, 1, NOW, NOW, found.value, dict(found.facts)

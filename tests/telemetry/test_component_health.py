@@ -30,7 +30,7 @@ WORKS: dict[Kind, dict[str, Any]] = {
     BRIDGE: {"state": "running", "desired": "running", "attempts": 0, "flows": [_FLOW]},
     MIRROR: {"brokers": [_STANDBY], "private_journal": None},
     PIPELINE: {"state": "running"},
-    STORE: {"full": False},
+    STORE: {"full": False, "nearly_full": False},
 }  # fmt: skip
 
 
@@ -65,13 +65,16 @@ def test_what_works_is_running(kind: Kind) -> None:
         (PIPELINE, {"state": "failed"}, "failing"),
         (PIPELINE, {"state": "lost"}, "stalled"),
         (PIPELINE, {"state": "done"}, "off"),
-        (STORE, {"full": True}, "failing"),
+        (STORE, {"full": True, "nearly_full": True}, "failing"),
+        (STORE, {"nearly_full": True}, "degraded"),
     ],
 )
 def test_the_health_follows_from_what_is_reported(kind: Kind, reported: dict[str, Any], health: str) -> None:
     assert health_of(kind, {**WORKS[kind], **reported}) == health
 
 
-def test_a_full_store_is_among_the_components_with_its_reason() -> None:
-    (store,) = Components(full=lambda: "no space").all()
+def test_a_store_without_space_is_among_the_components_with_its_reason() -> None:
+    (store,) = Components(full=lambda: "no space", nearly_full=lambda: "80 %").all()
     assert store == Component(STORE, "journal", "failing", "no space")
+    (store,) = Components(nearly_full=lambda: "80 %").all()
+    assert store == Component(STORE, "journal", "degraded", "80 %")

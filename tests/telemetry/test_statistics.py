@@ -165,7 +165,7 @@ def test_samples_are_bounded_and_cost_nothing_when_they_are_not_read() -> None:
 def test_a_consumer_in_numbers() -> None:
     stage = Stage()
     taker = stage.client("anna")
-    subscription = taker.subscribe("/queue/a", credit=2)
+    subscription = taker.subscribe("/queue/a", credit=2, priority=7)
     for _ in range(4):
         stage.client().publish("/queue/a")
     stage.pass_time(60_000)
@@ -177,7 +177,7 @@ def test_a_consumer_in_numbers() -> None:
     facts = consumer(stage.broker, subscription)
     assert facts == {
         "id": "1", "destination": "/queue/a", "connection": None, "user": "anna", "ack": c.INDIVIDUAL,
-        "selector": None, "exclusive": False, "active": True,
+        "selector": None, "exclusive": False, "active": True, "priority": 7,
         "credit": 2, "unsettled": 1, "delivered": 5, "acknowledged": 3, "returned": 1, "waiting": 0,
         "since": "2027-01-15T08:00:00.000Z", "slow_since": None,
     }  # fmt: skip

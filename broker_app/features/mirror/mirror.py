@@ -190,6 +190,20 @@ class Mirror:
         return next((one for one in others if one.state == ACTIVE), None)
 
     @property
+    def follows(self) -> bool:
+        """True on standby."""
+        return self._standby is not None
+
+    @property
+    def taker(self) -> Member | None:
+        """The broker that takes over from this one when it ends, or has done so: the one that an operator has
+        chosen, or else the standby that is nearest to the journal's end."""
+        chosen = self.membership.find(self.membership.successor)
+        if chosen is not None and chosen.alive and chosen.id != self.addresses.id:
+            return chosen
+        return self.other_active or min(self.standbys, key=_distance, default=None)
+
+    @property
     def standbys(self) -> list[Member]:
         """The brokers that run, on standby."""
         # The last note of this broker may be from before it took over.
@@ -290,7 +304,7 @@ class Mirror:
         if not found:
             which = f"{member_id[:100]!r} is not" if member_id else "there is no other broker"
             raise Refused("conflict", f"{which} on standby; GET mirrors shows those that are")
-        chosen = min(found, key=lambda one: (-one.position, one.lag_s, one.id))
+        chosen = min(found, key=_distance)
         if not chosen.is_in_step(self._end):
             behind = max(0, self._end - chosen.position)
             raise Refused(
@@ -378,6 +392,11 @@ class Mirror:
 
 def _unreachable(error: JournalError) -> Refused:
     return Refused("store-unavailable", f"the journal cannot be reached now: {error}")
+
+
+def _distance(member: Member) -> tuple[int, float, str]:
+    """A key by which the member that is nearest to the journal's end comes first."""
+    return -member.position, member.lag_s, member.id
 
 
 def _shown(member: Member, end: int) -> dict[str, Any]:

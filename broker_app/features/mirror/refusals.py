@@ -1,4 +1,4 @@
-"""The answers of a standby to clients: it does not serve, and names the broker that does."""
+"""The answers of a standby, or of a broker that ends, to clients: they name the broker that serves."""
 
 from __future__ import annotations
 
@@ -18,18 +18,27 @@ MAIN_ACTIVE = "MAIN_ACTIVE"
 
 
 def refusal(mirror: Mirror) -> Refused:
-    """The refusal of a standby, with the addresses of the active broker if there is one."""
-    active = mirror.active
-    detail = f"this is a mirror of broker {mirror.name} on standby"
-    if active is None:
+    """The refusal of a broker that does not serve, with the addresses of the one that does, or soon will, if
+    there is one."""
+    other = _other(mirror)
+    if mirror.follows:
+        detail, state = f"this is a mirror of broker {mirror.name} on standby", "is active"
+    else:
+        detail, state = f"this broker {mirror.name} ends", "takes over"
+    if other is None:
         return Refused("not-active", f"{detail}, and no broker is active now; {_remedy(mirror)}")
     return Refused(
         "not-active",
-        f"{detail}; {active.id} is active: connect to it, or to all of them with a failover URI",
+        f"{detail}; {other.id} {state}: connect to it, or to all of them with a failover URI",
         reason=MAIN_ACTIVE,
-        active=active.active_uris,
-        web=active.web,
+        active=other.active_uris,
+        web=other.web,
     )
+
+
+def _other(mirror: Mirror) -> Member | None:
+    """The broker that serves; for one that ends the one that takes over."""
+    return mirror.active if mirror.follows else mirror.taker
 
 
 def _remedy(mirror: Mirror) -> str:
@@ -50,8 +59,8 @@ def http_refusal(mirror: Mirror) -> Refused:
     """The same as the reply to an HTTP request."""
     refused = refusal(mirror)
     headers = [(b"retry-after", b"1")]
-    if mirror.active is not None:
-        headers.append((b"location", mirror.active.web.encode()))
+    if "web" in refused.facts:
+        headers.append((b"location", str(refused.facts["web"]).encode()))
     return RefusedWithHeaders(refused.code, refused.detail, headers, **refused.facts)
 
 
@@ -62,13 +71,13 @@ def stomp_error(mirror: Mirror) -> bytes:
 
 def page(mirror: Mirror) -> bytes:
     """The same as a page for browsers; it loads itself again every two seconds."""
-    active = mirror.active
-    if active is None:
+    other = _other(mirror)
+    if other is None:
         pause = mirror.membership.pause
         when = "One takes over within seconds." if pause is None else html.escape(f"{_remedy(mirror)}.")
         where = f"<p>No broker is active now. {when}</p>"
     else:
-        address = html.escape(active.web)
+        address = html.escape(other.web)
         where = f'<p>The active broker is <a href="{address}">{address}</a>.</p>'
     name = html.escape(mirror.name)
     return (

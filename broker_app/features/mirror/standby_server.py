@@ -1,4 +1,4 @@
-"""The server of a standby: refuses clients while the standby follows its journal."""
+"""The server of a broker that does not serve: refuses clients while it follows its journal, or ends."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ async def stand_by(
         await asyncio.wait({following, stopping}, timeout=_AT_ONCE_S, return_when=asyncio.FIRST_COMPLETED)
         if not (following.done() or stop.is_set()):
             log.warning("broker %s is on standby, and follows its journal", mirror.name)
-            await _listen(servers, mirror, config, logins, listeners, actions, certificates)
+            await refuse_clients(servers, mirror, config, logins, listeners, actions, certificates)
             ready()
             await asyncio.wait({following, stopping}, return_when=asyncio.FIRST_COMPLETED)
     finally:
@@ -69,7 +69,7 @@ async def stand_by(
 _closing: set[asyncio.Task[None]] = set()
 
 
-async def _listen(
+async def refuse_clients(
     servers: AsyncExitStack,
     mirror: Mirror,
     config: Config,
@@ -78,6 +78,7 @@ async def _listen(
     actions: OperatorActions,
     certificates: Certificates | None,
 ) -> None:
+    """Refuse clients until `servers` are closed, and name the broker to which they should go."""
     from broker_app.features.mirror.standby_site import StandbySite
 
     site = StandbySite(mirror, config, logins, actions)

@@ -100,6 +100,7 @@ class RestApi:
     - `origins` is the status of a callback broker's origins, None for other brokers;
     - `mirror` is this broker among those that share its journal, None with a journal of its own;
     - `forwarding` has the status of bridges, and `trial` tests their connections;
+    - `nearly_full` is true while the space for the journal nearly is;
     - `event_document` is the AsyncAPI document of the other ways to the node;
     - `control_document` is an OpenAPI document whose paths are added to this one's.
 
@@ -136,6 +137,7 @@ class RestApi:
         live: LiveSubscribers,
         shut_down: Callable[[], None],
         event_document: Mapping[str, Any],
+        nearly_full: Callable[[], object] = bool,
         origins: ReadOrigins | None = None,
         mirror: MirrorOperations | None = None,
         control_document: Mapping[str, Any] | None = None,
@@ -172,7 +174,7 @@ class RestApi:
             **LiveSubscriberEndpoint(live, engine, self._limits).handlers(),
             **MirrorEndpoints(mirror, alone).handlers(),
             **NodeEndpoints(
-                self.engine_client, self._waiting, self._limits, document, event_document
+                *(self.engine_client, self._waiting, self._limits, document, event_document), nearly_full
             ).handlers(),
             **ReflexEndpoints(reflexes).handlers(),
             **ServiceEndpoints(services, engine, self._limits).handlers(),

@@ -49,18 +49,18 @@ class Acknowledgements:
 
     def ack(self, frame: Frame) -> None:
         """Raises Refused if the frame names no delivery."""
-        tag, cumulative = self._delivery(frame.headers)
-        self._settle(frame, c.Settle(self._conversation.peer, (tag,), cumulative))
+        tags, cumulative = self._deliveries(frame.headers)
+        self._settle(frame, c.Settle(self._conversation.peer, tags, cumulative))
 
     def nack(self, frame: Frame) -> None:
         """Raises Refused if the frame names no delivery, or has an invalid delay."""
         given = frame.headers
-        tag, cumulative = self._delivery(given)
+        tags, cumulative = self._deliveries(given)
         reason = "" if headers.requeue(given) else REJECTED
         detail = given.get("reason", "")
         delay_ms = scheduling_headers.delay_ms(given["delay-s"]) if "delay-s" in given else 0
         peer = self._conversation.peer
-        self._settle(frame, c.Return(peer, (tag,), cumulative, reason, detail, delay_ms=delay_ms))
+        self._settle(frame, c.Return(peer, tags, cumulative, reason, detail, delay_ms=delay_ms))
 
     def _settle(self, frame: Frame, command: c.Settle | c.Return) -> None:
         transaction = frame.headers.get("transaction")
@@ -73,8 +73,11 @@ class Acknowledgements:
         command.receipt = None if confirm else frame.receipt
         conversation.submit(c.Enlist(conversation.peer, transaction, command, frame.receipt, confirm))
 
-    def _delivery(self, given: Headers) -> tuple[Tag, bool]:
-        """The tag that an ACK or NACK names, and True if it settles all earlier ones, too."""
+    def _deliveries(self, given: Headers) -> tuple[tuple[Tag, ...], bool]:
+        """The tag that an ACK or NACK names, and True if it settles all earlier ones, too. There is none for
+        what a browser showed."""
         tag = self.tags.find(given)
+        if tag is None:
+            return (), False
         unsettled = self._conversation.peer.unsettled.get(tag)
-        return tag, unsettled is not None and unsettled[0].ack == c.CLIENT
+        return (tag,), unsettled is not None and unsettled[0].ack == c.CLIENT

@@ -13,7 +13,6 @@ from typing import Final, NamedTuple
 
 from broker_app.base.refused import Refused
 from broker_app.core import browse
-from broker_app.core import commands as c
 from broker_app.core.destination import Destination
 from broker_app.core.message import Message
 from broker_app.core.model import Queue, Subscription
@@ -76,7 +75,9 @@ class Browsers:
     def __contains__(self, id: str) -> bool:
         return id in self._open
 
-    def begin(self, client: Client, id: str, destination: Destination, selector: Selector | None) -> None:
+    def begin(
+        self, client: Client, id: str, destination: Destination, selector: Selector | None, ack: str
+    ) -> None:
         """Show what waits in a queue. Raises Refused."""
         sessions, peer = self._conversation.sessions, self._conversation.peer
         for right in (BROWSE, READ):
@@ -86,7 +87,7 @@ class Browsers:
         most = sessions.engine.broker.turn.limits.subscriptions_per_peer
         if len(peer.subscriptions) + len(self._open) >= most:
             raise Refused("too-many", f"a connection may have {most} subscriptions; end some first")
-        subscription = Subscription(peer, id, destination.address, c.AUTO, 1, 0, None)
+        subscription = Subscription(peer, id, destination.address, ack, 1, 0, None)
         browser = self._open[id] = _Browser(client, destination, selector, subscription)
         self._waiting.append(browser)
         if self._task is None:
@@ -159,7 +160,7 @@ class Browsers:
                     raise
                 return _Page(frames, found[shown - 1].cursor)
             if self._wants(browser, message):
-                frames += renderer.deliveries([(subscription, 0, message)])
+                frames.append(renderer.browsed(subscription, message))
                 size += len(message.body) + message.envelope.overhead_bytes
             if size >= _PAGE_BYTES and item is not found[-1]:
                 return _Page(frames, item.cursor)

@@ -11,6 +11,8 @@ from broker_app.core.model import Delivery, Peer
 from mom_client.stomp.frame import Headers
 
 Tag = int
+#: The `ack` of a message that a browser shows begins so, and is no tag: there is nothing to settle.
+BROWSED: Final = "browsed-"
 
 #: Sessions draw one of so many ranges, each for so many deliveries. A tag of both has at most 16 digits.
 _RANGES: Final = 10**7
@@ -38,6 +40,8 @@ class Tags:
         self._unambiguous = version != "1.0"
         #: True if message-ids are stored; in 1.2 from the first ACK with a message-id on
         self.by_message = not self._names_tags
+        #: True after the first browser that asked to acknowledge: message-ids may be those of what it showed
+        self.browses = False
         #: by (subscription or None, message-id); 0 if it is ambiguous
         self._latest: dict[tuple[str | None, str], Tag] = {}
 
@@ -57,11 +61,11 @@ class Tags:
     def forget(self) -> None:
         self._latest.clear()
 
-    def find(self, given: Headers) -> Tag:
-        """Return the tag for the headers of an ACK or NACK. Raises Refused."""
+    def find(self, given: Headers) -> Tag | None:
+        """Return the tag that an ACK or NACK names; None for what a browser showed. Raises Refused."""
         return self._own(given) if self._names_tags else self._of_message(given)
 
-    def _of_message(self, given: Headers) -> Tag:
+    def _of_message(self, given: Headers) -> Tag | None:
         message_id = given.get("message-id")
         if message_id is None:
             raise Refused("malformed-frame", "ACK and NACK need a message-id header")
@@ -70,13 +74,15 @@ class Tags:
         if tag == 0:
             detail = f"several subscriptions hold message {message_id[:80]!r}: add the header subscription"
             raise Refused("malformed-frame", detail)
+        if self.browses and tag not in self._peer.unsettled:
+            return None
         if tag is None:
             raise Refused(
                 "unknown-delivery", f"there is no unsettled delivery of message {message_id[:80]!r}"
             )
         return tag
 
-    def _own(self, given: Headers) -> Tag:
+    def _own(self, given: Headers) -> Tag | None:
         id = given.get("id")
         if id is None:
             raise Refused(
@@ -84,6 +90,8 @@ class Tags:
             )
         if id.isascii() and id.isdigit() and len(id) <= 18:
             return int(id)
+        if id.startswith(BROWSED):
+            return None
         if not self.by_message:
             self.by_message = True
             unsettled = self._peer.unsettled.items()

@@ -8,10 +8,12 @@ do, since some clients require it.
 from __future__ import annotations
 
 from broker_app.base.refused import Refused
+from broker_app.core.commands import AUTO
 from broker_app.core.message import Message, MessageIds
 from broker_app.core.model import Delivery, Subscription
 from broker_app.core.turn import UNRECORDED
 from broker_app.net.problems import MEDIA_TYPE, problem_json
+from broker_app.net.stomp.delivery_tags import BROWSED
 from mom_client.stomp.encode import convert_block, encode, escape
 from mom_client.stomp.frame import ERROR, MESSAGE
 
@@ -48,7 +50,8 @@ class Renderer:
                 self._make_tail(message, key)
             body = message.body
             if message.attempts or message.explicit_id:
-                frames.append(self._unusual(subscription, tag, message))
+                ack = b"\nack:%d" % tag if tag and with_ack else b""
+                frames.append(self._unusual(subscription, ack, message))
             elif tag and with_ack:
                 frames.append(
                     b"%b%b%012x\nack:%d%b%d\n\n%b\0\n"
@@ -76,6 +79,13 @@ class Renderer:
                 )
         return frames
 
+    def browsed(self, subscription: Subscription, message: Message) -> bytes:
+        """MESSAGE of a browser. One that asked to acknowledge gets an `ack` that settles nothing."""
+        if subscription.ack == AUTO or not self._with_ack:
+            return self.deliveries([(subscription, 0, message)])[0]
+        ack = b"\nack:%b%b" % (BROWSED.encode(), self._ids.of(message))
+        return self._unusual(subscription, ack, message)
+
     def _make_head(self, subscription: Subscription) -> bytes:
         known = subscription.id and subscription.id not in self.nameless
         line = f"subscription:{escape(subscription.id, self._version)}\n" if known else ""
@@ -96,8 +106,8 @@ class Renderer:
             message.time_ms,
         )
 
-    def _unusual(self, subscription: Subscription, tag: int, message: Message) -> bytes:
-        """A redelivered message, or one with an id of its own."""
+    def _unusual(self, subscription: Subscription, ack: bytes, message: Message) -> bytes:
+        """A redelivered message, one with an id of its own, or one with an `ack` line that has no tag."""
         lines = b"redelivered:true\nattempt:%d\n" % (message.attempts + 1)
         if not message.attempts:
             lines = b"redelivered:false\nattempt:1\n"
@@ -107,7 +117,7 @@ class Renderer:
         return b"%b%b%b%b%d\n\n%b\0\n" % (
             subscription.head or self._make_head(subscription),
             self._ids.of(message),
-            b"\nack:%d" % tag if tag and self._with_ack else b"",
+            ack,
             self._tail(message, lines),
             len(message.body),
             message.body,

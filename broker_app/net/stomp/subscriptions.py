@@ -76,10 +76,10 @@ class Subscriptions:
         header_names.check(header_names.SUBSCRIBE, given, destination)
         if not destination.is_queue:
             raise Refused("unsupported", "header browser: only queues can be browsed; a topic has `from`")
-        if headers.ack_mode(given) != c.AUTO:
-            raise Refused("unsupported", "header browser: nothing is taken, so ack must be auto or left out")
+        ack = headers.ack_mode(given)
+        self.browsers.begin(client_of(conversation), id, destination, selector, ack)
+        self._acknowledgements.tags.browses |= ack != c.AUTO
         self._name(id, given)
-        self.browsers.begin(client_of(conversation), id, destination, selector)
         conversation.submit(c.Answer(conversation.peer, frame.receipt))
         conversation.note(client_events.SUBSCRIBED, destination.address)
 

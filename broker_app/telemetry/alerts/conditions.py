@@ -33,6 +33,10 @@ class Violation(NamedTuple):
     facts: Facts = {}  # noqa: RUF012  never changed
 
 
+#: kinds of components for which another condition finds what makes them degraded
+_OWN_CONDITION = (component_health.STORE,)
+
+
 class ConditionChecks:
     """`bridges` is the status of bridges (`bridge.report`), `taken` the used part of the journal's space,
     from 0 to 1, `flapping` the clients that log in too often (`ClientEvents.flapping`), `events` the event
@@ -67,7 +71,7 @@ class ConditionChecks:
             rules.FLAPPING: self._flapping,
             rules.CONFIGURATION: self._refused,
             rules.FAILING: lambda rule: self._unhealthy(component_health.BROKEN),
-            rules.DEGRADED: lambda rule: self._unhealthy((component_health.DEGRADED,)),
+            rules.DEGRADED: lambda rule: self._unhealthy((component_health.DEGRADED,), _OWN_CONDITION),
         }
 
     def clock_stepped(self, by_s: float) -> None:
@@ -136,9 +140,9 @@ class ConditionChecks:
         if last is not None and last.code:
             yield Violation("files", 1, {"detail": last.detail[:500]})
 
-    def _unhealthy(self, health: Container[str]) -> Iterator[Violation]:
+    def _unhealthy(self, health: Container[str], besides: Container[str] = ()) -> Iterator[Violation]:
         for one in self._components():
-            if one.health in health and one.kind != component_health.BRIDGE:  # they have a condition
+            if one.health in health and one.kind not in besides and one.kind != component_health.BRIDGE:
                 facts = {"kind": one.kind, "health": one.health, "detail": one.reason[:500]}
                 yield Violation(f"{one.kind}/{one.name}", 1, facts)
 

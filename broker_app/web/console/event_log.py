@@ -1,4 +1,4 @@
-"""The page of the event log: events of bridges, files, alerts, mirrors, callbacks and reflexes."""
+"""The page of the event log: events of bridges, files, alerts, mirrors, callbacks, reflexes, the store."""
 
 from __future__ import annotations
 
@@ -12,7 +12,16 @@ from django.urls import reverse
 from django.utils.translation import gettext_lazy as _
 
 from broker_app.reflex.reflexes import FAILED, RECOVERED
-from broker_app.telemetry.event_log import ALERTS, BRIDGES, CALLBACKS, FILES, MIRRORS, REFLEXES, LoggedEvent
+from broker_app.telemetry.event_log import (
+    ALERTS,
+    BRIDGES,
+    CALLBACKS,
+    FILES,
+    MIRRORS,
+    REFLEXES,
+    STORE,
+    LoggedEvent,
+)
 from broker_app.web.console.base.frame import AdministratorsPage
 from broker_app.web.console.forwarding.bridge_status import EVENT_LABELS
 from broker_app.web.console.forwarding.callbacks import page_of
@@ -30,6 +39,7 @@ _KINDS = (
     (MIRRORS, _("mirrors")),
     (CALLBACKS, _("callbacks")),
     (REFLEXES, _("reflexes")),
+    (STORE, _("store")),
 )
 
 
@@ -82,6 +92,7 @@ def _row(event: LoggedEvent) -> dict[str, Any]:
         MIRRORS: reverse("console:mirrors"),
         CALLBACKS: _of_callback(event.name),
         REFLEXES: _of_reflex(event),
+        STORE: reverse("console:alerts"),
     }.get(event.kind, reverse("console:files"))
     label = EVENT_LABELS.get(event.event, event.event)
     return {

@@ -168,6 +168,7 @@ export class ConnectionPage extends Island {
                     <a href=${pageOf(one.destination)}>${destinationName(one.destination)}</a>
                     ${one.slow_since ? html`<span class="state" data-tone="warn"><span aria-hidden="true">▲</span> ${gettext("slow")}</span>` : nothing}
                     ${one.exclusive ? html`<span class="tag">${one.active ? gettext("exclusive") : gettext("standby")}</span>` : nothing}
+                    ${one.priority ? html`<span class="tag">${gettext("priority {number}", { number: one.priority })}</span>` : nothing}
                   </th>
                   <td data-label=${gettext("id")}>${one.id}</td>
                   <td data-label=${gettext("acknowledges")}>${one.ack}</td>

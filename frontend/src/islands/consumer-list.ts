@@ -120,6 +120,7 @@ export class ConsumerList extends Island {
         ${slow ? html`<span class="state" data-tone="warn" title=${gettext("not reading since {time}", { time: fullTime(slow) })}>▲ ${gettext("slow")}</span>` : nothing}
         ${consumer.active ? nothing : html`<span class="tag">${gettext("standby")}</span>`}
         ${consumer.exclusive ? html`<span class="tag">${gettext("exclusive")}</span>` : nothing}
+        ${consumer.priority ? html`<span class="tag">${gettext("priority {number}", { number: consumer.priority })}</span>` : nothing}
         <span class="quiet about">${about.join(" · ")}${this.kind === "topic" ? ` · ${consumer.destination}` : ""}</span>
       </th>
       <td data-label=${gettext("ack mode")}>${consumer.ack}</td>

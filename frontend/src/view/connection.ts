@@ -43,6 +43,7 @@ export interface Consumer {
   selector: string | null;
   exclusive: boolean;
   active: boolean;
+  priority: number;
   credit: number;
   unsettled: number;
   delivered: number;

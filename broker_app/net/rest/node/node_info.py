@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
-from typing import Any
+from typing import Any, Final
 
 from broker_app.base.refused import Refused
 from broker_app.core.resource_alarm import STORE_FULL
@@ -15,9 +15,12 @@ from broker_app.net.http.replies import JSON, Reply, encode, json_reply
 from broker_app.net.http.requests import Request
 from broker_app.net.http.routing import Handlers
 
+#: why a node that is ready is degraded
+NEARLY_FULL: Final = "nearly-full"
+
 
 class NodeEndpoints:
-    """Endpoints without a destination."""
+    """Endpoints without a destination; `nearly_full` is true while the space for the journal nearly is."""
 
     def __init__(
         self,
@@ -26,10 +29,12 @@ class NodeEndpoints:
         limits: RestLimits,
         document: Mapping[str, Any],
         event_document: Mapping[str, Any],
+        nearly_full: Callable[[], object],
     ) -> None:
         self._engine_client = engine_client
         self._waiting = waiting
         self._limits = limits
+        self._nearly_full = nearly_full
         self._document = encode(document)
         self._event_document = encode(event_document)
 
@@ -64,11 +69,13 @@ class NodeEndpoints:
         return json_reply({"status": "live"})
 
     async def ready(self, request: Request) -> Reply:
-        """GET health/ready: the node takes and hands out messages; one whose store is full does not."""
+        """GET health/ready: the node takes and hands out messages; one whose store is full does not, and one
+        whose store is nearly full says so."""
         request.query()
         self._engine_client.check_alive()
         if self._waiting.stopped:
             raise Refused("not-active", "the node is stopping")
         if self._engine_client.engine.broker.resource_alarms.alarm is STORE_FULL:
             raise STORE_FULL.refusal
-        return json_reply({"status": "ready"})
+        degraded = {"degraded": NEARLY_FULL} if self._nearly_full() else {}
+        return json_reply({"status": "ready", **degraded})

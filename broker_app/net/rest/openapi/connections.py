@@ -39,6 +39,7 @@ _CONSUMER_FACTS: Json = {
     "selector": {**OPTIONAL_TEXT, "description": "null when it takes every message"},
     "exclusive": BOOLEAN,
     "active": {**BOOLEAN, "description": "false: stands by for an exclusive consumer"},
+    "priority": {"type": "integer", "description": "of those with credit, the highest are served first"},
     "credit": COUNT,
     "unsettled": COUNT,
     "delivered": {**COUNT, "description": "with repeats"},

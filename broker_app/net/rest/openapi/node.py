@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from broker_app.net.rest.node.mirrors import MAX_REASON
+from broker_app.net.rest.node.node_info import NEARLY_FULL
 from broker_app.net.rest.openapi.operations import json_body, json_reply, operation, parameter
 from broker_app.net.rest.openapi.schemas import TEXT, Json, object_of, ref, whole
 from broker_app.telemetry.metrics.detailed_metrics import LIMIT, MAX_LIMIT
 from broker_app.telemetry.metrics.families import DESTINATION, FLOW
 
 SCHEMAS: Json = {
-    "Health": object_of({"status": {"enum": ["live", "ready"]}}),
+    "Health": object_of(
+        {
+            "status": {"enum": ["live", "ready"]},
+            "degraded": {"enum": [NEARLY_FULL], "description": "while its store has little space left"},
+        },
+        required=("status",),
+    ),
     "Shutdown": object_of(
         {
             "name": {**TEXT, "description": "of the broker, so that no other one is shut down"},

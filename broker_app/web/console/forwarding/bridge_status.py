@@ -51,6 +51,7 @@ EVENT_LABELS: Final = {
     "took over": _("took over"), "active without main": _("active without main"),
     "mirror joined": _("mirror joined"), "mirror left": _("mirror left"),
     "settings differ": _("settings differ"),
+    "nearly full": _("nearly full"), "has space again": _("has space again"),
     "applied": _("applied"), "unchanged": _("unchanged"),
 }  # fmt: skip
 _SIGNS: Final = {

@@ -1,0 +1,53 @@
+"""The used part of the space for the journal, and the report that it is nearly full."""
+
+from __future__ import annotations
+
+import shutil
+from typing import Final
+
+from broker_app.config import Config
+from broker_app.journal.port import Journal
+from broker_app.telemetry.event_log import STORE, EventLog
+
+#: points below `store_warn` at which the report ends, so that it does not come and go with each message
+_BELOW: Final = 5
+
+
+class StoreUsage:
+    """Notes in the event log when the space is nearly full, and when it no longer is."""
+
+    def __init__(self, config: Config, journal: Journal, events: EventLog) -> None:
+        self._config = config
+        self._journal = journal
+        self._events = events
+        #: a sentence while the space is nearly full; else empty
+        self.nearly_full = ""
+
+    def share(self) -> float:
+        """The used part, from 0 to 1, of the space for the journal: of its limit, or else of the disk."""
+        journal = self._journal.statistics()
+        if self._config.max_store_bytes:
+            return journal["bytes_stored"] / self._config.max_store_bytes
+        on_disk = journal["bytes_on_disk"]
+        if self._config.journal is None:
+            free = shutil.disk_usage(self._config.data / "journal").free
+        elif "bytes_free" in journal:
+            free = journal["bytes_free"]
+        else:
+            return 0.0  # a store that does not report its space
+        return on_disk / max(1, on_disk + free)
+
+    def check(self) -> None:
+        """Note a change; called once a second."""
+        percent, warn = 100 * self.share(), self._config.store_warn
+        if percent >= warn and not self.nearly_full:
+            self.nearly_full = (
+                f"the journal uses {percent:.0f} % of its space: consume or purge messages, or give it more, "
+                "or messages will be refused"
+            )
+            self._events.note(STORE, "journal", "nearly full", code="NEARLY_FULL", detail=self.nearly_full)
+        elif percent < warn - _BELOW and self.nearly_full:
+            self.nearly_full = ""
+            self._events.note(
+                STORE, "journal", "has space again", detail=f"the journal uses {percent:.0f} % of its space"
+            )
