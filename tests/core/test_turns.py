@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from itertools import count
+from random import Random
 
 import pytest
 
@@ -28,14 +29,28 @@ def cost_s(client: Client, run: Sequence[c.Command]) -> float:
     return time.process_time() - began
 
 
-def costs_s(address: str, many: int, *, by_disconnect: bool = False, order: int = 1) -> tuple[float, float]:
+def costs_s(
+    address: str,
+    many: int,
+    *,
+    by_disconnect: bool = False,
+    shuffled: bool = False,
+    exclusive: bool = False,
+    messages: int = 0,
+) -> tuple[float, float]:
     """The processor time to subscribe so many times, and to end these subscriptions; the least of two."""
-    found = []
+    found, ack = [], c.INDIVIDUAL if messages else c.AUTO
     for _ in range(2):
         client = Stage().client()
-        begin = [c.Subscribe(client.peer, str(id), address, render_key=id) for id in range(many)]
-        end = [c.Unsubscribe(client.peer, str(id)) for id in range(many)][::order]
+        begin = [
+            c.Subscribe(client.peer, str(id), address, ack, render_key=id, exclusive=exclusive and id % 2 > 0)
+            for id in range(many)
+        ]
+        end = [c.Unsubscribe(client.peer, str(id)) for id in range(many)]
+        if shuffled:
+            Random(1).shuffle(end)
         begun = cost_s(client, begin)
+        client.stage.decide(client.sending(address, *[b"x"] * messages))
         assert len(client.peer.subscriptions) == many
         found.append((begun, cost_s(client, [c.Disconnect(client.peer)] if by_disconnect else end)))
         assert not client.peer.subscriptions
@@ -49,8 +64,14 @@ def test_a_subscription_costs_the_same_however_many_the_topic_has(by_disconnect:
     assert many[1] < LINEAR * few[1]
 
 
-def test_consumers_of_a_queue_end_at_the_same_cost_in_the_reverse_of_their_order() -> None:
-    few, many = (costs_s("/queue/a", number, order=-1) for number in (500, 3_000))
+@pytest.mark.parametrize("exclusive", [False, True])
+def test_consumers_of_a_queue_end_at_the_same_cost_in_any_order(exclusive: bool) -> None:
+    few, many = (costs_s("/queue/a", number, shuffled=True, exclusive=exclusive) for number in (500, 3_000))
+    assert many[1] < LINEAR * few[1]
+
+
+def test_consumers_with_unsettled_deliveries_end_at_the_same_cost_however_many_there_are() -> None:
+    few, many = (costs_s("/queue/a", number, shuffled=True, messages=number) for number in (500, 3_000))
     assert many[1] < LINEAR * few[1]
 
 
