@@ -186,6 +186,30 @@ def test_a_cumulative_acknowledgement_of_many_deliveries_takes_several_turns(
     assert not client.peer.unsettled
 
 
+def test_nothing_comes_between_the_check_of_a_transaction_and_its_commands() -> None:
+    """A lease that ends, an alarm and a message of another would make what was checked untrue."""
+    stage = Stage()
+    client, other = stage.client(), stage.client()
+    stage.decide(other.sending("/queue/a", *[b"x"] * 20))
+    stage.decide(c.Subscribe(client.peer, "1", "/queue/a", c.INDIVIDUAL, lease_ms=1))
+    stage.decide(c.Begin(client.peer, "t"))
+    for _, tag, _ in client.got:
+        stage.decide(c.Enlist(client.peer, "t", c.Settle(client.peer, [tag])))
+    slow, outcome, now_us = each_look(0.4 * TURN_S), None, stage.now_us
+    run: Sequence[c.Command] = [c.Commit(client.peer, "t", "all"), c.Answer(other.peer, "mine")]
+    turns = 0
+    while outcome is None or stage.broker.is_behind:
+        slow.begin()
+        outcome, run, now_us = stage.broker.decide(run, now_us, outcome, slow), (), now_us + 1_000_000
+        turns += 1
+        assert stage.broker.backlog.in_steps or not stage.queue("/queue/a").unsettled
+    stage._commit(outcome)
+    stage._let_out(outcome)
+    assert turns > 5
+    assert [token for token, _ in client.accepted] == ["all"]
+    assert [token for token, _ in other.accepted][-1] == "mine"
+
+
 @pytest.mark.parametrize("blow", [storm, flood])
 def test_the_laws_hold_however_often_a_turn_is_interrupted(
     blow: Callable[[int], None], monkeypatch: pytest.MonkeyPatch
