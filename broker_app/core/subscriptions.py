@@ -459,8 +459,10 @@ class Subscriptions:
             self._deliveries.return_delivery(subscription, message, CONSUMER_LEFT)
         if peer.unsettled:
             return False
-        for subscription in deadline.each(iter(list(peer.subscriptions.values()))):
+        for subscription in list(peer.subscriptions.values()):
             self.end(subscription, keep_unsettled=True)
+            if deadline.passed:  # much may wait for each
+                break
         if peer.subscriptions:
             return False
         self._unsettled.forget(peer)

@@ -30,7 +30,7 @@ from broker_app.telemetry.timeseries import History, Window
 
 MAX_DESTINATIONS = 1_000
 #: destinations sampled in one go, so that a sample of many does not hold up messages
-SLICE = 1_000
+SLICE = 200
 #: samples of one second, and the newest ones of a consumer
 MAX_SAMPLES = 128
 MAX_HOLDS = 64

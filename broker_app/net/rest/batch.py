@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
@@ -20,6 +20,7 @@ from broker_app.net.rest.refusals import Refusal, from_core, invalid, too_large
 from broker_app.net.rest.replies import JSON, NDJSON, Reply, encode
 from broker_app.net.rest.requests import Departed, Idempotency, Request, boolean, decode, elements
 from broker_app.rules.event import SEND
+from broker_app.turns import in_turns
 
 #: submitted lines whose answers are awaited together
 _RUN = 1_000
@@ -137,20 +138,20 @@ class BatchPublisher:
                 engine_client.forget(published)
         return Reply(200, JSON, b'{"results":[' + b",".join(self._results(outcomes, messages, 0)) + b"]}")
 
-    def _results(self, outcomes: Sequence[_Outcome], answers: Sequence[_Answer], first: int) -> list[bytes]:
+    def _results(
+        self, outcomes: Sequence[_Outcome], answers: Sequence[_Answer], first: int
+    ) -> Iterator[bytes]:
         """One JSON object for each item, in order."""
         following = iter(answers)
         of = self._ids.of
-        results = []
         for i, outcome in enumerate(outcomes, first):
             answer = outcome if isinstance(outcome, Refusal) else next(following)
             if isinstance(answer, Refusal):
-                results.append(encode({"i": i, "error": answer.body()}))
+                yield encode({"i": i, "error": answer.body()})
             else:
                 assert answer is not None, "a detailed peer gets the message"
                 repeat = b',"duplicate":true' if isinstance(answer, Duplicate) else b""
-                results.append(b'{"i":%d,"id":"%b"%b}' % (i, of(answer), repeat))
-        return results
+                yield b'{"i":%d,"id":"%b"%b}' % (i, of(answer), repeat)
 
     # ------------------------------------------------------------------ lines
 
@@ -161,7 +162,9 @@ class BatchPublisher:
         count = waiting = 0
         try:
             async for lines in request.lines(self._limits.max_batch_bytes):
-                outcomes = [self._outcome(destination, line) for line in lines if line.strip()]
+                outcomes = [
+                    self._outcome(destination, line) async for line in in_turns(lines) if line.strip()
+                ]
                 room = self._limits.max_stream_items - count
                 if len(outcomes) > room:
                     outcomes[room:] = [
@@ -194,7 +197,9 @@ class BatchPublisher:
     ) -> None:
         """Wait for the answers to all runs, and add their results."""
         for outcomes, batch_reply in runs:
-            results += self._results(outcomes, await self._answers(batch_reply), len(results))
+            answers = await self._answers(batch_reply)
+            of_run = self._results(outcomes, answers, len(results))
+            results += [result async for result in in_turns(of_run)]
         runs.clear()
 
     # ------------------------------------------------------------------ items
