@@ -9,6 +9,7 @@ from broker_app.net.policy.access import Client
 from broker_app.net.rest.refusals import Refusal
 from broker_app.net.service_registry import Service, ServiceRegistry
 from broker_app.reflex.registration import Registration
+from broker_app.turns import in_turns
 
 #: services of one session
 MOST = 10_000
@@ -51,8 +52,12 @@ class Registrations:
             raise Refusal("not-found", f"there is no service {id[:80]!r} of this connection")
         self._registry.deregister(service)
 
-    def end(self) -> None:
-        """End all registrations."""
-        for service in self._own.values():
-            self._registry.deregister(service)
-        self._own.clear()
+    async def end(self) -> None:
+        """End all registrations, in turns; those that are left when this is cancelled, at once."""
+        try:
+            async for id in in_turns(list(self._own)):
+                self._registry.deregister(self._own.pop(id))
+        finally:
+            for service in self._own.values():
+                self._registry.deregister(service)
+            self._own.clear()
