@@ -21,6 +21,7 @@ from broker_app.core.model import Peer, Subscription
 from broker_app.core.outcome import Event
 from broker_app.core.snapshot import take_snapshot
 from broker_app.engine import Backpressure, Engine
+from broker_app.engine.engine import TURNS
 from broker_app.journal.memory import MemoryJournal, MemoryStorage
 from broker_app.journal.port import Done
 from tests.support.listener import Listener
@@ -353,7 +354,7 @@ async def test_a_client_that_cannot_even_be_closed_leaves_the_broker() -> None:
     engine.submit(c.Subscribe(broken.peer, "1", "/queue/a", c.INDIVIDUAL, receipt=b"r"))
     await engine.wait_idle()
     assert engine.ended is None
-    assert engine.broker.destinations.queues["/queue/a"].consumers == []
+    assert not engine.broker.destinations.queues["/queue/a"].consumers
 
 
 async def test_a_command_that_fails_before_it_changed_anything_closes_its_client_alone() -> None:
@@ -479,6 +480,40 @@ async def test_a_run_without_end_is_committed_in_parts_and_others_are_answered_b
     assert modest.receipts == [b"r"]
     assert journal.statistics()["commits"] > 2
     await source
+
+
+ROWS = [(QUEUE, b"%d" % number) for number in range(600)]
+
+
+def in_a_transaction(peer: Peer) -> list[c.Command]:
+    sent = [c.Enlist(peer, "t", c.Publish(peer, [(*row, None)])) for row in ROWS]
+    return [c.Begin(peer, "t"), *sent, c.Commit(peer, "t", b"all")]
+
+
+def in_a_batch(peer: Peer) -> list[c.Command]:
+    return [c.PublishBulk(peer, "p", "", 0, ROWS, {"/queue/a": c.Need(600, 1_800, 3)}, receipt=b"all")]
+
+
+@pytest.mark.parametrize("publishing", [in_a_transaction, in_a_batch])
+async def test_what_is_published_together_takes_several_turns_and_one_batch_and_nothing_comes_between(
+    publishing: Callable[[Peer], list[c.Command]],
+) -> None:
+    journal = MemoryJournal()
+    engine = engine_over(journal, steady=each_look(0.4 * TURN_S))
+    consumer, client, other = Listener(), Listener(), Listener()
+    engine.submit(c.Subscribe(consumer.peer, "1", "/queue/a", c.AUTO, 1_000))
+    *before, last = publishing(client.peer)
+    for command in before:
+        engine.submit(command)
+    await engine.wait_idle()
+    commits = journal.statistics()["commits"]
+    engine.submit(last)
+    await turns(1)
+    engine.submit(c.Publish(other.peer, [(QUEUE, b"other", b"r")]))
+    assert await loop_turns_until_idle(engine) > 2 * TURNS
+    assert (client.receipts, other.receipts) == ([b"all"], [b"r"])
+    assert consumer.bodies == [*(body for _, body in ROWS), b"other"]
+    assert journal.statistics()["commits"] == commits + 2  # and what waited meanwhile
 
 
 async def test_what_many_clients_receive_is_sent_in_several_turns_before_the_next_batch_is() -> None:

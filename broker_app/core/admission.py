@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from operator import attrgetter
 from typing import Any
 
@@ -33,7 +33,6 @@ from broker_app.core.resource_alarms import ResourceAlarms
 from broker_app.core.turn import Turn
 
 _BY_ARRIVAL = attrgetter("arrival")
-_NOTHING = c.Need(0, 0, 0)
 #: messages of one command between two looks at the clock; where more copies are made of each, it is looked at
 #: after each
 MOST_ENTRIES, MOST_COPIES = 256, 16
@@ -398,16 +397,8 @@ class Admission:
             self._answer_disconnect(entry.peer)
         return moved
 
-    def check_all_fit(self, peer: Peer, entries: Sequence[c.Entry]) -> None:
-        """Refused unless all of these messages, of one transaction, can be admitted at once."""
-        needs: dict[str, c.Need] = {}
-        for envelope, body, _ in entries:
-            size = len(body)
-            needs[envelope.address] = needs.get(envelope.address, _NOTHING).plus(c.Need(1, size, size))
-        self.check_room(peer, needs)
-
-    def check_room(self, peer: Peer, needs: Mapping[str, c.Need]) -> None:
-        """Refused unless messages that need so much room, by address, can be admitted at once."""
+    def check_room(self, peer: Peer, needs: Mapping[str, c.Need]) -> Iterator[None]:
+        """Refused unless messages that need so much room, by address, can be admitted at once. In steps."""
         alarm, destination_limits = self._resource_alarms.alarm, self._destination_limits
         wanted: dict[str, tuple[int, int]] = {}
         for address, need in needs.items():
@@ -423,6 +414,7 @@ class Admission:
                     limits.blocked or not destination_limits.fits(queue, limits, messages, bytes_)
                 ):
                     raise _no_room(full, limits, messages, bytes_)
+            yield
 
     def apply_policy(self, queue: Queue, policy: DestinationPolicy) -> None:
         """Apply another policy to a queue while messages are in it."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Iterable
 
-from broker_app.core.commands import Command
+from broker_app.core.commands import Command, Steps
 from broker_app.core.model import Peer, Subscription
 
 
@@ -15,7 +15,9 @@ class Backlog:
 
     def __init__(self) -> None:
         #: what is left; to be read by others, who look at each turn whether there is any, and of whom
-        self.waiting: dict[Peer | None, deque[Command]] = {}
+        self.waiting: OrderedDict[Peer | None, deque[Command]] = OrderedDict()
+        #: whether the next one is the rest of a command that is carried out before any other
+        self.in_steps = False
 
     def add(self, commands: Iterable[Command]) -> None:
         """Add commands behind those of their peers."""
@@ -24,16 +26,22 @@ class Backlog:
 
     def take(self) -> Command:
         """Take the next command of the peer whose turn it is; it goes behind the others."""
-        peer = next(iter(self.waiting))
-        commands = self.waiting.pop(peer)
+        peer, commands = next(iter(self.waiting.items()))
         command = commands.popleft()
         if commands:
-            self.waiting[peer] = commands
+            self.waiting.move_to_end(peer)
+        else:
+            del self.waiting[peer]
+        self.in_steps = False
         return command
 
     def put_back(self, rest: Command) -> None:
         """Add the rest of a command that was taken last, before the others of its peer."""
-        self.waiting.setdefault(self.peer_of(rest), deque()).appendleft(rest)
+        peer = self.peer_of(rest)
+        self.waiting.setdefault(peer, deque()).appendleft(rest)
+        if type(rest) is Steps:
+            self.waiting.move_to_end(peer, last=False)
+            self.in_steps = True
 
     @staticmethod
     def peer_of(command: Command) -> Peer | None:

@@ -7,7 +7,7 @@ records are durable; `recovery` makes the same broker of the same records.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import count
 from typing import Any
 
@@ -168,7 +168,7 @@ class Broker:
             c.Extend: (deliveries.check_tags, deliveries.extend),
             c.Begin: (transactions.check_begin, transactions.begin),
             c.Enlist: (None, transactions.enlist),
-            c.Commit: (transactions.check_commit, transactions.commit),
+            c.Commit: (None, transactions.commit),
             c.Abort: (transactions.check_abort, transactions.abort),
             c.MarkRollbackOnly: (None, transactions.mark_rollback_only),
             c.Pause: (None, subscriptions.pause),
@@ -187,7 +187,8 @@ class Broker:
             c.BreakFlow: (None, forwarding.break_flow),
             c.DeleteOffset: (forwarding.check_unused, forwarding.delete_offset),
             c.ReassignOffset: (forwarding.check_unused, forwarding.reassign_offset),
-            c.PublishBulk: (bulk.check_publish, bulk.publish),
+            c.PublishBulk: (None, bulk.publish),
+            c.Steps: (None, self.turn.in_steps),
             c.DeleteBulkProducer: (bulk.check_delete, bulk.delete),
             c.Reconfigure: (None, administration.reconfigure),
             c.CreateQueue: (administration.check_create, administration.create_queue),
@@ -209,16 +210,20 @@ class Broker:
 
         `onto` is the outcome of the former call when it is not committed yet: it is extended and returned.
         When `deadline` has passed, the rest is left for the next call (`is_behind`), where peers take turns.
+        While `backlog.in_steps`, the outcome must not be committed: the next call extends it.
         Queues deliver after all commands, or when the batch ends with this call (`is_last`).
         """
         # Conditions are here, not in the methods they guard: most turns are short, and a call costs more.
         turn, store, admission, alarms = self.turn, self.store, self.admission, self.resource_alarms
         out = turn.begin(now_us, onto, deadline)
-        if alarms.checked_each_turn or store.memory_bytes > turn.limits.memory_bytes:
+        backlog = self.backlog
+        if (
+            alarms.checked_each_turn or store.memory_bytes > turn.limits.memory_bytes
+        ) and not backlog.in_steps:
             alarms.check()
-        left = self.backlog.waiting
+        left = backlog.waiting
         if left:
-            self.backlog.add(run)
+            backlog.add(run)
             self._catch_up()
         else:
             commands = self._commands
@@ -228,10 +233,15 @@ class Broker:
                 check, apply = commands[type(command)]
                 rest = apply(command) if check is None else self._check_and_apply(command, check, apply)
                 if rest is not None or (at & _COMMANDS == 0 and deadline.passed):
-                    self.backlog.add(run[at:] if rest is None else [rest, *run[at:]])
+                    if rest is not None:
+                        backlog.put_back(rest)
+                    backlog.add(run[at:])
                     if not deadline.passed:
                         self._catch_up()
                     break
+        if backlog.in_steps:
+            self.is_behind = True
+            return out
         delivers = is_last or not left
         if delivers:
             if turn.now_ms >= self.next_deadline_ms:
@@ -287,12 +297,13 @@ class Broker:
                 if (rest is not None or at & _COMMANDS == 0) and deadline.passed:
                     return
 
-    def _execute(self, command: c.Command) -> None:
-        """Carry out a command of a transaction, all of it."""
+    def _execute(self, command: c.Command) -> Iterator[None]:
+        """Carry out a command of a transaction, in steps."""
         left: c.Command | None = command
         while left is not None:
             check, apply = self._commands[type(left)]
             left = apply(left) if check is None else self._check_and_apply(left, check, apply)
+            yield
 
     def _check_and_apply(self, command: Any, check: Check, apply: Apply) -> c.Command | None:
         """Carry out a command whose check passes; an error of the check is answered to its peer."""
@@ -346,4 +357,4 @@ class Broker:
 def _is_ignored(command: c.Command) -> bool:
     """Return whether a command was sent after its connection was stopped."""
     peer: Peer | None = getattr(command, "peer", None)
-    return peer is not None and peer.stopped and type(command) is not c.Disconnect
+    return peer is not None and peer.stopped and type(command) not in (c.Disconnect, c.Steps)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from broker_app.base.refused import Refused
 from broker_app.core import commands as c
 from broker_app.core import records
@@ -19,6 +21,8 @@ from broker_app.core.turn import Turn
 
 #: when there are too many producers, those that published nothing for so long are forgotten
 IDLE_MS = 7 * 24 * 3600 * 1000
+#: rows for one queue that are published between two looks at the clock, less one: a mask
+_ROWS = 15
 
 
 class BulkPublishing:
@@ -42,16 +46,29 @@ class BulkPublishing:
         #: by address
         self.producers: dict[str, BulkProducer] = {}
 
-    def check_publish(self, command: c.PublishBulk) -> BulkProducer:
-        """The producer of a batch; Refused unless all of its rows can be published now."""
-        producer = self._producer_of(command)
+    def publish(self, command: c.PublishBulk) -> c.Steps | None:
+        """Publish all rows, or none, and record how far their producer has come."""
+        return self._turn.in_steps(c.Steps(command.peer, self._publish(command)))
+
+    def _publish(self, command: c.PublishBulk) -> Iterator[None]:
+        try:
+            producer = self._producer_of(command)
+            yield from self._check(command)
+        except Exception as error:
+            self._turn.refuse(command.peer, command.receipt, error)
+            return
+        yield from self._publish_rows(command, producer)
+        self._advance(command, producer)
+
+    def _check(self, command: c.PublishBulk) -> Iterator[None]:
+        """Refused unless all rows of a batch can be published now."""
         self._resource_alarms.check_alarm(adds=True)
         if not command.rows_before:
             for address in command.needs:
                 if self._destinations.check_sendable(address).kind not in (QUEUE, TOPIC):
                     raise Refused("bad-destination", f"{address} is neither a queue nor a topic")
-            self._admission.check_room(command.peer, command.needs)
-        return producer
+                yield
+            yield from self._admission.check_room(command.peer, command.needs)
 
     def _producer_of(self, command: c.PublishBulk) -> BulkProducer:
         """The producer, which must be at the rows of this command."""
@@ -91,20 +108,13 @@ class BulkPublishing:
         before_ms = self._turn.now_ms - IDLE_MS
         return [one for one in self.producers.values() if one.time_ms < before_ms and not one.rows]
 
-    def publish(self, command: c.PublishBulk, producer: BulkProducer) -> None:
-        """Publish rows, and record how far their producer has come."""
-        turn, enqueue, publish = self._turn, self._store.enqueue, self._publisher.publish
-        address, source = (
-            producer.address,
-            turn.out.client(producer.client),
-        )
-        if address not in self.producers and len(self.producers) >= turn.limits.bulk_producers:
-            for idle in self._idle():
-                self._forget(idle)
+    def _publish_rows(self, command: c.PublishBulk, producer: BulkProducer) -> Iterator[None]:
+        enqueue, publish = self._store.enqueue, self._publisher.publish
+        source = self._turn.out.client(producer.client)
         last: Envelope | None = None
         queue: Queue | None = None
         plain = False
-        for envelope, body in command.entries:
+        for at, (envelope, body) in enumerate(command.entries):
             if envelope is not last:
                 queue, last = self._target(envelope), envelope
                 plain = queue is not None and envelope.options is None
@@ -112,6 +122,15 @@ class BulkPublishing:
                 enqueue(queue, envelope, body, None, source)  # type: ignore[arg-type]  # `plain` implies a queue
             else:
                 publish(queue, envelope, body, source, command.peer)
+            if not plain or at & _ROWS == 0:
+                yield
+
+    def _advance(self, command: c.PublishBulk, producer: BulkProducer) -> None:
+        """Record how far a producer has come, when its rows are published."""
+        turn, address = self._turn, producer.address
+        if address not in self.producers and len(self.producers) >= turn.limits.bulk_producers:
+            for idle in self._idle():
+                self._forget(idle)
         turn.counters["published"] += len(command.entries)
         producer.time_ms = turn.now_ms
         producer.rows = 0 if command.last else command.rows_before + len(command.entries)

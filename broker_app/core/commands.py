@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
@@ -458,6 +458,15 @@ class PublishBulk:
 
 
 @dataclass(slots=True)
+class Steps:
+    """The rest of a command of which all or nothing is carried out. It goes on in the next turn before any
+    other command, so that what was checked still holds and nobody sees a part of it."""
+
+    peer: Peer
+    left: Iterator[None]
+
+
+@dataclass(slots=True)
 class DeleteBulkProducer:
     """Forget a producer of batches. A batch that it sends again is then published again."""
 
@@ -544,6 +553,7 @@ Command = (
     | DeleteOffset
     | ReassignOffset
     | PublishBulk
+    | Steps
     | DeleteBulkProducer
     | Reconfigure
     | CreateQueue

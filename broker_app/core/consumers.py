@@ -18,34 +18,36 @@ class Consumers:
         """Add a consumer to its queue."""
         queue = subscription.queue
         self._selective.add_consumer(subscription)
-        queue.consumers.append(subscription)
+        queue.consumers[subscription] = None
         subscription.watched |= queue.counts
         if subscription.exclusive:
+            queue.exclusive[subscription] = None
             self._choose_active(queue)
 
     def leave(self, subscription: Subscription) -> None:
         """Remove a consumer from its queue."""
-        consumers = subscription.queue.consumers
-        if consumers[-1] is subscription:  # many often end in the reverse of their order
-            consumers.pop()
-        else:
-            consumers.remove(subscription)
+        queue = subscription.queue
+        del queue.consumers[subscription]
         if subscription.selector_group is not None:
             self._selective.remove_consumer(subscription)
         if subscription.exclusive:
-            self._choose_active(subscription.queue)
+            del queue.exclusive[subscription]
+            self._choose_active(queue)
 
     def _choose_active(self, queue: Queue) -> None:
         """Serve the first exclusive consumer while all others are on standby; without one, serve all."""
-        active = next((subscription for subscription in queue.consumers if subscription.exclusive), None)
-        if active is queue.active:
+        former, active = queue.active, next(iter(queue.exclusive), None)
+        if active is former:
             return
         queue.active = active
-        for subscription in queue.consumers:
-            if active in (None, subscription):
-                self.make_available(subscription)
-            else:
-                self.make_unavailable(subscription)
+        if former is not None and active is not None:  # the former one has left, and the others wait already
+            self.make_available(active)
+        else:
+            for subscription in queue.consumers:
+                if active in (None, subscription):
+                    self.make_available(subscription)
+                else:
+                    self.make_unavailable(subscription)
         if queue.selective is not None:
             self._selective.recheck_held(queue, queue.selective)
 

@@ -207,7 +207,7 @@ class DispatchRound:
             match_cursor.recheck(group)
         match_cursor.unread.clear()
         if match_cursor.held:
-            for subscription in [s for s in selector_group.available if s in match_cursor.held]:
+            for subscription in [s for s in match_cursor.held if s.available]:
                 for group in match_cursor.held.pop(subscription):
                     match_cursor.recheck(group)
 
@@ -255,7 +255,8 @@ class DispatchRound:
         group = self._queue.group_of(message)
         if not group:
             match_cursor.matches.discard(sequence)
-            self._deliver(lane, selector_group.available[0], message)
+            assert selector_group.available.first is not None
+            self._deliver(lane, selector_group.available.first, message)
             return
         subscription = (
             None if group in match_cursor.passed else self._consumer(selector_group, group, message)
@@ -290,12 +291,12 @@ class DispatchRound:
         """The consumer of the selector group that may receive a message of a message group now."""
         group = self._state.groups.find(name)
         if group is None:
-            return selector_group.available[0]
+            return selector_group.available.first
         owner = group.owner
         if owner is None:
             return None
         if self._queue.active not in (None, owner):
-            return None if group.unsettled else selector_group.available[0]
+            return None if group.unsettled else selector_group.available.first
         if owner.selector_group is selector_group:
             return owner if owner.available else None
         if (
@@ -304,7 +305,7 @@ class DispatchRound:
             or owner.selector_group.wants(message, self._turn.ids)
         ):
             return None
-        return selector_group.available[0]  # its owner does not match it
+        return selector_group.available.first  # its owner does not match it
 
     def _hold(
         self, selector_group: SelectorGroup, match_cursor: MatchCursor, name: str, message: Message
@@ -365,8 +366,8 @@ class DispatchRound:
         if subscription.unsettled >= subscription.credit:
             rotation.leave(subscription)
             subscription.available = False
-        elif rotation[0] is subscription:
-            rotation.rotate(-1)
+        elif rotation.first is subscription:
+            rotation.first = subscription.next
         else:  # the owner of a message group, out of its turn
             rotation.served(subscription)
         group = self._queue.group_of(message)
@@ -413,4 +414,4 @@ class DispatchRound:
 
 def _rank(selector_group: SelectorGroup) -> int:
     """The place of a selector group among those that are served, by the priority of its consumers."""
-    return -selector_group.available[0].priority if selector_group.available else 0
+    return -first.priority if (first := selector_group.available.first) is not None else 0

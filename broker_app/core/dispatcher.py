@@ -83,7 +83,8 @@ class Dispatcher:
             ready, returned = lane.ready, lane.returned
             delivered_before = lane.delivered_up_to
             for _ in repeat(None, _MESSAGES):
-                if not available:
+                taker = available.first
+                if taker is None:
                     break
                 if returned and (not ready or returned[0][0] < ready[0].sequence):
                     message = heappop(returned)[1]
@@ -96,11 +97,10 @@ class Dispatcher:
                 if 0 < message.expires_ms <= now_ms:
                     self._dead_letters.expire(queue, message)
                     continue
-                subscription = available[0]
-                if message.attempts and self._begin_attempt(queue, message, subscription):
+                if message.attempts and self._begin_attempt(queue, message, taker):
                     continue
-                if len(available) > 1:
-                    available.rotate(-1)
+                subscription = taker
+                available.first = subscription.next
                 peer = subscription.peer
                 if subscription.ack == c.AUTO:
                     tag = 0
@@ -120,7 +120,7 @@ class Dispatcher:
                     if message.recorded and message.position > lane.delivered_up_to:
                         lane.delivered_up_to = message.position
                     if subscription.unsettled >= subscription.credit:
-                        available.pop()
+                        available.leave(subscription)
                         subscription.available = False
                 delivered_directly += 1
                 subscription.delivered_directly += 1
@@ -137,7 +137,6 @@ class Dispatcher:
                     records.delivered(out.destination(queue.address), lane.priority, lane.delivered_up_to)
                 )
             self._store.fetch(queue, lane)
-            available.refill()
             if queue.dirty or (not ready and (lane.loading or lane.paged)):
                 break
         self._store.release(queue, released, held)

@@ -184,7 +184,7 @@ def _check_terms(named: NamedSubscription, requested: Terms) -> None:
         )
     if named.queue.consumers and not (terms.shared and requested.shared):
         raise Refused(
-            "conflict", f"subscription {name!r} is consumed by {_describe(named.queue.consumers[0])}"
+            "conflict", f"subscription {name!r} is consumed by {_describe(next(iter(named.queue.consumers)))}"
         )
 
 

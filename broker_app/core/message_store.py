@@ -97,7 +97,7 @@ class MessageStore:
             self.append(queue, lane, message)
         if message.expires_ms:
             queue.expiring = True
-        if not queue.dirty and (queue.available or queue.selective):
+        if not queue.dirty and (queue.available.first is not None or queue.selective):
             queue.dirty = True
             self.dirty.append(queue)
         return message

@@ -276,8 +276,10 @@ class Subscription:
         "id",
         "inner_ack",
         "lease_ms",
+        "next",
         "no_local",
         "peer",
+        "previous",
         "principal",
         "priority",
         "probe_ms",
@@ -339,8 +341,10 @@ class Subscription:
         self.processing_ms = NO_SAMPLES
         #: whether settling has more to do: there are leases, groups, or bytes that are counted
         self.watched = lease_ms > 0
-        #: whether it is in `rotation`
+        #: whether it is in `rotation`, which alone sets its neighbours there
         self.available = False
+        self.next: Subscription
+        self.previous: Subscription
 
     @property
     def rotation(self) -> Rotation:
@@ -531,6 +535,7 @@ class Queue:
         "deleted",
         "dirty",
         "durable",
+        "exclusive",
         "expiring",
         "forwarded",
         "idle_since_ms",
@@ -557,9 +562,12 @@ class Queue:
         #: the account that its memory is counted for, None where bodies can be paged out to the journal
         self.account: Account | None = None
         self.lanes: list[Lane] = []  # highest priority first
-        self.consumers: list[Subscription] = []
+        #: in the order in which they came
+        self.consumers: dict[Subscription, None] = {}
         #: consumers that can take a message now, the next one in turn first
         self.available = Rotation()
+        #: those of them that are exclusive, in that order
+        self.exclusive: dict[Subscription, None] = {}
         #: the exclusive consumer that is served while all others are on standby
         self.active: Subscription | None = None
         #: the `selective.state.SelectiveState` while consumers have selectors or messages have groups, else

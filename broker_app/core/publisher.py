@@ -227,7 +227,7 @@ class Publisher:
 
     def _overflow(self, queue: Queue, envelope: Envelope, body: bytes) -> Message:
         """End the consumers of a temporary queue that is full; the reply is discarded."""
-        for subscription in queue.consumers[:]:
+        for subscription in list(queue.consumers):
             self._topic_delivery.overrun(subscription)
         return self.discarded(envelope, body)
 

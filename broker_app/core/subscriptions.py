@@ -200,7 +200,7 @@ class Subscriptions:
             start = parse_start(command.start) if command.start else None
             if start is not None and destination.kind == TOPIC:
                 self._histories.begin_replay(subscription, start, destination)
-            subscription.queue.consumers.append(subscription)
+            subscription.queue.consumers[subscription] = None
             self._topic_delivery.listen(subscription, destination)
 
     def check_subscribable(self, peer: Peer, id: str, *texts: str) -> None:
@@ -371,7 +371,7 @@ class Subscriptions:
             self._store.close_queue(queue)
             keep_unsettled = False
         if subscription.unsettled and not keep_unsettled:
-            for tag in [tag for tag, (holder, _) in peer.unsettled.items() if holder is subscription]:
+            for tag in self._unsettled.take_tags(subscription):
                 _, message = peer.unsettled.pop(tag)
                 self._deliveries.return_delivery(subscription, message, CONSUMER_LEFT)
                 if peer.strict:
@@ -459,11 +459,13 @@ class Subscriptions:
             self._deliveries.return_delivery(subscription, message, CONSUMER_LEFT)
         if peer.unsettled:
             return False
-        for subscription in deadline.each(iter(list(peer.subscriptions.values()))):
+        for subscription in list(peer.subscriptions.values()):
             self.end(subscription, keep_unsettled=True)
+            if deadline.passed:  # much may wait for each
+                break
         if peer.subscriptions:
             return False
-        self._unsettled.peers.pop(peer, None)
+        self._unsettled.forget(peer)
         for address in deadline.each(iter(list(peer.temporary))):
             self._remove_temporary(address)
             peer.temporary.discard(address)

@@ -73,7 +73,7 @@ class TopicDelivery:
             if options is not None and options.group:
                 self._selective.note_group(queue, copy)
             return copy
-        for subscription in queue.consumers[:]:
+        for subscription in list(queue.consumers):
             self.overrun(subscription)
         return message
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from broker_app.base.refused import Refused
 from broker_app.core import commands as c
@@ -16,9 +16,11 @@ from broker_app.core.model import Peer
 from broker_app.core.transaction import Transaction
 from broker_app.core.turn import Turn
 
+_NOTHING = c.Need(0, 0, 0)
+
 
 class Transactions:
-    """Begin, enlist, commit, abort. `execute` carries out one command of a transaction."""
+    """Begin, enlist, commit, abort. `execute` carries out one command of a transaction, in steps."""
 
     def __init__(
         self,
@@ -27,7 +29,7 @@ class Transactions:
         destinations: Destinations,
         deliveries: Deliveries,
         admission: Admission,
-        execute: Callable[[c.Command], None],
+        execute: Callable[[c.Command], Iterator[None]],
     ) -> None:
         self._turn = turn
         self._accounts = accounts
@@ -110,45 +112,56 @@ class Transactions:
         for name in list(peer.transactions):
             self._end(peer, name)
 
-    def check_commit(self, command: c.Commit) -> Transaction:
-        """A transaction whose commands can all be carried out. It ends in any case."""
-        transaction = self._end(command.peer, command.transaction)
-        if transaction is None:
-            raise _no_transaction(command.transaction)
+    def commit(self, command: c.Commit) -> c.Steps | None:
+        """Carry out all commands of a transaction, or none; it ends in any case."""
+        return self._turn.in_steps(c.Steps(command.peer, self._commit(command)))
+
+    def _commit(self, command: c.Commit) -> Iterator[None]:
+        """Check all commands, then carry them out."""
+        turn, peer = self._turn, command.peer
+        try:
+            transaction = self._end(peer, command.transaction)
+            if transaction is None:
+                raise _no_transaction(command.transaction)
+            yield from self._check(peer, command.transaction, transaction)
+        except Exception as error:
+            turn.refuse(peer, command.receipt, error)
+            return
+        failures = len(turn.out.failures)
+        for enlisted in transaction.commands:
+            yield from self._execute(enlisted)
+        for failure in turn.out.failures[failures:]:
+            raise failure.error  # the others are done, and a transaction is atomic
+        turn.accept(peer, command.receipt)
+
+    def _check(self, peer: Peer, name: str, transaction: Transaction) -> Iterator[None]:
+        """Refused unless a transaction can be committed."""
         try:
             if transaction.rollback_only is not None:
                 raise transaction.rollback_only
-            self._check_all(command.peer, transaction.commands)
+            yield from self._check_all(peer, transaction.commands)
         except Refused as refusal:
-            detail = f"transaction {command.transaction!r} was rolled back: {refusal.detail}"
+            detail = f"transaction {name!r} was rolled back: {refusal.detail}"
             raise Refused(refusal.code, detail, **refusal.facts) from refusal
-        return transaction
 
-    def commit(self, command: c.Commit, transaction: Transaction) -> None:
-        """Carry out all commands of a transaction."""
-        out = self._turn.out
-        failures = len(out.failures)
-        for enlisted in transaction.commands:
-            self._execute(enlisted)
-        for failure in out.failures[failures:]:
-            raise failure.error  # the others are done, and a transaction is atomic
-        self._turn.accept(command.peer, command.receipt)
-
-    def _check_all(self, peer: Peer, enlisted: Sequence[c.Command]) -> None:
+    def _check_all(self, peer: Peer, enlisted: Sequence[c.Command]) -> Iterator[None]:
         """Refused when any command of a transaction cannot be carried out."""
         settled: set[int] = set()
-        published = [
-            entry for command in enlisted if isinstance(command, c.Publish) for entry in command.entries
-        ]
+        needs: dict[str, c.Need] = {}
         for command in enlisted:
             if isinstance(command, c.Publish):
-                for envelope, _, _ in command.entries:
+                for envelope, body, _ in command.entries:
                     self._destinations.check_sendable(envelope.address, envelope.options)
+                    size = len(body)
+                    needs[envelope.address] = needs.get(envelope.address, _NOTHING).plus(
+                        c.Need(1, size, size)
+                    )
             elif isinstance(command, c.Settle | c.Return):
                 if settled.intersection(command.tags):
                     raise Refused("unknown-delivery", "the transaction settles one delivery twice")
                 settled.update(self._deliveries.check_tags(command))
-        self._admission.check_all_fit(peer, published)
+            yield
+        yield from self._admission.check_room(peer, needs)
 
     def mark_rollback_only(self, command: c.MarkRollbackOnly) -> None:
         """Have the commit of a transaction refused."""

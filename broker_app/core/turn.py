@@ -8,6 +8,7 @@ from typing import Any
 
 from broker_app.base.deadline import NEVER, Deadline
 from broker_app.base.refused import Refused, internal
+from broker_app.core import commands as c
 from broker_app.core.destination import is_system_topic, parse
 from broker_app.core.limits import Limits
 from broker_app.core.message import Envelope, Message, MessageIds
@@ -118,6 +119,13 @@ class Turn:
             return error.detail
         self.out.failures.append(Failure(peer, error))
         return internal().detail
+
+    def in_steps(self, steps: c.Steps) -> c.Steps | None:
+        """Go on with a command; returns what is left of it when the deadline has passed."""
+        for _ in steps.left:
+            if self.deadline.passed:
+                return steps
+        return None
 
     def stop(self, peer: Peer) -> None:
         """Ignore all further commands of a peer, until it disconnects."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from broker_app.core.consumer_tags import ConsumerTags
 from broker_app.core.delayed_redelivery import DelayedRedelivery
 from broker_app.core.limits import Limits
 from broker_app.core.message import Message
@@ -29,6 +30,20 @@ class UnsettledDeliveries:
         self.delayed = DelayedRedelivery(limits.delayed_redeliveries, limits.memory_bytes // 4)
         #: peers that may hold deliveries
         self.peers: dict[Peer, None] = {self.delayed.peer: None}
+        self._tags: dict[Peer, ConsumerTags] = {}
+
+    def take_tags(self, subscription: Subscription) -> list[int]:
+        """The tags of the deliveries that a subscription which ends has not settled, in order."""
+        peer = subscription.peer
+        tags = self._tags.get(peer)
+        if tags is None:
+            tags = self._tags[peer] = ConsumerTags(peer)
+        return tags.take(subscription)
+
+    def forget(self, peer: Peer) -> None:
+        """Forget a peer that holds no deliveries and has no subscriptions any more."""
+        self.peers.pop(peer, None)
+        self._tags.pop(peer, None)
 
     def of(self, queue: Queue) -> Iterator[Holding]:
         """The unsettled deliveries of a queue. Walks those of all queues."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any, NamedTuple
 
 from broker_app.core import dead_letter_headers, header_block
@@ -131,7 +132,7 @@ def _consumers(broker: Broker, queue: Queue, message: Message) -> Iterator[Reaso
     if not queue.consumers:
         yield Reason("no-consumer", f"{queue.address} has no consumers", {})
         return
-    checked = queue.consumers[:MAX_CONSUMERS]
+    checked = list(islice(queue.consumers, MAX_CONSUMERS))
     for subscription in checked:
         yield _of_consumer(broker, queue, subscription, message)
     others = len(queue.consumers) - len(checked)

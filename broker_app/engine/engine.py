@@ -48,7 +48,8 @@ MIB = 1024 * 1024
 BUSY_S = 0.1
 #: how long records without a receipt (plain acknowledgements) may stay in memory, to share a commit
 HOLD_S = 0.005
-#: turns of the loop in which a batch is decided; what is left then goes into the next one
+#: turns of the loop in which a batch is decided; what is left then goes into the next one, unless it belongs
+#: together
 TURNS = 4
 _EXPIRED = (
     "the lease of the journal expired before it could be renewed: "
@@ -264,8 +265,8 @@ class Engine:
             return
         try:
             outcome = self._decide()
-            if self.broker.is_behind and self._turns < TURNS:
-                self._turns += 1
+            if self.broker.is_behind and (self._turns < TURNS or self.broker.backlog.in_steps):
+                self._turns = min(self._turns + 1, TURNS)
                 self._unfinished = outcome
                 self._schedule()
             else:

@@ -1,8 +1,9 @@
 """The lag of the event loop: how late its timers are, what held them up, and whose fault that was.
 
-The loop beats twenty times a second. A thread looks whether it still does, and takes the stack of the loop's
-thread when a beat is late; the cause is logged when the loop continues. Time in which the loop's thread was
-ready and had no processor is the machine's affair: it is lag, and is not `blocked`.
+The loop beats twenty times a second. A thread looks whether it still does: when a beat is late, it notes how
+much processor time the loop's thread has used so far, and later its stack; the cause is logged when the loop
+continues. Time in which the loop's thread was ready and had no processor is the machine's affair: it is lag,
+and is not `blocked`. What the thread has used since the beat was due is `busy`, whatever it waited for.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ log = logging.getLogger(__name__)
 
 #: seconds between two beats, and between two looks of the thread
 BEAT_S: Final = 0.05
+#: a beat that is later than this is looked at
+LATE_S: Final = 0.002
 #: what held the loop up for longer is logged, with the stack
 BLOCKED_S: Final = 0.1
 #: after such a line, others are only counted for so long
@@ -48,6 +51,8 @@ class LoopLag:
         self._waiting: int | None = None
         self._starved_s = self._cpu_s = 0.0
         self._beat = 0.0
+        #: the beat that was found late, and the processor time of the loop's thread then
+        self._late = 0.0, 0.0
         self._stopped = threading.Event()
         self._stack = ""
         self._quiet_until = float("-inf")
@@ -96,7 +101,9 @@ class LoopLag:
         now, starved_s, cpu_s = time.monotonic(), self._starved(), time.thread_time()
         lag_s = max(0.0, now - self._beat - BEAT_S)
         blocked_s = max(0.0, lag_s - (starved_s - self._starved_s))
-        busy_s = min(lag_s, cpu_s - self._cpu_s)
+        late_beat, cpu_then_s = self._late
+        # Where nobody could look, as when a call let no other thread run, it is known less exactly.
+        busy_s = cpu_s - cpu_then_s if late_beat == self._beat else min(blocked_s, cpu_s - self._cpu_s)
         self._beat, self._starved_s, self._cpu_s = now, starved_s, cpu_s
         stack, self._stack = self._stack, ""
         self._note(_Second(int(now), lag_s, blocked_s, busy_s))
@@ -138,8 +145,17 @@ class LoopLag:
     # ------------------------------------------------------------------ in the thread
 
     def _watch(self) -> None:
-        while not self._stopped.wait(BEAT_S):
-            late_s = time.monotonic() - self._beat - BEAT_S
+        clock = time.pthread_getcpuclockid(self._thread_id)
+        wait_s = BEAT_S
+        while not self._stopped.wait(wait_s):
+            beat = self._beat
+            late_s = time.monotonic() - beat - BEAT_S
+            if late_s < LATE_S:
+                wait_s = LATE_S - late_s
+                continue
+            wait_s = BEAT_S
+            if self._late[0] != beat:
+                self._late = beat, time.clock_gettime(clock)
             if late_s < BLOCKED_S or self._stack:
                 continue
             frame = sys._current_frames().get(self._thread_id)

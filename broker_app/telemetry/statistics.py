@@ -8,12 +8,14 @@ topics `$mom.stats…`; docs/protocol.md shows them.
 from __future__ import annotations
 
 import resource
+import time
 from collections import deque
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from itertools import islice
 from typing import Any
 
+from broker_app.base.deadline import Deadline
 from broker_app.base.internal_errors import EventListeners, internal_errors
 from broker_app.core.broker import Broker
 from broker_app.core.commands import AUTO
@@ -29,8 +31,8 @@ from broker_app.telemetry.node_totals import Gauges, MessageTotals, NodeTotals
 from broker_app.telemetry.timeseries import History, Window
 
 MAX_DESTINATIONS = 1_000
-#: destinations sampled in one go, so that a sample of many does not hold up messages
-SLICE = 1_000
+#: queues that are sampled between two looks at the clock, less one: a mask
+_QUEUES = 15
 #: samples of one second, and the newest ones of a consumer
 MAX_SAMPLES = 128
 MAX_HOLDS = 64
@@ -66,40 +68,43 @@ class Statistics:
     def passing(
         self, now: float, *, connections: int = 0, journal_bytes: int = 0, job_bytes: int = 0
     ) -> Iterator[None]:
-        """Take a sample in slices: messages may be moved at each step of the iterator."""
+        """Take a sample in turns: messages may be moved at each step of the iterator."""
         first = not self._time
         self._elapsed = max(0.001, now - self._time) if self._time else 1.0
         self._time = now
         self._second = max(int(now), self._second)
         self._gauges = Gauges(connections, journal_bytes, job_bytes)
         self._node_totals.begin()
-        queues = iter(list(self._broker.destinations.queues.values()))
         schedules = self._broker.scheduler.schedules
-        while slice := list(islice(queues, SLICE)):
-            for queue in slice:
-                if first:  # 1 ms ago: the history counts an age on only when it is above 0
-                    self._node_totals.backlog.note_restored(queue, int(1000 * now) - 1)
-                # Totals only grow; consumers come and go, and messages come back.
-                sign = (
-                    queue.counters.published
-                    + queue.counters.delivered
-                    + queue.counters.acked
-                    + queue.counters.dead
-                    + queue.counters.expired
-                    + queue.counters.removed
-                    + (len(queue.consumers) << 64)
-                    + (queue.unsettled << 96)
-                )
-                if schedules:
-                    sign += self._broker.scheduler.delayed(queue.address) << 128
-                if queue.producers_paused or queue.consumers_paused:
-                    sign += (2 * queue.producers_paused + queue.consumers_paused) << 160
-                if sign != queue.samples.seen:
-                    self._queue_moved(queue)
-                    queue.samples.seen = sign
-                elif first:
-                    self._queue_restored(queue)
-            yield
+        deadline = Deadline(time.monotonic)
+        deadline.begin()
+        for at, queue in enumerate(list(self._broker.destinations.queues.values())):
+            if first:  # 1 ms ago: the history counts an age on only when it is above 0
+                self._node_totals.backlog.note_restored(queue, int(1000 * now) - 1)
+            # Totals only grow; consumers come and go, and messages come back.
+            sign = (
+                queue.counters.published
+                + queue.counters.delivered
+                + queue.counters.acked
+                + queue.counters.dead
+                + queue.counters.expired
+                + queue.counters.removed
+                + (len(queue.consumers) << 64)
+                + (queue.unsettled << 96)
+            )
+            if schedules:
+                sign += self._broker.scheduler.delayed(queue.address) << 128
+            if queue.producers_paused or queue.consumers_paused:
+                sign += (2 * queue.producers_paused + queue.consumers_paused) << 160
+            if sign != queue.samples.seen:
+                self._queue_moved(queue)
+                queue.samples.seen = sign
+            elif first:
+                self._queue_restored(queue)
+            if at & _QUEUES == 0 and deadline.passed:
+                yield
+                deadline.begin()
+        yield
         for name, published in list(self._broker.publisher.topic_published.items()):
             if is_reserved(name):
                 self._node_totals.note_own_topic(name, published, self._subscriptions(name)[0])

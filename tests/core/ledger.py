@@ -1298,7 +1298,7 @@ class Ledger:
             )
         )
         assert subscription.available == (held < subscription.credit and not on_hold)
-        assert subscription.rotation.count(subscription) == subscription.available
+        assert list(subscription.rotation).count(subscription) == subscription.available
         interest, queue = self.interests[subscription], subscription.queue
         if interest.name is not None:
             assert self.stage.broker.destinations.named[interest.name.address].queue is queue

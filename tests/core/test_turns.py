@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from itertools import count
+from random import Random
 
 import pytest
 
@@ -28,14 +29,28 @@ def cost_s(client: Client, run: Sequence[c.Command]) -> float:
     return time.process_time() - began
 
 
-def costs_s(address: str, many: int, *, by_disconnect: bool = False, order: int = 1) -> tuple[float, float]:
+def costs_s(
+    address: str,
+    many: int,
+    *,
+    by_disconnect: bool = False,
+    shuffled: bool = False,
+    exclusive: bool = False,
+    messages: int = 0,
+) -> tuple[float, float]:
     """The processor time to subscribe so many times, and to end these subscriptions; the least of two."""
-    found = []
+    found, ack = [], c.INDIVIDUAL if messages else c.AUTO
     for _ in range(2):
         client = Stage().client()
-        begin = [c.Subscribe(client.peer, str(id), address, render_key=id) for id in range(many)]
-        end = [c.Unsubscribe(client.peer, str(id)) for id in range(many)][::order]
+        begin = [
+            c.Subscribe(client.peer, str(id), address, ack, render_key=id, exclusive=exclusive and id % 2 > 0)
+            for id in range(many)
+        ]
+        end = [c.Unsubscribe(client.peer, str(id)) for id in range(many)]
+        if shuffled:
+            Random(1).shuffle(end)
         begun = cost_s(client, begin)
+        client.stage.decide(client.sending(address, *[b"x"] * messages))
         assert len(client.peer.subscriptions) == many
         found.append((begun, cost_s(client, [c.Disconnect(client.peer)] if by_disconnect else end)))
         assert not client.peer.subscriptions
@@ -49,8 +64,14 @@ def test_a_subscription_costs_the_same_however_many_the_topic_has(by_disconnect:
     assert many[1] < LINEAR * few[1]
 
 
-def test_consumers_of_a_queue_end_at_the_same_cost_in_the_reverse_of_their_order() -> None:
-    few, many = (costs_s("/queue/a", number, order=-1) for number in (500, 3_000))
+@pytest.mark.parametrize("exclusive", [False, True])
+def test_consumers_of_a_queue_end_at_the_same_cost_in_any_order(exclusive: bool) -> None:
+    few, many = (costs_s("/queue/a", number, shuffled=True, exclusive=exclusive) for number in (500, 3_000))
+    assert many[1] < LINEAR * few[1]
+
+
+def test_consumers_with_unsettled_deliveries_end_at_the_same_cost_however_many_there_are() -> None:
+    few, many = (costs_s("/queue/a", number, shuffled=True, messages=number) for number in (500, 3_000))
     assert many[1] < LINEAR * few[1]
 
 
@@ -144,7 +165,7 @@ def test_a_session_with_many_subscriptions_and_deliveries_ends_in_several_turns(
         stage.decide(c.Subscribe(leaving.peer, f"t{number}", f"/topic/{number}"))
     other.subscribe("/queue/a", c.AUTO, credit=100)
     outcomes = turns(stage, c.Disconnect(leaving.peer, receipt="bye"))
-    assert len(outcomes) > 3
+    assert len(outcomes) > 30  # after each subscription, for which much may wait
     assert leaving.accepted[-1][0] == "bye"
     assert not (leaving.peer.subscriptions or leaving.peer.unsettled)
     assert len(other.got) == 100
@@ -163,6 +184,30 @@ def test_a_cumulative_acknowledgement_of_many_deliveries_takes_several_turns(
     assert len(outcomes) > 3
     assert client.accepted[-1][0] == "all"
     assert not client.peer.unsettled
+
+
+def test_nothing_comes_between_the_check_of_a_transaction_and_its_commands() -> None:
+    """A lease that ends, an alarm and a message of another would make what was checked untrue."""
+    stage = Stage()
+    client, other = stage.client(), stage.client()
+    stage.decide(other.sending("/queue/a", *[b"x"] * 20))
+    stage.decide(c.Subscribe(client.peer, "1", "/queue/a", c.INDIVIDUAL, lease_ms=1))
+    stage.decide(c.Begin(client.peer, "t"))
+    for _, tag, _ in client.got:
+        stage.decide(c.Enlist(client.peer, "t", c.Settle(client.peer, [tag])))
+    slow, outcome, now_us = each_look(0.4 * TURN_S), None, stage.now_us
+    run: Sequence[c.Command] = [c.Commit(client.peer, "t", "all"), c.Answer(other.peer, "mine")]
+    turns = 0
+    while outcome is None or stage.broker.is_behind:
+        slow.begin()
+        outcome, run, now_us = stage.broker.decide(run, now_us, outcome, slow), (), now_us + 1_000_000
+        turns += 1
+        assert stage.broker.backlog.in_steps or not stage.queue("/queue/a").unsettled
+    stage._commit(outcome)
+    stage._let_out(outcome)
+    assert turns > 5
+    assert [token for token, _ in client.accepted] == ["all"]
+    assert [token for token, _ in other.accepted][-1] == "mine"
 
 
 @pytest.mark.parametrize("blow", [storm, flood])

@@ -19,9 +19,9 @@ logging.getLogger("httpx").setLevel(logging.WARNING)  # it has a line for each r
 #: how long a fuzz runs, and from where its chance begins
 SECONDS = float(os.environ.get("FUZZ_SECONDS", "20"))
 SEED = int(os.environ["STORM_SEED"])
-#: the longest that what the loop's thread computes may hold up the event loop. On a busy machine it also
-#: waits for other threads, which wait for a processor: that is bounded more widely
-BUSY_S, BLOCKED_S = 0.25, 5.0
+#: the most processor time that the loop's thread may use at a stretch. On a busy machine it also waits for
+#: other threads, which wait for a processor: that is bounded more widely
+BUSY_S, BLOCKED_S = 0.05, 5.0
 #: what the broker logs of it
 _HELD_UP = re.compile(r"the event loop was held up.*?(?=\n\d{4}-|\Z)", re.DOTALL)
 #: memory that it may take more than it had when it began to serve

@@ -113,7 +113,7 @@ async def ended(node: SmallNode, address: str = QUEUE) -> None:
 
     def consumers() -> list[Subscription]:
         queue = broker.destinations.queues.get(address)
-        return queue.consumers if queue is not None else []
+        return list(queue.consumers) if queue is not None else []
 
     await until(consumers)
     overrun = partial(broker.subscriptions.end_overrun, consumers()[0])

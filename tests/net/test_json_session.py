@@ -263,6 +263,21 @@ async def test_messages_can_be_received_byte_for_byte_until_the_connection_ends(
     assert depth(broker) == 1
 
 
+async def test_others_are_served_while_the_services_of_a_connection_end(
+    broker: SmallBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = await opened(broker)
+    for number in range(200):
+        await client.ask("register", service=f"s{number}")
+    monkeypatch.setattr(deadline, "TURN_S", 0.0)  # a turn ends as soon as it may
+    ending, seen = asyncio.ensure_future(client.conversation.leave()), {200}
+    while len(broker.json.services):
+        await asyncio.sleep(0)
+        seen.add(len(broker.json.services))
+    await ending
+    assert len(seen) > 200 / 17
+
+
 async def test_services_are_registered_until_the_connection_ends(broker: SmallBroker) -> None:
     client = await opened(broker)
     first = await client.ask("register", service="stock", machine="h1", type="shop", events=["sold"])

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 from collections.abc import AsyncIterator
 
 import pytest
 
+from broker_app.base import deadline
 from broker_app.net.http.requests import LineCutter
 from broker_app.net.rest import RestLimits
 from tests.rest.conftest import MakeRest, Rest
@@ -206,3 +208,17 @@ def test_lines_are_cut_the_same_however_their_bytes_arrive() -> None:
         found = [line for at in range(0, len(body), size) for line in cutter.cut(body[at : at + size])]
         assert [*found, cutter.rest()] == body.split(b"\n"), size
         assert cutter.size == len(b"third")
+
+
+async def test_others_are_served_while_many_lines_of_one_piece_are_published(
+    rest: Rest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(deadline, "TURN_S", 0.0)  # a turn ends as soon as it may
+    body = b'{"body":"x"}\n' * 800
+    request = asyncio.ensure_future(rest.alice.post("/queues/a/messages/batch", content=body, headers=NDJSON))
+    turns = 0
+    while not request.done():
+        await asyncio.sleep(0)
+        turns += 1
+    assert len((await request).content.splitlines()) == 800
+    assert turns > 2 * 800 / 17  # to read the lines, and to write the results

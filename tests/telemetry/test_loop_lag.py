@@ -21,8 +21,8 @@ async def lag() -> AsyncIterator[LoopLag]:
     lag.stop()
 
 
-def a_call_that_sleeps_in_the_loop() -> None:
-    time.sleep(0.5)
+def a_call_that_sleeps_in_the_loop(seconds: float = 0.5) -> None:
+    time.sleep(seconds)
 
 
 async def test_a_blocked_loop_is_measured_and_logged_with_its_stack(
@@ -66,3 +66,14 @@ async def test_computing_is_distinguished_from_waiting(lag: LoopLag) -> None:
     async with asyncio.timeout(patient(60)):
         while lag.busy_s(60) < 0.4:
             await asyncio.sleep(BEAT_S)
+
+
+async def test_short_turns_before_a_wait_are_not_computing_at_a_stretch(lag: LoopLag) -> None:
+    for number in range(4):
+        until = time.monotonic() + (1 + number / 4) * BEAT_S  # the wait begins at any time between two beats
+        while time.monotonic() < until:
+            await asyncio.sleep(0)
+        a_call_that_sleeps_in_the_loop(0.1)
+        await asyncio.sleep(BEAT_S)
+    assert lag.blocked_s(60) > BEAT_S
+    assert lag.busy_s(60) < 0.5 * BEAT_S

@@ -78,7 +78,10 @@ class JsonConnection:
             reader.cancel()
             writer.cancel()
             self._session.end()
-            self._left.set()
+            try:
+                await self._session.end_registrations()
+            finally:
+                self._left.set()
 
     def _reason(self, reader: asyncio.Task[None], writer: asyncio.Task[None]) -> Closed:
         """The reason why the connection ends."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from broker_app.base.refused import Refused
+from broker_app.base.turns import in_turns
 from broker_app.features.services.registry import Service, ServiceRegistry
 from broker_app.net.json import operations as o
 from broker_app.net.json.events import Registered
@@ -50,8 +51,12 @@ class Registrations:
             raise Refused("not-found", f"there is no service {id[:80]!r} of this connection")
         self._registry.deregister(service)
 
-    def end(self) -> None:
-        """End all registrations."""
-        for service in self._own.values():
-            self._registry.deregister(service)
-        self._own.clear()
+    async def end(self) -> None:
+        """End all registrations, in turns; those that are left when this is cancelled, at once."""
+        try:
+            async for id in in_turns(list(self._own)):
+                self._registry.deregister(self._own.pop(id))
+        finally:
+            for service in self._own.values():
+                self._registry.deregister(service)
+            self._own.clear()

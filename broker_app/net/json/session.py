@@ -128,9 +128,12 @@ class JsonSession:
         for subscription in self.subscriptions.values():
             self._close_subscription(subscription)
         self.subscriptions.clear()
-        self._registrations.end()
         if self.engine_client.engine.ended is None:
             self.engine_client.submit(c.Disconnect(self.engine_client.peer))
+
+    async def end_registrations(self) -> None:
+        """End the services that the client has registered."""
+        await self._registrations.end()
 
     def _backlog_changed(self, by: int) -> None:
         self._backlog += by

@@ -35,7 +35,7 @@ class ConsumerEndpoints:
         queue = self._engine_client.engine.broker.destinations.queues.get(destination.address)
         if queue is None:
             raise Refused("not-found", f"there is no queue {destination.name}")
-        return self._page(request, queue.consumers[:MAX_CONSUMERS], len(queue.consumers))
+        return self._page(request, list(islice(queue.consumers, MAX_CONSUMERS)), len(queue.consumers))
 
     async def of_topic(self, request: Request) -> Reply:
         """GET topics/{name}/consumers: all subscriptions that match the topic"""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
 
 from broker_app.base.refused import Refused
+from broker_app.base.turns import in_turns
 from broker_app.core import commands as c
 from broker_app.core.destination import Destination
 from broker_app.core.message import Duplicate, Envelope, Message
@@ -139,20 +140,20 @@ class BatchPublisher:
                 engine_client.forget(published)
         return Reply(200, JSON, b'{"results":[' + b",".join(self._results(outcomes, messages, 0)) + b"]}")
 
-    def _results(self, outcomes: Sequence[_Outcome], answers: Sequence[_Answer], first: int) -> list[bytes]:
+    def _results(
+        self, outcomes: Sequence[_Outcome], answers: Sequence[_Answer], first: int
+    ) -> Iterator[bytes]:
         """One JSON object for each item, in order."""
         following = iter(answers)
         of = self._ids.of
-        results = []
         for i, outcome in enumerate(outcomes, first):
             answer = outcome if isinstance(outcome, Refused) else next(following)
             if isinstance(answer, Refused):
-                results.append(encode({"i": i, "error": body_of(answer)}))
+                yield encode({"i": i, "error": body_of(answer)})
             else:
                 assert answer is not None, "a detailed peer gets the message"
                 repeat = b',"duplicate":true' if isinstance(answer, Duplicate) else b""
-                results.append(b'{"i":%d,"id":"%b"%b}' % (i, of(answer), repeat))
-        return results
+                yield b'{"i":%d,"id":"%b"%b}' % (i, of(answer), repeat)
 
     # ------------------------------------------------------------------ lines
 
@@ -163,7 +164,9 @@ class BatchPublisher:
         count = waiting = 0
         try:
             async for lines in request.lines(self._limits.max_batch_bytes):
-                outcomes = [self._outcome(destination, line) for line in lines if line.strip()]
+                outcomes = [
+                    self._outcome(destination, line) async for line in in_turns(lines) if line.strip()
+                ]
                 room = self._limits.max_stream_items - count
                 if len(outcomes) > room:
                     outcomes[room:] = [
@@ -196,7 +199,9 @@ class BatchPublisher:
     ) -> None:
         """Wait for the answers to all runs, and add their results."""
         for outcomes, batch_reply in runs:
-            results += self._results(outcomes, await self._answers(batch_reply), len(results))
+            answers = await self._answers(batch_reply)
+            of_run = self._results(outcomes, answers, len(results))
+            results += [result async for result in in_turns(of_run)]
         runs.clear()
 
     # ------------------------------------------------------------------ items

@@ -68,7 +68,7 @@ _NODE_FIGURES = object_of(
         },
         "loop_busy_1m_s": {
             **SECONDS,
-            "description": "the longest that what its own thread computed held it up in the last minute",
+            "description": "the most processor time that its own thread used at a stretch in the last minute",
         },
     }
 )
