@@ -131,7 +131,7 @@ def reconcile(
         from mom_pipeline.source import Source
 
         sender = source(ctx, given, around)
-        other = Source(receiver, receiver_name, (), receiver_credential, sender.ca_file)
+        other = Source(receiver, receiver_name, (), receiver_credential, sender.ca_file, sender.cert_file)
         wish = job.Reconcile(bridge, out, moment(start))
         result = job.run(given.get("name", "reconcile"), sender, other, wish, around)
     _compared(ctx, result)

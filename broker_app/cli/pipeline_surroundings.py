@@ -103,7 +103,8 @@ def source(ctx: typer.Context, given: dict[str, Any], around: Surroundings) -> S
     if url is None:
         url, credential = target.web, credential or credential_of(target)
     patterns = tuple(each.strip() for each in (given.get("destinations") or "").split(",") if each.strip())
-    source = Source(url, given.get("broker") or "mom", patterns, credential, target.ca_file or None)
+    name, files = given.get("broker") or "mom", (target.ca_file or None, target.cert_file or None)
+    source = Source(url, name, patterns, credential, *files)
     if given.get("broker"):
         return source
     return replace(source, broker=_broker_name(source, around, named=given.get("source") is not None))
