@@ -15,7 +15,7 @@ from contextlib import ExitStack
 from dataclasses import asdict
 from datetime import UTC, datetime
 
-from benchmarks import machine, pipeline_jobs, pipeline_processes
+from benchmarks import machine, pipeline_jobs, pipeline_processes, pipeline_share
 from benchmarks.bench import add_output_options, finish, progress, run_or_explain, workplace
 from benchmarks.generator import Generator
 from benchmarks.pipeline_bench import Bench, Found
@@ -31,6 +31,7 @@ _MEASURES: dict[str, Callable[[Bench], Found]] = {
     "start": pipeline_processes.starting,
     "memory": pipeline_processes.memory,
     "freshness": pipeline_processes.freshness,
+    "share": pipeline_share.shares,
 }
 assert tuple(_MEASURES) == PARTS
 

@@ -51,6 +51,10 @@ class Bench:
     def size(self, messages: int) -> int:
         return max(1_000, int(messages * self._scale))
 
+    def share(self, seconds: float) -> float:
+        """The part of a time at scale 1."""
+        return seconds * self._scale
+
     def broker(self, name: str, number: int, journal: str = "") -> Broker:
         broker = Broker(self.directory, name, (8150 + number, 61750 + number), journal)
         broker.start()

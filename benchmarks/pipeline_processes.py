@@ -10,12 +10,10 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 
 import psutil
 
-from benchmarks.background_load import BackgroundLoad
 from benchmarks.child import Child
 from benchmarks.pipeline_bench import MEMORY, Bench, Found
 from benchmarks.pipeline_data import Broker
@@ -29,10 +27,6 @@ _GIB = 1024**3
 _FRESH_EVENTS, _FRESH_S = 5_000, 60.0
 #: seconds after which the last events are in the console
 _LATE_S = 15.0
-#: seconds in which the broker has all that it can do, and those before
-_FULL_S, _SETTLE_S = 240.0, 5.0
-#: the part of a processor that the pipeline has in a second in which it rests
-_RESTS = 0.03
 #: seconds between two looks
 _LOOK_S = 0.1
 
@@ -109,57 +103,26 @@ def _peak_gib(child: Child) -> float:
 
 
 def freshness(bench: Bench) -> Found:
-    """The time until an event is in the console, and what it costs the broker."""
+    """The time until an event is in the console."""
     broker = bench.broker("fresh", 3)
     state = bench.directory / "state" / "fresh"
     child = broker.mom("run", "statistics", "--every", "2s", state=state)
-    child.wait_until(lambda: _is_idle(broker), 120)
+    child.wait_until(lambda: is_idle(broker), 120)
     delays = _delays(bench, broker)
     delays.sort()
     p50, p95 = (delays[round(rank * (len(delays) - 1))] for rank in (0.5, 0.95))
     yield "freshness", Seen(p95, f"p50 {p50:.1f} s, largest {delays[-1]:.1f} s; trigger 2 s")
-    yield "broker-share", _share(bench, broker, child)
     child.stop()
 
 
-def _share(bench: Bench, broker: Broker, child: Child) -> Seen:
-    """The rate of a broker that has all that it can do, beside its rate in those seconds in which the
-    resident run rests, which come every few seconds: a machine is seldom equally fast for a minute."""
-    pipeline = psutil.Process(child.pid)
-    options = _pair(broker, "full", _FULL_S + 2 * _SETTLE_S)
-    rates: list[float] = []
-    resting: list[float] = []
-    with BackgroundLoad(bench.generator, options) as load:
-        time.sleep(_SETTLE_S)
-        end = time.monotonic() + _FULL_S
-        while time.monotonic() < end:
-            before = _processor_s(pipeline)
-            rates.append(load.rate(lambda: broker.published("full"), 1.0))
-            if _processor_s(pipeline) - before < _RESTS:
-                resting.append(rates[-1])
-    if not resting:
-        return Seen(0.0, fault="the run never rested, so there is nothing to compare with")
-    alone, meanwhile = statistics.mean(resting), statistics.mean(rates)
-    shown = f"{meanwhile:,.0f} of {alone:,.0f} messages/s; the run rested in {len(resting)} of {len(rates)} s"
-    return Seen(meanwhile / alone, shown)
-
-
-def _processor_s(root: psutil.Process) -> float:
-    """The processor time that a process and those that it has started have had."""
-    found = 0.0
-    for process in [root, *root.children(recursive=True)]:
-        with suppress(psutil.NoSuchProcess):
-            times = process.cpu_times()
-            found += times.user + times.system
-    return found
-
-
-def _is_idle(broker: Broker) -> bool:
+def is_idle(broker: Broker) -> bool:
+    """True if the run of statistics waits for events."""
     runs = broker.ask("GET", "pipeline/runs")["items"]
     return any(run["name"] == "statistics" and run["state"] == "idle" for run in runs)
 
 
-def _pair(broker: Broker, queue: str, seconds: float, *more: str) -> list[str]:
+def pair(broker: Broker, queue: str, seconds: float, *more: str) -> list[str]:
+    """The options of a producer and a consumer at full speed."""
     options = ["--mode", "pair", "-p", "1", "-c", "1", "--dest", f"/queue/{queue}", "--size", "100"]
     options += ["--persistent", "1", "--receipts", "--window", "256", "--ack", "client-individual"]
     return [*broker.stomp("tcp"), *options, "--warmup", "2", "--duration", str(seconds), *more]
@@ -169,7 +132,7 @@ def _delays(bench: Bench, broker: Broker) -> list[float]:
     """The seconds from the time at which a message was in the queue to that at which the console counts
     it."""
     queue, seconds = "fresh", _FRESH_S
-    options = _pair(broker, queue, seconds, "--rate", str(_FRESH_EVENTS // 2))
+    options = pair(broker, queue, seconds, "--rate", str(_FRESH_EVENTS // 2))
     sent: list[tuple[float, int]] = []
     shown: list[tuple[float, int]] = []
     ended = threading.Event()

@@ -4,6 +4,9 @@
 <state>/pipeline/<name>/job.json        the job that wrote it
 <state>/pipeline/<name>/lineage/        what each run has read and written
 <state>/pipeline/<name>/lock            held while it runs
+
+The state of a user has a folder for each broker, `brokers/<host>-<port>`, so that runs of several may have
+the same name.
 """
 
 from __future__ import annotations
@@ -16,12 +19,17 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 from mom_pipeline import archive_files
 from mom_pipeline.errors import TEMPORARY, USAGE, PipelineError
+from pyspark_mom.option_types import HTTP
 
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9._:-]{0,99}")
 _MAX_BYTES: Final = 1_000_000
+#: names of this machine, and the one that stands for all
+_LOCAL: Final = "127.0.0.1"
+_LOOPBACK: Final = ("localhost", "::1")
 
 
 @dataclass(frozen=True)
@@ -48,6 +56,31 @@ def state_folder(environment: Mapping[str, str] = os.environ) -> Path:
     """The folder of this user's state: `$XDG_STATE_HOME/mom`, else `~/.local/state/mom`."""
     home = Path(environment.get("HOME", "~")).expanduser()
     return Path(environment.get("XDG_STATE_HOME") or home / ".local" / "state") / "mom"
+
+
+def broker_folder(state: Path, broker: str, name: str) -> Path:
+    """The folder in a user's state for the run of a name at the broker at this address; `state` itself, where
+    a former version of MOM began that run."""
+    own = state / "brokers" / _host_and_port(broker)
+    if _NAME.fullmatch(name) and not (own / "pipeline" / name).exists():
+        before = _read(state / "pipeline" / name / "job.json")
+        if before is not None and _is_of(before["parameters"], broker):
+            return state
+    return own
+
+
+def _is_of(parameters: Mapping[str, Any], broker: str) -> bool:
+    """Return whether a run may be one of this broker: it does not read another one."""
+    source = str(parameters.get("source", ""))
+    return urlsplit(source).scheme not in HTTP or _host_and_port(source) == _host_and_port(broker)
+
+
+def _host_and_port(address: str) -> str:
+    """The host and port of an address as the name of a folder."""
+    parts = urlsplit(address)
+    host = parts.hostname or ""
+    port = parts.port or {"http": 80, "https": 443}.get(parts.scheme, 0)
+    return f"{re.sub('[^a-z0-9.-]', '_', _LOCAL if host in _LOOPBACK else host)}-{port}"
 
 
 def stored_job(state: Path, name: str) -> Job:

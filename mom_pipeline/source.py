@@ -12,7 +12,8 @@ import pyarrow as pa
 from pyspark_mom import ranges
 from pyspark_mom.brokers import Brokers
 from pyspark_mom.offsets import Place, as_dict
-from pyspark_mom.options import HTTP, Options, parse
+from pyspark_mom.option_types import HTTP
+from pyspark_mom.options import Options, parse
 from pyspark_mom.ranges import Range
 from pyspark_mom.schema import COLUMNS, arrow_schema
 from pyspark_mom.transport import open_journal
@@ -35,6 +36,7 @@ class Source:
     destinations: Sequence[str] = ()
     credential: str | None = None
     ca_file: str | None = None
+    cert_file: str | None = None
 
     def parameters(self) -> dict[str, Any]:
         """The part that belongs to a checkpoint."""
@@ -45,8 +47,9 @@ class Source:
         found = {"url": self.url, "broker": self.broker, **more}
         if self.destinations:
             found["destinations"] = ",".join(self.destinations)
-        if self.ca_file and urlsplit(self.url).scheme in HTTP:
-            found["caFile"] = self.ca_file
+        if urlsplit(self.url).scheme in HTTP:
+            files = {"caFile": self.ca_file, "certFile": self.cert_file}
+            found |= {option: file for option, file in files.items() if file}
         if self.credential:
             found["credential"] = self.credential
         return found

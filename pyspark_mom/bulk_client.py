@@ -59,7 +59,7 @@ class BulkClient:
         self._clock = clock
         self._sleep = sleep
         self._connection = HttpConnection(
-            options.url, Credential(options.credential), ca_file=options.ca_file, timeout_s=options.timeout_s
+            options.url, Credential(options.credential), tls=options.tls, timeout_s=options.timeout_s
         )
 
     def stage(self, id: str, number: int, part: Part) -> int:

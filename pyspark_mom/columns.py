@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import accumulate
 from typing import Final
@@ -14,10 +14,11 @@ import pyarrow.compute as pc
 from broker_app.core import header_block
 from broker_app.core.message import MessageIds
 from broker_app.core.reasons import name_of
-from broker_app.journal import codec
 from pyspark_mom import schema
 from pyspark_mom.events import EVENT_NAMES, is_topic
 from pyspark_mom.rows import DELIVERIES, END, FACTS, NO_CLIENT, NO_PRIORITY, Decoder, Rows, Wanted
+from pyspark_mom.sent_messages import Sent, SentMessages
+from pyspark_mom.transport import StoredFrame
 
 #: a batch of rows is complete with so many rows, or so many bytes of bodies
 BATCH_ROWS: Final = 10_000
@@ -53,21 +54,22 @@ def wanted(asked: pa.Schema, kinds: Iterable[str], fits: Callable[[str], bool]) 
 
 
 class Columns:
-    """Turns the frames of one broker into batches of the columns `asked`. `tag` is that of its journal."""
+    """Turns the frames of one broker into batches of the columns `asked`. `tag` is that of its journal, whose
+    messages are in `sent`."""
 
-    def __init__(self, asked: pa.Schema, broker: str, tag: int, rows: Wanted) -> None:
+    def __init__(self, asked: pa.Schema, broker: str, tag: int, rows: Wanted, sent: SentMessages) -> None:
         self._asked = asked
+        self._sent = sent
         self._broker = broker
         self._ids = Ids(tag)
         self._blocks = Blocks()
         self._decoder = Decoder(rows)
 
-    def batches(
-        self, frames: Iterable[tuple[codec.Frame, bytes]], start: int, end: int
-    ) -> Iterator[pa.RecordBatch]:
+    def batches(self, frames: Iterable[StoredFrame], start: int, end: int) -> Iterator[pa.RecordBatch]:
         """Batches of about BATCH_ROWS rows: those of the records from `start` to before `end`."""
-        for frame, content in frames:
-            self._decoder.add(frame, content, start, end)
+        for found in frames:
+            self._decoder.add(found.frame, found.content, start, end)
+            self._sent.keep(found)
             rows = self._decoder.rows
             if len(rows) >= BATCH_ROWS or rows.body_bytes >= BATCH_BYTES:
                 yield from self._taken()
@@ -77,10 +79,12 @@ class Columns:
         rows = self._decoder.take()
         if not len(rows):
             return
-        columns = BatchColumns(rows, self._broker, self._ids, self._blocks)
+        columns = BatchColumns(rows, self._broker, self._ids, self._blocks, self._sent)
         arrays = [columns.of(field) for field in self._asked]
         batch = pa.RecordBatch.from_arrays(arrays, schema=self._asked)
-        for start in range(0, len(rows), 2 * BATCH_ROWS):  # a record may acknowledge a million messages
+        if rows.runs_by_topic:
+            batch = batch.filter(columns.is_of_topic(self._decoder.wants_topic))
+        for start in range(0, len(batch), 2 * BATCH_ROWS):  # a record may acknowledge a million messages
             yield batch.slice(start, 2 * BATCH_ROWS)
 
 
@@ -131,8 +135,9 @@ class Blocks:
 class BatchColumns:
     """The columns of one batch of rows."""
 
-    def __init__(self, rows: Rows, broker: str, ids: Ids, blocks: Blocks) -> None:
+    def __init__(self, rows: Rows, broker: str, ids: Ids, blocks: Blocks, sent: SentMessages) -> None:
         self._rows = rows
+        self._sent = sent
         self._broker = broker
         self._ids = ids
         self._blocks = blocks
@@ -171,14 +176,14 @@ class BatchColumns:
         return self._named(self._rows.destinations, [one.subscription for one in self._rows.addresses])
 
     def _topic(self) -> pa.Array:
-        addresses, topics = self._rows.addresses, self._rows.topics
+        topics = self._rows.topics | {
+            row: sent.address for row, sent in self._sent_of_rows.items() if is_topic(sent.address)
+        }
         own = self._named(
-            self._rows.destinations, [one.address if is_topic(one.address) else None for one in addresses]
+            self._rows.destinations,
+            [one.address if is_topic(one.address) else None for one in self._rows.addresses],
         )
-        if not topics:
-            return own
-        of_copies = pa.array([topics.get(run) for run in range(len(self._rows.counts))], pa.string())
-        return pc.coalesce(self._of_runs(of_copies), own)
+        return self._replaced(own, topics) if topics else own
 
     def _peer_broker(self) -> pa.Array:
         return self._named(self._rows.destinations, [one.peer for one in self._rows.addresses])
@@ -281,15 +286,39 @@ class BatchColumns:
         return _known(_integers(self._rows.header_sizes, pa.int32()), self._has_facts)
 
     def _message_id(self) -> pa.Array:
-        found = self._ids.of(self._enqueued_ms, self._message_position())
-        own = self._rows.ids
-        if own:
-            is_own = bytearray(len(self._rows))
-            for row in own:
-                is_own[row] = 1
-            replaced = pa.array([own[row] for row in sorted(own)], pa.string())
-            found = pc.replace_with_mask(found, _booleans(array("b", bytes(is_own))), replaced)
-        return _known(found, self._has_facts)
+        derived = self._ids.of(self._enqueued_ms, self._message_position())
+        own = self._rows.ids | {row: sent.id for row, sent in self._sent_of_rows.items()}
+        found = _known(derived, self._has_facts)
+        return self._replaced(found, own) if own else found
+
+    def _replaced(self, texts: pa.Array, others: Mapping[int, str | None]) -> pa.Array:
+        """The texts, but others in some rows."""
+        is_other = bytearray(len(self._rows))
+        for row in others:
+            is_other[row] = 1
+        replaced = pa.array([others[row] for row in sorted(others)], pa.string())
+        return pc.replace_with_mask(texts, _booleans(array("b", bytes(is_other))), replaced)
+
+    @cached_property
+    def _sent_of_rows(self) -> dict[int, Sent]:
+        """The messages of rows whose records do not know their ids, as far as they are in the journal."""
+        without = [row for row, id in self._rows.ids.items() if id is None]
+        without += pc.indices_nonzero(pc.invert(self._has_facts)).to_pylist()
+        if not without:
+            return {}
+        positions = self._rows.message_positions
+        found = self._sent.find([positions[row] for row in without])
+        return {row: found[positions[row]] for row in without if positions[row] in found}
+
+    def is_of_topic(self, wants: Callable[[str], bool]) -> pa.Array:
+        """True in rows that are wanted whatever their topic, and in those whose topic is wanted."""
+        found = bytearray(b"\1" * len(self._rows))
+        ends = list(accumulate(self._rows.counts))
+        for run in self._rows.runs_by_topic:
+            for row in range(ends[run] - self._rows.counts[run], ends[run]):
+                sent = self._sent_of_rows.get(row)
+                found[row] = sent is not None and wants(sent.address)
+        return _booleans(array("b", bytes(found)))
 
     def _user(self) -> pa.Array:
         return self._of_clients([client.user for client in self._rows.client_names])

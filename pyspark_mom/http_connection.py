@@ -4,19 +4,28 @@ from __future__ import annotations
 
 import json
 import ssl
+from collections import deque
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection, IncompleteRead
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
 from pyspark_mom.credentials import Credential
-from pyspark_mom.errors import AccessDenied, BrokerUnreachable, InvalidOption
+from pyspark_mom.errors import AccessDenied, BrokerUnreachable
+from pyspark_mom.tls import Tls
 
 #: statuses of a broker that is away or busy, and of one that refuses this user
 BUSY: Final = frozenset({408, 429, 500, 502, 503, 504})
 DENIED: Final = frozenset({401, 403})
+_UNAVAILABLE: Final = 503
 JSON: Final = "application/json"
+#: ends the type of the problem of a broker that is a standby
+_NOT_ACTIVE: Final = "not-active"
 #: bytes of a reply of no `large` media type
 _MAX_REPLY: Final = 1024 * 1024
+
+
+class _NotAnswered(Exception):
+    """No answer came from an address; the text names it."""
 
 
 class Reply(NamedTuple):
@@ -41,6 +50,11 @@ class Reply(NamedTuple):
         return found if isinstance(found, dict) else {}
 
     @property
+    def is_of_standby(self) -> bool:
+        """True if the broker is not the active one of those that share its journal."""
+        return self.status == _UNAVAILABLE and str(self.json.get("type", "")).endswith(_NOT_ACTIVE)
+
+    @property
     def detail(self) -> str:
         """The sentence of a problem, in short."""
         return f"{self.status} {str(self.json.get('detail', ''))[:500]}".strip()
@@ -48,22 +62,23 @@ class Reply(NamedTuple):
 
 class HttpConnection:
     """Requests to the broker at `url`, one after the other; errors begin with its name `broker`, if there is
-    one. `ca_file` has certificates to trust in addition to those of the system, `timeout_s` is the longest
-    time without an answer. A reply of the media type `large` may have any length, and end early."""
+    one. A broker with mirrors has several addresses, with commas between: the one that answered is kept, and
+    the next is asked when it is away or a standby. `timeout_s` is the longest time without an answer. A reply
+    of the media type `large` may have any length, and end early."""
 
     def __init__(
         self,
         url: str,
         credential: Credential,
         *,
-        ca_file: str | None,
+        tls: Tls,
         timeout_s: float,
         broker: str = "",
         large: str = "",
     ) -> None:
-        self._url = url
+        self._urls = deque(url.split(","))
         self._credential = credential
-        self._ca_file = ca_file
+        self._tls = tls
         self._timeout_s = timeout_s
         self._prefix = f"{broker}: " if broker else ""
         self._large = large
@@ -72,6 +87,25 @@ class HttpConnection:
     def ask(self, method: str, path: str, body: bytes | None = None, content_type: str = JSON) -> Reply:
         """The reply to a request for a path below /api/v1, which may be sent twice. Raises BrokerUnreachable,
         or AccessDenied for a certificate that is not trusted."""
+        failures: list[str] = []
+        standby: Reply | None = None
+        for _ in range(len(self._urls)):
+            try:
+                reply = self._ask(method, path, body, content_type)
+            except _NotAnswered as failure:
+                failures.append(str(failure))
+            else:
+                if len(self._urls) == 1 or not reply.is_of_standby:
+                    return reply
+                standby = reply
+            self.close()
+            self._urls.rotate(-1)
+        if standby is not None:
+            return standby
+        raise BrokerUnreachable(f"{self._prefix}{'; '.join(failures)}")
+
+    def _ask(self, method: str, path: str, body: bytes | None, content_type: str) -> Reply:
+        """The reply of the address in use. Raises _NotAnswered."""
         fresh = self._connection is None
         try:
             return self._exchange(method, path, body, content_type)
@@ -79,12 +113,18 @@ class HttpConnection:
             self.close()
             if isinstance(error, ssl.SSLCertVerificationError):
                 raise AccessDenied(
-                    f"{self._prefix}the certificate of {self._url} is not trusted: {error.verify_message}; "
-                    "name with caFile the certificate of the authority that signed it"
+                    f"{self._prefix}the certificate of {self._urls[0]} is not trusted: "
+                    f"{error.verify_message}; name with caFile that of the authority which signed it"
                 ) from error
             if fresh:
-                raise BrokerUnreachable(f"{self._prefix}{self._url} did not answer: {error}") from error
-        return self.ask(method, path, body, content_type)  # the broker had closed a connection that was idle
+                raise _NotAnswered(f"{self._urls[0]} did not answer: {error}{self._hint(error)}") from error
+        return self._ask(method, path, body, content_type)  # the broker had closed a connection that was idle
+
+    def _hint(self, error: Exception) -> str:
+        """The remedy for a server that hangs up on clients which show no certificate: it may not say so."""
+        if self._tls.cert_file is None and isinstance(error, ssl.SSLError | ConnectionResetError):
+            return "; if it wants a certificate of its clients, name one with certFile"
+        return ""
 
     def close(self) -> None:
         """Close the connection; the next request opens it again."""
@@ -94,7 +134,7 @@ class HttpConnection:
 
     def _exchange(self, method: str, path: str, body: bytes | None, content_type: str) -> Reply:
         connection = self._connection = self._connection or self._connect()
-        base = urlsplit(self._url).path.rstrip("/")
+        base = urlsplit(self._urls[0]).path.rstrip("/")
         headers = {"Accept": ", ".join(filter(None, (self._large, JSON)))}
         authorization = self._credential.authorization()
         if authorization is not None:
@@ -119,20 +159,13 @@ class HttpConnection:
         return body
 
     def _connect(self) -> HTTPConnection:
-        address = urlsplit(self._url)
+        address = urlsplit(self._urls[0])
         assert address.hostname is not None
         if address.scheme == "http":
             return HTTPConnection(address.hostname, address.port, timeout=self._timeout_s)
-        return HTTPSConnection(address.hostname, address.port, timeout=self._timeout_s, context=self._trust())
-
-    def _trust(self) -> ssl.SSLContext:
-        context = ssl.create_default_context()
-        if self._ca_file is not None:
-            try:
-                context.load_verify_locations(self._ca_file)
-            except OSError as error:
-                raise InvalidOption(f"caFile: {self._ca_file} has no certificates: {error}") from error
-        return context
+        return HTTPSConnection(
+            address.hostname, address.port, timeout=self._timeout_s, context=self._tls.context()
+        )
 
 
 def _seconds(text: str | None) -> float:

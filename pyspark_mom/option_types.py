@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from difflib import get_close_matches
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
 from pyspark_mom.errors import InvalidOption
@@ -15,10 +15,24 @@ from pyspark_mom.errors import InvalidOption
 MAX_TEXT: Final = 1_000_000
 #: the scheme of addresses of directories
 FILE: Final = "file"
+#: schemes of addresses of brokers themselves
+HTTP: Final = ("http", "https")
+_FAILOVER: Final = "failover:"
 _BOOLEANS: Final = {"true": True, "false": False}
 
-#: options by their names: the field of the object that holds them all, and the type
-OptionTable = Mapping[str, tuple[str, Callable[[str], Any]]]
+
+class Option(NamedTuple):
+    """An option: the field of the object that holds them all; what checks the text and converts it; default
+    and meaning, as docs/pipeline.md has them."""
+
+    field: str
+    convert: Callable[[str], Any]
+    default: str
+    meaning: str
+
+
+#: options by their names
+OptionTable = Mapping[str, Option]
 
 
 def values(given: Mapping[str, str], table: OptionTable) -> Iterator[tuple[str, Any]]:
@@ -31,9 +45,9 @@ def values(given: Mapping[str, str], table: OptionTable) -> Iterator[tuple[str, 
             raise InvalidOption(f"there is no option {lower!r}{_hint(lower, table)}")
         if len(text) > MAX_TEXT:
             raise InvalidOption(f"{name}: {len(text)} characters; at most {MAX_TEXT} are allowed")
-        field, convert = table[name]
+        option = table[name]
         try:
-            yield field, convert(text.strip())
+            yield option.field, option.convert(text.strip())
         except ValueError as error:
             raise InvalidOption(f"{name}: {error}") from None
 
@@ -105,6 +119,28 @@ def address(*schemes: str) -> Callable[[str], str]:
         return text
 
     usable = " or ".join((", ".join(schemes[:-1]), schemes[-1]))
+    return convert
+
+
+def addresses(*schemes: str) -> Callable[[str], str]:
+    """An address of one of these schemes; or those of a broker and its mirrors over HTTP, as a list with
+    commas, or as `failover:(…)`. The value is the list."""
+    one, of_broker = address(*schemes), address(*HTTP)
+
+    def convert(text: str) -> str:
+        if not text.startswith((_FAILOVER, *(f"{scheme}:" for scheme in HTTP))):
+            return one(text)
+        listed = text.removeprefix(_FAILOVER)
+        if listed != text:
+            listed = listed.removeprefix("//")
+            if listed.startswith("("):
+                listed, _, options = listed[1:].partition(")")
+                if options:
+                    raise ValueError(
+                        f"the options {options[:40]!r} of failover are not for Spark; leave them out"
+                    )
+        return ",".join(of_broker(each.strip()) for each in listed.split(","))
+
     return convert
 
 

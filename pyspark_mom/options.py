@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any, Final
@@ -17,21 +17,33 @@ from urllib.parse import urlsplit
 from pyspark_mom.errors import InvalidOption
 from pyspark_mom.events import EVENT_NAMES, WITH_BODY
 from pyspark_mom.offsets import MAX_POSITION
-from pyspark_mom.option_types import FILE, address, boolean, choice, credential, label, number
+from pyspark_mom.option_types import (
+    FILE,
+    HTTP,
+    Option,
+    OptionTable,
+    addresses,
+    boolean,
+    choice,
+    credential,
+    label,
+    number,
+)
 from pyspark_mom.option_types import values as given_values
 from pyspark_mom.patterns import MAX_PATTERN
 from pyspark_mom.schema import CONTENTS, EVENTS
+from pyspark_mom.tls import TLS_OPTIONS, Tls
+from pyspark_mom.tls import check as check_tls
 
 EARLIEST: Final = "earliest"
 LATEST: Final = "latest"
 #: where to begin or to end: "earliest", "latest", or positions by broker
 Where = str | tuple[tuple[str, int | str], ...]
 
-#: schemes of addresses
-HTTP: Final = ("http", "https")
+#: schemes of addresses of stores
 STORES: Final = ("postgres", "postgresql", "redis", "rediss", "valkey", "valkeys")
 
-_ADDRESS: Final = address(*HTTP, *STORES, FILE)
+_ADDRESS: Final = addresses(*HTTP, *STORES, FILE)
 
 #: the name of the only broker of a query that does not name it
 DEFAULT_BROKER: Final = "mom"
@@ -67,7 +79,15 @@ class Options:
     cursor: str | None = None
     credential: str | None = None
     ca_file: str | None = None
+    cert_file: str | None = None
+    key_file: str | None = None
+    key_credential: str | None = None
     timeout_s: int = 30
+
+    @property
+    def tls(self) -> Tls:
+        """The TLS of connections over HTTP."""
+        return Tls(self.ca_file, self.cert_file, self.key_file, self.key_credential)
 
     @property
     def urls(self) -> dict[str, str]:
@@ -94,6 +114,7 @@ def parse(given: Mapping[str, str], *, streaming: bool = False) -> Options:
     ):
         _check_brokers(option, where, brokers)
     _check_cursor(values, brokers)
+    check_tls(values)
     return Options(brokers=tuple(sorted(brokers.items())), **values)
 
 
@@ -207,7 +228,7 @@ def _addresses(text: str) -> tuple[tuple[str, str], ...]:
         if not isinstance(url, str):
             raise ValueError(f"the address of {name} is not a string")
         try:
-            _ADDRESS(url)
+            found[name] = _ADDRESS(url)
         except ValueError as error:
             raise ValueError(f"{name}: {error}") from None
     return tuple(found.items())
@@ -240,27 +261,90 @@ def _time_us(text: str) -> int:
     return round(datetime.fromisoformat(text).timestamp() * 1_000_000)
 
 
-#: by the names of the options: the field of `Options`, and what checks the text and converts it
-NAMES: Final[Mapping[str, tuple[str, Callable[[str], Any]]]] = {
-    "url": ("url", _ADDRESS),
-    "brokers": ("brokers", _addresses),
-    "broker": ("broker", label),
-    "content": ("content", choice(*CONTENTS)),
-    "destinations": ("destinations", _patterns),
-    "events": ("events", _events),
-    "includeHeaders": ("include_headers", boolean),
-    "startingOffsets": ("starting", _where),
-    "endingOffsets": ("ending", _where),
-    "startingTimestamp": ("starting_us", _time_us),
-    "endingTimestamp": ("ending_us", _time_us),
-    "maxRowsPerTrigger": ("max_rows", number(1, MAX_POSITION)),
-    "maxBytesPerTrigger": ("max_bytes", number(1, MAX_POSITION)),
-    "minPartitions": ("min_partitions", number(1, 10_000)),
-    "failOnDataLoss": ("fail_on_data_loss", boolean),
-    "failOnUnreachable": ("fail_on_unreachable", boolean),
-    "cursor": ("cursor", _cursor),
-    "credential": ("credential", credential),
-    "caFile": ("ca_file", label),
-    "timeoutSeconds": ("timeout_s", number(1, _MAX_TIMEOUT_S)),
+#: by the names of the options
+NAMES: Final[OptionTable] = {
+    "url": Option(
+        "url",
+        _ADDRESS,
+        "",
+        "address of the journal; of a broker and its [mirrors](mirrors.md) over HTTP, all of theirs: "
+        "`https://a:8000,https://b:8000`, or `failover:(…)`. That of the active "
+        "one is used",
+    ),
+    "brokers": Option(
+        "brokers", _addresses, "", "several brokers, instead of `url`: a JSON object of names and addresses"
+    ),
+    "broker": Option("broker", label, "`mom`", "name of the broker, for the column `broker` and for offsets"),
+    "credential": Option(
+        "credential",
+        credential,
+        "",
+        "environment variable (in capitals, set before Spark starts) or file that contains a token or "
+        "`USER:PASSWORD`. Options and addresses are visible in plans, so secrets in them are refused",
+    ),
+    **TLS_OPTIONS,
+    "content": Option(
+        "content",
+        choice(*CONTENTS),
+        "`events`",
+        "`messages`: only `ENQUEUE` and `RECEIVE`, with the column `body`",
+    ),
+    "includeHeaders": Option("include_headers", boolean, "`false`", "the column `headers`"),
+    "destinations": Option(
+        "destinations",
+        _patterns,
+        "all",
+        "list of patterns: `orders.*` one level, `orders.>` all below; `/queue/orders` of that kind alone",
+    ),
+    "events": Option("events", _events, "all", "list of events"),
+    "startingOffsets": Option(
+        "starting",
+        _where,
+        "`earliest` (streams: `latest`)",
+        "where a new query begins; or a JSON object with a position for each broker",
+    ),
+    "endingOffsets": Option(
+        "ending", _where, "`latest`", "where a query ends, in the same way; a stream has no end"
+    ),
+    "startingTimestamp": Option(
+        "starting_us", _time_us, "", "the same as a time: RFC 3339, or milliseconds since 1970"
+    ),
+    "endingTimestamp": Option("ending_us", _time_us, "", "likewise"),
+    "maxRowsPerTrigger": Option(
+        "max_rows",
+        number(1, MAX_POSITION),
+        "",
+        "size of a batch of a stream in records of the journal (an acknowledgement of several messages is "
+        "one). Brokers share it in proportion to what waits",
+    ),
+    "maxBytesPerTrigger": Option("max_bytes", number(1, MAX_POSITION), "", "the same in stored bytes, about"),
+    "minPartitions": Option(
+        "min_partitions",
+        number(1, 10_000),
+        "1",
+        "at least so many tasks; a task reads 250,000 records at most",
+    ),
+    "failOnDataLoss": Option(
+        "fail_on_data_loss",
+        boolean,
+        "`true`",
+        "an error when positions that were to be read are gone; `false` leaves them out and logs it",
+    ),
+    "failOnUnreachable": Option(
+        "fail_on_unreachable",
+        boolean,
+        "`true` (streams: `false`)",
+        "an error when one of several brokers cannot be reached; `false` reads the others and tries again",
+    ),
+    "cursor": Option(
+        "cursor",
+        _cursor,
+        "",
+        "name under which brokers (`https`) keep their journal for this stream and show its lag; see [the "
+        "protocol](protocol.md#reading-the-journal)",
+    ),
+    "timeoutSeconds": Option("timeout_s", number(1, _MAX_TIMEOUT_S), "30", "longest time without an answer"),
 }
-assert {field for field, _ in NAMES.values()} - {"url", "broker"} == {field.name for field in fields(Options)}
+assert {option.field for option in NAMES.values()} - {"url", "broker"} == {
+    field.name for field in fields(Options)
+}

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql.datasource import InputPartition
@@ -15,6 +17,7 @@ from pyspark_mom.errors import BrokerUnreachable, DataLoss, JournalReplaced, Jou
 from pyspark_mom.offsets import Offset, backlog
 from pyspark_mom.options import Options
 from pyspark_mom.patterns import matcher
+from pyspark_mom.sent_messages import SentMessages
 from pyspark_mom.transport import Journal, StoredFrame, open_journal
 
 if TYPE_CHECKING:
@@ -60,15 +63,17 @@ def _split(name: str, start: Offset, end: Offset, count: int, size: int) -> Iter
 
 def read(part: Range, options: Options, asked: pa.Schema) -> Iterator[pa.RecordBatch]:
     """The rows of a range, in batches. Raises MomError."""
-    journal = open_journal(part.broker, options)
-    try:
-        wanted = columns.wanted(asked, options.events, matcher(options.destinations))
-        made = columns.Columns(asked, part.broker, part.tag, wanted)
+    wanted = columns.wanted(asked, options.events, matcher(options.destinations))
+    with (
+        closing(open_journal(part.broker, options)) as journal,
+        # Messages that were sent earlier are read in between, where they are needed.
+        closing(open_journal(part.broker, options)) as earlier,
+    ):
+        sent = SentMessages(part.tag, partial(_whole, earlier, part.broker))
+        made = columns.Columns(asked, part.broker, part.tag, wanted, sent)
         yield from made.batches(
             checked(journal, part, fail_on_loss=options.fail_on_data_loss), part.start, part.end
         )
-    finally:
-        journal.close()
 
 
 def checked(journal: Journal, part: Range, *, fail_on_loss: bool) -> Iterator[StoredFrame]:
@@ -77,11 +82,9 @@ def checked(journal: Journal, part: Range, *, fail_on_loss: bool) -> Iterator[St
     Raises DataLoss if some are gone; without `fail_on_loss` they are left out, and logged.
     """
     position = part.start
-    for found in journal.frames(part.start, part.end):
-        frame, content = found
-        if not codec.is_whole(content, 0, frame):
-            raise JournalUnreadable(f"{part.broker}: the batch at position {frame.first_position} is damaged")
-        if frame.flags & codec.CARRIED or frame.next_position <= position:
+    for found in _whole(journal, part.broker, part.start, part.end):
+        frame = found.frame
+        if frame.next_position <= position:
             continue
         if frame.epoch > part.epoch:
             raise JournalReplaced(
@@ -94,6 +97,16 @@ def checked(journal: Journal, part: Range, *, fail_on_loss: bool) -> Iterator[St
         position = frame.next_position
     if position < part.end:
         _lost(journal, part, position, part.end, fail_on_loss=fail_on_loss)
+
+
+def _whole(journal: Journal, broker: str, start: int, end: int) -> Iterator[StoredFrame]:
+    """The stored frames of the log that overlap positions, whole."""
+    for found in journal.frames(start, end):
+        frame, content = found
+        if not codec.is_whole(content, 0, frame):
+            raise JournalUnreadable(f"{broker}: the batch at position {frame.first_position} is damaged")
+        if not frame.flags & codec.CARRIED:
+            yield found
 
 
 def _lost(journal: Journal, part: Range, start: int, end: int, *, fail_on_loss: bool) -> None:

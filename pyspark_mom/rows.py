@@ -64,11 +64,12 @@ class Rows:
 
     Of each run: `counts` of its rows, `positions` of its record, `events`, `destinations` (indexes of
     `addresses`), `priorities`, `expires_ms` (0 is never), `known` (FACTS, DELIVERIES and END, when the
-    messages left the queue); by the number of the run `origins`, `topics` and codes of `reasons`, of those
-    that have one. Of each frame: `frame_counts` of its rows, `times_us`, `epochs`. Of each row: the others.
-    `ids` has, by the number of the row, the ids that do not follow from time and position; None stands for
-    one that is not known. `clients` are indexes of `client_names`, or NO_CLIENT. `clients`, `blocks` and
-    `bodies` are empty when nothing needs them.
+    messages left the queue); by the number of the run `origins` and codes of `reasons`, of those that have
+    one. `runs_by_topic` are the runs whose rows are wanted only where the message was sent to a topic that
+    is. Of each frame: `frame_counts` of its rows, `times_us`, `epochs`. Of each row: the others. `topics` are
+    by the number of the row, and `ids`, which has those that do not follow from time and position; None
+    stands for one that the record does not know. `clients` are indexes of `client_names`, or NO_CLIENT.
+    `clients`, `blocks` and `bodies` are empty when nothing needs them.
     """
 
     def __init__(self, addresses: list[Destination], client_names: list[ClientNames]) -> None:
@@ -84,6 +85,7 @@ class Rows:
         self.origins: dict[int, tuple[str, int]] = {}
         self.topics: dict[int, str] = {}
         self.reasons: dict[int, int] = {}
+        self.runs_by_topic: list[int] = []
         self.frame_counts = array("i")
         self.times_us = array("q")
         self.epochs = array("i")
@@ -176,7 +178,7 @@ def _add_more(rows: Rows, content: bytes, at: int, flags: int, names: list[str])
         rows.ids[len(rows)] = content[id_at : id_at + records.ID_SIZE].decode()
     address = records.address_of(content, at, flags)
     if is_topic(address):
-        rows.topics[len(rows.counts)] = address
+        rows.topics[len(rows)] = address
     origin = records.origin_of(content, at, flags)
     if origin is not None:
         rows.origins[len(rows.counts)] = origin_broker(names[origin[0]]), origin[1]
@@ -230,11 +232,11 @@ class Decoder:
             if start <= position < end:
                 if kind == records.PUBLISHED:
                     index = indexes[named]
-                    if index < _NOT_WANTED and self._is_of_wanted_topic(content, at, flags):
+                    if index < _NOT_WANTED and self.wants_topic(records.address_of(content, at, flags)):
                         index = _NOT_WANTED - 1 - index
                     if index >= 0:
                         published(content, at, at + length, position, flags, priority, index, batch_ms, table)
-                elif kind in decoders and (index := indexes[named]) >= 0:
+                elif kind in decoders and (index := indexes[named]) != _NOT_WANTED:
                     decoders[kind](content, at, at + length, position, flags, priority, index, table)
             at += length
             position += 1
@@ -276,14 +278,13 @@ class Decoder:
             self._indexes[address] = index
         return index
 
-    def _is_of_wanted_topic(self, content: bytes, at: int, flags: int) -> bool:
-        """Return whether the message of a PUBLISHED record was sent to a topic that is wanted."""
-        topic = records.address_of(content, at, flags)
-        wanted = self._topics.get(topic)
+    def wants_topic(self, address: str) -> bool:
+        """Return whether messages of a subscription are wanted that were sent to this address."""
+        wanted = self._topics.get(address)
         if wanted is None:
             if len(self._topics) >= _MAX_TOPICS:
                 self._topics.clear()
-            wanted = self._topics[topic] = is_topic(topic) and self._wanted.fits(topic)
+            wanted = self._topics[address] = is_topic(address) and self._wanted.fits(address)
         return wanted
 
     # ------------------------------------------------------------------- by type of record
@@ -355,7 +356,7 @@ class Decoder:
 
     def _in_queue(self, event: int, index: int) -> int:
         """The event of messages of the queue with this index of its address."""
-        if self.rows.addresses[index].peer is None:
+        if index < 0 or self.rows.addresses[index].peer is None:
             return event
         return events.OF_FORWARDED.get(event, event)
 
@@ -374,6 +375,9 @@ class Decoder:
         if not count:
             return
         rows = self.rows
+        if index < _NOT_WANTED:
+            rows.runs_by_topic.append(len(rows.counts))
+            index = _NOT_WANTED - 1 - index
         if reason:
             rows.reasons[len(rows.counts)] = reason
         rows.counts.append(count)

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Any, Final
+from typing import Final
 
 from pyspark_mom.errors import InvalidOption
-from pyspark_mom.option_types import address, choice, credential, label, number, values
-from pyspark_mom.options import HTTP
+from pyspark_mom.option_types import (
+    HTTP,
+    Option,
+    OptionTable,
+    addresses,
+    choice,
+    credential,
+    label,
+    number,
+    values,
+)
+from pyspark_mom.tls import TLS_OPTIONS, Tls
+from pyspark_mom.tls import check as check_tls
 
 #: what rows do that the broker refuses
 FAIL, DEAD_LETTER = "fail", "deadLetter"
@@ -37,7 +48,15 @@ class SinkOptions:
     retry_s: int = 300
     credential: str | None = None
     ca_file: str | None = None
+    cert_file: str | None = None
+    key_file: str | None = None
+    key_credential: str | None = None
     timeout_s: int = 30
+
+    @property
+    def tls(self) -> Tls:
+        """The TLS of connections."""
+        return Tls(self.ca_file, self.cert_file, self.key_file, self.key_credential)
 
 
 def parse(given: Mapping[str, str], *, streaming: bool = False) -> SinkOptions:
@@ -49,6 +68,7 @@ def parse(given: Mapping[str, str], *, streaming: bool = False) -> SinkOptions:
         raise InvalidOption("batchId: a stream numbers its batches itself; leave it out")
     if "batch" in found and "producer" not in found:
         raise InvalidOption("producerId: is needed where batchId is given: the batch is one of this producer")
+    check_tls(found)
     return SinkOptions(**found)
 
 
@@ -58,17 +78,54 @@ def _destination(text: str) -> str:
     return text
 
 
-#: by the names of the options: the field of `SinkOptions`, and what checks the text and converts it
-NAMES: Final[Mapping[str, tuple[str, Callable[[str], Any]]]] = {
-    "url": ("url", address(*HTTP)),
-    "destination": ("destination", _destination),
-    "producerId": ("producer", label),
-    "batchId": ("batch", number(0, _MAX_BATCH)),
-    "onError": ("on_error", choice(FAIL, DEAD_LETTER)),
-    "maxInFlightBytes": ("max_in_flight_bytes", number(_MIN_BYTES, _MAX_BYTES)),
-    "retrySeconds": ("retry_s", number(0, 86_400)),
-    "credential": ("credential", credential),
-    "caFile": ("ca_file", label),
-    "timeoutSeconds": ("timeout_s", number(1, 600)),
+#: by the names of the options
+NAMES: Final[OptionTable] = {
+    "url": Option(
+        "url",
+        addresses(*HTTP),
+        "",
+        "address of the broker, http or https; with [mirrors](mirrors.md) all of theirs, as where it is read",
+    ),
+    "credential": Option(
+        "credential",
+        credential,
+        "",
+        "name of an environment variable, or of a file, that contains a token or USER:PASSWORD; never the "
+        "secret itself, because options are visible",
+    ),
+    "destination": Option("destination", _destination, "", "of rows that name none"),
+    "onError": Option(
+        "on_error",
+        choice(FAIL, DEAD_LETTER),
+        "`fail`",
+        "rows that the broker refuses fail the query; with `deadLetter` they become [dead "
+        "letters](protocol.md#bulk-publishing) with the reason, and a warning has their number",
+    ),
+    "producerId": Option(
+        "producer",
+        label,
+        "the query",
+        "name under which batches are counted. A batch query without it is always a new batch",
+    ),
+    "batchId": Option(
+        "batch",
+        number(0, _MAX_BATCH),
+        "0",
+        "number of the batch, for batch queries with a `producerId`; it must grow",
+    ),
+    "maxInFlightBytes": Option(
+        "max_in_flight_bytes",
+        number(_MIN_BYTES, _MAX_BYTES),
+        f"{_BYTES}",
+        "bytes that a task has sent and that are not answered yet",
+    ),
+    "retrySeconds": Option(
+        "retry_s",
+        number(0, 86_400),
+        "300",
+        "how long a broker is tried again that is away or has no room",
+    ),
+    "timeoutSeconds": Option("timeout_s", number(1, 600), "30", "longest time without an answer"),
+    **TLS_OPTIONS,
 }
-assert {field for field, _ in NAMES.values()} == {field.name for field in fields(SinkOptions)}
+assert {option.field for option in NAMES.values()} == {field.name for field in fields(SinkOptions)}

@@ -13,8 +13,8 @@ from urllib.parse import unquote, urlsplit
 
 from broker_app.journal import codec
 from pyspark_mom.credentials import Credential
-from pyspark_mom.option_types import FILE
-from pyspark_mom.options import HTTP, Options
+from pyspark_mom.option_types import FILE, HTTP
+from pyspark_mom.options import Options
 
 
 class Span(NamedTuple):
@@ -70,7 +70,7 @@ def open_journal(name: str, options: Options) -> Journal:
     if address.scheme in HTTP:
         from pyspark_mom.transport.http import HttpJournal
 
-        return HttpJournal(name, url, credential, ca_file=options.ca_file, timeout_s=options.timeout_s)
+        return HttpJournal(name, url, credential, tls=options.tls, timeout_s=options.timeout_s)
     from pyspark_mom.transport.stores import StoreJournal, store_at
 
     return StoreJournal(name, partial(store_at, name, url, credential))

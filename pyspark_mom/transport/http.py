@@ -18,6 +18,7 @@ from pyspark_mom.errors import (
     JournalUnreadable,
 )
 from pyspark_mom.http_connection import BUSY, DENIED, HttpConnection, Reply
+from pyspark_mom.tls import Tls
 from pyspark_mom.transport import Span, StoredFrame
 
 #: bytes of frames that are asked for at a time; one batch may be larger
@@ -30,17 +31,15 @@ _GONE, _CONFLICT, _NOT_FOUND = 410, 409, 404
 
 
 class HttpJournal:
-    """See `transport.Journal`. `url` is the address of the broker, `ca_file` certificates to trust besides
-    those of the system, `timeout_s` the longest time without an answer."""
+    """See `transport.Journal`. `url` has the addresses of the broker, with commas; `timeout_s` is the longest
+    time without an answer."""
 
-    def __init__(
-        self, broker: str, url: str, credential: Credential, *, ca_file: str | None, timeout_s: float
-    ) -> None:
+    def __init__(self, broker: str, url: str, credential: Credential, *, tls: Tls, timeout_s: float) -> None:
         self._broker = broker
         self._url = url
         self._timeout_s = timeout_s
         self._connection = HttpConnection(
-            url, credential, ca_file=ca_file, timeout_s=timeout_s, broker=broker, large=_MEDIA_TYPE
+            url, credential, tls=tls, timeout_s=timeout_s, broker=broker, large=_MEDIA_TYPE
         )
 
     def span(self) -> Span:

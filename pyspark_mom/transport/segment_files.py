@@ -25,8 +25,8 @@ from broker_app.journal.log.meta import META, read_meta
 from broker_app.journal.log.segment import Segment, index_name, segment_name
 from broker_app.journal.log.snapshots import snapshot_files
 from broker_app.journal.port import FIRST_POSITION
-from pyspark_mom.errors import AccessDenied, BrokerUnreachable, JournalUnreadable
-from pyspark_mom.transport import Span, StoredFrame, first_at
+from pyspark_mom.errors import BrokerUnreachable, JournalUnreadable
+from pyspark_mom.transport import Span, StoredFrame, failures, first_at
 
 _Result = TypeVar("_Result")
 
@@ -290,12 +290,7 @@ class SegmentFiles:
         except JournalDamaged as error:
             raise JournalUnreadable(f"{self._broker}: {error}") from error
         except JournalFailed as error:
-            if isinstance(error.__cause__, PermissionError):
-                raise AccessDenied(
-                    f"{self._broker}: {self._files.directory} may not be read by this user; run Spark as the "
-                    "user of the broker, or read over HTTP"
-                ) from error
-            raise BrokerUnreachable(f"{self._broker}: {error}") from error
+            raise failures.of_files(self._broker, self._files.directory, error) from error
 
 
 def _journal_of(directory: Path) -> Path:

@@ -10,9 +10,10 @@ from urllib.parse import quote, urlsplit, urlunsplit
 from broker_app.journal import codec
 from broker_app.journal.errors import JournalError
 from broker_app.journal.store import Store
+from broker_app.journal.stores.directory.store import FileStore
 from pyspark_mom.credentials import Credential
 from pyspark_mom.errors import BrokerUnreachable, InvalidOption, JournalUnreadable
-from pyspark_mom.transport import Span, StoredFrame
+from pyspark_mom.transport import Span, StoredFrame, failures
 
 _REDIS: Final = ("redis", "rediss", "valkey", "valkeys")
 
@@ -89,6 +90,8 @@ class StoreJournal:
                 self._opened = self._make()
             yield self._opened
         except JournalError as error:
+            if isinstance(self._opened, FileStore):
+                raise failures.of_files(self._broker, self._opened.directory, error) from error
             raise BrokerUnreachable(f"{self._broker}: {error}") from error
 
 

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 
+import pyarrow.dataset
 import pytest
 
 from benchmarks import pipeline_baselines, pipeline_forwarded
 from benchmarks.pipeline_processes import _matched
 from benchmarks.pipeline_promises import PROMISES, Seen, missed, table
+from mom_pipeline.archive_tables import EVENT
+from tests.journal.stage import quick_journal
+from tests.pipeline.stage import JournalStage
 
 
 def test_the_injected_errors_of_forwarding_are_those_that_duckdb_finds(tmp_path: Path) -> None:
@@ -39,6 +44,24 @@ def test_less_is_better_for_times(tmp_path: Path) -> None:
     assert PROMISES["freshness"].kept(5.0)
     assert not PROMISES["freshness"].kept(5.1)
     assert "≤ 5 s" in table({"freshness": Seen(1)})
+
+
+def test_a_figure_without_a_promise_is_shown_and_kept() -> None:
+    seen = {"archive-both": Seen(46_031, "and 92,062 events")}
+    assert "| messages/s | 46,031 | and 92,062 events | kept |" in table(seen)
+    assert not list(missed(seen))
+
+
+def test_pyarrow_writes_what_the_decoder_gives_and_its_own_time_is_shown(tmp_path: Path) -> None:
+    stage = JournalStage(partial(quick_journal, tmp_path / "journal"), f"file://{tmp_path / 'journal'}")
+    for _ in range(5):
+        stage.client().publish("/queue/a", b"x")
+    stage.journal.close()
+    written = pipeline_baselines.archive({"url": stage.url}, EVENT, tmp_path / "out")
+    for folder in ("out", "out-writer"):
+        found = pyarrow.dataset.dataset(tmp_path / folder, format="parquet", partitioning="hive")
+        assert found.count_rows() == written.rows == 5
+    assert min(written.writing_s, written.both_s) > 0
 
 
 def test_a_message_is_fresh_when_the_first_count_that_has_it_is_shown() -> None:

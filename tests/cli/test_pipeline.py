@@ -162,3 +162,16 @@ def test_without_the_extra_the_doctor_of_pipelines_fails(monkeypatch: pytest.Mon
     assert list(pipeline_checks.thorough()) == [
         Finding("PySpark", "error", "pipelines need the package pyspark, which is not installed", _INSTALL),
     ]
+
+
+def test_a_run_is_looked_for_in_the_folder_of_the_selected_broker(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    command: Any = typer.main.get_command(pipeline.app)
+    for port in (8000, 8010):
+        selected = Invocation(None, f"http://localhost:{port}", None, Output("json"))
+        with pytest.raises(
+            Failure, match=f"there is no run 'archive' in .*/brokers/127.0.0.1-{port}/pipeline"
+        ):
+            command(["offsets", "archive"], standalone_mode=False, obj=selected)

@@ -13,10 +13,12 @@ from broker_app.net.problems import PROBLEMS
 from broker_app.net.stomp import header_names
 from broker_app.net.stomp.header_names import HeaderName
 from broker_app.telemetry.metrics.families import AGGREGATED, DETAILED, Family
+from pyspark_mom import options, sink_options
+from pyspark_mom.option_types import OptionTable
 from tests.docs import console_tables
 
 _DOCS = Path(__file__).resolve().parents[2] / "docs"
-PROTOCOL, METRICS = _DOCS / "protocol.md", _DOCS / "metrics.md"
+PROTOCOL, METRICS, PIPELINE = (_DOCS / f"{name}.md" for name in ("protocol", "metrics", "pipeline"))
 
 
 def problems() -> str:
@@ -93,6 +95,12 @@ def _labels(family: Family) -> str:
     return ", ".join(f"`{label}`" for label in family.labels)
 
 
+def _options(table: OptionTable) -> str:
+    """All options of a query in Spark."""
+    rows = [f"| `{name}` | {option.default} | {option.meaning} |" for name, option in table.items()]
+    return "\n".join(["| option | default | meaning |", "|---|---|---|", *rows])
+
+
 #: the parts of each page, by name
 PAGES: dict[Path, dict[str, Callable[[], str]]] = {
     PROTOCOL: {
@@ -100,6 +108,10 @@ PAGES: dict[Path, dict[str, Callable[[], str]]] = {
         "unsupported": unsupported,
         "settings": settings,
         "headers": header_table,
+    },
+    PIPELINE: {
+        "source": partial(_options, options.NAMES),
+        "sink": partial(_options, sink_options.NAMES),
     },
     METRICS: {"node": partial(_metrics, AGGREGATED), "detailed": partial(_metrics, DETAILED)},
 }

@@ -26,6 +26,8 @@ from tests.core.stage import read as read_records
 ALL = tuple(column.name for column in COLUMNS)
 BROKER = "A"
 
+Row = dict[str, Any]
+
 
 class JournalStage(Stage):
     """A stage that stores its batches in a journal at the address `url`, as a broker does."""
@@ -78,10 +80,11 @@ class JournalStage(Stage):
     @property
     def expected(self) -> list[dict[str, Any]]:
         """The rows of all batches."""
+        sent: dict[int, Row] = {}
         return [
             row
             for batch, (time_us, epoch) in zip(self.batches, self.written, strict=True)
-            for row in rows_of(batch, time_us, epoch, self.tag)
+            for row in rows_of(batch, time_us, epoch, self.tag, sent)
         ]
 
     def options(self, **given: str) -> Options:
@@ -144,8 +147,9 @@ _EVENT_OF_CAUSE = {
 }
 
 
-def rows_of(batch: Stored, time_us: int, epoch: int, tag: int) -> Iterator[dict[str, Any]]:
-    """The rows of a batch, one by one and by the definition: a second implementation, slow and simple."""
+def rows_of(batch: Stored, time_us: int, epoch: int, tag: int, sent: dict[int, Row]) -> Iterator[Row]:
+    """The rows of a batch, one by one and by the definition: a second implementation, slow and simple. `sent`
+    has the ids and topics of the messages of all batches so far, by position."""
     for record in read_records(batch):
         common = dict.fromkeys(ALL) | {
             "broker": BROKER,
@@ -155,8 +159,11 @@ def rows_of(batch: Stored, time_us: int, epoch: int, tag: int) -> Iterator[dict[
             "destination": record.address,
             **_facts_of(record.address),
         }
-        if record.kind == records.PUBLISHED and (record.origin or not record.flags & records.DELAYED):
+        if record.kind == records.PUBLISHED:
             published = _published(record.content, record.position, record.priority, record.address, tag)
+            sent[record.position] = {name: published[name] for name in ("message_id", "topic")}
+            if record.flags & records.DELAYED and not record.origin:
+                continue
             if record.origin:
                 sender = record.origin[0].split("/")[2]
                 published |= {
@@ -172,7 +179,7 @@ def rows_of(batch: Stored, time_us: int, epoch: int, tag: int) -> Iterator[dict[
             clients = _clients_of(record)
             for position in record.numbers:
                 known = {} if record.facts is None else _ended(record.facts[position], position, time_us, tag)
-                row = common | {"event": event, "message_position": position} | known
+                row = common | {"event": event, "message_position": position} | sent[position] | known
                 yield row | {"reason": record.reason or None} | _client_of(clients.get(position, ""))
         elif record.kind == records.DELIVERED:
             (position,) = record.numbers
@@ -181,12 +188,14 @@ def rows_of(batch: Stored, time_us: int, epoch: int, tag: int) -> Iterator[dict[
                 "message_position": position,
                 "priority": record.priority,
                 "delivery_count": 1,
+                **sent[position],
             }
         elif record.kind == records.RETURNED:
             event = "NACK" if record.flags else "FORWARD" if common["peer_broker"] else "DELIVER"
             pairs = zip(record.numbers[::2], record.numbers[1::2], strict=True)
             for (position, attempts), client in zip(pairs, record.clients, strict=True):
                 row = common | {"event": event, "message_position": position, "delivery_count": attempts}
+                row |= sent[position]
                 yield row | {"reason": record.reason or None} | _client_of(client)
 
 
@@ -227,8 +236,8 @@ def _published(content: bytes, position: int, priority: int, address: str, tag: 
 def _ended(fact: Fact, position: int, time_us: int, tag: int) -> dict[str, Any]:
     """The facts about a message that is gone."""
     accepted_ms = time_us // 1000 - fact.queue_ms
-    return {
-        "message_id": None if fact.has_own_id else id_of(tag, accepted_ms, position),
+    id = {} if fact.has_own_id else {"message_id": id_of(tag, accepted_ms, position)}
+    return id | {
         "enqueued_ts": moment(1000 * accepted_ms),
         "queue_time_us": 1000 * fact.queue_ms,
         "delivery_count": fact.deliveries,

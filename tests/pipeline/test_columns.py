@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from itertools import pairwise
 from random import Random
-from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -21,12 +21,11 @@ from pyspark_mom.events import EVENT_NAMES
 from pyspark_mom.options import parse
 from pyspark_mom.patterns import matcher
 from pyspark_mom.schema import COLUMNS, arrow_schema
+from pyspark_mom.sent_messages import SentMessages
 from pyspark_mom.transport import StoredFrame
 from tests.core.stage import START_US, Stage
 from tests.core.storm import Storm
-from tests.pipeline.stage import ALL, BROKER, JournalStage, frames_of, id_of, moment, rows_of
-
-Row = dict[str, Any]
+from tests.pipeline.stage import ALL, BROKER, JournalStage, Row, frames_of, id_of, moment, rows_of
 
 
 def decoded(
@@ -40,16 +39,26 @@ def decoded(
 ) -> list[Row]:
     options = parse({"url": "file:///x", **given})
     asked = arrow_schema(names)
-    columns = Columns(asked, BROKER, tag, wanted(asked, options.events, matcher(options.destinations)))
-    batches = list(columns.batches(iter(frames), start, end))
+    rows = wanted(asked, options.events, matcher(options.destinations))
+    columns = Columns(asked, BROKER, tag, rows, SentMessages(tag, partial(overlapping, frames)))
+    read = overlapping(frames, start, end) if end < 2**63 else frames
+    batches = list(columns.batches(iter(read), start, end))
     for batch in batches:
         batch.validate(full=True)
         assert batch.schema.equals(asked)
     return [row for batch in batches for row in batch.to_pylist()]
 
 
+def overlapping(frames: list[StoredFrame], start: int, end: int) -> list[StoredFrame]:
+    """Those of some frames that overlap positions, as a journal gives them."""
+    return [
+        found for found in frames if found.frame.first_position < end and found.frame.next_position > start
+    ]
+
+
 def simple(stage: Stage) -> list[Row]:
-    return [row for batch in stage.batches for row in rows_of(batch, START_US, 1, stage.tag)]
+    sent: dict[int, Row] = {}
+    return [row for batch in stage.batches for row in rows_of(batch, START_US, 1, stage.tag, sent)]
 
 
 def test_the_records_of_storms_become_the_rows_of_a_simple_reading() -> None:
@@ -126,7 +135,15 @@ def test_a_message_of_a_subscription_has_its_topic_and_is_found_by_it(stage: Jou
         assert [
             row["topic"] for row in stage.rows("topic", events="ENQUEUE", destinations=patterns)
         ] == topics
-    assert stage.rows("topic", events="ACK", destinations="/topic/prices.*") == []
+    for tag in client.tags:
+        client.give_back(tag)
+    client.settle(*client.tags)
+    for event in ("NACK", "ACK"):
+        rows = stage.rows("topic", "message_id", events=event, destinations="/topic/prices.*")
+        assert [row["topic"] for row in rows] == [eu, us]
+        assert all(row["message_id"] for row in rows)
+        assert len(stage.rows("position", events=event, destinations="/topic/prices.*")) == 2
+    assert stage.rows("topic", events="ACK", destinations="/topic/other") == []
 
 
 def test_the_end_of_a_message_shows_what_its_client_saw(stage: JournalStage) -> None:
@@ -138,11 +155,11 @@ def test_the_end_of_a_message_shows_what_its_client_saw(stage: JournalStage) -> 
     client.settle(2)
     names = ("event", "message_id", "queue_time_us", "delivery_count", "body_size", "header_size")
     *_, nack, again, ack = stage.rows(*names)
-    assert [tuple(row.values()) for row in (nack, again)] == [
-        ("NACK", None, None, 1, None, None),
-        ("DELIVER", None, None, 2, None, None),
-    ]
     id = MessageIds(stage.tag).of(message).decode()
+    assert [tuple(row.values()) for row in (nack, again)] == [
+        ("NACK", id, None, 1, None, None),
+        ("DELIVER", id, None, 2, None, None),
+    ]
     assert tuple(ack.values()) == ("ACK", id, 1_234_000, 2, 5, 4)
     assert {row["enqueued_ts"] for row in stage.rows("enqueued_ts", events="ENQUEUE,ACK")} == {
         moment(1000 * message.time_ms)
@@ -199,12 +216,52 @@ def test_many_clients_are_few_at_a_time() -> None:
     assert [row["user"] for row in found] == [f"u{number % 3}" for number in range(9)]
 
 
-def test_the_id_of_a_copy_is_not_known_when_it_ends(stage: JournalStage) -> None:
+def test_every_event_has_the_id_and_topic_of_its_message(stage: JournalStage) -> None:
+    """Also where its record knows neither: those of copies, of deliveries, and of former versions."""
     client = stage.client()
     client.subscribe("/topic/t", c.AUTO, name="one", durable=True)
     client.publish("/topic/t", b"x")
-    (row,) = stage.rows("message_id", "body_size", events="ACK")
-    assert row == {"message_id": None, "body_size": 1}
+    sent, *rest = stage.rows("event", "message_id", "topic")
+    assert [row["event"] for row in rest] == ["ACK"]
+    assert {(row["message_id"], row["topic"]) for row in rest} == {(sent["message_id"], "/topic/t")}
+
+
+def test_ids_of_messages_that_were_sent_long_before_are_read_from_where_they_are() -> None:
+    """In runs of positions that are near one another, and those of messages that are gone are null."""
+    record = b"".join(records.published(Message(Envelope("/queue/a"), b"x", 1, 5, True), 0, "/queue/a"))
+    sent = [frame_of([record] * 10, position=1 + 10 * number) for number in range(1_000)]
+    acked = records.acked(0, records.PURGED, [5, 11, 9_993, 9_995, 10_001])
+    asked, read = arrow_schema(["message_position", "message_id"]), []
+
+    def stored(start: int, end: int) -> list[StoredFrame]:
+        read.append((start, end))
+        return overlapping(sent[1:], start, end)
+
+    rows = wanted(asked, ["PURGE"], matcher(()))
+    columns = Columns(asked, BROKER, 7, rows, SentMessages(7, stored))
+    (batch,) = columns.batches([frame_of([record, acked], position=10_001)], 10_001, 10_003)
+    known = {row["message_position"]: row["message_id"] for row in batch.to_pylist()}
+    assert known == {5: None, **{each: id_of(7, 5, each) for each in (11, 9_993, 9_995, 10_001)}}
+    assert read == [(5, 12), (9_993, 9_996)]
+
+
+def test_frames_that_were_read_are_kept_up_to_a_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pyspark_mom.sent_messages._KEPT_BYTES", 1_000)
+    record = b"".join(records.published(Message(Envelope("/queue/a"), b"x", 1, 5, True), 0, "/queue/a"))
+    frames = [frame_of([record], position=1 + number) for number in range(50)]
+    read: list[int] = []
+
+    def stored(start: int, end: int) -> list[StoredFrame]:
+        read.append(start)
+        return overlapping(frames, start, end)
+
+    messages = SentMessages(7, stored)
+    for frame in frames:
+        messages.keep(frame)
+    assert {each: sent.id for each, sent in messages.find(range(40, 51)).items()} == {
+        each: id_of(7, 5, each) for each in range(40, 51)
+    }
+    assert len(read) <= 1 and messages.find([2])[2].id == id_of(7, 5, 2) and read[-1] == 2
 
 
 def test_a_forwarded_message_is_received_with_its_origin(stage: JournalStage) -> None:
@@ -269,12 +326,10 @@ def test_messages_that_are_older_than_an_acknowledgement_can_hold_keep_what_is_k
     acked, _ = records.acked_with_facts(0, records.ACKNOWLEDGED, START_US // 1000, [message, copy])
     parts.append(acked)
     names = ("event", "message_id", "enqueued_ts", "queue_time_us")
-    first_id, time = id_of(7, long_ago, 1), moment(1000 * long_ago)
+    ids, time = [id_of(7, long_ago, 1), "01a3185c-5000-7000-8000-000000000009"], moment(1000 * long_ago)
     assert [tuple(row.values()) for row in decoded([frame_of(parts)], names=names)] == [
-        ("ENQUEUE", first_id, time, None),
-        ("ENQUEUE", "01a3185c-5000-7000-8000-000000000009", time, None),
-        ("ACK", None, None, (2**32 - 1) * 1000),
-        ("ACK", None, None, (2**32 - 1) * 1000),
+        *(("ENQUEUE", id, time, None) for id in ids),
+        *(("ACK", id, None, (2**32 - 1) * 1000) for id in ids),
     ]
 
 
@@ -282,9 +337,8 @@ def test_a_million_acknowledgements_in_one_record_are_several_batches() -> None:
     count = 5 * BATCH_ROWS
     acked = records.acked(0, records.ACKNOWLEDGED, range(1, count + 1))
     frame = frame_of([acked], position=count + 1)
-    columns = Columns(
-        arrow_schema(["message_position"]), BROKER, 7, wanted(arrow_schema([]), ["ACK"], matcher(()))
-    )
+    rows = wanted(arrow_schema([]), ["ACK"], matcher(()))
+    columns = Columns(arrow_schema(["message_position"]), BROKER, 7, rows, nothing_sent())
     batches = list(columns.batches([frame], 1, 2**62))
     assert len(batches) > 1 and max(len(batch) for batch in batches) <= 2 * BATCH_ROWS
     assert pa.Table.from_batches(batches)["message_position"].to_pylist() == list(range(1, count + 1))
@@ -294,9 +348,8 @@ def test_batches_have_about_as_many_rows_as_spark_likes() -> None:
     record = records.damaged(4, "x", 5)
     frames = [frame_of([record] * 700, position=1 + 700 * number) for number in range(40)]
     asked = arrow_schema(["position"])
-    batches = list(
-        Columns(asked, BROKER, 7, wanted(asked, ["ENQUEUE"], matcher(()))).batches(frames, 1, 2**62)
-    )
+    rows = wanted(asked, ["ENQUEUE"], matcher(()))
+    batches = list(Columns(asked, BROKER, 7, rows, nothing_sent()).batches(frames, 1, 2**62))
     assert [len(batch) for batch in batches[:-1]] == [10_500, 10_500]
     assert sum(map(len, batches)) == 28_000
 
@@ -314,6 +367,10 @@ def test_every_column_is_made_with_its_type() -> None:
     record = records.damaged(4, "x", 5)
     (row,) = decoded([frame_of([record])])
     assert [name for name, value in row.items() if value is None and not asked.field(name).nullable] == []
+
+
+def nothing_sent() -> SentMessages:
+    return SentMessages(7, lambda start, end: [])
 
 
 def frame_of(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import socket
 import ssl
 import threading
 from collections.abc import Callable, Iterator
@@ -20,12 +21,14 @@ from pyspark_mom.errors import (
     AccessDenied,
     BrokerUnreachable,
     DataLoss,
+    InvalidOption,
     JournalReplaced,
     JournalUnreadable,
     MomError,
 )
 from pyspark_mom.options import parse
 from pyspark_mom.ranges import Range, checked
+from pyspark_mom.tls import Tls
 from pyspark_mom.transport import Journal, StoredFrame, open_journal
 from pyspark_mom.transport.http import HttpJournal
 from tests.pipeline.stage import BROKER, JournalStage, frames_of, read_rows
@@ -271,7 +274,7 @@ def scripted(*answers: Answer, tls: ssl.SSLContext | None = None) -> Iterator[Sc
 
 
 def journal_of(script: Script, scheme: str = "http", path: str = "", **given: Any) -> HttpJournal:
-    settings: dict[str, Any] = {"ca_file": None, "timeout_s": 5.0, **given}
+    settings: dict[str, Any] = {"tls": Tls(), "timeout_s": 5.0, **given}
     url = f"{scheme}://127.0.0.1:{script.port}{path}"
     script.journals.append(HttpJournal(BROKER, url, Credential(None), **settings))
     return script.journals[-1]
@@ -396,8 +399,62 @@ def test_a_certificate_is_verified(tmp_path: Path) -> None:
     with scripted(span_of(), tls=server) as script:
         with pytest.raises(AccessDenied, match=r"A: the certificate of https://.* is not trusted: .*caFile"):
             journal_of(script, "https").span()
-        trusting = journal_of(script, "https", ca_file=str(authority.ca_file))
+        trusting = journal_of(script, "https", tls=Tls(str(authority.ca_file)))
         assert trusting.span().end == 8
+
+
+def test_a_client_certificate_is_shown_where_the_broker_wants_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    authority = Authority(tmp_path)
+    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    files = authority.server()
+    server.load_cert_chain(files["tls_cert"], files["tls_key"])
+    server.load_verify_locations(authority.ca_file)
+    server.verify_mode = ssl.CERT_REQUIRED
+    locked = authority.server("client", password="key-secret")
+    trusted = {"broker": BROKER, "caFile": str(authority.ca_file)}
+    with scripted(span_of(), tls=server) as script, ExitStack() as opened:
+
+        def journal(**given: str) -> Journal:
+            url = f"https://127.0.0.1:{script.port}"
+            options = parse({**trusted, "url": url, **given})
+            return opened.enter_context(closing(open_journal(BROKER, options)))
+
+        with pytest.raises(
+            BrokerUnreachable, match="if it wants a certificate of its clients, name one with"
+        ):
+            journal().span()
+        assert journal(certFile=str(authority.user("spark"))).span().end == 8
+        shown = {"certFile": str(locked["tls_cert"]), "keyFile": str(locked["tls_key"])}
+        with pytest.raises(InvalidOption, match=r"keyCredential: the key .* has a password"):
+            journal(**shown).span()
+        monkeypatch.setenv(SECRET, "key-secret")
+        assert journal(**shown, keyCredential=SECRET).span().end == 8
+        monkeypatch.setenv(SECRET, "another")
+        with pytest.raises(InvalidOption, match="cannot be used") as refused:
+            journal(**shown, keyCredential=SECRET).span()
+        assert "another;" not in str(refused.value)
+
+
+STANDBY = Answer(503, b'{"type": "/problems/not-active", "detail": "A is a standby of B"}')
+
+
+def test_the_next_address_is_asked_when_a_broker_is_away_or_a_standby(stage: JournalStage) -> None:
+    frames = stored(stage)
+    with scripted(STANDBY) as standby, scripted(span_of(), frames_answer(frames), STANDBY) as active:
+        with socket.create_server(("127.0.0.1", 0)) as closed:
+            away = f"http://127.0.0.1:{closed.getsockname()[1]}"
+        first, second = (f"http://127.0.0.1:{each.port}" for each in (standby, active))
+        options = parse({"url": f"failover:({away},{first},{second})", "broker": BROKER})
+        with closing(open_journal(BROKER, options)) as journal:
+            assert journal.span().end == 8
+            assert list(journal.frames(1, 7)) == frames
+            assert (len(standby.asked), len(active.asked)) == (1, 2)  # the one that answered is kept
+            with pytest.raises(BrokerUnreachable, match="is not ready: 503 A is a standby of B"):
+                journal.span()
+    with pytest.raises(BrokerUnreachable, match=f"A: {away} did not answer: .*; {second} did not answer: "):
+        open_journal(BROKER, parse({"url": f"{away},{second}", "broker": BROKER})).span()
 
 
 def test_a_cursor_that_cannot_be_reported_does_not_stop_the_stream(caplog: pytest.LogCaptureFixture) -> None:

@@ -20,6 +20,7 @@ import pytest
 
 from broker_app.cli.base.failures import OK
 from mom_pipeline.archive_tables import MESSAGE
+from mom_pipeline.job_folder import broker_folder, state_folder
 from pyspark_mom.options import parse
 from tests.cli.conftest import CommandLine
 from tests.pipeline.archived import write
@@ -139,7 +140,8 @@ def test_statistics_have_the_counts_of_each_minute(
     mom.about(broker)
     hours, root = 3, tmp_path / "statistics"
     begin = datetime.now(UTC) - timedelta(hours=hours * (KILLS + 2))
-    until = Path(mom.environment["HOME"]) / ".local/state/mom/pipeline/statistics/until.json"
+    state = broker_folder(state_folder(mom.environment), f"http://127.0.0.1:{broker.port}", "statistics")
+    until = state / "pipeline" / "statistics" / "until.json"
     passed = 0
 
     def traffic() -> None:

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pyspark_mom import sink_options
 from pyspark_mom.errors import InvalidOption
 from pyspark_mom.events import EVENT_NAMES
 from pyspark_mom.options import NAMES, Options, parse
@@ -179,3 +180,42 @@ def test_the_regular_expression_of_a_pattern_matches_what_the_pattern_does(
 ) -> None:
     address = f"/{of}/{name}"
     assert bool(re.search(regex(kind + pattern), address)) == matcher([kind + pattern])(address)
+
+
+LISTED = "https://a:8000,https://b:8000/mom"
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        LISTED,
+        LISTED.replace(",", " , "),
+        f"failover:({LISTED})",
+        f"failover:{LISTED}",
+        f"failover://({LISTED})",
+    ],
+)
+def test_a_broker_with_mirrors_has_several_addresses(url: str) -> None:
+    assert parse({"url": url, "cursor": "a"}).urls == {"mom": LISTED}
+    assert parse({"brokers": json.dumps({"A": url})}).urls == {"A": LISTED}
+    assert sink_options.parse({"url": url}).url == LISTED
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"url": "https://a:8000,file:///x"}, "url: 'file' is no scheme of an address here"),
+        ({"url": "https://a:8000,"}, "url: '' is no scheme of an address here"),
+        ({"url": "failover:(https://a)?maxReconnectDelay=5"}, "are not for Spark; leave them out"),
+        (
+            {"url": "https://a", "keyFile": "/k"},
+            "keyFile: is the key of a certificate; name that with certFile",
+        ),
+        ({"url": "https://a", "certFile": "/c", "keyCredential": "secret"}, "never the secret itself"),
+    ],
+)
+def test_wrong_addresses_and_keys_are_refused(options: dict[str, str], text: str) -> None:
+    for parser in (parse, sink_options.parse):
+        with pytest.raises(InvalidOption, match=re.escape(text)) as refused:
+            parser(options)
+        assert "secret'" not in str(refused.value)

@@ -14,7 +14,7 @@ import pytest
 
 from mom_pipeline.errors import DATA_LOSS, FAILED, TEMPORARY, USAGE, PipelineError
 from mom_pipeline.explain import explain
-from mom_pipeline.job_folder import Job, JobFolder, state_folder
+from mom_pipeline.job_folder import Job, JobFolder, broker_folder, state_folder
 from mom_pipeline.progress import ApiRefused, ApiUnreachable
 from mom_pipeline.runner import begun
 from mom_pipeline.stop import Stop
@@ -68,6 +68,36 @@ def test_names_that_are_no_folder_or_cursor_are_refused(name: str) -> None:
 def test_state_is_kept_where_other_programs_keep_theirs() -> None:
     assert state_folder({"XDG_STATE_HOME": "/s", "HOME": "/h"}) == Path("/s/mom")
     assert state_folder({"HOME": "/h"}) == Path("/h/.local/state/mom")
+
+
+def test_two_brokers_of_a_user_have_runs_of_the_same_name(tmp_path: Path) -> None:
+    one, other = "http://localhost:8000", "http://127.0.0.1:8010"
+    for broker in (one, other):
+        own = Job("archive", "archive", 1, 1, {"source": broker})
+        with JobFolder(broker_folder(tmp_path, broker, "archive"), own).locked():
+            pass
+    assert broker_folder(tmp_path, one, "archive") == tmp_path / "brokers" / "127.0.0.1-8000"
+    assert (
+        broker_folder(tmp_path, "http://127.0.0.1:8000/", "archive")
+        == tmp_path / "brokers" / "127.0.0.1-8000"
+    )
+    assert broker_folder(tmp_path, "https://[2001:db8::1]", "a").name == "2001_db8__1-443"
+
+
+def test_a_run_that_a_former_version_began_is_found_by_its_broker_alone(tmp_path: Path) -> None:
+    for name, parameters in (
+        ("archive", {"source": "http://127.0.0.1:8000"}),
+        ("files", {"source": "file:///var/lib/mom"}),
+        ("replay", {}),
+    ):
+        with JobFolder(tmp_path, Job(name, "archive", 1, 1, parameters)).locked():
+            pass
+        assert broker_folder(tmp_path, "http://localhost:8000", name) == tmp_path
+    other = broker_folder(tmp_path, "http://localhost:8010", "archive")
+    assert other == tmp_path / "brokers" / "127.0.0.1-8010"
+    # Once a broker has a run of its own, that is the one.
+    with JobFolder(other, Job("replay", "replay", 1, 1, {})).locked():
+        assert broker_folder(tmp_path, "http://localhost:8010", "replay") == other
 
 
 def test_a_run_reports_its_begin_its_batches_and_its_end(tmp_path: Path) -> None:

@@ -232,8 +232,12 @@ def test_a_damaged_batch_is_an_error_that_names_its_position(make_stage: MakeSta
 def test_a_directory_without_a_journal_is_refused_in_words(
     tmp_path: Path, make: Callable[[Path], Path]
 ) -> None:
-    with pytest.raises(BrokerUnreachable, match=r"\[BROKER_UNREACHABLE\] A: .*/none"):
+    """And not advised to start the broker again, which the user of Spark cannot."""
+    with pytest.raises(BrokerUnreachable, match=r"\[BROKER_UNREACHABLE\] A: .*/none") as refused:
         SegmentFiles(BROKER, make(tmp_path / "none")).span()
+    remedies = "url must be a directory that every machine of Spark", "must have been started once"
+    assert any(remedy in str(refused.value) for remedy in remedies)
+    assert "start the broker again" not in str(refused.value)
 
 
 def test_the_data_directory_of_a_broker_is_as_good_as_its_journal(make_stage: MakeStage) -> None:

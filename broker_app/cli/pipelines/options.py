@@ -12,7 +12,7 @@ from broker_app.base import durations
 from broker_app.cli.base.failures import USAGE, Failure
 
 Name = Annotated[str | None, typer.Option(help="name of the run")]
-State = Annotated[Path | None, typer.Option(help="folder of checkpoints; default: ~/.local/state/mom")]
+State = Annotated[Path | None, typer.Option(help="folder of checkpoints; default: one for each broker")]
 Destinations = Annotated[
     str | None, typer.Option("--destinations", help="only these, with commas; patterns such as orders.>")
 ]

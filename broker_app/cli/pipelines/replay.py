@@ -112,7 +112,8 @@ def _sink(command: Invocation, *, dead_letters: bool) -> SinkOptions:
     from pyspark_mom import sink_options
 
     target = command.target()
-    options = {"url": target.web, "credential": credential_of(target), "caFile": target.ca_file}
+    files = {"caFile": target.ca_file, "certFile": target.cert_file}
+    options = {"url": target.web, "credential": credential_of(target), **files}
     on_error = sink_options.DEAD_LETTER if dead_letters else sink_options.FAIL
     return sink_options.parse({**{name: text for name, text in options.items() if text}, "onError": on_error})
 

@@ -34,7 +34,8 @@ app = typer.Typer(
 
     A run has a name, by default that of its job, under which `mom pipeline ls` and the console show it and
     `mom pipeline stop` ends it. A second run of a name is refused while the first one runs. What it has done
-    is kept in ~/.local/state/mom/pipeline/NAME, so the same command goes on where the last one ended.
+    is kept in ~/.local/state/mom/brokers/HOST-PORT/pipeline/NAME, so the same command goes on where the
+    last one ended.
 
     Exit codes: 0 done or stopped, 2 wrong options, 3 the broker no longer has what was to be read, 4
     differences found, 75 try again later.
@@ -132,7 +133,7 @@ def reconcile(
         from mom_pipeline.source import Source
 
         sender = source(ctx, given, around)
-        other = Source(receiver, receiver_name, (), receiver_credential, sender.ca_file)
+        other = Source(receiver, receiver_name, (), receiver_credential, sender.ca_file, sender.cert_file)
         wish = job.Reconcile(bridge, out, moment(start))
         result = job.run(given.get("name", "reconcile"), sender, other, wish, around)
     _compared(ctx, result)

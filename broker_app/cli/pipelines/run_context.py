@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -44,7 +45,7 @@ def surroundings(
     ctx: typer.Context, given: dict[str, Any], unit: str = "positions"
 ) -> Iterator[Surroundings]:
     """The surroundings of a run, with a bar that shows its progress in units of its source."""
-    from mom_pipeline import gateway, job_folder, runner
+    from mom_pipeline import gateway, runner
     from mom_pipeline.progress import RUNNING
 
     command = invocation.of(ctx)
@@ -56,7 +57,7 @@ def surroundings(
             bar.update(progress.read, f"{progress.rows:,} rows{state}")
 
         yield runner.Surroundings(
-            state=given.get("state") or job_folder.state_folder(),
+            state=given.get("state") or state_of(ctx, given.get("name") or str(ctx.info_name)),
             api=api_of(command.target()),
             say=command.output.say,
             show=show,
@@ -66,6 +67,13 @@ def surroundings(
             verbose=bool(given.get("verbose")),
             command=command_of(ctx),
         )
+
+
+def state_of(ctx: typer.Context, name: str) -> Path:
+    """The folder of the state of a run of the selected broker."""
+    from mom_pipeline.job_folder import broker_folder, state_folder
+
+    return broker_folder(state_folder(), invocation.of(ctx).target().web, name)
 
 
 def api_of(target: Target) -> Api:
@@ -103,7 +111,8 @@ def source(ctx: typer.Context, given: dict[str, Any], around: Surroundings) -> S
     if url is None:
         url, credential = target.web, credential or credential_of(target)
     patterns = tuple(each.strip() for each in (given.get("destinations") or "").split(",") if each.strip())
-    source = Source(url, given.get("broker") or "mom", patterns, credential, target.ca_file or None)
+    name, files = given.get("broker") or "mom", (target.ca_file or None, target.cert_file or None)
+    source = Source(url, name, patterns, credential, *files)
     if given.get("broker"):
         return source
     return replace(source, broker=_broker_name(source, around, named=given.get("source") is not None))

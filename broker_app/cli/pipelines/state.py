@@ -11,7 +11,7 @@ from broker_app.cli.base.options import Yes
 from broker_app.cli.base.prompts import confirm
 from broker_app.cli.pipelines.failures import pipeline_failures
 from broker_app.cli.pipelines.options import State
-from broker_app.cli.pipelines.run_context import api_of
+from broker_app.cli.pipelines.run_context import api_of, state_of
 
 _Name = Annotated[str, typer.Argument(help="name of the run")]
 _OFFSETS = ("broker", "table", "epoch", "position", "until")
@@ -34,12 +34,11 @@ def offsets(
     Positions are set for an archive while it does not run. Its former checkpoint is kept next to the new one.
     Positions in between are left out; those that the archive has already are refused when it runs.
     """
-    from mom_pipeline import job_folder
     from mom_pipeline.stored_run import StoredRun
 
     given = invocation.of(ctx)
     with pipeline_failures():
-        run = StoredRun(state or job_folder.state_folder(), name)
+        run = StoredRun(state or state_of(ctx, name), name)
         before = run.offsets()
         if set_ is None:
             given.output.rows(_OFFSETS, before)
@@ -66,12 +65,11 @@ def reset(ctx: typer.Context, name: _Name, yes: Yes = False, state: State = None
     Removes its folder with the checkpoint, while it does not run, and its cursors at the broker, which then
     lets go of the journal that it kept for them. What it has written stays.
     """
-    from mom_pipeline import job_folder
     from mom_pipeline.stored_run import StoredRun
 
     given = invocation.of(ctx)
     with pipeline_failures():
-        run = StoredRun(state or job_folder.state_folder(), name)
+        run = StoredRun(state or state_of(ctx, name), name)
         given.output.say(f"{run.path} is removed; {run.again}")
         if not yes:
             confirm(name, f"reset {name}", production=given.target().production)
