@@ -86,6 +86,7 @@ TABLE: Final[Mapping[Kind, Sequence[tuple[str, Condition]]]] = MappingProxyType(
             (OFF, _state("disabled")),
             (FAILING, _state("failed", "unusable")),
             (FAILING, _fails),
+            (DEGRADED, _state("starting")),
             (DEGRADED, _stumbles),
         ),
         BRIDGE: (
@@ -125,7 +126,7 @@ class Component(NamedTuple):
 
 class Components:
     """All components of a node. Each argument returns the reports of one kind, which have their `health`;
-    `mirror` one or None, and `full` the reason why the store takes no messages, or an empty text."""
+    `mirror` returns one or None, and `full` the reason why the store takes no messages, or an empty text."""
 
     def __init__(
         self,
@@ -133,12 +134,14 @@ class Components:
         callbacks: Callable[[], Iterable[Facts]] = tuple,
         reflexes: Callable[[], Iterable[Facts]] = tuple,
         bridges: Callable[[], Iterable[Facts]] = tuple,
+        pipelines: Callable[[], Iterable[Facts]] = tuple,
         mirror: Callable[[], Facts | None] = lambda: None,
         full: Callable[[], str] = str,
     ) -> None:
         self._callbacks = callbacks
         self._reflexes = reflexes
         self._bridges = bridges
+        self._pipelines = pipelines
         self._mirror = mirror
         self._full = full
 
@@ -159,3 +162,5 @@ class Components:
         for one in self._bridges():
             error = one["error"]
             yield Component(BRIDGE, one["name"], one["health"], error["detail"] if error else "")
+        for one in self._pipelines():
+            yield Component(PIPELINE, one["name"], one["health"], one["error"])

@@ -8,8 +8,7 @@ import { count, duration, rate } from "./format.ts";
 export interface BridgeStatus {
   name: string;
   address: string;
-  state: string;
-  desired: string;
+  health: string;
   error: { code: string; detail: string } | null;
   backlog: number;
   oldest_s: number;
@@ -61,18 +60,17 @@ export interface Drawing {
 const MAX_BRIDGES = 8;
 const MAX_SENDERS = 4;
 
-const STATES: Record<string, { tone: Tone; shape: string; word: string }> = {
+/** The badges of `web/console/health.py`. */
+const HEALTH: Record<string, { tone: Tone; shape: string; word: string }> = {
   running: { tone: "good", shape: "●", word: gettext("running") },
-  connecting: { tone: "quiet", shape: "○", word: gettext("connecting") },
-  suspended: { tone: "quiet", shape: "‖", word: gettext("suspended") },
-  retrying: { tone: "warn", shape: "▲", word: gettext("retrying") },
+  degraded: { tone: "warn", shape: "▲", word: gettext("degraded") },
   stalled: { tone: "bad", shape: "▲", word: gettext("stalled") },
-  failed: { tone: "bad", shape: "■", word: gettext("failed") },
+  failing: { tone: "bad", shape: "■", word: gettext("failing") },
+  paused: { tone: "quiet", shape: "‖", word: gettext("paused") },
 };
 
-export function stateOf({ state, desired }: BridgeStatus): { tone: Tone; shape: string; word: string } {
-  if (desired === "paused") return { tone: "quiet", shape: "‖", word: gettext("paused") };
-  return STATES[state] ?? { tone: "quiet", shape: "○", word: state };
+export function stateOf({ health }: BridgeStatus): { tone: Tone; shape: string; word: string } {
+  return HEALTH[health] ?? { tone: "quiet", shape: "○", word: health };
 }
 
 /** Whether a bridge needs attention: those come first. */
