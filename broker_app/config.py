@@ -8,7 +8,6 @@ never an option and in no file of settings; it comes from `MOM_X`, or from a fil
 """
 
 import argparse
-import difflib
 import json
 import os
 import re
@@ -23,6 +22,7 @@ from urllib.parse import urlsplit
 
 from broker_app import durations, roles
 from broker_app.shipped_files import REFLEX_FILES
+from broker_app.suggestions import suggestion
 
 if TYPE_CHECKING:
     from broker_app import zero
@@ -467,7 +467,7 @@ def fault_of_override(name: str, value: Any) -> str:
     """The error of a value that is to replace that of a running node; empty if it is valid."""
     known = {setting.name: setting for setting in settings() if setting.rule.reloadable}
     if name not in known:
-        return f"is no setting that can change while the broker runs{_suggestion(name, sorted(known))}"
+        return f"is no setting that can change while the broker runs{suggestion(name, sorted(known))}"
     wanted = "a text" if known[name].type == "str" else "a number"
     if isinstance(value, bool) or not isinstance(value, str if wanted == "a text" else int | float):
         return f"must be {wanted}"
@@ -518,7 +518,7 @@ def unknown_option(arguments: Sequence[str], others: Collection[str]) -> str:
     known = {*(setting.option for setting in settings()), *others}
     strange = (word.partition("=")[0] for word in left if word.startswith("--"))
     found = next((word for word in strange if word not in known), "")
-    return f"there is no option {found}{_suggestion(found, sorted(known))}" if found else ""
+    return f"there is no option {found}{suggestion(found, sorted(known))}" if found else ""
 
 
 def _text_of(setting: Setting, given: Mapping[str, str]) -> str | None:
@@ -541,7 +541,7 @@ def _text_of(setting: Setting, given: Mapping[str, str]) -> str | None:
 def _parse(setting: Setting, text: str) -> Any:
     rule = setting.rule
     if rule.choices and text not in rule.choices:
-        hint = _suggestion(text, rule.choices)
+        hint = suggestion(text, rule.choices)
         raise _Unsuited(f"{text!r} is not one of {', '.join(rule.choices)}{hint}")
     match setting.type:
         case "bool":
@@ -643,12 +643,7 @@ def _unknown(given: Mapping[str, str]) -> list[str]:
     known = {setting.variable for setting in settings()} | CLIENT_VARIABLES
     known |= {setting.variable + "_FILE" for setting in settings() if setting.rule.secret}
     strange = sorted(name for name in given if name.startswith(PREFIX) and name not in known)
-    return [f"{name} is no setting of MOM{_suggestion(name, sorted(known))}" for name in strange]
-
-
-def _suggestion(word: str, known: Sequence[str]) -> str:
-    near = difflib.get_close_matches(word, known, n=1)
-    return f"; did you mean {near[0]}?" if near else ""
+    return [f"{name} is no setting of MOM{suggestion(name, sorted(known))}" for name in strange]
 
 
 def _type_name(row: "Field[Any]") -> str:

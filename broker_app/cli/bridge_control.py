@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from typing import Annotated, Any
 
 import typer
@@ -15,6 +14,7 @@ from broker_app.cli.resource_types import BRIDGES
 from broker_app.cli.resources import Fields, Name
 from broker_app.cli.versions import is_machine_format
 from broker_app.remote import DRAINING, PAUSED, RUNNING
+from broker_app.suggestions import suggestion
 
 _STEPS = ("step", "answer", "detail", "fix", "seconds")
 _ANSWERS = {True: "yes", False: "NO", None: "-"}
@@ -124,9 +124,8 @@ def _warn_if_no_flow(given: Invocation, name: str, queue: str) -> None:
     """Warn when the paused flow does not exist: the name may be mistyped."""
     known = [flow["queue"] for flow in given.rest().get(_path(name, "status"))["flows"]]
     if queue not in known:
-        near = difflib.get_close_matches(queue, known, n=1)
-        suggestion = f"; did you mean {near[0]}?" if near else "."
-        given.output.warn(f"{name} has no flow to {queue} yet{suggestion} It will be paused when it starts")
+        hint = suggestion(queue, known) or "."
+        given.output.warn(f"{name} has no flow to {queue} yet{hint} It will be paused when it starts")
 
 
 def _patch(

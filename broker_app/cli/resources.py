@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 import os
 import sys
@@ -22,6 +21,7 @@ from broker_app.cli.invocation import Invocation
 from broker_app.cli.options import DryRun, Idempotent, Reason, Yes, reason_header
 from broker_app.cli.prompts import confirm
 from broker_app.cli.resource_types import BROKERS, GROUPS, RULES, USERS, ResourceType
+from broker_app.suggestions import suggestion
 
 #: origin of resources that exist by default
 BUILT_IN = "built-in"
@@ -141,13 +141,12 @@ def parse_fields(kind: ResourceType, fields: Sequence[str] | None) -> dict[str, 
 
 
 def _unknown_field(kind: ResourceType, name: str) -> Failure:
-    near = difflib.get_close_matches(name, kind.fields, n=1)
     fix = f"see `mom {kind.noun} create --help`"
     if kind is BROKERS and name in {setting.name for setting in config.settings()}:
         fix = f"it is a setting of the broker itself: `mom config set {name}=…` changes it"
     return Failure(
         USAGE,
-        f"{_with_article(kind.noun)} has no field {name}{f'; did you mean {near[0]}?' if near else ''}",
+        f"{_with_article(kind.noun)} has no field {name}{suggestion(name, kind.fields)}",
         fix=fix,
     )
 

@@ -6,7 +6,6 @@ that they may browse, and may retry or test those that they may manage. Credenti
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Annotated, Any, Protocol
 
@@ -24,6 +23,7 @@ from broker_app.net.rest.replies import NO_CONTENT, Reply, json_reply
 from broker_app.net.rest.requests import Request, boolean, whole_number
 from broker_app.remote import Remote
 from broker_app.rules.event import BROWSE, MANAGE
+from broker_app.suggestions import suggestion
 from broker_app.telemetry import Statistics
 from broker_app.telemetry.bridges import Facts, Forwarding, shown_event, shown_offset, status
 from mom_client.storeandforward import forwarded
@@ -273,9 +273,7 @@ class BridgeEndpoints:
 
 def no_such(what: str, name: str, known: Iterable[str]) -> Refusal:
     """There is nothing of this name; the nearest one is named."""
-    near = difflib.get_close_matches(name, list(known), n=1)
-    hint = f"; did you mean {near[0]}?" if near else ""
-    return Refusal("not-found", f"there is no {what} {name[:100]!r}{hint}")
+    return Refusal("not-found", f"there is no {what} {name[:100]!r}{suggestion(name, known)}")
 
 
 def _address(bridge: str, queue: str | None) -> str | None:

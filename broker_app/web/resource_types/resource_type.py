@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from django.core.exceptions import ValidationError
+
+from broker_app.suggestions import suggestion
 
 #: the spec of a resource: in the API, in files, diffs, the history and the audit log
 Spec = dict[str, Any]
@@ -122,14 +123,12 @@ def check_texts(name: str, texts: Any, most: int = 1000, longest: int = 300) -> 
 
 def unknown(name: str, known: Iterable[str]) -> str:
     """The error of an unknown field."""
-    near = difflib.get_close_matches(name, list(known), n=1)
-    return f"there is no such field{f'; did you mean {near[0]}?' if near else ''}"
+    return f"there is no such field{suggestion(name, known)}"
 
 
 def no_such(one: str, name: str, known: Iterable[str]) -> str:
     """The error of an unknown name, with the nearest one."""
-    near = difflib.get_close_matches(name, list(known), n=1)
-    return f"there is no {one} {name}{f'; did you mean {near[0]}?' if near else ''}"
+    return f"there is no {one} {name}{suggestion(name, known)}"
 
 
 def _may_be_bool(kind: type | tuple[type, ...]) -> bool:
