@@ -13,6 +13,7 @@ import os
 import re
 import socket
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import Field, dataclass, field, fields, replace
 from functools import partial
 from pathlib import Path
@@ -470,12 +471,22 @@ def fault_of_override(name: str, value: Any) -> str:
         return f"is no setting that can change while the broker runs{suggestion(name, sorted(known))}"
     wanted = "a text" if known[name].type == "str" else "a number"
     if isinstance(value, bool) or not isinstance(value, str if wanted == "a text" else int | float):
-        return f"must be {wanted}"
+        return f"must be {_FORMS.get(known[name].rule.unit, wanted)}"
     try:
         _parse(known[name], str(value))
     except ValueError as error:
         return str(error)
     return ""
+
+
+def in_unit(name: str, value: Any) -> Any:
+    """The number of a text such as 5MB or 2s for a setting with a unit; any other value as it is."""
+    setting = next((setting for setting in settings() if setting.name == name), None)
+    if setting is None or not setting.rule.unit or not isinstance(value, str):
+        return value
+    with suppress(ValueError):  # `fault_of_override` says so
+        return _in_unit(setting, value)
+    return value
 
 
 def overridden(config: Config, values: Mapping[str, Any]) -> Config:

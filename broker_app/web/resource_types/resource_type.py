@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 from django.core.exceptions import ValidationError
 
+from broker_app import config, durations
 from broker_app.suggestions import suggestion
 
 #: the spec of a resource: in the API, in files, diffs, the history and the audit log
@@ -76,6 +77,22 @@ class ResourceType(ABC):
     def dependents(self, key: str) -> Iterable[tuple[str, str]]:
         """(kind, key) of the resources that are deleted with this one."""
         return ()
+
+
+def completed(kind: ResourceType, key: str, spec: Mapping[str, Any], before: Spec | None) -> Spec:
+    """The complete spec, with numbers for texts such as 2s in members …_s, and 5MB in members …_bytes. Raises
+    ValidationError."""
+    numbers, wrong = dict(spec), {}
+    for name, value in spec.items():
+        read = durations.seconds if name.endswith("_s") else config.size if name.endswith("_bytes") else None
+        if read is not None and isinstance(value, str):
+            try:
+                numbers[name] = read(value)
+            except ValueError as error:
+                wrong[name] = str(error)
+    if wrong:
+        raise ValidationError(wrong)
+    return kind.complete(key, numbers, before)
 
 
 def check_storable(key: str, spec: Any) -> None:
