@@ -8,12 +8,12 @@ never an option and in no file of settings; it comes from `MOM_X`, or from a fil
 """
 
 import argparse
-import difflib
 import json
 import os
 import re
 import socket
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import Field, dataclass, field, fields, replace
 from functools import partial
 from pathlib import Path
@@ -23,6 +23,7 @@ from urllib.parse import urlsplit
 
 from broker_app.base import durations, roles
 from broker_app.base.shipped_files import REFLEX_FILES
+from broker_app.base.suggestions import suggestion
 
 if TYPE_CHECKING:
     from broker_app import zero
@@ -470,15 +471,25 @@ def fault_of_override(name: str, value: Any) -> str:
     """The error of a value that is to replace that of a running node; empty if it is valid."""
     known = {setting.name: setting for setting in settings() if setting.rule.reloadable}
     if name not in known:
-        return f"is no setting that can change while the broker runs{_suggestion(name, sorted(known))}"
+        return f"is no setting that can change while the broker runs{suggestion(name, sorted(known))}"
     wanted = "a text" if known[name].type == "str" else "a number"
     if isinstance(value, bool) or not isinstance(value, str if wanted == "a text" else int | float):
-        return f"must be {wanted}"
+        return f"must be {_FORMS.get(known[name].rule.unit, wanted)}"
     try:
         _parse(known[name], str(value))
     except ValueError as error:
         return str(error)
     return ""
+
+
+def in_unit(name: str, value: Any) -> Any:
+    """The number of a text such as 5MB or 2s for a setting with a unit; any other value as it is."""
+    setting = next((setting for setting in settings() if setting.name == name), None)
+    if setting is None or not setting.rule.unit or not isinstance(value, str):
+        return value
+    with suppress(ValueError):  # `fault_of_override` says so
+        return _in_unit(setting, value)
+    return value
 
 
 def overridden(config: Config, values: Mapping[str, Any]) -> Config:
@@ -521,7 +532,7 @@ def unknown_option(arguments: Sequence[str], others: Collection[str]) -> str:
     known = {*(setting.option for setting in settings()), *others}
     strange = (word.partition("=")[0] for word in left if word.startswith("--"))
     found = next((word for word in strange if word not in known), "")
-    return f"there is no option {found}{_suggestion(found, sorted(known))}" if found else ""
+    return f"there is no option {found}{suggestion(found, sorted(known))}" if found else ""
 
 
 def _text_of(setting: Setting, given: Mapping[str, str]) -> str | None:
@@ -544,7 +555,7 @@ def _text_of(setting: Setting, given: Mapping[str, str]) -> str | None:
 def _parse(setting: Setting, text: str) -> Any:
     rule = setting.rule
     if rule.choices and text not in rule.choices:
-        hint = _suggestion(text, rule.choices)
+        hint = suggestion(text, rule.choices)
         raise _Unsuited(f"{text!r} is not one of {', '.join(rule.choices)}{hint}")
     match setting.type:
         case "bool":
@@ -646,12 +657,7 @@ def _unknown(given: Mapping[str, str]) -> list[str]:
     known = {setting.variable for setting in settings()} | CLIENT_VARIABLES
     known |= {setting.variable + "_FILE" for setting in settings() if setting.rule.secret}
     strange = sorted(name for name in given if name.startswith(PREFIX) and name not in known)
-    return [f"{name} is no setting of MOM{_suggestion(name, sorted(known))}" for name in strange]
-
-
-def _suggestion(word: str, known: Sequence[str]) -> str:
-    near = difflib.get_close_matches(word, known, n=1)
-    return f"; did you mean {near[0]}?" if near else ""
+    return [f"{name} is no setting of MOM{suggestion(name, sorted(known))}" for name in strange]
 
 
 def _type_name(row: "Field[Any]") -> str:

@@ -9,6 +9,7 @@ import typer
 
 from broker_app.cli.base import invocation
 from broker_app.cli.base.invocation import Invocation
+from broker_app.cli.base.options import span
 from broker_app.cli.configuration import resources
 from broker_app.cli.configuration.resource_types import ALERT_RULES
 
@@ -48,12 +49,14 @@ def ack(ctx: typer.Context, id: _Id, reason: _Reason = "") -> None:
 def silence(
     ctx: typer.Context,
     id: _Id,
-    minutes: Annotated[float, typer.Option("--for", min=0, help="minutes; 0 ends the silence")] = 60,
+    for_s: Annotated[
+        float, typer.Option("--for", metavar="1h", parser=span(), help="such as 5m; 0 ends the silence")
+    ] = 3600,
     reason: _Reason = "",
 ) -> None:
     """Silence an alert, and later ones of the same rule and subject: no notifications for a while."""
     given = invocation.of(ctx)
-    _post(given, id, "silence", {"for_s": minutes * 60, "reason": reason})
+    _post(given, id, "silence", {"for_s": for_s, "reason": reason})
 
 
 def _post(given: Invocation, id: str, action: str, body: dict[str, Any]) -> None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 from typing import Annotated, Any
 
 import typer
 
+from broker_app.base.suggestions import suggestion
 from broker_app.cli.base import invocation
 from broker_app.cli.base.failures import FAILED, Failure
 from broker_app.cli.base.invocation import Invocation
@@ -125,9 +125,8 @@ def _warn_if_no_flow(given: Invocation, name: str, queue: str) -> None:
     """Warn when the paused flow does not exist: the name may be mistyped."""
     known = [flow["queue"] for flow in given.rest().get(_path(name, "status"))["flows"]]
     if queue not in known:
-        near = difflib.get_close_matches(queue, known, n=1)
-        suggestion = f"; did you mean {near[0]}?" if near else "."
-        given.output.warn(f"{name} has no flow to {queue} yet{suggestion} It will be paused when it starts")
+        hint = suggestion(queue, known) or "."
+        given.output.warn(f"{name} has no flow to {queue} yet{hint} It will be paused when it starts")
 
 
 def _patch(

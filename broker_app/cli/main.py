@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,6 +13,7 @@ import typer
 from typer._click.exceptions import ClickException, NoArgsIsHelpError, NoSuchOption
 
 from broker_app.base.private_files import write_for_owner_alone
+from broker_app.base.suggestions import suggestion
 from broker_app.cli.base import completion
 from broker_app.cli.base.failures import FAILED, USAGE, Failure
 from broker_app.cli.base.help_texts import prepare
@@ -151,9 +152,19 @@ def _usage_failure(error: ClickException) -> Failure:
     what = error.format_message().rstrip(".")
     if isinstance(error, NoSuchOption):
         known = [*(error.possibilities or ()), *GLOBAL_OPTIONS]
-        near = difflib.get_close_matches(error.option_name, known, n=1)
-        what = f"no such option: {error.option_name}" + (f"; did you mean {near[0]}?" if near else "")
+        what = f"no such option: {error.option_name}{suggestion(error.option_name, known)}"
     return Failure(USAGE, what[:1].lower() + what[1:], fix=f"see `{command} --help`")
+
+
+def _path_of(command: Any, words: Sequence[str]) -> str:
+    """The command that the words of a command line name, with its groups."""
+    path = ["mom"]
+    for word in words:
+        found = getattr(command, "commands", {}).get(word)
+        if found is not None:
+            path.append(word)
+            command = found
+    return " ".join(path)
 
 
 def main() -> None:
@@ -166,6 +177,8 @@ def main() -> None:
         prepare(command)
         sys.exit(command(words, prog_name="mom", standalone_mode=False) or 0)
     except Failure as failure:
+        if failure.code == USAGE and not failure.fix:
+            failure.fix = f"see `{_path_of(command, words)} --help`"
         print(failure, file=sys.stderr)
         sys.exit(failure.code)
     except NoArgsIsHelpError as error:

@@ -17,6 +17,7 @@ from typer._click.core import ParameterSource
 from broker_app import config
 from broker_app.cli.base import contexts, invocation
 from broker_app.cli.base.failures import CONFLICT, NOT_FOUND, REFUSED, USAGE, Failure
+from broker_app.cli.base.options import span
 from broker_app.node import configuration_copy
 
 if TYPE_CHECKING:
@@ -62,18 +63,21 @@ def create(
     ctx: typer.Context,
     name: _Name,
     user: _User = None,
-    days: Annotated[
-        float | None, typer.Option(min=0.001, help="days until it expires", show_default="never")
+    expires: Annotated[
+        float | None,
+        typer.Option(
+            metavar="30d", parser=span(60), help="time until it expires, such as 30d", show_default="never"
+        ),
     ] = None,
     grant: _Grants = None,
     data: _Data = Path("data"),
 ) -> None:
     """Create a token and print it, only this once. A running broker accepts it when the command returns."""
     given = invocation.of(ctx)
-    expires = datetime.now(UTC) + timedelta(days=days) if days is not None else None
+    ends = datetime.now(UTC) + timedelta(seconds=expires) if expires is not None else None
     grants = [_grant(text) for text in grant] if grant else None
     if (rest := _rest(ctx, data)) is not None:
-        request = {"name": name, "user": user, "grants": grants, "expires": expires and expires.isoformat()}
+        request = {"name": name, "user": user, "grants": grants, "expires": ends and ends.isoformat()}
         body = {member: value for member, value in request.items() if value is not None}
         _show(given, rest.call("POST", "/tokens", body)["token"])
         return
@@ -84,7 +88,7 @@ def create(
     from broker_app.web import actions
 
     try:
-        new = actions.create_token(_actor(), _user(user or _ADMIN), name, expires, grants)
+        new = actions.create_token(_actor(), _user(user or _ADMIN), name, ends, grants)
     except actions.Conflict as conflict:
         raise Failure(
             CONFLICT, str(conflict), fix="choose another name, or revoke that one first"

@@ -86,6 +86,7 @@ from broker_app.telemetry.event_log import EventLog
 from broker_app.telemetry.metrics.detailed_metrics import DetailedMetrics
 from broker_app.telemetry.metrics.node_metrics import NodeMetrics, Sources
 from broker_app.telemetry.metrics.pipeline_metrics import PipelineMetrics
+from broker_app.telemetry.pipeline_runs import PipelineRuns
 from broker_app.telemetry.pipeline_store import NoPipeline, PipelineStore
 from broker_app.telemetry.system_messages import SystemMessages
 
@@ -154,6 +155,7 @@ class Node:
         self._control_document = control_document
         self._certificates = certificates
         self._pipeline = pipeline or NoPipeline()
+        self._pipeline_runs = PipelineRuns(self._pipeline.runs)
         self._declared_reflexes = reflexes
         config = overridden(config, logins.policy.broker)
         self.loop = loop = asyncio.get_running_loop()
@@ -374,6 +376,7 @@ class Node:
         tasks.start("services", self.services.run)
         tasks.start("seed messages", seeds.run)
         tasks.start("housekeeping", housekeeping.run)
+        tasks.start("runs of pipelines", self._pipeline_runs.run)
         started.push_async_callback(self._close_clients)
         started.push_async_callback(self._finish_accepted)
         reflexes.reload(self.logins.policy.reflexes)
@@ -487,6 +490,7 @@ class Node:
             callbacks=lambda: map(shown_callback, self.callbacks.reports()),
             reflexes=lambda: self.reflexes.report(),
             bridges=partial(self._bridge_reports, statistics),
+            pipelines=self._pipeline_runs.reports,
             mirror=self._mirror_report,
             full=full,
             nearly_full=lambda: store.nearly_full,

@@ -130,6 +130,17 @@ def figures() -> list[RunFigures]:
     return [_figures(run) for run in known()]
 
 
+def health_of_runs(now: datetime) -> list[dict[str, Any]]:
+    """Name, health and error of each run."""
+    if not database.is_created():
+        return []
+    rows = PipelineRun.objects.only("name", "state", "reported", "error")
+    return [
+        {"name": run.name, "health": health_of(PIPELINE, {"state": _state(run, now)}), "error": run.error}
+        for run in rows
+    ]
+
+
 def _figures(run: PipelineRun) -> RunFigures:
     counts = run.batch_counts or [0] * (len(BATCH_BOUNDS_S) + 1)
     succeeded = None if run.succeeded is None else run.succeeded.timestamp()
@@ -151,8 +162,8 @@ def is_alive(run: PipelineRun, now: datetime) -> bool:
 
 
 def shown(run: PipelineRun, now: datetime) -> dict[str, Any]:
-    """A run as JSON; its state is `lost` when a run that has not ended no longer reports."""
-    state = LOST if run.state in LIVE and not is_alive(run, now) else run.state
+    """A run as JSON."""
+    state = _state(run, now)
     return {
         "name": run.name,
         "job": run.job,
@@ -175,6 +186,11 @@ def shown(run: PipelineRun, now: datetime) -> dict[str, Any]:
         "error": run.error,
         "batches": run.batches,
     }
+
+
+def _state(run: PipelineRun, now: datetime) -> str:
+    """The state of a run; `lost` when one that has not ended no longer reports."""
+    return LOST if run.state in LIVE and not is_alive(run, now) else run.state
 
 
 def _rate(run: PipelineRun) -> float | None:

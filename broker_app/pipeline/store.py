@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from contextlib import closing
+from datetime import UTC, datetime
 from functools import partial
 from typing import TypeVar
 
@@ -12,6 +13,7 @@ from django.db import DatabaseError, connections
 
 from broker_app.pipeline import history, runs
 from broker_app.pipeline.database import PIPELINE
+from broker_app.telemetry.component_health import Facts
 from broker_app.telemetry.metrics.pipeline_metrics import RunFigures
 from broker_app.telemetry.pipeline_store import NoPipeline, StoredHistory
 
@@ -26,6 +28,10 @@ class DatabaseStore(NoPipeline):
     def figures(self) -> Sequence[RunFigures]:
         """See `PipelineStore.figures`."""
         return _answer("the metrics", runs.figures, super().figures)
+
+    def runs(self) -> Sequence[Facts]:
+        """See `PipelineStore.runs`."""
+        return _answer("the runs", partial(runs.health_of_runs, datetime.now(UTC)), super().runs)
 
     def history(self, broker: str, destination: str, t0: int, step_s: int, steps: int) -> StoredHistory:
         """See `PipelineStore.history`."""

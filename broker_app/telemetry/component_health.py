@@ -86,6 +86,7 @@ TABLE: Final[Mapping[Kind, Sequence[tuple[str, Condition]]]] = MappingProxyType(
             (OFF, _state("disabled")),
             (FAILING, _state("failed", "unusable")),
             (FAILING, _fails),
+            (DEGRADED, _state("starting")),
             (DEGRADED, _stumbles),
         ),
         BRIDGE: (
@@ -128,7 +129,7 @@ class Component(NamedTuple):
 
 class Components:
     """All components of a node. Each argument returns the reports of one kind, which have their `health`;
-    `mirror` one or None, `full` the reason why the store takes no messages, or an empty text, and
+    `mirror` returns one or None, `full` the reason why the store takes no messages, or an empty text, and
     `nearly_full` a sentence while it soon will not."""
 
     def __init__(
@@ -137,6 +138,7 @@ class Components:
         callbacks: Callable[[], Iterable[Facts]] = tuple,
         reflexes: Callable[[], Iterable[Facts]] = tuple,
         bridges: Callable[[], Iterable[Facts]] = tuple,
+        pipelines: Callable[[], Iterable[Facts]] = tuple,
         mirror: Callable[[], Facts | None] = lambda: None,
         full: Callable[[], str] = str,
         nearly_full: Callable[[], str] = str,
@@ -144,6 +146,7 @@ class Components:
         self._callbacks = callbacks
         self._reflexes = reflexes
         self._bridges = bridges
+        self._pipelines = pipelines
         self._mirror = mirror
         self._full = full
         self._nearly_full = nearly_full
@@ -166,3 +169,5 @@ class Components:
         for one in self._bridges():
             error = one["error"]
             yield Component(BRIDGE, one["name"], one["health"], error["detail"] if error else "")
+        for one in self._pipelines():
+            yield Component(PIPELINE, one["name"], one["health"], one["error"])

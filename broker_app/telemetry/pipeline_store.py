@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple, Protocol
 
+from broker_app.telemetry.component_health import Facts
 from broker_app.telemetry.metrics.pipeline_metrics import RunFigures
 
 #: columns of stored minutes: messages within a step
@@ -39,6 +40,9 @@ class PipelineStore(Protocol):
     def figures(self) -> Sequence[RunFigures]:
         """The figures of all jobs, for metrics."""
 
+    def runs(self) -> Sequence[Facts]:
+        """Name, health and error of each run."""
+
     def history(self, broker: str, destination: str, t0: int, step_s: int, steps: int) -> StoredHistory:
         """Minutes of a destination of a broker, in so many steps of whole minutes from `t0` on."""
 
@@ -47,6 +51,9 @@ class NoPipeline:
     """The store of a broker without a database."""
 
     def figures(self) -> Sequence[RunFigures]:
+        return ()
+
+    def runs(self) -> Sequence[Facts]:
         return ()
 
     def history(self, broker: str, destination: str, t0: int, step_s: int, steps: int) -> StoredHistory:

@@ -7,13 +7,14 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from broker_app.base.suggestions import suggestion
 from broker_app.zero import keys
 from broker_app.zero.errors import Errors, LookedFor
 from broker_app.zero.file_reader import File, with_included
 from broker_app.zero.keys import KEYS, Key
 from broker_app.zero.loaded import Document, Loaded, SettingReaders, SettingValue
 from broker_app.zero.positions import Position
-from broker_app.zero.tree import Repeat, refuse_repeat, suggestion
+from broker_app.zero.tree import Repeat, refuse_repeat
 from broker_app.zero.values import Value
 
 #: position of the first rule of files among all rules, and the distance of rules

@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
+from broker_app.base.suggestions import suggestion
 from broker_app.zero.errors import Errors
 from broker_app.zero.file_reader import File, Files, Fingerprint, Missing, Unreadable, resolve_path, text_of
 from broker_app.zero.grammar import Append, Include, Set, Statement, parse
@@ -13,7 +14,7 @@ from broker_app.zero.interpreter import Interpreter
 from broker_app.zero.keys import RULES, is_connection, split
 from broker_app.zero.loaded import Loaded, SettingReaders
 from broker_app.zero.positions import Position, Source
-from broker_app.zero.tree import MAX_TEXT, MAX_VALUES, Resolver, TooLarge, Tree, suggestion, written
+from broker_app.zero.tree import MAX_TEXT, MAX_VALUES, Resolver, TooLarge, Tree, written
 from broker_app.zero.values import Pieces, Reference, Value
 
 MAX_FILES = 100

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
+from broker_app.base.suggestions import suggestion
 from broker_app.zero.errors import Errors
 from broker_app.zero.grammar import Append, Set
 from broker_app.zero.positions import Position
@@ -260,9 +260,3 @@ def written(value: Value) -> str:
     if isinstance(content, int | float):
         return str(content)
     raise ValueError(f"{value.kind}, which cannot stand inside a string")
-
-
-def suggestion(word: str, known: Iterator[str] | Sequence[str]) -> str:
-    """The end of a sentence with the most similar known word; empty if none is similar."""
-    near = difflib.get_close_matches(word, list(known)[:10_000], n=1)
-    return f"; did you mean {near[0]}?" if near else ""

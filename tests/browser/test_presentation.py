@@ -32,6 +32,24 @@ def test_on_a_phone_the_explorer_covers_the_page_and_closes_after_navigation(
     assert_fits(page)
 
 
+def test_compact_rows_are_lower_in_the_lists_of_queues_and_messages(
+    open_page: OpenPage, broker: BrokerProcess, session: StorageState
+) -> None:
+    assert broker.request("POST", "/api/v1/queues/dense/messages", b"one").status == 201
+    for address, rows in (
+        ("/console/queues/?filter=dense", "tr:has-text('dense')"),
+        ("/console/queues/one?name=dense&tab=messages", "tr.message"),
+    ):
+        page = open_page(broker, address, session)
+        row = page.locator(f"tbody {rows}").first
+        expect(row).to_be_visible()
+        heights = []
+        for density in ("comfortable", "compact"):
+            page.evaluate(f"document.documentElement.dataset.density = '{density}'")
+            heights.append(row.evaluate("row => row.offsetHeight"))
+        assert heights[1] <= heights[0] - 4, (address, heights)
+
+
 def test_the_csp_forbids_inline_code_and_foreign_sources(
     open_page: OpenPage, broker: BrokerProcess, session: StorageState, complaints: list[str]
 ) -> None:

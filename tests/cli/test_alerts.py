@@ -1,5 +1,6 @@
 """`mom alert`."""
 
+from broker_app.cli.base.failures import NOT_FOUND, USAGE
 from broker_app.telemetry.alerts.rule import CONDITIONS
 from tests.cli.conftest import Mom
 from tests.support.broker_process import BrokerProcess
@@ -20,6 +21,8 @@ def test_an_alert_rule_is_configured_and_its_alert_acknowledged(mom: Mom) -> Non
         **dict.fromkeys(map(str, CONDITIONS), "built-in"),
     }
     assert mom("alert", "ls").code == 0
+    assert mom("alert", "silence", "1f", "--for", "5m").code == NOT_FOUND
+    assert mom("alert", "silence", "1f", "--for", "later").code == USAGE
     missing = mom("alert", "ack", "1f")
     assert missing.code != 0 and "no alert" in missing.err
     assert mom("alert", "rule", "rm", "at-once", "--yes").code == 0

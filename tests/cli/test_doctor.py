@@ -18,6 +18,7 @@ def test_a_healthy_broker_passes_all_checks(broker: BrokerProcess, mom: CommandL
     assert looked.code == OK, looked.err
     for check in ("Python", "data", "STOMP port", "web port", "broker", "login", "version", "clock"):
         assert found[check] == "ok", looked.out
+    assert "refused" not in broker.log, "its questions are no trouble of a client"
 
 
 def test_without_a_broker(command_line: CommandLine) -> None:

@@ -26,6 +26,19 @@ def test_exit_codes(problem: str, code: int) -> None:
     assert failures.of_problem(problem, "no", "here").code == code
 
 
+@pytest.mark.parametrize(
+    ("detail", "fix"),
+    [
+        ("there is no queue /queue/ordrs; did you mean orders?", "`mom queue ls` lists those that exist"),
+        ("there is no bridge west", "`mom bridge ls` lists those that exist"),
+        ("there is no message '1' in queue 'a'", "`mom browse QUEUE` lists messages with their ids"),
+        ("there is no such thing", ""),
+    ],
+)
+def test_what_does_not_exist_is_answered_with_the_command_that_lists_what_does(detail: str, fix: str) -> None:
+    assert failures.of_problem("not-found", detail, "here").fix == fix
+
+
 def test_every_problem_ends_in_failure() -> None:
     assert failures.OK not in {failures.of_problem(name, "", "").code for name in PROBLEMS}
 

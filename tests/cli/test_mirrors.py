@@ -28,6 +28,9 @@ def test_a_planned_switchover_is_shown_before_it_is_carried_out(
     command_line: CommandLine, mirrors: Mirrors
 ) -> None:
     main, mirror = mirrors.pair()
+    # In its first seconds: a broker that is ready answers at every port, and to the commands of its machine.
+    assert command_line("token", "create", "first", "--data", str(main.data)).code == OK
+    assert main.request("GET", "/login/").status == 200
     poll(lambda: is_followed(main))
     command_line.about(main)
     shown = command_line("mirror", "status")

@@ -53,6 +53,14 @@ def test_get_of_no_queue_makes_none(mom: CommandLine) -> None:
     assert mom("move", "get.mistyped", "--to", "x").code == NOT_FOUND
 
 
+def test_a_mistyped_queue_is_answered_with_the_nearest_name(broker: BrokerProcess, mom: CommandLine) -> None:
+    fill(broker, "near.orders", b"one")
+    for words in (["queue", "show"], ["browse"], ["queue", "purge", "--yes"]):
+        missing = mom(*words, "near.ordrs")
+        assert missing.code == NOT_FOUND
+        assert "there is no queue" in missing.err and "; did you mean near.orders?" in missing.err, words
+
+
 def test_get_of_an_empty_queue(broker: BrokerProcess, mom: CommandLine) -> None:
     fill(broker, "get.emptied", b"one")
     assert mom("get", "get.emptied").code == OK

@@ -1,5 +1,6 @@
 """Tokens made on the machine of the broker."""
 
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from broker_app.cli.base.failures import CONFLICT, NOT_FOUND, OK, REFUSED, UNREACHABLE, USAGE
@@ -73,14 +74,28 @@ def test_a_token_with_grants_has_only_those_rights(broker: BrokerProcess, comman
 
 def test_wrong_use(broker: BrokerProcess, command_line: CommandLine, tmp_path: Path) -> None:
     data = ("--data", str(broker.data))
-    assert command_line("token", "create", "x", "--user", "nobody", *data).code == USAGE
-    assert command_line("token", "create", "x", "--days", "-1", *data).code == USAGE
+    assert command_line("token", "create", "x", "--user", "nobody", *data).code == NOT_FOUND
+    soon = command_line("token", "create", "soon", "--expires", "1h", *data)
+    assert soon.code == OK, soon.err
+    expires = datetime.fromisoformat(command_line("token", "ls", *data, "-o", "json").json()[-1]["expires"])
+    assert timedelta(minutes=50) < expires - datetime.now(UTC) < timedelta(minutes=61)
+    for wrong in ("-1", "soon", "5s"):
+        assert command_line("token", "create", "x", "--expires", wrong, *data).code == USAGE
     for grant in ("send", "sned@/queue/a", "send@orders"):
         assert command_line("token", "create", "x", "--grant", grant, *data).code == USAGE
     elsewhere = command_line("token", "ls", environment={"MOM_DATA": str(tmp_path)})
     assert elsewhere.code == NOT_FOUND
     assert str(tmp_path) in elsewhere.err
     assert list(tmp_path.glob("secret*")) == []
+
+
+def test_a_token_of_an_unknown_user_is_refused_as_without_a_broker_and_the_nearest_user_named(
+    broker: BrokerProcess, command_line: CommandLine
+) -> None:
+    made = command_line("token", "create", "x", "--user", "amdin", "--data", str(broker.data))
+    assert (made.code, made.out) == (NOT_FOUND, ""), made.err
+    assert "there is no user amdin; did you mean admin?" in made.err
+    assert "fix:   `mom user ls` lists those that exist" in made.err
 
 
 def test_an_empty_token_is_none(broker: BrokerProcess, command_line: CommandLine) -> None:

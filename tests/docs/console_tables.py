@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from broker_app.core import browse, dead_letter_headers, message
-from broker_app.features.bridge import connection_test, pipe, report
+from broker_app.features.bridge import connection_test
 from broker_app.features.bridge.remote import Remote
 from broker_app.features.callback_broker import callback_messages
 from broker_app.features.jobs import job, plan
@@ -33,8 +33,6 @@ from broker_app.telemetry.alerts import alert, rule
 
 FILE = Path(__file__).resolve().parents[2] / "frontend" / "src" / "generated" / "tables.ts"
 
-_PIPE = (pipe.RUNNING, pipe.CONNECTING, pipe.RETRYING, pipe.SUSPENDED, pipe.FAILED)
-_FLOW = (report.SUSPENDED, report.STARTING, report.RUNNING, report.RETRYING, report.STALLED, report.FAILED)
 _TEST = (
     connection_test.DNS,
     connection_test.TCP,
@@ -61,7 +59,6 @@ def text() -> str:
 
 def _types() -> Iterable[str]:
     yield _union("DestinationState", health.STATES, "The state of a queue or topic, the worst first.")
-    yield _union("BridgeState", dict.fromkeys((*_PIPE, *_FLOW)), "The state of a bridge or of its flow.")
     yield _union("ConnectionTestStep", _TEST, "A step of the connection test of a bridge.")
     yield _union("JobState", _JOB, "The state of a job.")
     yield _union("JobOperation", (*plan.PLANNED, plan.IMPORT, plan.UNDO), "The operation of a job.")

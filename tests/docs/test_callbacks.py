@@ -30,6 +30,9 @@ def test_the_example_runs(start_broker: StartBroker, tmp_path: Path) -> None:
     (_, up), (_, create), (_, receiver), (_, commands), *_ = SNIPPETS
     assert up.split()[:2] == ["mom", "up"]
     mom.about(start_broker(*up.split()[2:]))
+    export, create = create.splitlines()
+    assert export == "export MOM_TOKEN=$(mom token create first)"
+    assert mom("token", "create", "first").code == OK
     made = mom(*shlex.split(create.replace("9000", port))[1:])
     assert made.code == OK, made.err
     program, log = tmp_path / "hook.py", tmp_path / "log"

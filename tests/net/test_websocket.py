@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 
 from broker_app.base.internal_errors import internal_errors
+from broker_app.core.commands import StoreSpace
+from broker_app.core.limits import Limits
 from broker_app.net.auth.login import Identity
 from broker_app.net.server import subprotocols as web_socket
 from tests.support.patience import patient
@@ -169,6 +171,19 @@ async def test_unsettled_messages_return_when_the_websocket_ends(broker: SmallBr
         1,
         0,
     )
+
+
+async def test_a_producer_is_told_that_the_store_is_full_and_then_at_once() -> None:
+    """A browser's producer waited, without a word."""
+    async with small_broker(limits=Limits(blocked_timeout_ms=50)) as broker:
+        broker.engine.submit(StoreSpace(0))
+        for _ in range(2):
+            client = await opened(broker)
+            client.send(b"SEND\ndestination:/queue/a\nreceipt:1\n\nx\0")
+            error = await client.data()
+            assert error.startswith(b"ERROR\n") and b"receipt-id:1\n" in error
+            assert b"/docs/problems/store-full" in error
+            await client.leave()
 
 
 async def test_a_client_that_speaks_in_text_is_answered_in_text(broker: SmallBroker) -> None:

@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.process]
 PAGE = (ROOT / "docs" / "pipeline-quickstart.md").read_text(encoding="utf-8")
 NOTEBOOK = ROOT / "docs" / "notebooks" / "first_chart.ipynb"
 #: commands of the page that other tests run: what installs, stays, or is started by a test in another way
-ELSEWHERE = ("pip ", "jupyter ", "mom up ", "mom pipeline doctor", "export MOM_TOKEN=")
+ELSEWHERE = ("make ", "pip ", "jupyter ", "mom up ", "mom pipeline doctor", "export MOM_TOKEN=")
 SENT = 40
 
 

@@ -75,12 +75,12 @@ class FakePipeline(NoPipeline):
     """A store that has what a test sets; `asked` is what it was asked for."""
 
     def __init__(self) -> None:
-        self.runs: list[RunFigures] = []
+        self.jobs: list[RunFigures] = []
         self.stored: StoredHistory | None = None
         self.asked: list[tuple[str, str, int, int, int]] = []
 
     def figures(self) -> list[RunFigures]:
-        return self.runs
+        return self.jobs
 
     def history(self, broker: str, destination: str, t0: int, step_s: int, steps: int) -> StoredHistory:
         self.asked.append((broker, destination, t0, step_s, steps))

@@ -262,10 +262,10 @@ async def test_the_lag_of_a_job_grows_while_it_is_dead(admin: Rest) -> None:
 async def test_rows_batches_and_the_last_success_of_jobs_are_shown(admin: Rest) -> None:
     counts = [0] * (len(BATCH_BOUNDS_S) + 1)
     counts[0], counts[3], counts[-1] = 2, 1, 4
-    admin.pipeline.runs.append(
+    admin.pipeline.jobs.append(
         RunFigures("archive", 700, Histogram(BATCH_BOUNDS_S, tuple(counts), 99.5), 1_750_000_001.5)
     )
-    admin.pipeline.runs.append(
+    admin.pipeline.jobs.append(
         RunFigures("replay", 0, Histogram(BATCH_BOUNDS_S, (0,) * len(counts), 0), None)
     )
     found = await scraped(admin)

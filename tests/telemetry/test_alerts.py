@@ -181,7 +181,6 @@ def test_what_fails_and_what_works_in_part_have_one_condition_each_whatever_it_i
         Component("mirror", "B", "degraded", "no standby"),
         Component("reflex", "r", "running", ""),
         Component("callback", "p", "paused", ""),
-        Component("bridge", "west", "failing", ""),
     ]
     failing = {"store/journal": 1, "callback/erp": 1, "pipeline/archive": 1}
     assert stage.found("failing") == failing
@@ -196,6 +195,22 @@ def test_what_fails_and_what_works_in_part_have_one_condition_each_whatever_it_i
     )
     assert sentence(alert) == "callback erp is failing: the answer was 500"
     assert page(alert) == "callbacks/one?name=erp"
+
+
+def test_a_bridge_that_fails_has_an_alert_also_without_waiting_messages_and_only_one() -> None:
+    stage = Broken()
+    stage.components = [Component("bridge", name, "failing", "refused") for name in ("idle", "west")]
+    rest = {"state": "retrying", "desired": "running", "error": None}
+    stage.bridges = [{"name": "idle", "flows": [], **rest}]
+    stage.bridges.append({"name": "west", "flows": [flow("retrying", 7)], **rest})
+    stage.look()
+    assert stage.found("failing") == {"bridge/idle": 1}
+    assert stage.found("bridge-stalled") == {"west": 7}
+    (found,) = stage.checks.find(DEFAULT_RULES["failing"])
+    alert = Alert(
+        "1", "failing", "failing", "critical", found.subject, 1, NOW, NOW, found.value, dict(found.facts)
+    )
+    assert page(alert) == "bridges/one?name=idle"
 
 
 def test_a_message_that_waits_too_long_for_its_consumers() -> None:

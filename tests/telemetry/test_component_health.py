@@ -53,6 +53,7 @@ def test_what_works_is_running(kind: Kind) -> None:
         (REFLEX, {"failures_in_row": 320}, "failing"),
         (REFLEX, {"failures_in_row": 1}, "degraded"),
         (REFLEX, {"state": "disabled"}, "off"),
+        (REFLEX, {"state": "starting"}, "degraded"),
         (BRIDGE, {"state": "retrying", "attempts": 1}, "degraded"),
         (BRIDGE, {"state": "retrying", "attempts": 12}, "failing"),
         (BRIDGE, {"flows": [_FLOW, {"state": "stalled", "paused": False}]}, "stalled"),
@@ -71,6 +72,12 @@ def test_what_works_is_running(kind: Kind) -> None:
 )
 def test_the_health_follows_from_what_is_reported(kind: Kind, reported: dict[str, Any], health: str) -> None:
     assert health_of(kind, {**WORKS[kind], **reported}) == health
+
+
+def test_runs_of_pipelines_are_among_the_components_with_their_errors() -> None:
+    failed = {"name": "archive:B1", "health": "failing", "error": "[DATA_LOSS] gone"}
+    *_, run = Components(pipelines=lambda: [failed]).all()
+    assert run == Component(PIPELINE, "archive:B1", "failing", "[DATA_LOSS] gone")
 
 
 def test_a_store_without_space_is_among_the_components_with_its_reason() -> None:

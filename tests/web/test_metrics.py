@@ -8,6 +8,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.support.broker_process import BrokerProcess, StartBroker
+from tests.support.polling import poll
 
 START = {"job": "archive", "run_id": "r1", "host": "spark-1", "parameters": {}}
 
@@ -51,7 +52,7 @@ def test_a_job_is_counted_over_all_of_its_runs_and_over_restarts(broker: BrokerP
     report(broker, "r1", rows=250, batch=batch(1, 700))
     report(broker, "r1", state="done")
     begin(broker, "r2")
-    report(broker, "r2", state="running", rows=40, batch=batch(0, 90))
+    report(broker, "r2", state="failed", error="no space", rows=40, batch=batch(0, 90))
     broker.kill()
     broker.start()
     found = scraped(broker)
@@ -60,6 +61,8 @@ def test_a_job_is_counted_over_all_of_its_runs_and_over_restarts(broker: BrokerP
     assert found["mom_pipeline_batch_seconds_sum", "archive"] == pytest.approx(0.88)
     assert found["mom_pipeline_last_success_timestamp_seconds", "archive"] > 1.7e9
     assert found["mom_build_info", ""] == 1
+    failing = 'mom_component_health{health="failing",kind="pipeline",name="archive"} 1.0'
+    poll(lambda: failing in broker.request("GET", "/metrics").body.decode())
 
 
 def test_the_last_success_is_that_of_the_last_batch_or_of_an_idle_job(broker: BrokerProcess) -> None:

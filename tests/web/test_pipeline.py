@@ -183,6 +183,34 @@ def test_the_page_of_a_run_shows_its_batches_and_how_to_start_it_again(inside: C
     assert inside.get("/console/pipelines/one?name=other").status_code == 404
 
 
+@pytest.mark.parametrize(
+    ("state", "badge"),
+    [
+        ("starting", 'data-tone="warn"><span aria-hidden="true">▲</span> degraded · starting</span>'),
+        ("idle", 'data-tone="good"><span aria-hidden="true">●</span> running · waiting for messages</span>'),
+        ("done", 'data-tone="quiet"><span aria-hidden="true">‖</span> off · done</span>'),
+        ("failed", 'data-tone="bad"><span aria-hidden="true">■</span> failing</span>'),
+    ],
+)
+def test_the_badge_of_a_run_is_its_health_and_green_only_if_it_works(
+    inside: Client, state: str, badge: str
+) -> None:
+    put(inside)
+    report(inside, state=state)
+    for page in ("", "one?name=archive:B1"):
+        assert badge in inside.get(f"/console/pipelines/{page}").content.decode()
+
+
+def test_the_store_has_the_health_of_runs_and_their_errors(inside: Client) -> None:
+    put(inside)
+    put(inside, "other:B1", run_id="r9")
+    report(inside, state="failed", error="[DATA_LOSS] gone")
+    assert list(DatabaseStore().runs()) == [
+        {"name": "archive:B1", "health": "failing", "error": "[DATA_LOSS] gone"},
+        {"name": "other:B1", "health": "degraded", "error": ""},
+    ]
+
+
 def test_a_run_that_has_ended_is_removed_on_its_page(inside: Client) -> None:
     put(inside)
     remove = {"name": "archive:B1", "operation": "remove", "from": "run"}

@@ -1,6 +1,7 @@
 """Resources over HTTP: the same guarantees for all of their types."""
 
 import json
+import re
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -10,7 +11,9 @@ from django.core.cache import cache
 from django.test import Client
 
 from broker_app.models import Change, PolicyVersion, Rule
+from broker_app.net.rest.openapi import said_schema
 from broker_app.web import actions
+from broker_app.web.api.schemas import _patch, _put, _shown
 from broker_app.web.resource_types.bridges import remotes
 
 pytestmark = pytest.mark.django_db
@@ -117,6 +120,51 @@ def test_saving_the_same_resource_makes_no_new_version(ask: Ask, place: str) -> 
     # What was read can be sent back as it is.
     assert ask("PUT", place, made.body, if_match=made.headers["ETag"]).body == made.body
     assert PolicyVersion.objects.get().number == number
+
+
+@pytest.mark.parametrize(
+    ("place", "said", "shown"),
+    [
+        ("bridges/far", {"hostname": "h", "retry_s": "2s"}, {"retry_s": 2}),
+        ("callbacks/hook", {**EXAMPLES["callbacks/hook"][0], "max_retry_s": "5m"}, {"max_retry_s": 300}),
+        ("alerts/rules/old", {"condition": "oldest", "for_s": "1.5h"}, {"for_s": 5400}),
+        (
+            "queues/a",
+            {"max_bytes": "5MB", "retry_delay_s": "500ms"},
+            {"max_bytes": 5_000_000, "retry_delay_s": 0.5},
+        ),
+        ("brokers/b1", {"settings": {"max_bytes": "1GiB"}}, {"settings": {"max_bytes": 2**30}}),
+    ],
+)
+def test_a_time_or_size_may_be_a_text_with_its_unit_and_is_read_as_a_number(
+    ask: Ask, place: str, said: dict[str, Any], shown: dict[str, Any]
+) -> None:
+    made = ask("PUT", place, said)
+    assert made.status == 201, made.body
+    found = made.body | made.body.get("settings", {}) if place.startswith("queues") else made.body
+    assert {name: found[name] for name in shown} == shown
+    number = PolicyVersion.objects.get().number
+    assert ask("PUT", place, said, if_match=made.headers["ETag"]).status == 200
+    assert PolicyVersion.objects.get().number == number, "the same is no change"
+
+
+def test_the_description_of_the_api_has_texts_with_units_in_requests_alone() -> None:
+    number, text = _put("bridges")["properties"]["retry_s"]["anyOf"]
+    assert (number["type"], text["type"]) == ("number", "string")
+    assert _patch("bridges")["properties"]["retry_s"]["anyOf"][0]["type"] == ["number", "null"]
+    assert _shown("bridges")["properties"]["retry_s"]["type"] == "number"
+    assert re.fullmatch(said_schema()["properties"]["max_bytes"]["anyOf"][1]["pattern"], "5MB")
+
+
+def test_a_text_that_is_no_time_or_size_is_refused_with_an_example(ask: Ask) -> None:
+    for place, said, pointer, example in (
+        ("bridges/far", {"hostname": "h", "retry_s": "soon"}, "/retry_s", "such as 2s, 5m"),
+        ("queues/a", {"max_bytes": "5x"}, "/max_bytes", "such as 65536, 64MB"),
+        ("brokers/b1", {"settings": {"max_bytes": "5x"}}, "/settings/max_bytes", "64MB"),
+    ):
+        refused = ask("PUT", place, said)
+        assert (refused.status, refused.pointers) == (400, [pointer]), refused.body
+        assert example in refused.body["detail"], refused.body
 
 
 def test_a_name_may_stand_in_the_query(ask: Ask) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from broker_app.net.problems import PROBLEMS
 
 OK, FAILED, USAGE, NOT_FOUND, REFUSED, CONFLICT, EMPTY, UNREACHABLE = range(8)
@@ -32,6 +34,14 @@ _FIXES = {
     "tls-required": "write its address with https:// or stomp+tls://",
     "store-unavailable": "see the broker's log; `mom doctor` checks disk and permissions",
 }
+#: by what does not exist, the way to find what does
+_LISTS = {
+    noun: f"`mom {noun} ls` lists those that exist"
+    for noun in (
+        "queue", "topic", "job", "user", "group", "bridge", "callback", "reflex", "rule", "alert", "service",
+    )
+} | {"message": "`mom browse QUEUE` lists messages with their ids"}  # fmt: skip
+_MISSING = re.compile(r"there is no (\w+)\b")
 
 
 class Failure(Exception):
@@ -57,7 +67,9 @@ def of_problem(name: str, detail: str, where: str) -> Failure:
     """The failure for a problem that the broker returned, by its name (see docs/protocol.md)."""
     status = PROBLEMS[name].status if name in PROBLEMS else 500
     code = _OF_NAME.get(name) or _OF_STATUS.get(status, FAILED)
-    return Failure(code, f"{detail} ({name})", where=where, fix=_FIXES.get(name, ""))
+    missing = _MISSING.match(detail) if code == NOT_FOUND else None
+    fix = _LISTS.get(missing[1], "") if missing is not None else _FIXES.get(name, "")
+    return Failure(code, f"{detail} ({name})", where=where, fix=fix)
 
 
 def unreachable(where: str, why: str, fix: str = "") -> Failure:

@@ -6,6 +6,7 @@ import base64
 import contextlib
 import http.client
 import json
+import re
 import ssl
 import urllib.error
 import urllib.request
@@ -13,12 +14,14 @@ from collections.abc import Iterator
 from typing import Any, BinaryIO
 from urllib.parse import quote, urlencode
 
+from broker_app.base import suggestions
 from broker_app.cli.base.contexts import Target
-from broker_app.cli.base.failures import FAILED, UNREACHABLE, Failure, of_problem, unreachable
+from broker_app.cli.base.failures import FAILED, NOT_FOUND, UNREACHABLE, Failure, of_problem, unreachable
 from broker_app.cli.destinations import queue_name
 
 _PREFIX = "/api/v1"
 _CHUNK = 64 * 1024
+_MISSING_QUEUE = re.compile(r"there is no queue '?(?:/queue/)?([^\s';]+)")
 
 
 class Rest:
@@ -137,7 +140,8 @@ class Rest:
                 yield reply
         except urllib.error.HTTPError as error:
             with error:
-                raise _refusal(error, address) from None
+                failure = _refusal(error, address)
+            raise self._with_suggestion(failure) from None
         except (OSError, http.client.HTTPException) as error:
             raise unreachable(self._target.url, *_reason(error)) from None
 
@@ -153,6 +157,16 @@ class Rest:
                 return
             if left is not None:
                 left -= len(page["items"])
+
+    def _with_suggestion(self, failure: Failure) -> Failure:
+        """The failure; that of a queue that does not exist with the name that was probably meant, of those
+        that the user may see."""
+        missing = _MISSING_QUEUE.match(failure.what) if failure.code == NOT_FOUND else None
+        if missing is not None:
+            with contextlib.suppress(Failure):
+                names = [str(row["name"]) for row in self.pages("/queues", limit=suggestions.MOST)]
+                failure.what += suggestions.suggestion(missing[1], names)
+        return failure
 
     def _headers(self) -> dict[str, str]:
         login, passcode = self._target.login, self._target.passcode

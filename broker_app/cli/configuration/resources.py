@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 import os
 import sys
@@ -15,6 +14,7 @@ import typer
 
 from broker_app import config
 from broker_app.base import durations
+from broker_app.base.suggestions import suggestion
 from broker_app.cli.base import completion, invocation
 from broker_app.cli.base import impact as impact_report
 from broker_app.cli.base.failures import CONFLICT, NOT_FOUND, USAGE, Failure
@@ -142,13 +142,12 @@ def parse_fields(kind: ResourceType, fields: Sequence[str] | None) -> dict[str, 
 
 
 def _unknown_field(kind: ResourceType, name: str) -> Failure:
-    near = difflib.get_close_matches(name, kind.fields, n=1)
     fix = f"see `mom {kind.noun} create --help`"
     if kind is BROKERS and name in {setting.name for setting in config.settings()}:
         fix = f"it is a setting of the broker itself: `mom config set {name}=…` changes it"
     return Failure(
         USAGE,
-        f"{_with_article(kind.noun)} has no field {name}{f'; did you mean {near[0]}?' if near else ''}",
+        f"{_with_article(kind.noun)} has no field {name}{suggestion(name, kind.fields)}",
         fix=fix,
     )
 

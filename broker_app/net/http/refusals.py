@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Iterable
 from typing import Any
 
 from broker_app.base.refused import Refused
+from broker_app.base.suggestions import suggestion
 from broker_app.net.problems import PROBLEMS, problem_body
 
 Header = tuple[bytes, bytes]
@@ -64,12 +64,8 @@ def invalid(pointer: str, detail: str, got: object = None) -> Refused:
 def unknown(pointer: str, name: str, known: Iterable[str], kind: str) -> Refused:
     """A field or query parameter that does not exist, with the nearest one that does."""
     known = sorted(known)
-    near = difflib.get_close_matches(name[:100], known, n=1)
-    if near:
-        hint = f"did you mean {near[0]}?"
-    else:
-        hint = f"known here: {', '.join(known)}" if known else "none is known here"
-    return invalid(pointer, f"there is no {kind} {name[:100]!r}; {hint}")
+    all_known = f"; known here: {', '.join(known)}" if known else "; none is known here"
+    return invalid(pointer, f"there is no {kind} {name[:100]!r}{suggestion(name, known) or all_known}")
 
 
 def too_large(what: str, limit: int, size: int) -> Refused:

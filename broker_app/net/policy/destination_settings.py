@@ -7,7 +7,6 @@ has it, else from the node's settings, else it is the default of the core.
 
 from __future__ import annotations
 
-import difflib
 import functools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -15,6 +14,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from broker_app.base.refused import Refused
+from broker_app.base.suggestions import suggestion
 from broker_app.config import Config
 from broker_app.core.destination import QUEUE, TOPIC, check_name, has_wildcard, is_reserved, parse
 from broker_app.core.policy import LIMIT_BEHAVIORS, PAUSES, DestinationPolicy, Policies
@@ -234,17 +234,12 @@ def faults(values: Mapping[str, Any], address: str) -> dict[str, str]:
     for name, value in values.items():
         setting = SETTINGS.get(name)
         if setting is None:
-            found[name] = f"there is no such setting{_suggestion(name)}"
+            found[name] = f"there is no such setting{suggestion(name, SETTINGS)}"
         elif error := setting.error_in(value):
             found[name] = error
         elif name == "paused" and address.startswith("/topic/") and value not in ("none", "producers"):
             found[name] = "must be none or producers: a topic keeps no messages for paused consumers"
     return found
-
-
-def _suggestion(name: str) -> str:
-    near = difflib.get_close_matches(name, SETTINGS, n=1)
-    return f"; did you mean {near[0]}?" if near else ""
 
 
 def _wrong_queue(value: Any) -> str:

@@ -143,9 +143,10 @@ class Disconnection:
             return
         self._note(refusal)
         conversation.close_reason = str(refusal)
-        conversation.sessions.log(
-            "%s %s refused: %s", conversation.transport.peer_name, conversation.peer.user, refusal
-        )
+        if refusal.code != "not-connected":  # probes of ports, such as that of `mom doctor`, end so
+            conversation.sessions.log(
+                "%s %s refused: %s", conversation.transport.peer_name, conversation.peer.user, refusal
+            )
         extra = (
             (("version", ",".join(reversed(negotiation.VERSIONS))),)
             if isinstance(refusal, negotiation.UnsupportedVersion)

@@ -119,7 +119,7 @@ class ConditionChecks:
             flows = [flow for flow in bridge["flows"] if not flow["paused"]]
             states = {flow["state"] for flow in flows} | {bridge["state"]}
             state = next((state for state in ("failed", "stalled", "retrying") if state in states), None)
-            backlog = sum(flow["depth"] for flow in flows)
+            backlog = _backlog(bridge)
             if state is not None and bridge["desired"] != "paused" and backlog >= rule.threshold:
                 yield Violation(bridge["name"], backlog, {"state": state, "error": _code(bridge)})
 
@@ -141,8 +141,11 @@ class ConditionChecks:
             yield Violation("files", 1, {"detail": last.detail[:500]})
 
     def _unhealthy(self, health: Container[str], besides: Container[str] = ()) -> Iterator[Violation]:
+        # A bridge with messages before it has a condition of its own, which says how many.
+        reported = {bridge["name"] for bridge in self._bridges() if _backlog(bridge)}
         for one in self._components():
-            if one.health in health and one.kind not in besides and one.kind != component_health.BRIDGE:
+            known = one.kind in besides or (one.kind == component_health.BRIDGE and one.name in reported)
+            if one.health in health and not known:
                 facts = {"kind": one.kind, "health": one.health, "detail": one.reason[:500]}
                 yield Violation(f"{one.kind}/{one.name}", 1, facts)
 
@@ -207,6 +210,11 @@ class _Growth:
                 points.popleft()
             if grown := self._latest[address] - points[0][1]:
                 yield address, grown
+
+
+def _backlog(bridge: Mapping[str, Any]) -> int:
+    """The messages that wait for a bridge, without those of flows that are paused."""
+    return sum(flow["depth"] for flow in bridge["flows"] if not flow["paused"])
 
 
 def _code(bridge: Mapping[str, Any]) -> str:

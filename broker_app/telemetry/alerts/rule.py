@@ -71,12 +71,13 @@ CONDITIONS: Final[Mapping[ConditionName, Condition]] = MappingProxyType(
             1, 0, CRITICAL,
         ),
         FAILING: Condition(
-            "a callback or reflex always fails or gets no further, or the store takes no messages",
+            "a callback, reflex, pipeline or bridge without waiting messages always fails or gets no "
+            "further, or the store takes no messages",
             "component", "components", 1, 0, CRITICAL,
         ),
         DEGRADED: Condition(
-            "a callback, reflex or mirror works in part, as one without a standby", "component", "components",
-            1, 60, WARNING,
+            "a callback, reflex, bridge, pipeline or mirror works in part, as one without a standby",
+            "component", "components", 1, 60, WARNING,
         ),
     }
 )  # fmt: skip

@@ -12,7 +12,12 @@ from broker_app.telemetry.alerts.alert import Alert
 from broker_app.telemetry.statistics import rfc3339
 
 #: by kind of a component, the page of one
-_PAGES: Final = {"callback": "callbacks/one", "reflex": "reflexes/one", "pipeline": "pipelines/one"}
+_PAGES: Final = {
+    "callback": "callbacks/one",
+    "reflex": "reflexes/one",
+    "bridge": "bridges/one",
+    "pipeline": "pipelines/one",
+}
 
 
 def shown(alert: Alert) -> dict[str, Any]:

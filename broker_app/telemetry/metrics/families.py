@@ -116,7 +116,7 @@ _COMPONENTS: Final = (
     Family(
         "mom_component_health",
         GAUGE,
-        "1 for the health of a callback, reflex, bridge, mirror or the store",
+        "1 for the health of a callback, reflex, bridge, mirror, run of a pipeline or the store",
         ("kind", "name", "health"),
     ),
     Family("mom_components_left_out", GAUGE, "components beyond the limit of this reply"),

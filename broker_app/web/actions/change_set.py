@@ -15,7 +15,7 @@ from broker_app.models import Change, ChangedObject, Entry, PolicyVersion
 from broker_app.web.actions import audit
 from broker_app.web.actions.actor import Actor
 from broker_app.web.resource_types import RESOURCE_TYPES, Spec
-from broker_app.web.resource_types.resource_type import check_storable
+from broker_app.web.resource_types.resource_type import check_storable, completed
 
 #: sent after the commit of a change, in the thread that made it, with the `version` that it led to
 policy_changed = Signal()
@@ -244,7 +244,7 @@ def _checked(edit: Edit, was: Spec | None) -> Spec | None:
         return None
     kind = RESOURCE_TYPES[edit.kind]
     check_storable(edit.key, edit.spec)
-    now = kind.complete(edit.key, edit.spec, was)
+    now = completed(kind, edit.key, edit.spec, was)
     kind.check(edit.key, now)
     kind.check_secrets(edit.key, now, edit.secrets)
     return now

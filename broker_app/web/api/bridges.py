@@ -29,7 +29,7 @@ from broker_app.web.policy_sync import ask, node_of
 from broker_app.web.refusals import PROBLEM_REPLIES
 from broker_app.web.resource_types import RESOURCE_TYPES, Spec
 from broker_app.web.resource_types.bridges import whole as whole_bridge
-from broker_app.web.resource_types.resource_type import check_storable, no_such
+from broker_app.web.resource_types.resource_type import check_storable, completed, no_such
 
 _KIND = "bridges"
 _NAME = {**TEXT, "minLength": 1, "maxLength": 300}
@@ -138,7 +138,7 @@ def _remote(body: dict[str, Any]) -> tuple[Remote, str | None]:
         raise invalid("/queue", "must be a text", queue)
     kind = RESOURCE_TYPES[_KIND]
     check_storable(name, spec)
-    whole = kind.complete(name, spec, None)
+    whole = completed(kind, name, spec, None)
     kind.check(name, whole)
     kind.check_secrets(name, whole, secrets)
     return Remote.of(name, whole, secrets.get("password", _kept_password(name, whole))), queue

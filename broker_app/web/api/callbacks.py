@@ -35,7 +35,7 @@ from broker_app.web.api.rows import Row, row_of, rows_of
 from broker_app.web.auth.owner_rights import refusal
 from broker_app.web.resource_types import RESOURCE_TYPES, Spec
 from broker_app.web.resource_types.callbacks import MOST, address_of
-from broker_app.web.resource_types.resource_type import no_such
+from broker_app.web.resource_types.resource_type import completed, no_such
 
 _KIND = "callbacks"
 #: of one user who is no administrator
@@ -157,7 +157,7 @@ def _check_own(request: Request, edit: actions.Edit) -> None:
     if edit.spec is None:
         return
     kind = RESOURCE_TYPES[_KIND]
-    spec: Spec = kind.complete(edit.key, edit.spec, None)
+    spec: Spec = completed(kind, edit.key, edit.spec, None)
     if spec.get("owner") != user:
         raise Refused("not-allowed", "only administrators make callbacks of other users", right="administer")
     kind.check(edit.key, spec)

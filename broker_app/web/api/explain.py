@@ -34,6 +34,7 @@ from broker_app.web.api.schemas import name_of
 from broker_app.web.events import destination_of, shown
 from broker_app.web.impact import rules_of
 from broker_app.web.resource_types import RESOURCE_TYPES
+from broker_app.web.resource_types.users import missing_user
 from broker_app.web.snapshot import read_rules
 
 #: rules that an answer lists one by one
@@ -172,7 +173,7 @@ def _query_of(request: Request, given: Mapping[str, Any], where: str) -> _Query:
         raise Refused("not-allowed", "only administrators may see the rights of others", right="administer")
     known = User.objects.filter(username=user).prefetch_related("groups").first()
     if known is None and user != request.user.get_username() and "rules" not in given:
-        raise Refused("not-found", f"there is no user {user}"[:200])
+        raise Refused("not-found", missing_user(user))
     try:
         method = method_of(given["action"])
     except ValueError as error:

@@ -15,7 +15,7 @@ from broker_app.web.resource_types import RESOURCE_TYPES
 _ALWAYS = (400, 401, 403, 405, 406)
 _STATUSES = {
     "GET": (),
-    "POST": (409, 413, 415, 422, 503),
+    "POST": (404, 409, 413, 415, 422, 503),
     "PUT": (409, 412, 413, 415, 428, 503),
     "PATCH": (404, 409, 412, 413, 415, 428, 503),
     "DELETE": (404, 409, 412, 413, 428, 503),

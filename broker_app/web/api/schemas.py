@@ -7,7 +7,15 @@ from typing import Any, Final
 from broker_app.features.bridge.remote import DESIRED_STATES
 from broker_app.features.callbacks.webhooks.callback import CONTENTS, MODES
 from broker_app.features.callbacks.webhooks.callback import DESIRED_STATES as DESIRED_OF_CALLBACKS
-from broker_app.net.rest.openapi.schemas import PAGING, SELECTOR_TEXT, array_of, object_of, or_null, whole
+from broker_app.net.rest.openapi.schemas import (
+    PAGING,
+    SELECTOR_TEXT,
+    array_of,
+    object_of,
+    or_null,
+    whole,
+    written,
+)
 from broker_app.reflex import declaration
 from broker_app.reflex.patterns import MAX_PATTERN as MAX_REFLEX_PATTERN
 from broker_app.telemetry.alerts.rule import CONDITIONS, SEVERITIES
@@ -87,8 +95,9 @@ SPEC_FIELDS: Final[dict[str, _Json]] = {
         "endpoints": {**_NAMES, "maxItems": 20, "description": "where clients reach it"},
         "settings": {
             "type": "object",
-            "additionalProperties": {"type": "number"},
-            "description": "by name, in the place of those it was started with",
+            "additionalProperties": {"type": ["number", "string"]},
+            "description": "by name, in the place of those it was started with; sizes and times as numbers "
+            "of bytes and seconds, or in requests as texts such as 5MB and 2s",
         },
         "comment": _COMMENT,
     },
@@ -277,13 +286,14 @@ def _put(kind: str) -> _Json:
     """One resource as it is written. What was read can be written back: status members are ignored."""
     fixed = {**FACTS.get(kind, {}), **ANSWERED.get(kind, {}), **ENTRY}
     read_only = {name: {**schema, "readOnly": True} for name, schema in fixed.items()}
-    members = {**_NAME, **SPEC_FIELDS[kind], **SECRETS.get(kind, {}), **read_only}
+    fields = {name: written(name, schema) for name, schema in SPEC_FIELDS[kind].items()}
+    members = {**_NAME, **fields, **SECRETS.get(kind, {}), **read_only}
     return object_of(members, required=NEEDED.get(kind, ()))
 
 
 def _patch(kind: str) -> _Json:
     """The members of a resource to change; null removes a value."""
-    members = {name: or_null(schema) for name, schema in SPEC_FIELDS[kind].items()}
+    members = {name: written(name, or_null(schema)) for name, schema in SPEC_FIELDS[kind].items()}
     return object_of({**members, **SECRETS.get(kind, {})}, required=())
 
 
@@ -324,7 +334,7 @@ _NEW_TOKEN = {
 
 _CALLBACK_REQUEST = {
     "name": {**_NAME["name"], "description": "left out: callback- and a number"},
-    **SPEC_FIELDS["callbacks"],
+    **{name: written(name, schema) for name, schema in SPEC_FIELDS["callbacks"].items()},
     **SECRETS["callbacks"],
 }
 _NEW_CALLBACK = {

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, ClassVar
 
-from django.contrib.auth.models import User
 from rest_framework.exceptions import MethodNotAllowed
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -21,6 +20,7 @@ from broker_app.web.api.permissions import is_administrator, require_administrat
 from broker_app.web.api.resource import Resource
 from broker_app.web.api.resources import listing
 from broker_app.web.api.rows import Row, rows_of
+from broker_app.web.resource_types.users import missing_user
 
 #: those of all users
 _ALL = "*"
@@ -112,6 +112,8 @@ class Tokens(Resource):
         if given is None or given == own:
             return own
         require_administrator(request)
-        if not isinstance(given, str) or not User.objects.filter(username=given).exists():
-            raise invalid("/user", "there is no such user", given)
+        if not isinstance(given, str):
+            raise invalid("/user", "must be the name of a user", given)
+        if missing := missing_user(given):
+            raise Refused("not-found", missing)
         return given

@@ -28,8 +28,11 @@ _ABOUT = {
     "store": _("this percentage of the journal's disk space is used"),
     "flapping": _("a client has connected this many times within five minutes"),
     "configuration": _("configuration files were rejected"),
-    "failing": _("a callback or reflex always fails or gets no further, or the store takes no messages"),
-    "degraded": _("a callback, reflex or mirror works in part, as one without a standby"),
+    "failing": _(
+        "a callback, reflex, pipeline or bridge without waiting messages always fails or gets no further, "
+        "or the store takes no messages"
+    ),
+    "degraded": _("a callback, reflex, bridge, pipeline or mirror works in part, as one without a standby"),
 }
 _SEVERITIES = {"warning": _("warning"), "critical": _("critical")}
 

@@ -23,7 +23,7 @@ from broker_app.web.definitions.document import (
     pointer,
 )
 from broker_app.web.resource_types import RESOURCE_TYPES, Spec
-from broker_app.web.resource_types.resource_type import check_storable
+from broker_app.web.resource_types.resource_type import check_storable, completed
 
 
 class FileResource(NamedTuple):
@@ -145,7 +145,7 @@ def _differs(kind: str, key: str, spec: Spec, before: Spec | None) -> bool:
     """True if the document changes a resource of a file, or has an invalid one."""
     try:
         check_storable(key, spec)
-        whole = RESOURCE_TYPES[kind].complete(key, spec, before)
+        whole = completed(RESOURCE_TYPES[kind], key, spec, before)
         RESOURCE_TYPES[kind].check(key, whole)
     except ValidationError:
         return True

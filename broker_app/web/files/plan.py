@@ -16,6 +16,7 @@ from broker_app.web import actions
 from broker_app.web.actions import Actor, Edit
 from broker_app.web.files.rule_order import positions
 from broker_app.web.resource_types import RESOURCE_TYPES, Spec
+from broker_app.web.resource_types.resource_type import completed
 from broker_app.zero import Document, InvalidFiles, Loaded, Position, ZeroError
 
 Name = tuple[str, str]
@@ -204,7 +205,7 @@ def _checked(document: Document, before: Spec | None) -> Spec:
     runtime_fields = {
         name: before[name] for name in kind.runtime_fields if before is not None and name in before
     }
-    spec = kind.complete(document.key, {**runtime_fields, **document.spec}, before)
+    spec = completed(kind, document.key, {**runtime_fields, **document.spec}, before)
     kind.check(document.key, spec)
     kind.check_secrets(document.key, spec, document.secrets)
     return spec

@@ -27,7 +27,12 @@ class Brokers(ResourceType):
         return {row.name: {name: getattr(row, name) for name in _FIELDS} for row in rows}
 
     def complete(self, key: str, spec: Mapping[str, Any], before: Spec | None) -> Spec:
-        return {"environment": "", "colour": "", "endpoints": [], "settings": {}, "comment": "", **spec}
+        whole = {"environment": "", "colour": "", "endpoints": [], "settings": {}, "comment": "", **spec}
+        if isinstance(whole["settings"], dict):
+            whole["settings"] = {
+                name: config.in_unit(name, value) for name, value in whole["settings"].items()
+            }
+        return whole
 
     def check(self, key: str, spec: Spec) -> None:
         if not _NAME.fullmatch(key):

@@ -9,7 +9,6 @@ from datetime import timedelta
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from django.contrib.auth.models import User
 from django.core.exceptions import ValidationError
 from django.utils import timezone
 
@@ -22,6 +21,7 @@ from broker_app.features.callbacks.webhooks.callback import CONTENTS, DESIRED_ST
 from broker_app.features.callbacks.webhooks.signature import key_of, new_secret
 from broker_app.web.auth.encryption import Unreadable, resealed, seal, unseal
 from broker_app.web.resource_types.resource_type import ResourceType, Spec, check_fields
+from broker_app.web.resource_types.users import missing_user
 
 MOST: Final = 1_000
 NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -123,8 +123,8 @@ class Callbacks(ResourceType):
         return {name: value for name, value in secrets.items() if not _holds(getattr(row, name), value)}
 
     def write(self, key: str, spec: Spec, secrets: Mapping[str, Any]) -> None:
-        if not User.objects.filter(username=spec["owner"]).exists():
-            raise ValidationError({"owner": f"there is no user {spec['owner']}"})
+        if missing := missing_user(spec["owner"]):
+            raise ValidationError({"owner": missing})
         row = models.Callback.objects.filter(name=key).first() or models.Callback(name=key)
         row.values = spec
         if "secret" in secrets or not row.secret:

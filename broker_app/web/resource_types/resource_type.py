@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from django.core.exceptions import ValidationError
+
+from broker_app import config
+from broker_app.base import durations
+from broker_app.base.suggestions import suggestion
 
 #: the spec of a resource: in the API, in files, diffs, the history and the audit log
 Spec = dict[str, Any]
@@ -77,6 +80,22 @@ class ResourceType(ABC):
         return ()
 
 
+def completed(kind: ResourceType, key: str, spec: Mapping[str, Any], before: Spec | None) -> Spec:
+    """The complete spec, with numbers for texts such as 2s in members …_s, and 5MB in members …_bytes. Raises
+    ValidationError."""
+    numbers, wrong = dict(spec), {}
+    for name, value in spec.items():
+        read = durations.seconds if name.endswith("_s") else config.size if name.endswith("_bytes") else None
+        if read is not None and isinstance(value, str):
+            try:
+                numbers[name] = read(value)
+            except ValueError as error:
+                wrong[name] = str(error)
+    if wrong:
+        raise ValidationError(wrong)
+    return kind.complete(key, numbers, before)
+
+
 def check_storable(key: str, spec: Any) -> None:
     """Raises ValidationError unless all is JSON that a database can store: no NUL, no lone surrogates."""
     if not _storable(key):
@@ -122,14 +141,12 @@ def check_texts(name: str, texts: Any, most: int = 1000, longest: int = 300) -> 
 
 def unknown(name: str, known: Iterable[str]) -> str:
     """The error of an unknown field."""
-    near = difflib.get_close_matches(name, list(known), n=1)
-    return f"there is no such field{f'; did you mean {near[0]}?' if near else ''}"
+    return f"there is no such field{suggestion(name, known)}"
 
 
 def no_such(one: str, name: str, known: Iterable[str]) -> str:
     """The error of an unknown name, with the nearest one."""
-    near = difflib.get_close_matches(name, list(known), n=1)
-    return f"there is no {one} {name}{f'; did you mean {near[0]}?' if near else ''}"
+    return f"there is no {one} {name}{suggestion(name, known)}"
 
 
 def _may_be_bool(kind: type | tuple[type, ...]) -> bool:

@@ -15,6 +15,7 @@ from broker_app.base.refused import Refused
 from broker_app.models import Token
 from broker_app.net.policy.destination_settings import check_address
 from broker_app.web.resource_types.resource_type import ResourceType, Spec, check_fields, check_texts
+from broker_app.web.resource_types.users import missing_user
 
 #: the rights of a grant, in addition to those of rules
 RIGHTS = ("send", "receive", "browse", "read", "manage", "administer", "journal:read", "metrics:read")
@@ -64,7 +65,7 @@ class Tokens(ResourceType):
         owner, _, name = key.partition("/")
         user = User.objects.filter(username=owner).first()
         if user is None:
-            raise ValidationError({"owner": f"there is no user {owner}"})
+            raise ValidationError({"owner": missing_user(owner)})
         row = Token.objects.filter(owner=user, name=name).first()
         if row is None:
             if not secrets:

@@ -141,3 +141,10 @@ class Groups(ResourceType):
 
 def _is_administrator(spec: Spec | None) -> bool:
     return spec is not None and spec["administrator"] and spec["active"]
+
+
+def missing_user(name: str) -> str:
+    """The refusal of a user that does not exist, with the nearest name; empty if there is one."""
+    if User.objects.filter(username=name).exists():
+        return ""
+    return no_such("user", name[:150], User.objects.values_list("username", flat=True))

@@ -3,9 +3,6 @@
 /** The state of a queue or topic, the worst first. */
 export type DestinationState = "at-limit" | "no-consumer" | "growing" | "paused" | "flowing" | "idle";
 
-/** The state of a bridge or of its flow. */
-export type BridgeState = "running" | "connecting" | "retrying" | "suspended" | "failed" | "starting" | "stalled";
-
 /** A step of the connection test of a bridge. */
 export type ConnectionTestStep = "dns" | "tcp" | "tls" | "websocket" | "login" | "sync-queue" | "target";
 

@@ -2,15 +2,14 @@
 
 import type { NodeFigures } from "../live/node.ts";
 import { consolePage, queuesPage } from "../pages.ts";
-import type { BridgeState } from "../generated/tables.ts";
+import type { Health } from "../generated/tables.ts";
 import { gettext, ngettext } from "../gettext.ts";
 import { count, duration, rate } from "./format.ts";
 
 export interface BridgeStatus {
   name: string;
   address: string;
-  state: BridgeState;
-  desired: string;
+  health: Health;
   error: { code: string; detail: string } | null;
   backlog: number;
   oldest_s: number;
@@ -62,19 +61,18 @@ export interface Drawing {
 const MAX_BRIDGES = 8;
 const MAX_SENDERS = 4;
 
-const STATES: Record<BridgeState, { tone: Tone; shape: string; word: string }> = {
+/** The badges of `web/console/health.py`. */
+const HEALTH: Record<Health, { tone: Tone; shape: string; word: string }> = {
   running: { tone: "good", shape: "●", word: gettext("running") },
-  starting: { tone: "quiet", shape: "○", word: gettext("starting") },
-  connecting: { tone: "quiet", shape: "○", word: gettext("connecting") },
-  suspended: { tone: "quiet", shape: "‖", word: gettext("suspended") },
-  retrying: { tone: "warn", shape: "▲", word: gettext("retrying") },
+  degraded: { tone: "warn", shape: "▲", word: gettext("degraded") },
   stalled: { tone: "bad", shape: "▲", word: gettext("stalled") },
-  failed: { tone: "bad", shape: "■", word: gettext("failed") },
+  failing: { tone: "bad", shape: "■", word: gettext("failing") },
+  paused: { tone: "quiet", shape: "‖", word: gettext("paused") },
+  off: { tone: "quiet", shape: "‖", word: gettext("off") },
 };
 
-export function stateOf({ state, desired }: BridgeStatus): { tone: Tone; shape: string; word: string } {
-  if (desired === "paused") return { tone: "quiet", shape: "‖", word: gettext("paused") };
-  return STATES[state] ?? { tone: "quiet", shape: "○", word: state };
+export function stateOf({ health }: BridgeStatus): { tone: Tone; shape: string; word: string } {
+  return HEALTH[health] ?? { tone: "quiet", shape: "○", word: health };
 }
 
 /** Whether a bridge needs attention: those come first. */

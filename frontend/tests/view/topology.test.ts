@@ -5,8 +5,8 @@ import { type BridgeStatus, drawn, stateOf } from "../../src/view/topology.ts";
 const NODE = { name: "mom", connections: 2, in_rate: 5, out_rate: 7 } as NodeFigures;
 
 function bridge(change: Partial<BridgeStatus>): BridgeStatus {
-  const idle = { address: "", desired: "running", error: null, backlog: 0, oldest_s: 0, accepted_rate: 0, sent_rate: 0, progress_at: null, flow_count: 0 };
-  return { name: "b", state: "running", ...idle, ...change };
+  const idle = { address: "", error: null, backlog: 0, oldest_s: 0, accepted_rate: 0, sent_rate: 0, progress_at: null, flow_count: 0 };
+  return { name: "b", health: "running", ...idle, ...change };
 }
 
 function titles(bridges: BridgeStatus[], senders: string[] = []): string[] {
@@ -15,8 +15,8 @@ function titles(bridges: BridgeStatus[], senders: string[] = []): string[] {
 }
 
 test("bridges that need attention come first, and what waits for them is named", () => {
-  const bridges = [bridge({ name: "a" }), bridge({ name: "c", state: "failed", backlog: 3 }), bridge({ name: "b", state: "retrying" })];
-  expect(titles(bridges).slice(3)).toEqual(["c: failed · 3 waiting", "b: retrying", "a: running"]);
+  const bridges = [bridge({ name: "a" }), bridge({ name: "c", health: "failing", backlog: 3 }), bridge({ name: "b", health: "degraded" })];
+  expect(titles(bridges).slice(3)).toEqual(["c: failing · 3 waiting", "b: degraded", "a: running"]);
 });
 
 test("what is forwarded is not consumed here", () => {
@@ -24,9 +24,9 @@ test("what is forwarded is not consumed here", () => {
   expect(titles([bridge({ sent_rate: 30 })])[2]).toBe("Consumers: 0/s");
 });
 
-test("a bridge that is paused is no trouble, whatever its connection does", () => {
-  expect(stateOf(bridge({ state: "failed", desired: "paused" }))).toMatchObject({ word: "paused", tone: "quiet" });
-  expect(stateOf(bridge({ state: "of a later version" as BridgeStatus["state"] }))).toMatchObject({ word: "of a later version" });
+test("a bridge that is paused is no trouble, and a health that the page does not know is its own word", () => {
+  expect(stateOf(bridge({ health: "paused" }))).toMatchObject({ word: "paused", tone: "quiet" });
+  expect(stateOf(bridge({ health: "of a later version" as BridgeStatus["health"] }))).toMatchObject({ word: "of a later version" });
 });
 
 test("many bridges and senders are drawn as few, each line between nodes that are there", () => {

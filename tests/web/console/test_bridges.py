@@ -54,7 +54,7 @@ def a_flow(**spec: Any) -> dict[str, Any]:
 def a_bridge(*flows: dict[str, Any], **spec: Any) -> dict[str, Any]:
     bridge = {
         "name": "west", "address": "stomp://w:61613", "desired": "running", "drained": False,
-        "state": "running",
+        "state": "running", "health": "running",
         "error": None, "attempts": 0, "connected_at": "2026-01-31T12:00:00.000Z", "server": "MOM/1",
         "delivery": "exactly-once", "backlog": 1204, "flow_count": len(flows), **COUNTS,
     }  # fmt: skip
@@ -121,7 +121,7 @@ def page_of(inside: Client, address: str) -> str:
 
 @pytest.mark.usefixtures("west")
 def test_the_list_shows_configuration_and_status(inside: Client, node: AnsweringNode) -> None:
-    node.known["west"] = a_bridge(a_flow(state="stalled"))
+    node.known["west"] = a_bridge(a_flow(state="stalled"), health="stalled")
     node.orphans, node.marks = (
         [ORPHAN],
         [
@@ -170,6 +170,24 @@ def test_a_bridge_is_shown_with_its_flows_and_events(inside: Client, node: Answe
     assert 'data-tone="bad"><span aria-hidden="true">■</span> 3</b>' in page, "a gap is red"
     assert "2026-01-31 12:00:00 UTC" in page and "4 times" in page
     assert "of the bridge" not in page
+
+
+@pytest.mark.usefixtures("west")
+@pytest.mark.parametrize(
+    ("state", "health", "badge"),
+    [
+        ("running", "running", 'good"><span aria-hidden="true">●</span> running</span>'),
+        ("suspended", "running", 'good"><span aria-hidden="true">●</span> running · idle</span>'),
+        ("retrying", "failing", 'bad"><span aria-hidden="true">■</span> failing · retrying</span>'),
+        ("running", "stalled", 'bad"><span aria-hidden="true">▲</span> stalled</span>'),
+    ],
+)
+def test_the_badge_of_a_bridge_is_its_health_and_green_only_if_it_works(
+    inside: Client, node: AnsweringNode, state: str, health: str, badge: str
+) -> None:
+    node.known["west"] = a_bridge(state=state, health=health)
+    for place in ("", "one?name=west"):
+        assert f'class="state" data-tone="{badge}' in page_of(inside, f"/console/bridges/{place}")
 
 
 @pytest.mark.usefixtures("west")

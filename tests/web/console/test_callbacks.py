@@ -101,7 +101,8 @@ def page_of(inside: Client, address: str) -> str:
 def test_the_list_shows_configuration_and_status(inside: Client, node: AnsweringNode) -> None:
     node.known["hook"] = a_callback(state="unverified", reason="it answered 404")
     page = page_of(inside, "/console/callbacks/")
-    for text in (URL, "/queue/orders", "the URL does not agree", "it answered 404", "open", "until 12:07:00"):
+    badge = '<span aria-hidden="true">■</span> failing · the URL does not agree</span>'
+    for text in (URL, "/queue/orders", badge, "it answered 404", "open", "until 12:07:00"):
         assert text in page, text
     assert 'class="num">1204<' in page and 'class="num">7<' in page
 

@@ -39,7 +39,8 @@ def a_takeover(epoch: int, cause: str, **facts: Any) -> dict[str, Any]:
 
 def a_status(*brokers: dict[str, Any], **facts: Any) -> dict[str, Any]:
     return {
-        "name": "B1", "id": "b1:8000", "role": 1, "state": "active", "journal": "PostgreSQL at db",
+        "name": "B1", "id": "b1:8000", "role": 1, "state": "active", "health": "running",
+        "journal": "PostgreSQL at db",
         "lease_s": 3.0, "lease": {"holder": "b1:8000", "epoch": 3, "left_s": 2.6},
         "brokers": list(brokers), "would_be_lost": {"persistent": 0, "non_persistent": 0},
         "successor": None, "takeovers": [], "private_journal": None, "configuration": "sealed",
@@ -96,6 +97,14 @@ def test_the_page_shows_the_holder_the_lag_and_the_order(inside: Client, node: A
     assert "mom mirror takeover --reason &#x27;…&#x27; --url http://b2:8000" in page or (
         "mom mirror takeover --reason '…' --url http://b2:8000" in page
     )
+
+
+def test_a_broker_without_a_standby_is_not_green(inside: Client, node: AnsweringNode) -> None:
+    badge = 'class="state" data-tone="{}"><span aria-hidden="true">{}</span> {}</span> <b>b1:8000</b>'
+    node.status = a_status(a_broker("b1:8000"), a_standby())
+    assert badge.format("good", "●", "running · active") in page_of(inside)
+    node.status = a_status(a_broker("b1:8000"), health="degraded")
+    assert badge.format("warn", "▲", "degraded · active") in page_of(inside)
 
 
 def test_the_page_shows_that_takeovers_are_paused(inside: Client, node: AnsweringNode) -> None:

@@ -91,11 +91,12 @@ def page_of(inside: Client, address: str) -> str:
 
 @pytest.mark.usefixtures("slow")
 def test_the_list_shows_declarations_and_status_in_order(inside: Client, node: AnsweringNode) -> None:
-    wrong = {"state": "unusable", "error": "there is no library lib", "refusals": 0}
+    wrong = {"state": "unusable", "health": "failing", "error": "there is no library lib", "refusals": 0}
     node.known = [a_status("b.cnf:2", origin="b.cnf:2", **wrong), a_status()]
     page = page_of(inside, "/console/reflexes/")
     assert page.index("name=b.cnf%3A2") < page.index("name=slow")
-    for text in ("unusable", "there is no library lib", "limit_rate of mom", "rate=10", "0.2 ms, 12.5 ms"):
+    badge = 'data-tone="bad"><span aria-hidden="true">■</span> failing · unusable</span>'
+    for text in (badge, "there is no library lib", "limit_rate of mom", "rate=10", "0.2 ms, 12.5 ms"):
         assert text in page, text
     assert all(f'class="num">{figure}<' in page for figure in (1, 2, 1204, 37, 5))
     page = page_of(inside, "/console/reflexes/?filter=slow")

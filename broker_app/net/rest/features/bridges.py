@@ -6,13 +6,13 @@ that they may browse, and may retry or test those that they may manage. Credenti
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Annotated, Any, Protocol
 
 import msgspec
 
 from broker_app.base.refused import Refused
+from broker_app.base.suggestions import suggestion
 from broker_app.core import commands as c
 from broker_app.core.destination import parse
 from broker_app.core.offset import address_of
@@ -287,9 +287,7 @@ class BridgeEndpoints:
 
 def no_such(what: str, name: str, known: Iterable[str]) -> Refused:
     """There is nothing of this name; the nearest one is named."""
-    near = difflib.get_close_matches(name, list(known), n=1)
-    hint = f"; did you mean {near[0]}?" if near else ""
-    return Refused("not-found", f"there is no {what} {name[:100]!r}{hint}")
+    return Refused("not-found", f"there is no {what} {name[:100]!r}{suggestion(name, known)}")
 
 
 def _address(bridge: str, queue: str | None) -> str | None:

@@ -61,6 +61,28 @@ def or_null(schema: Json) -> Json:
     return {**schema, "type": [*types, *(["null"] if "null" not in types else [])]}
 
 
+#: texts with a unit, by the end of the name of a member: see `durations.seconds` and `config.size`
+_TEXTS: dict[str, Json] = {
+    "_s": {"type": "string", "pattern": r"^\d+(\.\d*)?(ms|s|m|min|h|d)?$", "description": "such as 2s, 5m"},
+    "_bytes": {
+        "type": "string",
+        "pattern": r"^\d+([kKmMgG]([iI]?[bB])?)?$",
+        "description": "such as 64MiB",
+    },
+}
+
+
+def written(name: str, schema: Json) -> Json:
+    """A member as requests may have it: a time in seconds or a size in bytes may be a text with its unit."""
+    text = next((text for end, text in _TEXTS.items() if name.endswith(end)), None)
+    if text is None:
+        return schema
+    about = {"description": schema["description"]} if "description" in schema else {}
+    number = {key: value for key, value in schema.items() if key not in ("description", "default")}
+    default = {"default": schema["default"]} if "default" in schema else {}
+    return {"anyOf": [number, text], **default, **about}
+
+
 NAME: Json = {"type": "string", "minLength": 1, "maxLength": 255}
 REASON: Json = {"type": "string", "maxLength": 1000}
 HEADERS: Json = {"type": "object", "additionalProperties": TEXT}

@@ -3,7 +3,16 @@
 from __future__ import annotations
 
 from broker_app.net.policy.destination_settings import SETTINGS, Setting
-from broker_app.net.rest.openapi.schemas import BOOLEAN, TIME, Json, number, object_of, or_null, whole
+from broker_app.net.rest.openapi.schemas import (
+    BOOLEAN,
+    TIME,
+    Json,
+    number,
+    object_of,
+    or_null,
+    whole,
+    written,
+)
 
 
 def setting_schema(setting: Setting) -> Json:
@@ -21,15 +30,19 @@ def setting_schema(setting: Setting) -> Json:
     )
 
 
-def said_schema(*, change: bool = False) -> Json:
-    """The settings of a destination; in a change, null removes one."""
-    members = {
+def _shown_schema(*, change: bool = False) -> dict[str, Json]:
+    return {
         name: {
             **(or_null(setting_schema(setting)) if change else setting_schema(setting)),
             "description": setting.about,
         }
         for name, setting in SETTINGS.items()
     }
+
+
+def said_schema(*, change: bool = False) -> Json:
+    """The settings of a destination in a request; in a change, null removes one."""
+    members = {name: written(name, schema) for name, schema in _shown_schema(change=change).items()}
     return object_of(members, required=())
 
 
@@ -38,7 +51,7 @@ def row_schema() -> Json:
     return object_of(
         {
             "address": {"type": "string", "description": "an address such as /queue/orders, or a pattern"},
-            "settings": said_schema(),
+            "settings": object_of(_shown_schema(), required=()),
             "version": {"type": "integer", "minimum": 1, "description": "as in the ETag"},
             "origin": {"type": "string", "description": "the file and line that say it, if one does"},
             "changed": TIME,

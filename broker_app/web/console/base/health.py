@@ -1,16 +1,29 @@
-"""The health of components with labels and signs for pages."""
+"""The badge of a component on pages: its health, with a sign and a tone, and its state in its own words."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from django.utils.translation import gettext_lazy as _
 
 from broker_app.telemetry.component_health import DEGRADED, FAILING, OFF, PAUSED, RUNNING, STALLED
-from broker_app.web.console.forwarding.bridge_status import State
 
-_LABELS: Final = {
+if TYPE_CHECKING:
+    from django.utils.functional import _StrPromise as StrPromise
+
+
+class State(NamedTuple):
+    """A state with a sign, so that it does not depend on colour."""
+
+    word: StrPromise | str
+    sign: str
+    tone: str
+    detail: StrPromise | str = ""
+
+
+#: by health of a component
+HEALTH_BADGES: Final = {
     RUNNING: State(_("running"), "●", "good"),
     DEGRADED: State(_("degraded"), "▲", "warn"),
     STALLED: State(_("stalled"), "▲", "bad"),
@@ -20,6 +33,7 @@ _LABELS: Final = {
 }
 
 
-def shown_state(row: Mapping[str, Any], states: Mapping[str, State]) -> State:
-    """The label of a component's state; of one that runs, of its health: green only if it works."""
-    return _LABELS[row["health"]] if row["state"] == RUNNING else states[row["state"]]
+def health_badge(row: Mapping[str, Any], states: Mapping[str, StrPromise]) -> State:
+    """The badge of a component of any kind: green only if it works. `states` has the states that say more
+    than the health."""
+    return HEALTH_BADGES[row["health"]]._replace(detail=states.get(row["state"], ""))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
@@ -12,6 +12,7 @@ from django.utils.translation import gettext_lazy as _
 from broker_app.base import durations
 from broker_app.base.refused import Refused
 from broker_app.features.bridge.remote import DRAINING, PAUSED
+from broker_app.web.console.base.health import State, health_badge
 from broker_app.web.policy_sync import ask, node_of
 
 if TYPE_CHECKING:
@@ -20,20 +21,8 @@ if TYPE_CHECKING:
 Facts = dict[str, Any]
 
 
-class State(NamedTuple):
-    """A state with a sign, so that it does not depend on colour."""
-
-    word: StrPromise | str
-    sign: str
-    tone: str
-
-
-#: labels of states
-STATE_LABELS: Final = {
-    "running": _("running"), "starting": _("starting"), "connecting": _("connecting"),
-    "retrying": _("retrying"), "stalled": _("stalled"), "failed": _("failed"),
-    "paused": _("paused"), "asleep": _("suspended"),
-}  # fmt: skip
+#: states that say more than the health of a bridge
+_STATES: Final = {"suspended": _("idle"), "connecting": _("connecting"), "retrying": _("retrying")}
 #: labels of events of bridges, flows, alerts, callbacks, reflexes, mirrors and files
 EVENT_LABELS: Final = {
     "connected": _("connected"), "retrying": _("retrying"), "failed": _("failed"),
@@ -54,15 +43,16 @@ EVENT_LABELS: Final = {
     "nearly full": _("nearly full"), "has space again": _("has space again"),
     "applied": _("applied"), "unchanged": _("unchanged"),
 }  # fmt: skip
-_SIGNS: Final = {
-    "running": ("●", "good"),
-    "starting": ("○", "quiet"),
-    "connecting": ("○", "quiet"),
-    "suspended": ("‖", "quiet"),
-    "retrying": ("▲", "warn"),
-    "stalled": ("▲", "bad"),
-    "failed": ("■", "bad"),
+#: states of a flow that is not paused
+_FLOWS: Final = {
+    "running": State(_("running"), "●", "good"),
+    "starting": State(_("starting"), "○", "quiet"),
+    "suspended": State(_("suspended"), "‖", "quiet"),
+    "retrying": State(_("retrying"), "▲", "warn"),
+    "stalled": State(_("stalled"), "▲", "bad"),
+    "failed": State(_("failed"), "■", "bad"),
 }
+_PAUSED_FLOW: Final = State(_("paused"), "‖", "quiet")
 #: labels of a flow's counts; the first is the sum of the others
 COUNTS: Final = {
     "sent": _("sent"),
@@ -97,18 +87,16 @@ def one_bridge(request: HttpRequest, name: str) -> tuple[Facts | None, StrPromis
 
 
 def shown_bridge(row: Mapping[str, Any]) -> Facts:
-    """A bridge for a template: its worst state, durations as text, its flows."""
-    flows = [shown_flow(flow) for flow in row["flows"]]
-    stalled = any(flow["state"] == "stalled" for flow in row["flows"])
+    """A bridge for a template: its health, durations as text, its flows."""
+    is_paused = row["desired"] == PAUSED
     return {
         **row,
-        "state": _state("stalled" if stalled else row["state"], row["desired"] == PAUSED),
-        "pipe": _state(row["state"], row["desired"] == PAUSED),
-        "is_paused": row["desired"] == PAUSED,
+        "state": health_badge(row, {} if is_paused else _STATES),
+        "is_paused": is_paused,
         "is_draining": row["desired"] == DRAINING,
         "connected": durations.since(row["connected_at"]),
         **_spans(row),
-        "flows": flows,
+        "flows": [shown_flow(flow) for flow in row["flows"]],
     }
 
 
@@ -117,7 +105,7 @@ def shown_flow(flow: Mapping[str, Any]) -> Facts:
     rest = sum(flow[name] for name in COUNTS if name != "sent")
     return {
         **flow,
-        "state": _state(flow["state"], flow["paused"]),
+        "state": _PAUSED_FLOW if flow["paused"] else _FLOWS[flow["state"]],
         **_spans(flow),
         "counts": [(label, flow[name]) for name, label in COUNTS.items()],
         "adds_up": flow["sent"] == rest,
@@ -138,13 +126,6 @@ def shown_events(events: Sequence[Mapping[str, Any]]) -> list[Facts]:
         }
         for event in sorted(events, key=lambda event: str(event["at"]), reverse=True)
     ]
-
-
-def _state(word: str, paused: bool) -> State:
-    sign, tone = _SIGNS[word]
-    if word == "suspended":
-        word = "paused" if paused else "asleep"
-    return State(STATE_LABELS[word], sign, tone)
 
 
 def _spans(row: Mapping[str, Any]) -> dict[str, str]:

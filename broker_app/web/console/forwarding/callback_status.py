@@ -11,8 +11,7 @@ from django.utils.translation import gettext_lazy as _
 
 from broker_app.base import durations
 from broker_app.base.refused import Refused
-from broker_app.web.console.base.health import shown_state
-from broker_app.web.console.forwarding.bridge_status import State
+from broker_app.web.console.base.health import State, health_badge
 from broker_app.web.policy_sync import ask, node_of
 
 if TYPE_CHECKING:
@@ -20,14 +19,12 @@ if TYPE_CHECKING:
 
 Facts = dict[str, Any]
 
-#: state → label, sign and tone
+#: states that say more than the health
 _STATES: Final = {
-    "paused": State(_("paused"), "‖", "quiet"),
-    "verifying": State(_("verifying the URL"), "○", "quiet"),
-    "unverified": State(_("the URL does not agree"), "▲", "warn"),
-    "suspended": State(_("suspended: no right"), "■", "bad"),
-    "ended": State(_("ended by its receiver"), "■", "bad"),
-    "failed": State(_("failed"), "■", "bad"),
+    "verifying": _("verifying the URL"),
+    "unverified": _("the URL does not agree"),
+    "suspended": _("suspended: no right"),
+    "ended": _("ended by its receiver"),
 }
 _BREAKERS: Final = {
     "closed": State(_("closed"), "●", "good"),
@@ -70,7 +67,7 @@ def shown_callback(row: Mapping[str, Any]) -> Facts:
     failures = {name: count for name, count in row["pushes"].items() if name != "accepted" and count}
     return {
         **row,
-        "state": shown_state(row, _STATES),
+        "state": health_badge(row, _STATES),
         "breaker": {
             "host": breaker["host"],
             "state": _BREAKERS[breaker["state"]],

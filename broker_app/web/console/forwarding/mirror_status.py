@@ -26,7 +26,7 @@ from broker_app.net.rest.node.mirrors import (
     SWITCHOVER,
     UNREACHABLE,
 )
-from broker_app.web.console.forwarding.bridge_status import State
+from broker_app.web.console.base.health import State, health_badge
 from broker_app.web.policy_sync import ask, node_of
 
 if TYPE_CHECKING:
@@ -86,6 +86,7 @@ def shown(status: Mapping[str, Any]) -> Facts:
     latest = takeovers[0] if takeovers and lease and takeovers[0]["epoch"] == lease["epoch"] else None
     return {
         **status,
+        "state": health_badge(status, {ACTIVE: _("active")}),
         "brokers": brokers,
         "standbys": [one for one in brokers if one["is_standby"]],
         "successor_in_step": next((one["id"] for one in brokers if one["is_standby"] and one["in_step"]), ""),

@@ -16,9 +16,9 @@ from django.utils.translation import gettext_lazy
 from broker_app.base import durations
 from broker_app.base.refused import Refused
 from broker_app.pipeline import reconciliations, runs
-from broker_app.pipeline.models import DONE, FAILED, IDLE, RUNNING, STARTING, STOPPED, STOPPING, PipelineRun
+from broker_app.pipeline.models import DONE, IDLE, RUNNING, STARTING, STOPPED, STOPPING, PipelineRun
 from broker_app.telemetry.cursor_lags import STEP_S
-from broker_app.web.console.forwarding.bridge_status import State
+from broker_app.web.console.base.health import health_badge
 from broker_app.web.policy_sync import ask, node_of
 
 if TYPE_CHECKING:
@@ -26,15 +26,14 @@ if TYPE_CHECKING:
 
 Facts = dict[str, Any]
 
-STATES: Final = {
-    STARTING: State(gettext_lazy("starting"), "○", "quiet"),
-    RUNNING: State(gettext_lazy("running"), "●", "good"),
-    IDLE: State(gettext_lazy("waiting for messages"), "●", "quiet"),
-    STOPPING: State(gettext_lazy("stopping"), "‖", "quiet"),
-    DONE: State(gettext_lazy("done"), "●", "good"),
-    STOPPED: State(gettext_lazy("stopped"), "‖", "quiet"),
-    FAILED: State(gettext_lazy("failed"), "■", "bad"),
-    runs.LOST: State(gettext_lazy("no longer reports"), "▲", "warn"),
+#: states that say more than the health
+_STATES: Final = {
+    STARTING: gettext_lazy("starting"),
+    IDLE: gettext_lazy("waiting for messages"),
+    STOPPING: gettext_lazy("stopping"),
+    DONE: gettext_lazy("done"),
+    STOPPED: gettext_lazy("stopped"),
+    runs.LOST: gettext_lazy("no longer reports"),
 }
 #: states of reconciliation
 MESSAGES: Final = {
@@ -105,7 +104,7 @@ def in_list(run: PipelineRun, cursors: Cursors, counts: Mapping[str, int] | None
     lag_s = facts["lag_s"]
     return {
         **facts,
-        "state": STATES[facts["state"]],
+        "state": health_badge(facts, _STATES),
         "may_stop": facts["state"] in _LIVE and not facts["stop_requested"],
         "has_ended": facts["state"] not in (*_LIVE, STOPPING),
         "rows": whole(facts["rows"]),

@@ -12,8 +12,7 @@ from django.utils.translation import gettext_lazy as _
 
 from broker_app.base.refused import Refused
 from broker_app.reflex.declaration import ARRIVAL, DELIVERY, DEREGISTRATION, REGISTRATION, SERVICE
-from broker_app.web.console.base.health import shown_state
-from broker_app.web.console.forwarding.bridge_status import State
+from broker_app.web.console.base.health import State, health_badge
 from broker_app.web.policy_sync import ask, node_of
 
 if TYPE_CHECKING:
@@ -21,13 +20,13 @@ if TYPE_CHECKING:
 
 Facts = dict[str, Any]
 
-#: state → label, sign and tone
-_STATES: Final = {
+#: states that say more than the health
+_STATES: Final = {"starting": _("starting"), "disabled": _("disabled"), "unusable": _("unusable")}
+#: states of the process of a library
+_LIBRARIES: Final = {
     "running": State(_("running"), "●", "good"),
     "starting": State(_("starting"), "○", "quiet"),
-    "disabled": State(_("disabled"), "‖", "quiet"),
     "failed": State(_("failed"), "■", "bad"),
-    "unusable": State(_("unusable"), "■", "bad"),
 }
 KINDS: Final[Mapping[str, StrPromise]] = {
     ARRIVAL: _("arrival"),
@@ -57,7 +56,7 @@ def shown_reflex(row: Mapping[str, Any]) -> Facts:
     return {
         **row,
         "kind": KINDS[row["kind"]],
-        "state": shown_state(row, _STATES),
+        "state": health_badge(row, _STATES),
         "options": shown_options(row["options"]),
         "p50": _ms(row["p50_ms"]),
         "p99": _ms(row["p99_ms"]),
@@ -67,7 +66,7 @@ def shown_reflex(row: Mapping[str, Any]) -> Facts:
 
 def shown_library(row: Mapping[str, Any]) -> Facts:
     """A library for a template."""
-    return {**row, "state": _STATES[row["state"]]}
+    return {**row, "state": _LIBRARIES[row["state"]]}
 
 
 def shown_options(options: Mapping[str, Any]) -> str:
