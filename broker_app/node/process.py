@@ -149,7 +149,7 @@ class Process:
                     return
                 await self._check_identity(taken, mirror.place)
                 await self._refresh(replicator)
-                await self.serve(duplicated(listeners), Shared(taken, mirror, replicator))
+                await self.serve(duplicated(listeners), Shared(taken, mirror, replicator), listeners)
         finally:
             await asyncio.to_thread(mirror.close)
 
@@ -222,8 +222,9 @@ class Process:
             await replicator.restore()
         await asyncio.to_thread(self._site.refresh)
 
-    async def serve(self, listeners: Listeners, shared: Shared | None) -> None:
-        """Serve until a signal comes, or the journal was handed over. Raises what ended the node."""
+    async def serve(self, listeners: Listeners, shared: Shared | None, kept: Listeners | None = None) -> None:
+        """Serve until a signal comes, or the journal was handed over. Raises what ended the node. `listeners`
+        are closed; `kept` are the same for what is answered while the node stops."""
         config, site = self._config, self._site
         audit_log = AuditLog(self._actions, site.keep)
         node = Node(
@@ -253,8 +254,8 @@ class Process:
         log.info("broker %s stops: %s", config.name, self._why(node, failures))
         await node.end_json_clients()
         async with AsyncExitStack() as servers:
-            if shared is not None:
-                await self._refuse_clients(servers, shared.mirror, duplicated(listeners))
+            if shared is not None and kept is not None:
+                await self._refuse_clients(servers, shared.mirror, kept)
             stop.set()
             for task in (stopped, following):
                 task.cancel()
@@ -266,9 +267,12 @@ class Process:
 
     async def _refuse_clients(self, servers: AsyncExitStack, mirror: Mirror, listeners: Listeners) -> None:
         """Send new clients to the broker that takes over: they would wait until this one has ended."""
-        await refuse_clients(
-            *(servers, mirror, self._config, self._logins, listeners, self._actions, self._certificates)
-        )
+        config, logins, certificates = self._config, self._logins, self._certificates
+        try:
+            own = duplicated(listeners)
+            await refuse_clients(servers, mirror, config, logins, own, self._actions, certificates)
+        except OSError as error:  # no descriptors are left: the broker ends all the same
+            log.warning("new clients are not sent to another broker: %s", error)
 
     def _started(self, ports: Ports, shared: Shared | None) -> None:
         self._ready(ports)
