@@ -281,7 +281,7 @@ def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nodes]:
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize(("plane", "kind"), ATTACKS, ids=" ".join)
+@pytest.mark.parametrize(("plane", "kind"), ATTACKS, ids=list(map(" ".join, ATTACKS)))
 async def test_nothing_that_a_user_sends_is_worked_on_for_long(nodes: Nodes, plane: str, kind: str) -> None:
     node = nodes.node(f"{plane}-{kind}".replace(" ", "-").replace(",", "").replace("$", ""))
     node.users[USER] = UserFacts(USER, USER)
