@@ -460,7 +460,7 @@ class PublishBulk:
 @dataclass(slots=True)
 class Steps:
     """The rest of a command of which all or nothing is carried out. It goes on in the next turn before any
-    other command, so that what was checked still holds and nobody sees a part of it."""
+    other command, so that what was checked still holds and no client sees a part of it."""
 
     peer: Peer
     left: Iterator[None]

@@ -10,7 +10,7 @@ from broker_app.core.model import Peer, Subscription
 class ConsumerTags:
     """An index that costs deliveries nothing: it is brought up to date when a subscription ends, with what
     was delivered since the last one ended. So it has tags, too, that are settled meanwhile; when they are too
-    many, it is made anew."""
+    many, it is made again."""
 
     def __init__(self, peer: Peer) -> None:
         self._unsettled = peer.unsettled

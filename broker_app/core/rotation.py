@@ -86,7 +86,7 @@ class Rotation:
         other.first, other.lower = None, []
 
     def _place(self, subscription: Subscription) -> int:
-        """Where a consumer of this priority is in `lower`, or would be."""
+        """The index of the first of this priority in `lower`, where it is or would be."""
         return bisect_left(self.lower, -subscription.priority, key=_rank)
 
 

@@ -102,7 +102,7 @@ class LoopLag:
         lag_s = max(0.0, now - self._beat - BEAT_S)
         blocked_s = max(0.0, lag_s - (starved_s - self._starved_s))
         late_beat, cpu_then_s = self._late
-        # Where nobody could look, as when a call let no other thread run, it is known less exactly.
+        # When a call let no other thread look, it is known less exactly.
         busy_s = cpu_s - cpu_then_s if late_beat == self._beat else min(blocked_s, cpu_s - self._cpu_s)
         self._beat, self._starved_s, self._cpu_s = now, starved_s, cpu_s
         stack, self._stack = self._stack, ""

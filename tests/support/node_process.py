@@ -49,6 +49,8 @@ class NodeProcess:
         self.port, self.stomp_port = reserve_ports(2)
         #: its bridges, as of the next start
         self.bridges = dict(bridges)
+        #: users besides the administrator, as of the next start
+        self.users: dict[str, UserFacts] = {}
         #: its callbacks, as of the next start
         self.callbacks: dict[str, Callback] = {}
         self.settings = settings
@@ -74,8 +76,8 @@ class NodeProcess:
         assert self._pid is None, f"{self.name} runs already"
         ports = {"port": self.port, "stomp_port": self.stomp_port}
         settings = {"name": self.name, "data": self.data, "segment_bytes": 4 * MIB, **self.settings, **ports}
-        admin = UserFacts(self.user, self.password, admin=True)
-        policy = Policy(version=1, users={self.user: admin}, bridges=self.bridges, callbacks=self.callbacks)
+        users = {self.user: UserFacts(self.user, self.password, admin=True), **self.users}
+        policy = Policy(version=1, users=users, bridges=self.bridges, callbacks=self.callbacks)
         order = Order(settings, policy, self.log_file)
         try:
             self._pid, self.port, self.stomp_port = self._nodes.fork(order)
