@@ -10,9 +10,10 @@ from broker_app.net.problems import PROBLEMS
 from broker_app.net.stomp import header_names
 from broker_app.net.stomp.header_names import HeaderName
 from broker_app.telemetry.metrics.families import AGGREGATED, DETAILED, Family
+from tests.docs.design import contrast
 
 _DOCS = Path(__file__).resolve().parents[2] / "docs"
-PROTOCOL, METRICS = _DOCS / "protocol.md", _DOCS / "metrics.md"
+PROTOCOL, METRICS, DESIGN = _DOCS / "protocol.md", _DOCS / "metrics.md", _DOCS / "design" / "README.md"
 
 
 def problems() -> str:
@@ -98,6 +99,7 @@ PAGES: dict[Path, dict[str, Callable[[], str]]] = {
         "headers": header_table,
     },
     METRICS: {"node": partial(_metrics, AGGREGATED), "detailed": partial(_metrics, DETAILED)},
+    DESIGN: {"contrast": contrast.table},
 }
 
 
