@@ -32,6 +32,22 @@ def test_on_a_phone_the_explorer_covers_the_page_and_closes_after_navigation(
     assert_fits(page)
 
 
+def test_text_has_two_weights_of_a_face_that_is_loaded_with_the_page(
+    open_page: OpenPage, broker: BrokerProcess, session: StorageState
+) -> None:
+    page = open_page(broker, "/console/style", session)
+    wait_live(page)
+    weights = page.evaluate("""() => [...new Set([...document.querySelectorAll("body, body *")]
+      .map((element) => getComputedStyle(element).fontWeight))].sort()""")
+    assert weights == ["400", "550"]
+    loaded = page.evaluate(
+        "document.fonts.ready.then((all) => [...all].filter((f) => f.status === 'loaded').map((f) => f.family))"
+    )
+    assert "Inter" in [family.strip('"') for family in loaded]
+    # Nothing else would be loaded before the style that names it.
+    assert page.locator("link[rel=preload][as=font]").count() == 1
+
+
 def test_the_csp_forbids_inline_code_and_foreign_sources(
     open_page: OpenPage, broker: BrokerProcess, session: StorageState, complaints: list[str]
 ) -> None:

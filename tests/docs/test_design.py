@@ -9,9 +9,10 @@ import pytest
 from broker_app.telemetry.component_health import HEALTH
 from broker_app.telemetry.health import STATES
 from tests.docs.design import contrast, pages
-from tests.docs.design.folder import FOLDER
+from tests.docs.design.folder import FOLDER, TOKENS
 from tests.docs.design.states import states
 
+COMPONENTS = FOLDER / "components.css"
 _COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
 _CLASS_RULE = re.compile(r"\.([a-z][a-z-]*)")
 _TEXT_OR_NUMBER = re.compile(r'"[^"]*"|\d*\.\d+[a-z%]*')
@@ -20,9 +21,8 @@ _CLASSES = re.compile(r'class="([^"]*)"')
 UNUSED_TOKENS = {"series-3", "series-4"}
 
 
-def _css(*names: str) -> str:
-    texts = [(FOLDER / name).read_text(encoding="utf-8") for name in names]
-    return _COMMENT.sub("", "\n".join(texts))
+def _css(*paths: Path) -> str:
+    return _COMMENT.sub("", "\n".join(path.read_text(encoding="utf-8") for path in paths))
 
 
 def _html() -> str:
@@ -65,16 +65,16 @@ def test_pages_keep_to_the_content_security_policy() -> None:
 
 
 def test_every_class_of_the_pages_has_a_rule_and_every_rule_is_used() -> None:
-    ruled = set(_CLASS_RULE.findall(_TEXT_OR_NUMBER.sub("", _css("tokens.css", "components.css"))))
+    ruled = set(_CLASS_RULE.findall(_TEXT_OR_NUMBER.sub("", _css(TOKENS, COMPONENTS))))
     used = {name for names in _CLASSES.findall(_html()) for name in names.split()}
     assert ruled == used
 
 
 def test_components_use_all_tokens_and_no_other_colours_or_faces() -> None:
-    parts = _css("components.css")
+    parts = _css(COMPONENTS)
     assert not re.findall(r"#[0-9a-f]{3,8}\b|oklch\(|rgba?\(|hsla?\(|font-family: (?!var)", parts)
-    defined = set(re.findall(r"--([\w-]+):", _css("tokens.css", "components.css")))
-    used = set(re.findall(r"var\(--([\w-]+)", _css("tokens.css", "components.css")))
+    defined = set(re.findall(r"--([\w-]+):", _css(TOKENS, COMPONENTS)))
+    used = set(re.findall(r"var\(--([\w-]+)", _css(TOKENS, COMPONENTS)))
     assert used - defined == set()
     assert defined - used == UNUSED_TOKENS
 

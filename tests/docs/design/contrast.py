@@ -1,11 +1,11 @@
-"""The contrast of each pair of colour roles of docs/design/tokens.css, as WCAG 2.2 measures it."""
+"""The contrast of each pair of colour roles of tokens.css, as WCAG 2.2 measures it."""
 
 import re
 from collections.abc import Iterable, Iterator
 from math import cos, radians, sin
 from typing import Final, NamedTuple
 
-from tests.docs.design.folder import FOLDER
+from tests.docs.design.folder import TOKENS
 
 TEXT: Final = 4.5
 #: of borders of controls, icons and lines of charts
@@ -51,7 +51,7 @@ def colours(css: str) -> dict[str, tuple[str, str]]:
 
 def measured() -> Iterator[Measured]:
     """Every pair of roles that meet on a page."""
-    roles = colours((FOLDER / "tokens.css").read_text(encoding="utf-8"))
+    roles = colours(TOKENS.read_text(encoding="utf-8"))
     for role, (grounds, least) in PAIRS.items():
         for ground in grounds:
             light, dark = (contrast(roles[role][theme], roles[ground][theme]) for theme in (0, 1))
