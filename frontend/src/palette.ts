@@ -73,8 +73,7 @@ class Palette {
   /** Entries that need no request: recent pages, all pages, general commands. */
   #here(): Entry[] {
     const query = this.#text.trim().toLowerCase();
-    const pages = [...document.querySelectorAll<HTMLAnchorElement>("#navigation > li a, #account a")]
-      .filter((link) => link.closest("mom-branch") === null)
+    const pages = [...document.querySelectorAll<HTMLAnchorElement>("#pages a, #account a")]
       .map((link) => ({
         group: gettext("Pages"), label: link.querySelector("span")?.textContent ?? link.textContent.trim(), hint: link.dataset.key && `g ${link.dataset.key}`, action: () => this.#go(link.href),
       }));

@@ -8,11 +8,13 @@ import pytest
 
 from broker_app.telemetry.component_health import HEALTH
 from broker_app.telemetry.health import STATES
+from broker_app.web.console.frame import NAVIGATION
 from tests.docs.design import contrast, pages
 from tests.docs.design.folder import FOLDER, TOKENS
 from tests.docs.design.states import states
 
 COMPONENTS = FOLDER / "components.css"
+TEMPLATES = FOLDER.parents[1] / "templates"
 _COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
 _CLASS_RULE = re.compile(r"\.([a-z][a-z-]*)")
 _TEXT_OR_NUMBER = re.compile(r'"[^"]*"|\d*\.\d+[a-z%]*')
@@ -81,5 +83,8 @@ def test_components_use_all_tokens_and_no_other_colours_or_faces() -> None:
 
 def test_every_icon_is_used_and_exists() -> None:
     rows = {state.icon for state in states().values()}
-    used = set(re.findall(r'<use href="#([\w-]+)"', _html())) | rows
+    entries = {item.icon for _, group in NAVIGATION for item in group}
+    templates = "".join(path.read_text(encoding="utf-8") for path in TEMPLATES.rglob("*.html"))
+    used = set(re.findall(r'<use href="#([\w-]+)"', _html())) | rows | entries
+    used |= set(re.findall(r'{% icon "([\w-]+)" %}', templates))
     assert used == set(pages.symbols_by_name())

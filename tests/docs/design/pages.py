@@ -8,7 +8,7 @@ from pathlib import Path
 
 from django.template import Context, Engine
 
-from tests.docs.design.folder import FOLDER
+from tests.docs.design.folder import FOLDER, ICONS
 
 SOURCE = FOLDER / "source"
 #: pages that are below the page of queues in the rail
@@ -39,7 +39,7 @@ def sprite(used: set[str]) -> str:
 
 def symbols_by_name() -> dict[str, str]:
     """All icons of the design."""
-    text = (FOLDER / "icons.svg").read_text(encoding="utf-8")
+    text = ICONS.read_text(encoding="utf-8")
     return {match[1]: match[0] for match in _SYMBOL.finditer(text)}
 
 
