@@ -22,7 +22,8 @@ register = template.Library()
 
 @register.simple_tag
 def vite_asset(source: str) -> SafeString:
-    """The tags that load `source`, a path below frontend/, with its imports and styles.
+    """The tags that load `source`, a path below frontend/, with its imports and styles. A font is loaded
+    ahead of the style that names it: text that changes its face would move.
 
     Raises ImproperlyConfigured when the front end is not built, or has no such entry.
     """
@@ -32,6 +33,9 @@ def vite_asset(source: str) -> SafeString:
     entry = manifest[source]
     if entry["file"].endswith(".css"):
         return _stylesheet(entry["file"])
+    if entry["file"].endswith(".woff2"):
+        href = static(BUILT + entry["file"])
+        return format_html('<link rel="preload" as="font" type="font/woff2" crossorigin href="{}">', href)
     tags = [_stylesheet(file) for file in entry.get("css", ())]
     tags += [
         format_html('<link rel="modulepreload" href="{}">', static(BUILT + manifest[name]["file"]))
@@ -39,6 +43,14 @@ def vite_asset(source: str) -> SafeString:
     ]
     tags.append(format_html('<script type="module" src="{}"></script>', static(BUILT + entry["file"])))
     return mark_safe("\n".join(tags))
+
+
+@register.simple_tag
+def icon(name: str) -> SafeString:
+    """An icon; what has it needs a label, or a text next to it."""
+    return format_html(
+        '<svg class="icon" aria-hidden="true"><use href="{}#{}"/></svg>', static("console/icons.svg"), name
+    )
 
 
 @register.simple_tag

@@ -193,9 +193,10 @@ export function markCurrent(): void {
   const links = [...document.querySelectorAll<HTMLAnchorElement>("#navigation a[href]")];
   const leaf = links.find((link) => link.search !== "" && subjectOf(new URL(link.href)) === subjectOf(shown));
   const above = links.filter((link) => link.search === "" && isBelow(shown.pathname, link.pathname)).sort((a, b) => b.pathname.length - a.pathname.length)[0];
-  const current = leaf ?? above;
   for (const link of links) {
-    if (link === current) link.setAttribute("aria-current", "page");
+    if (link === (leaf ?? above)) link.setAttribute("aria-current", "page");
+    // The page that a destination belongs to is marked with it.
+    else if (link === above) link.setAttribute("aria-current", "true");
     else link.removeAttribute("aria-current");
   }
 }

@@ -75,14 +75,12 @@ class Palette {
   /** Entries that need no request: recent pages, all pages, general commands. */
   #here(): Entry[] {
     const query = this.#text.trim();
-    const pages = [...document.querySelectorAll<HTMLAnchorElement>("#navigation > li a, #account a")]
-      .filter((link) => link.closest("mom-branch") === null)
-      .map((link) => ({
-        group: gettext("Pages"),
-        label: link.querySelector("span")?.textContent ?? link.textContent.trim(),
-        hint: link.dataset.key && `g ${link.dataset.key}`,
-        action: () => this.#go(link.href),
-      }));
+    const pages = [...document.querySelectorAll<HTMLAnchorElement>("#pages a, #account a")].map((link) => ({
+      group: gettext("Pages"),
+      label: link.querySelector("span")?.textContent ?? link.textContent.trim(),
+      hint: link.dataset.key && `g ${link.dataset.key}`,
+      action: () => this.#go(link.href),
+    }));
     const actions = [
       { group: gettext("Actions"), label: gettext("Theme: light or dark"), hint: "t", action: toggleTheme },
       { group: gettext("Actions"), label: gettext("Save this view…"), action: () => this.#go(viewOf(location.pathname + location.search)) },

@@ -25,7 +25,7 @@ def send(broker: BrokerProcess, queue: str) -> None:
 def test_pages_change_inside_the_frame_and_back_restores_them(page: Page, complaints: list[str]) -> None:
     page.evaluate("window.whole = true")
     explorer = page.get_by_role("navigation", name="Explorer")
-    explorer.get_by_role("link", name="Queues", exact=False).first.click()
+    explorer.get_by_role("link", name="Queues").click()
     expect(page.get_by_role("heading", level=1)).to_be_focused()
     expect(page).to_have_title(re.compile("^Queues"))
     expect(explorer.locator("[aria-current=page]")).to_contain_text("Queues")
@@ -56,6 +56,7 @@ def test_pages_change_inside_the_frame_and_back_restores_them(page: Page, compla
 
 
 def test_the_explorer_loads_levels_updates_and_filters(page: Page, broker: BrokerProcess) -> None:
+    page.goto("/console/queues/")
     explorer = page.get_by_role("navigation", name="Explorer")
     expect(explorer.get_by_text("orders.", exact=True)).to_be_visible()
     expect(explorer.get_by_role("link", name=re.compile("^eu"))).to_have_count(0)
@@ -68,14 +69,27 @@ def test_the_explorer_loads_levels_updates_and_filters(page: Page, broker: Broke
     eu.click()
     expect(page.get_by_role("heading", level=1)).to_have_text("orders.eu")
     expect(eu).to_have_attribute("aria-current", "page")
+    expect(explorer.get_by_role("link", name="Queues")).to_have_attribute("aria-current", "true")
 
     field = page.get_by_label("Filter explorer")
     field.fill("frame.1")
     expect(explorer.locator("mom-branch[kind=queue] li")).to_have_count(4)
-    expect(explorer.get_by_role("link", name="Audit")).to_be_hidden()
     field.press("Escape")
     expect(explorer.get_by_text("frame.", exact=True)).to_be_visible()
-    expect(explorer.get_by_role("link", name="Audit")).to_be_visible()
+
+
+def test_all_pages_are_in_sight_and_the_tree_only_where_destinations_are(page: Page) -> None:
+    pages, tree = page.locator("#pages"), page.get_by_label("Filter explorer")
+    page.set_viewport_size({"width": 1440, "height": 720})
+    expect(tree).to_be_hidden()
+    assert pages.evaluate("(it) => it.scrollHeight <= it.clientHeight"), "the pages need a scroll bar"
+    assert pages.locator("a").count() == pages.locator("a > .icon").count() > 20
+    pages.get_by_role("link", name="Queues").click()
+    expect(tree).to_be_visible()
+    main = page.locator("main").bounding_box()
+    assert main is not None and main["width"] > 1000
+    # Many destinations scroll below their filter, and leave the pages where they are.
+    assert page.locator(".tree .scroll").evaluate("(it) => getComputedStyle(it).overflowY") == "auto"
 
 
 def test_palette_and_shortcuts_navigate_and_pause_with_undo(page: Page, broker: BrokerProcess) -> None:

@@ -50,6 +50,21 @@ def test_compact_rows_are_lower_in_the_lists_of_queues_and_messages(
         assert heights[1] <= heights[0] - 4, (address, heights)
 
 
+def test_text_has_two_weights_of_a_face_that_is_loaded_with_the_page(
+    open_page: OpenPage, broker: BrokerProcess, session: StorageState
+) -> None:
+    page = open_page(broker, "/console/style", session)
+    wait_live(page)
+    weights = page.evaluate("""() => [...new Set([...document.querySelectorAll("body, body *")]
+      .map((element) => getComputedStyle(element).fontWeight))].sort()""")
+    assert weights == ["400", "550"]
+    loaded = page.evaluate("""() => document.fonts.ready.then((all) => [...all]
+      .filter((face) => face.status === "loaded").map((face) => face.family.replaceAll('"', "")))""")
+    assert "Inter" in loaded
+    # Nothing else would be loaded before the style that names it.
+    assert page.locator("link[rel=preload][as=font]").count() == 1
+
+
 def test_the_csp_forbids_inline_code_and_foreign_sources(
     open_page: OpenPage, broker: BrokerProcess, session: StorageState, complaints: list[str]
 ) -> None:

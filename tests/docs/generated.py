@@ -16,9 +16,11 @@ from broker_app.telemetry.metrics.families import AGGREGATED, DETAILED, Family
 from pyspark_mom import options, sink_options
 from pyspark_mom.option_types import OptionTable
 from tests.docs import console_tables
+from tests.docs.design import contrast
 
 _DOCS = Path(__file__).resolve().parents[2] / "docs"
 PROTOCOL, METRICS, PIPELINE = (_DOCS / f"{name}.md" for name in ("protocol", "metrics", "pipeline"))
+DESIGN = _DOCS / "design" / "README.md"
 
 
 def problems() -> str:
@@ -114,6 +116,7 @@ PAGES: dict[Path, dict[str, Callable[[], str]]] = {
         "sink": partial(_options, sink_options.NAMES),
     },
     METRICS: {"node": partial(_metrics, AGGREGATED), "detailed": partial(_metrics, DETAILED)},
+    DESIGN: {"contrast": contrast.table},
 }
 
 

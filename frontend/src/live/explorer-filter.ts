@@ -2,7 +2,7 @@ import { Source } from "./source.ts";
 
 const PAUSE_MS = 150;
 
-/** The filter above the explorer: pages are filtered here, destinations by the broker. */
+/** The filter above the tree of destinations, which the broker applies. */
 class ExplorerFilter extends Source {
   text = "";
   #timer: ReturnType<typeof setTimeout> | undefined;
@@ -23,10 +23,6 @@ class ExplorerFilter extends Source {
 
   #seek(text: string): void {
     this.text = text;
-    const query = text.toLowerCase();
-    for (const line of document.querySelectorAll<HTMLElement>("#navigation li:not(:has(mom-branch)):not(mom-branch li):not(:has(> details))")) {
-      line.hidden = !line.textContent.toLowerCase().includes(query);
-    }
     this.changed();
   }
 }

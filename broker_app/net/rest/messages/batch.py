@@ -255,7 +255,7 @@ def _items(body: bytes, most: int) -> Sequence[Item | msgspec.Raw]:
 
 
 def _errors_of(refused: Refused) -> list[dict[str, Any]]:
-    """What is wrong with one item, by JSON pointer."""
+    """The errors of one item, each with its JSON pointer."""
     unnamed = [{"pointer": "", "detail": refused.detail}]
     errors: list[dict[str, Any]] = body_of(refused).get("errors", unnamed)
     return errors

@@ -29,56 +29,58 @@ MAX_VIEWS = 50
 
 
 class NavItem(NamedTuple):
-    """An entry of the navigation; `url_name` is the name of its address."""
+    """An entry of the navigation; `url_name` is the name of its address, `icon` that of its symbol."""
 
     url_name: str
     title: StrPromise
+    icon: str
     for_all: bool = False
     #: keyboard shortcut: pressed after g
     key: str = ""
-    #: the kind of destinations that are listed below the entry
-    branch: str = ""
 
 
-#: placeholder in NAVIGATION for the name of the broker
-BROKER = _("This broker")
-#: all navigation entries, in order; those below a title are in its branch
+#: all navigation entries by groups, in order
 NAVIGATION: tuple[tuple[StrPromise | str, tuple[NavItem, ...]], ...] = (
-    ("", (NavItem("console", _("Overview"), True, key="o"),)),
+    ("", (NavItem("console", _("Overview"), "layout-dashboard", True, key="o"),)),
     (
-        BROKER,
+        _("Messaging"),
         (
-            NavItem("console:queues", _("Queues"), True, key="q", branch="queue"),
-            NavItem("console:topics", _("Topics"), True, key="t", branch="topic"),
-            NavItem("console:connections", _("Connections"), True, key="n"),
-            NavItem("console:services", _("Services"), True, key="v"),
-            NavItem("console:callbacks", _("Callbacks"), key="k"),
-            NavItem("console:reflexes", _("Reflexes"), key="f"),
+            NavItem("console:queues", _("Queues"), "inbox", True, key="q"),
+            NavItem("console:topics", _("Topics"), "radio", True, key="t"),
+            NavItem("console:connections", _("Connections"), "plug-zap", True, key="n"),
+            NavItem("console:services", _("Services"), "server", True, key="v"),
         ),
     ),
     (
-        "",
+        _("Delivery"),
         (
-            NavItem("console:bridges", _("Bridges"), key="b"),
-            NavItem("console:mirrors", _("Mirrors"), key="m"),
-            NavItem("console:rules", _("Rules"), key="r"),
-            NavItem("console:explain", _("Explain access"), True, key="x"),
-            NavItem("console:configuration", _("Configuration"), key="c"),
-            NavItem("console:jobs", _("Jobs"), True, key="j"),
-            NavItem("console:pipelines", _("Pipelines"), key="p"),
-            NavItem("console:alerts", _("Alerts"), key="a"),
-            NavItem("console:events", _("Events"), key="e"),
-            NavItem("console:audit", _("Audit"), key="u"),
+            NavItem("console:callbacks", _("Callbacks"), "webhook", key="k"),
+            NavItem("console:reflexes", _("Reflexes"), "zap", key="f"),
+            NavItem("console:bridges", _("Bridges"), "arrow-left-right", key="b"),
+            NavItem("console:pipelines", _("Pipelines"), "workflow", key="p"),
         ),
     ),
     (
-        _("Settings"),
+        _("Operation"),
         (
-            NavItem("console:settings", _("My settings"), True, key="s"),
-            NavItem("console:brokers", _("Brokers")),
-            NavItem("console:users", _("Users")),
-            NavItem("console:groups", _("Groups")),
-            NavItem("console:tokens", _("Tokens"), True),
+            NavItem("console:alerts", _("Alerts"), "bell", key="a"),
+            NavItem("console:mirrors", _("Mirrors"), "network", key="m"),
+            NavItem("console:jobs", _("Jobs"), "list-checks", True, key="j"),
+            NavItem("console:events", _("Events"), "history", key="e"),
+        ),
+    ),
+    (
+        _("Administration"),
+        (
+            NavItem("console:rules", _("Rules"), "shield-check", key="r"),
+            NavItem("console:explain", _("Explain access"), "circle-help", True, key="x"),
+            NavItem("console:users", _("Users"), "user"),
+            NavItem("console:groups", _("Groups"), "users"),
+            NavItem("console:tokens", _("Tokens"), "key-round", True),
+            NavItem("console:configuration", _("Configuration"), "sliders-horizontal", key="c"),
+            NavItem("console:brokers", _("Brokers"), "cable"),
+            NavItem("console:audit", _("Audit"), "file-text", key="u"),
+            NavItem("console:settings", _("My settings"), "settings", True, key="s"),
         ),
     ),
 )
@@ -89,8 +91,8 @@ class Line(NamedTuple):
 
     address: str
     title: StrPromise
+    icon: str
     key: str
-    branch: str
     here: bool
 
 
@@ -129,7 +131,7 @@ def _address_of(url_name: str, administrator: bool) -> str:
 
 
 def _navigation(path: str, administrator: bool) -> list[tuple[StrPromise | str, list[Line]]]:
-    """The navigation: its branches with the entries that the current user may see."""
+    """The navigation: its groups with the entries that the current user may see."""
     groups = [
         (title, [(reverse(item.url_name), item) for item in items if administrator or item.for_all])
         for title, items in NAVIGATION
@@ -145,8 +147,8 @@ def _navigation(path: str, administrator: bool) -> list[tuple[StrPromise | str, 
     here = max(addresses, key=len, default="")
     return [
         (
-            settings.MOM.name if title is BROKER else title,
-            [Line(address, item.title, item.key, item.branch, address == here) for address, item in items],
+            title,
+            [Line(address, item.title, item.icon, item.key, address == here) for address, item in items],
         )
         for title, items in groups
         if items
