@@ -16,6 +16,7 @@ from broker_app.callback_broker import callback_messages
 from broker_app.core import browse, dead_letter_headers, message
 from broker_app.jobs import job, plan
 from broker_app.net.policy.policy import ADMINISTER
+from broker_app.net.rest import subscriptions
 from broker_app.net.rest.envelopes import MAX_EXPIRES_S
 from broker_app.net.rest.limits import RestLimits
 from broker_app.net.stomp.scheduling_headers import MAX_DELAY_S
@@ -45,6 +46,7 @@ _TEST = (
     connection_test.TARGET,
 )
 _JOB = (job.WAITING, job.RUNNING, job.DONE, job.CANCELLED, job.STOPPED, job.FAILED)
+_SUBSCRIPTION = (subscriptions.OFFLINE, subscriptions.STALLED, subscriptions.ACTIVE)
 #: those that are gone are not listed
 _PENDING = (
     callback_messages.WAITING,
@@ -66,6 +68,7 @@ def _types() -> Iterable[str]:
     yield _union("JobState", _JOB, "The state of a job.")
     yield _union("JobOperation", (*plan.PLANNED, plan.IMPORT, plan.UNDO), "The operation of a job.")
     yield _union("PlannedOperation", plan.PLANNED, "Operations with a dry run.")
+    yield _union("SubscriptionState", _SUBSCRIPTION, "The state of a durable or shared subscription.")
     yield _union("PendingState", _PENDING, "The state of an original at a callback broker.")
     yield _union("AlertCondition", rule.CONDITIONS, "The condition of an alert.")
     yield _union("AlertState", alert.STATES, "The state of an alert.")

@@ -18,6 +18,9 @@ export type JobOperation = "move" | "copy" | "delete" | "retry" | "purge" | "exp
 /** Operations with a dry run. */
 export type PlannedOperation = "move" | "copy" | "delete" | "retry" | "purge" | "export" | "replay";
 
+/** The state of a durable or shared subscription. */
+export type SubscriptionState = "offline" | "stalled" | "active";
+
 /** The state of an original at a callback broker. */
 export type PendingState = "waiting" | "fetching" | "fetched" | "settling";
 

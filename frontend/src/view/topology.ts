@@ -5,6 +5,7 @@ import { consolePage, queuesPage } from "../pages.ts";
 import type { BridgeState } from "../generated/tables.ts";
 import { gettext, ngettext } from "../gettext.ts";
 import { count, duration, rate } from "./format.ts";
+import { unknownSign, type Sign, type Tone } from "./sign.ts";
 
 export interface BridgeStatus {
   name: string;
@@ -31,8 +32,6 @@ export interface Forwarding {
   bridges: BridgeStatus[];
   incoming: Incoming[];
 }
-
-export type Tone = "good" | "warn" | "bad" | "quiet" | "accent";
 
 export interface Vertex {
   id: string;
@@ -62,7 +61,7 @@ export interface Drawing {
 const MAX_BRIDGES = 8;
 const MAX_SENDERS = 4;
 
-const STATES: Record<BridgeState, { tone: Tone; shape: string; word: string }> = {
+const STATES: Record<BridgeState, Sign> = {
   running: { tone: "good", shape: "●", word: gettext("running") },
   starting: { tone: "quiet", shape: "○", word: gettext("starting") },
   connecting: { tone: "quiet", shape: "○", word: gettext("connecting") },
@@ -72,18 +71,18 @@ const STATES: Record<BridgeState, { tone: Tone; shape: string; word: string }> =
   failed: { tone: "bad", shape: "■", word: gettext("failed") },
 };
 
-export function stateOf({ state, desired }: BridgeStatus): { tone: Tone; shape: string; word: string } {
+export function signOfBridge({ state, desired }: BridgeStatus): Sign {
   if (desired === "paused") return { tone: "quiet", shape: "‖", word: gettext("paused") };
-  return STATES[state] ?? { tone: "quiet", shape: "○", word: state };
+  return STATES[state] ?? unknownSign(state);
 }
 
 /** Whether a bridge needs attention: those come first. */
-function trouble(bridge: BridgeStatus): number {
-  return ["bad", "warn", "good", "quiet"].indexOf(stateOf(bridge).tone);
+function rank(bridge: BridgeStatus): number {
+  return ["bad", "warn", "good", "quiet"].indexOf(signOfBridge(bridge).tone);
 }
 
-export function drawn(node: NodeFigures, forwarding: Forwarding): Drawing {
-  const bridges = [...forwarding.bridges].sort((a, b) => trouble(a) - trouble(b) || a.name.localeCompare(b.name));
+export function topologyOf(node: NodeFigures, forwarding: Forwarding): Drawing {
+  const bridges = [...forwarding.bridges].sort((a, b) => rank(a) - rank(b) || a.name.localeCompare(b.name));
   const forwarded = bridges.reduce((sum, { sent_rate }) => sum + sent_rate, 0);
   const consumed = Math.max(0, node.out_rate - forwarded);
   const vertices: Vertex[] = [
@@ -99,7 +98,7 @@ export function drawn(node: NodeFigures, forwarding: Forwarding): Drawing {
     line("broker", "consumers", gettext("{rate}/s", { rate: rate(consumed) }), consumed > 0),
   ];
   for (const bridge of bridges.slice(0, MAX_BRIDGES)) {
-    const { tone, shape, word } = stateOf(bridge);
+    const { tone, shape, word } = signOfBridge(bridge);
     const id = `bridge ${bridge.name}`;
     const href = consolePage(`bridges/one?${new URLSearchParams({ name: bridge.name })}`);
     const waits = bridge.backlog ? ` · ${ngettext("{count} waiting", "{count} waiting", bridge.backlog)}` : "";
@@ -123,7 +122,7 @@ export function drawn(node: NodeFigures, forwarding: Forwarding): Drawing {
 /** The label of a bridge's line: its rate, or the time since the last progress. */
 function flowOf(bridge: BridgeStatus): string {
   if (bridge.accepted_rate > 0) return gettext("{rate}/s", { rate: rate(bridge.accepted_rate) });
-  if (["bad", "warn"].includes(stateOf(bridge).tone)) {
+  if (["bad", "warn"].includes(signOfBridge(bridge).tone)) {
     const since = bridge.progress_at === null ? "" : ` ${duration(Math.max(0, (Date.now() - Date.parse(bridge.progress_at)) / 1000))}`;
     return `✕${since}`;
   }
