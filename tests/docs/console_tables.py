@@ -19,6 +19,7 @@ from broker_app.net.policy.policy import ADMINISTER
 from broker_app.net.rest import subscriptions
 from broker_app.net.rest.envelopes import MAX_EXPIRES_S
 from broker_app.net.rest.limits import RestLimits
+from broker_app.net.stomp import header_names
 from broker_app.net.stomp.scheduling_headers import MAX_DELAY_S
 from broker_app.remote import Remote
 from broker_app.rules.event import METHODS, PROTOCOLS
@@ -100,6 +101,11 @@ def _values() -> Iterable[str]:
         "DEAD_LETTER_HEADERS",
         dead_letter_headers.FACTS,
         "The headers that a dead letter gets, and loses when it is retried.",
+    )
+    yield _constant(
+        "BROKER_HEADERS",
+        sorted({row.own for row in header_names.rows(header_names.SEND, header_names.ALIAS)}),
+        "The headers of a SEND that ask the broker for something.",
     )
     yield _constant(
         "BRIDGE_NUMBERS",

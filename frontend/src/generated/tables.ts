@@ -69,6 +69,9 @@ export const WILDCARDS = {"*": "%2A", ">": "%3E", "#": "%23"} as const;
 /** The headers that a dead letter gets, and loses when it is retried. */
 export const DEAD_LETTER_HEADERS = ["origin", "origin-topic", "sent-at", "dead-reason", "dead-detail", "dead-attempts", "dead-at", "dead-consumer"] as const;
 
+/** The headers of a SEND that ask the broker for something. */
+export const BROKER_HEADERS = ["dedup-id", "delay-s", "deliver-at", "group", "ttl-s"] as const;
+
 /** The settings of a bridge that are numbers. */
 export const BRIDGE_NUMBERS = ["port", "retry_s", "idle_s", "scan_s", "stalled_s", "dead_letter_after", "window"] as const;
 
