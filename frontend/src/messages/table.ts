@@ -2,7 +2,7 @@
 
 import { html, nothing, type TemplateResult } from "lit";
 import { repeat } from "lit/directives/repeat.js";
-import { BROKER_HEADERS, DEAD_LETTER_HEADERS } from "../generated/tables.ts";
+import { BROKER_HEADERS, DEAD_LETTER_HEADERS } from "../generated/messages.ts";
 import { gettext } from "../gettext.ts";
 import { pageAddress } from "../services.ts";
 import { bodyOf, preview } from "../view/body.ts";
