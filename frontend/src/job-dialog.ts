@@ -7,7 +7,7 @@ import { runDelayed } from "./delayed-action.ts";
 import "./islands/queue-name.ts";
 import { errorText } from "./live/requests.ts";
 import { begin, plan, type Job, type Plan, type JobRequest } from "./messages/requests.ts";
-import { MAX_JOB_MESSAGES, MAX_JOB_RATE } from "./generated/tables.ts";
+import { MAX_JOB_MESSAGES, MAX_JOB_RATE } from "./generated/messages.ts";
 import { gettext, ngettext } from "./gettext.ts";
 import { showToast } from "./toasts.ts";
 import { bodyOf, preview } from "./view/body.ts";

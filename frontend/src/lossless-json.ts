@@ -24,17 +24,17 @@ export function parseLossless(text: string): unknown {
   return JSON.parse(text, revive as (key: string, value: unknown) => unknown);
 }
 
-/** Parses an answer of the API: outside of bodies, numbers are there to be reckoned with, as far as they are held. */
+/** Parses an answer of the API: outside of bodies, numbers are numbers of JavaScript, as far as it holds them. */
 export function parseAnswer(text: string): unknown {
-  return reckonable(parseLossless(text));
+  return withNumbers(parseLossless(text));
 }
 
-function reckonable(value: unknown): unknown {
+function withNumbers(value: unknown): unknown {
   if (exactJson.isRawJSON?.(value)) return isHeld(value.rawJSON) ? Number(value.rawJSON) : value;
-  if (Array.isArray(value)) return value.map(reckonable);
+  if (Array.isArray(value)) return value.map(withNumbers);
   if (value === null || typeof value !== "object") return value;
   const members = value as Record<string, unknown>;
-  for (const key of Object.keys(members)) if (key !== BODY) members[key] = reckonable(members[key]);
+  for (const key of Object.keys(members)) if (key !== BODY) members[key] = withNumbers(members[key]);
   return members;
 }
 

@@ -199,10 +199,10 @@ async function hold(kind: Kind, name: string, paused: boolean): Promise<void> {
   if (!answer) return;
   try {
     await setHeld(kind, name, paused, answer.reason);
-    const undo = () => void setHeld(kind, name, !paused, gettext("undone")).catch(sayFault);
+    const undo = () => void setHeld(kind, name, !paused, gettext("undone")).catch(showFault);
     showToast({ text: paused ? gettext("{name} was paused.", { name }) : gettext("{name} was resumed.", { name }), tone: "good", undo });
   } catch (fault) {
-    sayFault(fault);
+    showFault(fault);
   }
 }
 
@@ -212,7 +212,7 @@ function setHeld(kind: Kind, name: string, paused: boolean, reason: string): Pro
   return request("PATCH", path, change, reason, "*");
 }
 
-function sayFault(fault: unknown): void {
+function showFault(fault: unknown): void {
   showToast({ text: errorText(fault), tone: "bad" });
 }
 

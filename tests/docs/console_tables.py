@@ -18,7 +18,9 @@ from broker_app.features.callback_broker import callback_messages
 from broker_app.features.jobs import job, plan
 from broker_app.net.http.limits import RestLimits
 from broker_app.net.policy.policy import ADMINISTER
+from broker_app.net.rest.destinations import subscriptions
 from broker_app.net.rest.messages.envelopes import MAX_EXPIRES_S
+from broker_app.net.stomp import header_names
 from broker_app.net.stomp.scheduling_headers import MAX_DELAY_S
 from broker_app.rules.event import METHODS, PROTOCOLS
 from broker_app.rules.facts import FACTS
@@ -31,7 +33,7 @@ from broker_app.telemetry import (
 )
 from broker_app.telemetry.alerts import alert, rule
 
-FILE = Path(__file__).resolve().parents[2] / "frontend" / "src" / "generated" / "tables.ts"
+FOLDER = Path(__file__).resolve().parents[2] / "frontend" / "src" / "generated"
 
 _TEST = (
     connection_test.DNS,
@@ -43,6 +45,7 @@ _TEST = (
     connection_test.TARGET,
 )
 _JOB = (job.WAITING, job.RUNNING, job.DONE, job.CANCELLED, job.STOPPED, job.FAILED)
+_SUBSCRIPTION = (subscriptions.OFFLINE, subscriptions.STALLED, subscriptions.ACTIVE)
 #: those that are gone are not listed
 _PENDING = (
     callback_messages.WAITING,
@@ -52,9 +55,15 @@ _PENDING = (
 )
 
 
-def text() -> str:
-    """The whole module."""
-    return "\n\n".join(("/** Written by `python -m tests.docs.generated`. */", *_types(), *_values())) + "\n"
+def files() -> dict[Path, str]:
+    """The text of each module. `tables` is a part of every page, so the others have what few pages need."""
+    modules = {
+        "tables": (*_types(), *_of_destinations()),
+        "messages": tuple(_of_messages()),
+        "configuration": tuple(_of_configuration()),
+    }
+    head = "/** Written by `python -m tests.docs.generated`. */"
+    return {FOLDER / f"{name}.ts": "\n\n".join((head, *parts)) + "\n" for name, parts in modules.items()}
 
 
 def _types() -> Iterable[str]:
@@ -63,6 +72,7 @@ def _types() -> Iterable[str]:
     yield _union("JobState", _JOB, "The state of a job.")
     yield _union("JobOperation", (*plan.PLANNED, plan.IMPORT, plan.UNDO), "The operation of a job.")
     yield _union("PlannedOperation", plan.PLANNED, "Operations with a dry run.")
+    yield _union("SubscriptionState", _SUBSCRIPTION, "The state of a durable or shared subscription.")
     yield _union("PendingState", _PENDING, "The state of an original at a callback broker.")
     yield _union("AlertCondition", rule.CONDITIONS, "The condition of an alert.")
     yield _union("AlertState", alert.STATES, "The state of an alert.")
@@ -75,10 +85,7 @@ def _types() -> Iterable[str]:
     yield _union("Method", METHODS.values(), "The values of the fact `method`.")
 
 
-def _values() -> Iterable[str]:
-    states = (browse.READY, browse.UNSETTLED, browse.DELAYED)
-    yield _constant("MESSAGE_STATES", states, "The states of messages that can be searched for.")
-    yield _constant("PROTOCOLS", PROTOCOLS, "The values of the fact `protocol`.")
+def _of_destinations() -> Iterable[str]:
     yield _constant(
         "NEEDS_ATTENTION",
         sorted(health.NEEDS_ATTENTION, key=health.RANK.__getitem__),
@@ -90,22 +97,36 @@ def _values() -> Iterable[str]:
         "The values of a row of `$mom.destinations`, after the address.",
     )
     yield _constant("WILDCARDS", system_topics.WILDCARDS, "Levels of names, as topics about them spell them.")
+    yield _constant("MAX_PAGE", RestLimits().max_page, "The most items of a page.")
+
+
+def _of_messages() -> Iterable[str]:
+    states = (browse.READY, browse.UNSETTLED, browse.DELAYED)
+    yield _constant("MESSAGE_STATES", states, "The states of messages that can be searched for.")
     yield _constant(
         "DEAD_LETTER_HEADERS",
         dead_letter_headers.FACTS,
         "The headers that a dead letter gets, and loses when it is retried.",
     )
     yield _constant(
-        "BRIDGE_NUMBERS",
-        [one.name for one in fields(Remote) if one.type in ("int", "float")],
-        "The settings of a bridge that are numbers.",
+        "BROKER_HEADERS",
+        sorted({row.own for row in header_names.rows(header_names.SEND, header_names.ALIAS)}),
+        "The headers of a SEND that ask the broker for something.",
     )
     yield _constant("DEFAULT_PRIORITY", message.DEFAULT_PRIORITY, "The priority of a message without one.")
     yield _constant("MAX_DELAY_S", MAX_DELAY_S, "The longest delay of a message.")
     yield _constant("MAX_EXPIRES_S", int(MAX_EXPIRES_S), "The longest time to live of a message.")
     yield _constant("MAX_JOB_MESSAGES", plan.MAX_MESSAGES, "The most messages of a job.")
     yield _constant("MAX_JOB_RATE", plan.FASTEST, "The most messages per second of a job.")
-    yield _constant("MAX_PAGE", RestLimits().max_page, "The most items of a page.")
+
+
+def _of_configuration() -> Iterable[str]:
+    yield _constant("PROTOCOLS", PROTOCOLS, "The values of the fact `protocol` of rules.")
+    yield _constant(
+        "BRIDGE_NUMBERS",
+        [one.name for one in fields(Remote) if one.type in ("int", "float")],
+        "The settings of a bridge that are numbers.",
+    )
 
 
 def _union(name: str, values: Iterable[str], about: str) -> str:

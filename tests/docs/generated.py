@@ -136,6 +136,7 @@ def with_parts(page: Path) -> str:
 
 
 if __name__ == "__main__":
-    console_tables.FILE.write_text(console_tables.text(), encoding="utf-8")
+    for file, text in console_tables.files().items():
+        file.write_text(text, encoding="utf-8")
     for page in PAGES:
         page.write_text(with_parts(page), encoding="utf-8")

@@ -5,7 +5,7 @@ import { gettext, ngettext } from "../gettext.ts";
 import { request } from "../live/requests.ts";
 import { exported, purge } from "./job-actions.ts";
 import { pathOf, type Kind } from "./address.ts";
-import { each, objects, report, sure, typedFor, type Operation } from "./operation.ts";
+import { each, objects, report, confirmed, typedFor, type Operation } from "./operation.ts";
 import type { DestinationStats } from "./stats.ts";
 
 export type Action = "pause" | "resume" | "purge" | "export" | "delete";
@@ -45,7 +45,7 @@ const ACTIONS: Record<Action, (operation: Operation) => Promise<void>> = {
 async function turn(operation: Operation, to: string): Promise<void> {
   const pausing = to !== "none";
   const on = objects(operation);
-  const chosen = await sure(operation, {
+  const chosen = await confirmed(operation, {
     title: pausing ? gettext("Pause {on}", { on }) : gettext("Resume {on}", { on }),
     effect: pausing
       ? gettext("Producers are refused and consumers receive nothing until it is resumed. Waiting messages are kept.")
@@ -78,7 +78,7 @@ async function turn(operation: Operation, to: string): Promise<void> {
 
 async function removed(operation: Operation): Promise<void> {
   const on = objects(operation);
-  const chosen = await sure(operation, {
+  const chosen = await confirmed(operation, {
     title: gettext("Delete {on}", { on }),
     effect: gettext("The queue is deleted with its messages and settings. Queues with consumers are not deleted."),
     button: gettext("Delete"),

@@ -6,7 +6,7 @@ import { gettext, ngettext } from "../gettext.ts";
 import { request } from "../live/requests.ts";
 import { consolePage } from "../pages.ts";
 import { count, duration } from "../view/format.ts";
-import { each, objects, report, sure, typedFor, type Operation } from "./operation.ts";
+import { each, objects, report, confirmed, typedFor, type Operation } from "./operation.ts";
 import type { DestinationStats } from "./stats.ts";
 
 interface Plan {
@@ -38,7 +38,7 @@ function previewText(found: Map<string, Plan>, rows: DestinationStats[]): Templa
 export async function purge(operation: Operation): Promise<void> {
   let found = new Map<string, Plan>();
   const on = objects(operation);
-  const chosen = await sure(operation, {
+  const chosen = await confirmed(operation, {
     title: gettext("Purge {on}", { on }),
     effect: gettext("All ready messages are deleted permanently. Unsettled messages stay with their consumers."),
     button: gettext("Purge"),
@@ -58,7 +58,7 @@ export async function purge(operation: Operation): Promise<void> {
 
 export async function exported(operation: Operation): Promise<void> {
   let found = new Map<string, Plan>();
-  const chosen = await sure(operation, {
+  const chosen = await confirmed(operation, {
     title: gettext("Export {on}", { on: objects(operation) }),
     effect: gettext("All ready messages are written to one file of JSON lines per queue. They also stay in the queue."),
     button: gettext("Export"),

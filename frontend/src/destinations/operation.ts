@@ -32,12 +32,12 @@ interface Failure {
   why: string;
 }
 
-interface Sure extends Omit<Question, "dryRun"> {
+interface Confirmation extends Omit<Question, "dryRun"> {
   preview: (rows: DestinationStats[]) => string | TemplateResult | Promise<string | TemplateResult>;
 }
 
 /** The selected rows after confirmation with a preview; null when it was cancelled. */
-export async function sure(operation: Operation, { preview, ...question }: Sure): Promise<{ rows: DestinationStats[]; reason: string } | null> {
+export async function confirmed(operation: Operation, { preview, ...question }: Confirmation): Promise<{ rows: DestinationStats[]; reason: string } | null> {
   let rows: DestinationStats[] = [];
   const answer: Answer | null = await confirmAction({
     ...question,

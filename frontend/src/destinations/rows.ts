@@ -70,7 +70,7 @@ export class Row {
   }
 
   /** Apply changed values. The trend is rendered by `step`. */
-  move(change: Partial<DestinationStats>): void {
+  update(change: Partial<DestinationStats>): void {
     Object.assign(this.figures, change);
     this.#cameAt = performance.now();
     if (this.kind === "queue" && this.figures.trend) this.figures.trend[this.figures.trend.length - 1] = this.figures.depth;
@@ -244,8 +244,8 @@ export class Rows {
     if (focused !== undefined) this.#rows.get(focused)?.link.focus({ preventScroll: true });
   }
 
-  move(moves: ChangedStats): void {
-    for (const [address, change] of moves) this.#rows.get(address)?.move(change);
+  update(changes: ChangedStats): void {
+    for (const [address, change] of changes) this.#rows.get(address)?.update(change);
   }
 
   /** Once a second: update ages, and begin the next step of the trend for one row in ten. */

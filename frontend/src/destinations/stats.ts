@@ -32,7 +32,7 @@ export interface Page {
 export type ChangedStats = Map<string, Partial<DestinationStats>>;
 
 /** Subscribe to changes, at most once a second. Returns the function that ends it. */
-export function onStatsChanged(receive: (moves: ChangedStats) => void): () => void {
+export function onStatsChanged(receive: (changes: ChangedStats) => void): () => void {
   return session.subscribe("/topic/$mom.destinations", (body) => {
     const { rows } = JSON.parse(body) as { rows: StatsRow[] };
     receive(changesOf(rows));

@@ -3,7 +3,8 @@
 import type { Completion, CompletionContext, CompletionResult, CompletionSource } from "@codemirror/autocomplete";
 import { StreamLanguage, type StreamParser } from "@codemirror/language";
 import type { Extension } from "@codemirror/state";
-import { PROTOCOLS, type Fact, type Method } from "../generated/tables.ts";
+import { PROTOCOLS } from "../generated/configuration.ts";
+import type { Fact, Method } from "../generated/tables.ts";
 import { gettext } from "../gettext.ts";
 import { destinationNames, groupNames, userNames } from "./names.ts";
 

@@ -15,6 +15,9 @@ export type JobOperation = "move" | "copy" | "delete" | "retry" | "purge" | "exp
 /** Operations with a dry run. */
 export type PlannedOperation = "move" | "copy" | "delete" | "retry" | "purge" | "export" | "replay";
 
+/** The state of a durable or shared subscription. */
+export type SubscriptionState = "offline" | "stalled" | "active";
+
 /** The state of an original at a callback broker. */
 export type PendingState = "waiting" | "fetching" | "fetched" | "settling";
 
@@ -45,12 +48,6 @@ export type Fact = "queue" | "topic" | "method" | "user" | "group" | "address" |
 /** The values of the fact `method`. */
 export type Method = "POST" | "GET" | "BROWSE" | "READ" | "MANAGE";
 
-/** The states of messages that can be searched for. */
-export const MESSAGE_STATES = ["ready", "unsettled", "delayed"] as const;
-
-/** The values of the fact `protocol`. */
-export const PROTOCOLS = ["stomp", "websocket", "rest", "local", "callback"] as const;
-
 /** The states of destinations that an operator should look at. */
 export const NEEDS_ATTENTION = ["at-limit", "no-consumer", "growing"] as const;
 
@@ -59,27 +56,6 @@ export const STATS_COLUMNS = ["depth", "unsettled", "consumers", "in_rate", "out
 
 /** Levels of names, as topics about them spell them. */
 export const WILDCARDS = {"*": "%2A", ">": "%3E", "#": "%23"} as const;
-
-/** The headers that a dead letter gets, and loses when it is retried. */
-export const DEAD_LETTER_HEADERS = ["origin", "origin-topic", "sent-at", "dead-reason", "dead-detail", "dead-attempts", "dead-at", "dead-consumer"] as const;
-
-/** The settings of a bridge that are numbers. */
-export const BRIDGE_NUMBERS = ["port", "retry_s", "idle_s", "scan_s", "stalled_s", "dead_letter_after", "window"] as const;
-
-/** The priority of a message without one. */
-export const DEFAULT_PRIORITY = 4;
-
-/** The longest delay of a message. */
-export const MAX_DELAY_S = 315360000;
-
-/** The longest time to live of a message. */
-export const MAX_EXPIRES_S = 315360000;
-
-/** The most messages of a job. */
-export const MAX_JOB_MESSAGES = 1000000;
-
-/** The most messages per second of a job. */
-export const MAX_JOB_RATE = 1000000;
 
 /** The most items of a page. */
 export const MAX_PAGE = 500;

@@ -7,6 +7,7 @@ import { gettext, ngettext } from "../gettext.ts";
 import { showToast } from "../toasts.ts";
 import { sentenceOf, signOf, type Alert } from "../view/alert.ts";
 import { moment } from "../view/moment.ts";
+import { signView } from "../view/sign.ts";
 import { Island } from "./island.ts";
 
 const SHOWN = 6;
@@ -33,7 +34,7 @@ export class AttentionList extends Island {
       return fault ? this.#failed(fault) : html`<div class="inside skeleton" role="status"><div></div><div></div></div>`;
     }
     if (answer.items.length === 0) {
-      return html`<p class="inside calm"><span class="state" data-tone="good"><span aria-hidden="true">●</span> ${gettext("No alerts")}</span>
+      return html`<p class="inside calm">${signView({ tone: "good", shape: "●", word: gettext("No alerts") })}
         <span class="quiet">${gettext("Nothing needs attention now.")}</span></p>`;
     }
     const more = answer.approx_total - answer.items.length;

@@ -3,7 +3,8 @@ import { Follow } from "../live/source.ts";
 import { read } from "../live/requests.ts";
 import { gettext, ngettext } from "../gettext.ts";
 import { nodeStatus, session } from "../services.ts";
-import type { Alert, Sign } from "../view/alert.ts";
+import type { Alert } from "../view/alert.ts";
+import type { Sign } from "../view/sign.ts";
 import { fullTime } from "../view/format.ts";
 import { Island } from "./island.ts";
 

@@ -1,7 +1,7 @@
 import { html, nothing, render } from "lit";
 import { request, errorText } from "../live/requests.ts";
 import { morph } from "../morph.ts";
-import { BRIDGE_NUMBERS } from "../generated/tables.ts";
+import { BRIDGE_NUMBERS } from "../generated/configuration.ts";
 import { gettext } from "../gettext.ts";
 import { reveal, stepsBy, connectionTestView, type Step, type ConnectionTest } from "../view/connection-test.ts";
 

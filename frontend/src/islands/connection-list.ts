@@ -5,10 +5,11 @@ import { read } from "../live/requests.ts";
 import { connectionPage } from "../pages.ts";
 import type { Change } from "../page-address.ts";
 import { gettext, ngettext } from "../gettext.ts";
-import { conditionOf, nameOf, protocolOf, type Connection } from "../view/connection.ts";
+import { signOfConnection, nameOf, protocolOf, type Connection } from "../view/connection.ts";
 import { NONE, count, duration, rate } from "../view/format.ts";
 import { heading } from "../view/heading.ts";
 import { moment } from "../view/moment.ts";
+import { signView } from "../view/sign.ts";
 import { Island } from "./island.ts";
 import "../style/connections.css";
 import { pageAddress } from "../services.ts";
@@ -44,7 +45,7 @@ interface Column {
 }
 
 const OPEN: Column[] = [
-  { key: "state", label: gettext("state"), cell: conditionOf },
+  { key: "state", label: gettext("state"), cell: (one) => signView(signOfConnection(one)) },
   { key: "user", label: gettext("user"), sort: "user", cell: ({ user }) => user },
   { key: "machine", label: gettext("host"), cell: ({ address }) => address ?? NONE },
   { key: "protocol", label: gettext("protocol"), sort: "protocol", cell: protocolOf },

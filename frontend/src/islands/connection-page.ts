@@ -6,27 +6,24 @@ import { request, errorText, read } from "../live/requests.ts";
 import { pageOf, servicesPage } from "../pages.ts";
 import { gettext, ngettext } from "../gettext.ts";
 import { showToast } from "../toasts.ts";
-import { conditionOf, nameOf, protocolOf, type ClientEvent, type Connection, type Consumer } from "../view/connection.ts";
+import { signOfConnection, nameOf, protocolOf, type ClientEvent, type Connection, type Consumer } from "../view/connection.ts";
 import { NONE, bytes, count, duration, rate } from "../view/format.ts";
 import { moment } from "../view/moment.ts";
 import { nameOf as destinationName } from "../view/name.ts";
+import { signView, unknownSign, type Sign } from "../view/sign.ts";
 import { Island } from "./island.ts";
 
 const EVERY_MS = 2_000;
-const BAD = new Set<ClientEventName>(["refused", "disconnecting"]);
-const WARN = new Set<ClientEventName>(["slow", "draining"]);
-
-/** Labels of client events. */
-const WORDS: Record<ClientEventName, string> = {
-  connected: gettext("connected"),
-  subscribed: gettext("subscribed"),
-  unsubscribed: gettext("unsubscribed"),
-  slow: gettext("slow"),
-  recovered: gettext("reads messages again"),
-  refused: gettext("refused"),
-  draining: gettext("drained"),
-  disconnecting: gettext("closed by an operator"),
-  closed: gettext("disconnected"),
+const EVENTS: Record<ClientEventName, Sign> = {
+  connected: { word: gettext("connected"), tone: "quiet", shape: "●" },
+  subscribed: { word: gettext("subscribed"), tone: "quiet", shape: "●" },
+  unsubscribed: { word: gettext("unsubscribed"), tone: "quiet", shape: "●" },
+  slow: { word: gettext("slow"), tone: "warn", shape: "▲" },
+  recovered: { word: gettext("reads messages again"), tone: "quiet", shape: "●" },
+  refused: { word: gettext("refused"), tone: "bad", shape: "■" },
+  draining: { word: gettext("drained"), tone: "warn", shape: "▲" },
+  disconnecting: { word: gettext("closed by an operator"), tone: "bad", shape: "■" },
+  closed: { word: gettext("disconnected"), tone: "quiet", shape: "●" },
 };
 
 interface Answer {
@@ -72,7 +69,7 @@ export class ConnectionPage extends Island {
     return html`
       ${fault ? html`<p class="notice" data-tone="warn" role="status">${gettext("The values shown are not up to date: {fault}", { fault })}</p>` : nothing}
       <div class="tools standing">
-        ${conditionOf(connection)}
+        ${signView(signOfConnection(connection))}
         <span class="quiet">${nameOf(connection)}</span>
         ${
           connection.closed_at !== null
@@ -134,11 +131,9 @@ export class ConnectionPage extends Island {
   }
 
   #event(event: ClientEvent): TemplateResult {
-    const tone = BAD.has(event.event) ? "bad" : WARN.has(event.event) ? "warn" : "quiet";
-    const shape = tone === "bad" ? "■" : tone === "warn" ? "▲" : "●";
     return html`<li>
       ${moment(event.at)}
-      <span class="state" data-tone=${tone}><span aria-hidden="true">${shape}</span> ${WORDS[event.event] ?? event.event}</span>
+      ${signView(EVENTS[event.event] ?? unknownSign(event.event))}
       ${event.code ? html`<span class="tag">${event.code}</span>` : nothing} ${event.detail}
       ${event.by ? html`<span class="quiet">${gettext("by {whom}", { whom: event.by })}</span>` : nothing}
       ${event.times > 1 ? html`<span class="tag">${ngettext("{count} time", "{count} times", event.times)}</span>` : nothing}

@@ -125,10 +125,10 @@ export class ConsumerList extends Island {
       </th>
       <td data-label=${gettext("ack mode")}>${consumer.ack}</td>
       <td data-label=${gettext("selector")}>${consumer.selector === null ? html`<span class="quiet">${gettext("all")}</span>` : html`<code>${consumer.selector}</code>`}</td>
-      <td class="num" data-label=${gettext("unsettled")}>${count(consumer.unsettled)} / ${count(consumer.credit)}</td>
+      <td class="num" data-label=${gettext("unsettled / credit")}>${count(consumer.unsettled)} / ${count(consumer.credit)}</td>
       <td class="num" data-label=${gettext("delivered")}>${count(consumer.delivered)} ${perSecond(rates?.delivered)}</td>
       <td class="num" data-label=${gettext("acknowledged")}>${count(consumer.acknowledged)} ${perSecond(rates?.acknowledged)}</td>
-      <td class="num" data-label=${gettext("unsettled messages")}>${p50 === null || p95 === null ? NONE : `${duration(p50)} · ${duration(p95)}`}</td>
+      <td class="num" data-label=${gettext("Processing time (p50 · p95)")}>${p50 === null || p95 === null ? NONE : `${duration(p50)} · ${duration(p95)}`}</td>
       <td data-label=${gettext("since")}><time datetime=${consumer.since} title=${fullTime(consumer.since)}>${ago(consumer.since)}</time></td>
       <td>
         ${

@@ -57,7 +57,7 @@ export class DestinationList extends Island {
       this.#keys(),
       pageAddress.watch(() => this.#read()),
       nodeStatus.watch(() => nodeStatus.polled || this.#tick()),
-      onStatsChanged((moves) => this.#rows.move(moves)),
+      onStatsChanged((changes) => this.#rows.update(changes)),
       onCreatedOrDeleted((event) => this.#came(event)),
       () => clearInterval(ticker),
       () => clearTimeout(this.#typing),

@@ -1,6 +1,6 @@
 import { html, nothing, type TemplateResult } from "lit";
 import { repeat } from "lit/directives/repeat.js";
-import { conditionOf, isOpen, placeOf, titleOf } from "../jobs/labels.ts";
+import { signOfJob, isOpen, placeOf, titleOf } from "../jobs/labels.ts";
 import { errorText } from "../live/requests.ts";
 import { Follow } from "../live/source.ts";
 import { jobs, type Job } from "../messages/requests.ts";
@@ -9,6 +9,7 @@ import { gettext, ngettext } from "../gettext.ts";
 import { pageAddress, session } from "../services.ts";
 import "../style/messages.css";
 import { ago, count, fullTime } from "../view/format.ts";
+import { signView } from "../view/sign.ts";
 import { Island } from "./island.ts";
 import { outcomeOf } from "./job-toast.ts";
 
@@ -128,10 +129,9 @@ export class JobList extends Island {
   }
 
   #row(job: Job): TemplateResult {
-    const { word, tone, shape } = conditionOf(job);
     return html`<tr>
       <th scope="row"><a href=${pageOfJob(job.id)}>${titleOf(job.op, job.total)}</a></th>
-      <td data-label=${gettext("state")}><span class="state" data-tone=${tone}><span aria-hidden="true">${shape}</span> ${word}</span></td>
+      <td data-label=${gettext("state")}>${signView(signOfJob(job))}</td>
       <td data-label=${gettext("from, to")}>${placeOf(job.source)}${job.target ? html` <span aria-hidden="true">→</span> ${placeOf(job.target)}` : nothing}</td>
       <td data-label=${gettext("progress")} aria-live="off">${
         isOpen(job)

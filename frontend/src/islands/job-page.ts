@@ -1,7 +1,7 @@
 import { html, nothing, type PropertyValues, type TemplateResult } from "lit";
 import { watchJob } from "../jobs/watch-job.ts";
 import { problemsOf, type Problem } from "../jobs/results.ts";
-import { conditionOf, isOpen, left, placeOf, titleOf } from "../jobs/labels.ts";
+import { signOfJob, isOpen, left, placeOf, titleOf } from "../jobs/labels.ts";
 import { confirmAction } from "../confirm-dialog.ts";
 import { API, errorText } from "../live/requests.ts";
 import { RequestRefused } from "../live/rest.ts";
@@ -79,7 +79,7 @@ export class JobPage extends Island {
   }
 
   #shown(job: Job): TemplateResult {
-    const { word, tone, shape } = conditionOf(job);
+    const { word, tone, shape } = signOfJob(job);
     return html`
       <div class="headline">
         <h2>${titleOf(job.op, job.total)} <span class="pill" data-tone=${tone}><span aria-hidden="true">${shape}</span> ${word}</span></h2>

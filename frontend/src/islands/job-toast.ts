@@ -1,12 +1,13 @@
 import { html, nothing } from "lit";
 import { watchJob } from "../jobs/watch-job.ts";
-import { conditionOf, isOpen, left, titleOf } from "../jobs/labels.ts";
+import { signOfJob, isOpen, left, titleOf } from "../jobs/labels.ts";
 import { API } from "../live/requests.ts";
 import { cancel, faultOf, undo, type Job } from "../messages/requests.ts";
 import { pageOfJob } from "../pages.ts";
 import { gettext, ngettext } from "../gettext.ts";
 import { showToast } from "../toasts.ts";
 import { count } from "../view/format.ts";
+import { signView } from "../view/sign.ts";
 import { Island } from "./island.ts";
 
 /** How long the result is shown. */
@@ -48,11 +49,11 @@ export class JobToast extends Island {
 
   protected override render() {
     const job = this.#job!;
-    const { word, tone, shape } = conditionOf(job);
-    this.dataset.tone = tone;
+    const sign = signOfJob(job);
+    this.dataset.tone = sign.tone;
     const open = isOpen(job);
     return html`<span><strong>${titleOf(job.op, job.total)}</strong>
-        <span class="state" data-tone=${tone}><span aria-hidden="true">${shape}</span> ${word}</span></span>
+        ${signView(sign)}</span>
       ${open ? html`<progress max=${job.total || 1} .value=${job.processed} aria-label=${gettext("Progress")}></progress>` : nothing}
       <span class="num" aria-live="off">${open ? this.#progress(job) : outcomeOf(job)}</span>
       <a href=${pageOfJob(job.id)}>${gettext("Open job")}</a>

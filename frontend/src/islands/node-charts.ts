@@ -1,5 +1,5 @@
 import { html, nothing } from "lit";
-import { nodePast } from "../live/node.ts";
+import { nodeHistory } from "../live/node.ts";
 import { Follow } from "../live/source.ts";
 import { gettext } from "../gettext.ts";
 import { chosenRange } from "../view/range.ts";
@@ -25,23 +25,23 @@ const AGES: ChartLine[] = [
 export class NodeCharts extends Island {
   constructor() {
     super();
-    new Follow(this, () => [nodePast]);
+    new Follow(this, () => [nodeHistory]);
   }
 
   override connectedCallback(): void {
     super.connectedCallback();
-    nodePast.choose(chosenRange());
+    nodeHistory.choose(chosenRange());
   }
 
   protected override render() {
-    const { course, fault } = nodePast;
+    const { course, fault } = nodeHistory;
     return html`
       <div class="tools">
-        <mom-range-choice @range=${() => nodePast.choose(chosenRange())}></mom-range-choice>
+        <mom-range-choice @range=${() => nodeHistory.choose(chosenRange())}></mom-range-choice>
         ${
           fault
             ? html`<span class="state" data-tone="warn" role="status">▲ ${gettext("not updated: {fault}", { fault })}</span>
-              <button type="button" class="link" @click=${() => void nodePast.again()}>${gettext("Try again")}</button>`
+              <button type="button" class="link" @click=${() => void nodeHistory.again()}>${gettext("Try again")}</button>`
             : nothing
         }
       </div>

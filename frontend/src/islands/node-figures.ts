@@ -1,5 +1,5 @@
 import { html, nothing, type TemplateResult } from "lit";
-import { nodePast, type NodeFigures as DestinationStats } from "../live/node.ts";
+import { nodeHistory, type NodeFigures as Figures } from "../live/node.ts";
 import { Follow } from "../live/source.ts";
 import { consolePage, queuesPage } from "../pages.ts";
 import { gettext } from "../gettext.ts";
@@ -12,9 +12,9 @@ const LONG_S = 300;
 interface Figure {
   label: string;
   href: string;
-  value: (node: DestinationStats) => string;
+  value: (node: Figures) => string;
   /** Whether it needs attention. */
-  marked?: (node: DestinationStats) => boolean;
+  marked?: (node: Figures) => boolean;
 }
 
 const FIGURES: Figure[] = [
@@ -50,11 +50,11 @@ export class NodeFigures extends Island {
   constructor() {
     super();
     this.welcome = "";
-    new Follow(this, () => [nodePast]);
+    new Follow(this, () => [nodeHistory]);
   }
 
   protected override render() {
-    const { node } = nodePast;
+    const { node } = nodeHistory;
     return html`<div class="figures" aria-live="off">
       ${FIGURES.map(({ label, href, value, marked }) => {
         const warns = node !== undefined && marked?.(node);

@@ -1,11 +1,11 @@
 import { html, nothing, svg, type TemplateResult } from "lit";
-import { nodePast } from "../live/node.ts";
+import { nodeHistory } from "../live/node.ts";
 import { Polling } from "../live/polling.ts";
 import { read } from "../live/requests.ts";
 import { Follow } from "../live/source.ts";
 import { gettext } from "../gettext.ts";
 import { NONE } from "../view/format.ts";
-import { drawn, type Drawing, type Forwarding, type Line, type Vertex } from "../view/topology.ts";
+import { topologyOf, type Drawing, type Forwarding, type Line, type Vertex } from "../view/topology.ts";
 import { Island } from "./island.ts";
 
 const EVERY_MS = 5_000;
@@ -36,16 +36,16 @@ export class NodeTopology extends Island {
 
   constructor() {
     super();
-    new Follow(this, () => [nodePast]);
+    new Follow(this, () => [nodeHistory]);
   }
 
   protected override render() {
-    const { node } = nodePast;
+    const { node } = nodeHistory;
     const { answer, fault } = this.#polling;
     if (node === undefined || (answer === undefined && !fault)) {
       return html`<div class="inside skeleton" role="status"><div></div><div></div><div></div></div>`;
     }
-    const drawing = drawn(node, answer ?? { bridges: [], incoming: [] });
+    const drawing = topologyOf(node, answer ?? { bridges: [], incoming: [] });
     const asTable = this.#asTable ?? (this.parentElement?.clientWidth ?? 0) < NARROW_PX;
     return html`<div class="inside">
       <button type="button" class="link twin" aria-pressed=${asTable} @click=${() => this.#toggle(!asTable)}>

@@ -6,7 +6,7 @@ import { LARGEST, MOST, complaintOf, hasFields, send, type Sent } from "../messa
 import { headerFields, type Header } from "../messages/header-fields.ts";
 import { publishResult, type PublishResult } from "../messages/publish-result.ts";
 import { body as bytesOf, faultOf, one, remove, why } from "../messages/requests.ts";
-import { DEFAULT_PRIORITY, MAX_DELAY_S, MAX_EXPIRES_S } from "../generated/tables.ts";
+import { DEFAULT_PRIORITY, MAX_DELAY_S, MAX_EXPIRES_S } from "../generated/messages.ts";
 import { gettext } from "../gettext.ts";
 import { pageAddress, server } from "../services.ts";
 import "../style/messages.css";

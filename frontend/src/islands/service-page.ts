@@ -8,6 +8,7 @@ import { NONE, count, fullTime } from "../view/format.ts";
 import { moment } from "../view/moment.ts";
 import { polled } from "../view/polled.ts";
 import { activityOf, linkOf, serviceActions, type Service } from "../view/service.ts";
+import { signView, unknownSign, type Sign } from "../view/sign.ts";
 import { Island } from "./island.ts";
 
 const EVERY_MS = 2_000;
@@ -26,11 +27,11 @@ interface Answer {
   pending: Pending[];
 }
 
-const STATES: Record<PendingState, [tone: string, shape: string, word: string]> = {
-  waiting: ["quiet", "○", gettext("waiting")],
-  fetching: ["quiet", "◐", gettext("being fetched")],
-  fetched: ["good", "●", gettext("held by a consumer")],
-  settling: ["good", "◐", gettext("being settled")],
+const STATES: Record<PendingState, Sign> = {
+  waiting: { tone: "quiet", shape: "○", word: gettext("waiting") },
+  fetching: { tone: "quiet", shape: "◐", word: gettext("being fetched") },
+  fetched: { tone: "good", shape: "●", word: gettext("held by a consumer") },
+  settling: { tone: "good", shape: "◐", word: gettext("being settled") },
 };
 
 /** One service: properties, messages that wait for it, and actions. */
@@ -131,11 +132,10 @@ function atOrigin(pending: Pending[]): TemplateResult {
           </thead>
           <tbody>
             ${shown.map(({ id, seq, state }) => {
-              const [tone, shape, word] = STATES[state] ?? ["quiet", "○", state];
               return html`<tr data-row=${id}>
                 <th scope="row"><code>${id}</code></th>
                 <td data-label=${gettext("number")} class="num">${count(seq)}</td>
-                <td data-label=${gettext("state")}><span class="state" data-tone=${tone}><span aria-hidden="true">${shape}</span> ${word}</span></td>
+                <td data-label=${gettext("state")}>${signView(STATES[state] ?? unknownSign(state))}</td>
               </tr>`;
             })}
           </tbody>

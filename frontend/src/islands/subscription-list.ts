@@ -6,10 +6,12 @@ import { pathOf } from "../destinations/address.ts";
 import { liveDestination } from "../live/destination.ts";
 import { request, errorText, read } from "../live/requests.ts";
 import { Follow } from "../live/source.ts";
+import type { SubscriptionState } from "../generated/tables.ts";
 import { gettext, ngettext } from "../gettext.ts";
 import { showToast } from "../toasts.ts";
 import { NONE, count, duration, rate } from "../view/format.ts";
 import { openBulkDialog } from "../messages/actions.ts";
+import { signView, unknownSign, type Sign } from "../view/sign.ts";
 import { Island } from "./island.ts";
 import "./consumer-list.ts";
 
@@ -20,7 +22,7 @@ interface Subscription {
   shared: boolean;
   selector: string | null;
   owner: string;
-  state: "offline" | "active" | "stalled";
+  state: SubscriptionState;
   consumers: number;
   backlog: number;
   unsettled: number;
@@ -30,7 +32,7 @@ interface Subscription {
 }
 
 const READ_EVERY_MS = 3_000;
-const STATE_SIGNS: Record<Subscription["state"], { tone: string; shape: string; word: string }> = {
+const STATE_SIGNS: Record<SubscriptionState, Sign> = {
   offline: { tone: "warn", shape: "▲", word: gettext("offline") },
   stalled: { tone: "warn", shape: "▲", word: gettext("stalled") },
   active: { tone: "good", shape: "●", word: gettext("active") },
@@ -116,7 +118,6 @@ export class SubscriptionList extends Island {
   }
 
   #row(one: Subscription): TemplateResult {
-    const { tone, shape, word } = STATE_SIGNS[one.state];
     const kinds = [one.durable && gettext("durable"), one.shared && gettext("shared")].filter(Boolean);
     const speed = this.#rates.get(one.name);
     return html`<tr>
@@ -124,7 +125,7 @@ export class SubscriptionList extends Island {
         ${one.name} ${kinds.map((kind) => html`<span class="tag">${kind}</span> `)}
         <span class="quiet">${gettext("of {owner}", { owner: one.owner })}</span>
       </th>
-      <td data-label=${gettext("state")}><span class="state" data-tone=${tone}><span aria-hidden="true">${shape}</span> ${word}</span></td>
+      <td data-label=${gettext("state")}>${signView(STATE_SIGNS[one.state] ?? unknownSign(one.state))}</td>
       <td data-label=${gettext("filter")}>${one.topic}${one.selector === null ? nothing : html` <code>${one.selector}</code>`}</td>
       <td class="num" data-label=${gettext("backlog")}>${count(one.backlog)}</td>
       <td class="num" data-label=${gettext("lag")}>${count(one.lag)} · ${one.lag ? duration(one.lag_s) : NONE}</td>

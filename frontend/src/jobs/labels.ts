@@ -4,16 +4,11 @@ import type { JobOperation } from "../generated/tables.ts";
 import type { Job } from "../messages/requests.ts";
 import { gettext, ngettext } from "../gettext.ts";
 import { duration } from "../view/format.ts";
-
-export interface Condition {
-  word: string;
-  tone: "good" | "quiet" | "warn" | "bad" | "accent";
-  shape: string;
-}
+import type { Sign } from "../view/sign.ts";
 
 export const isOpen = ({ state }: Pick<Job, "state">): boolean => state === "waiting" || state === "running";
 
-export function conditionOf({ state, refused }: Pick<Job, "state" | "refused">): Condition {
+export function signOfJob({ state, refused }: Pick<Job, "state" | "refused">): Sign {
   switch (state) {
     case "waiting":
       return { word: gettext("waiting"), tone: "quiet", shape: "○" };

@@ -30,7 +30,7 @@ const SILENT_MS = 5_000;
 const GAP_S = 3;
 
 /** The node's statistics and their history: loaded once for the range, and continued by the status of each second. */
-class NodePast extends Source {
+class NodeHistory extends Source {
   node: NodeFigures | undefined;
   columns: Columns | undefined;
   /** Why the last reading failed; empty when it did not. */
@@ -118,4 +118,4 @@ class NodePast extends Source {
 }
 
 /** Active while it has observers. */
-export const nodePast = new NodePast();
+export const nodeHistory = new NodeHistory();

@@ -22,13 +22,13 @@ export interface Draft {
 }
 
 /** The listeners of a destination, and the subscription that they share while connected. */
-interface Hearing extends Wish {
+interface SharedSubscription extends SubscribeOptions {
   receivers: Set<(body: string) => void>;
   subscription?: StompSubscription;
 }
 
 /** Options of a subscription. Those of the first listener are used. */
-export interface Wish {
+export interface SubscribeOptions {
   headers?: Record<string, string>;
   /** Called when the broker refuses the subscription. */
   refused?: (problem: Problem) => void;
@@ -57,7 +57,7 @@ export class Session extends Source {
   brokers: string[] = [];
 
   #client: Client | undefined;
-  readonly #hearings = new Map<string, Hearing>();
+  readonly #subscriptions = new Map<string, SharedSubscription>();
   readonly #pending = new Map<string, Pending>();
   #attempts = 0;
   #receipts = 0;
@@ -102,16 +102,16 @@ export class Session extends Source {
    * Subscribe to `destination` across reconnections, until the returned function is called. `receive` gets each body.
    * Several listeners of a destination share a subscription.
    */
-  subscribe(destination: string, receive: (body: string) => void, wish: Wish = {}): () => void {
-    const hearing = this.#hearings.get(destination) ?? { receivers: new Set(), ...wish };
-    this.#hearings.set(destination, hearing);
-    hearing.receivers.add(receive);
-    if (this.#client?.connected && hearing.receivers.size === 1) this.#hear(destination, hearing);
+  subscribe(destination: string, receive: (body: string) => void, options: SubscribeOptions = {}): () => void {
+    const shared = this.#subscriptions.get(destination) ?? { receivers: new Set(), ...options };
+    this.#subscriptions.set(destination, shared);
+    shared.receivers.add(receive);
+    if (this.#client?.connected && shared.receivers.size === 1) this.#subscribe(destination, shared);
     return () => {
-      hearing.receivers.delete(receive);
-      if (hearing.receivers.size > 0 || this.#hearings.get(destination) !== hearing) return;
-      this.#hearings.delete(destination);
-      if (this.#client?.connected) hearing.subscription?.unsubscribe();
+      shared.receivers.delete(receive);
+      if (shared.receivers.size > 0 || this.#subscriptions.get(destination) !== shared) return;
+      this.#subscriptions.delete(destination);
+      if (this.#client?.connected) shared.subscription?.unsubscribe();
     };
   }
 
@@ -152,19 +152,19 @@ export class Session extends Source {
   #connected(frame: IFrame): void {
     this.#attempts = 0;
     this.learn(frame.headers["mom-failover"]?.split(",") ?? []);
-    for (const [destination, hearing] of this.#hearings) this.#hear(destination, hearing);
+    for (const [destination, shared] of this.#subscriptions) this.#subscribe(destination, shared);
     this.#become({ kind: "live" });
   }
 
-  #hear(destination: string, hearing: Hearing): void {
-    const receipt = `hearing-${++this.#receipts}`;
-    const settle = (outcome: Outcome) => outcome.kind === "refused" && hearing.refused?.(outcome.problem);
+  #subscribe(destination: string, shared: SharedSubscription): void {
+    const receipt = `subscription-${++this.#receipts}`;
+    const settle = (outcome: Outcome) => outcome.kind === "refused" && shared.refused?.(outcome.problem);
     this.#pending.set(receipt, { sentAt: performance.now(), settle });
     this.#client!.watchForReceipt(receipt, () => this.#pending.delete(receipt));
     const receive = ({ body }: IMessage) => {
-      for (const receiver of hearing.receivers) receiver(body);
+      for (const receiver of shared.receivers) receiver(body);
     };
-    hearing.subscription = this.#client!.subscribe(destination, receive, { ...hearing.headers, receipt });
+    shared.subscription = this.#client!.subscribe(destination, receive, { ...shared.headers, receipt });
   }
 
   #unhandled(message: IMessage): void {

@@ -1,6 +1,6 @@
 /** A message as a program that publishes it. */
 
-import { DEFAULT_PRIORITY } from "../generated/tables.ts";
+import { DEFAULT_PRIORITY } from "../generated/messages.ts";
 import { shell } from "../view/quoting.ts";
 import type { Server } from "../view/example.ts";
 import type { Snippet } from "../view/snippets.ts";

@@ -1,6 +1,6 @@
 /** A message that is written, and what it takes of one that is there already. */
 
-import { DEAD_LETTER_HEADERS, DEFAULT_PRIORITY } from "../generated/tables.ts";
+import { DEAD_LETTER_HEADERS, DEFAULT_PRIORITY } from "../generated/messages.ts";
 import type { Message } from "./requests.ts";
 
 /** Headers that the form has fields for, that are the protocol's own, or that dead letters have. */

@@ -93,14 +93,14 @@ function inQueue(queue: string, rest: string, query: URLSearchParams): string {
   return `queues/${rest}?${query}`;
 }
 
-export interface Look {
+export interface BrowseOptions {
   condition: Condition;
   order: "oldest" | "newest";
   after: string | null;
   limit: number;
 }
 
-export function browse(queue: string, { condition, order, after, limit }: Look): Promise<MessagePage> {
+export function browse(queue: string, { condition, order, after, limit }: BrowseOptions): Promise<MessagePage> {
   const query = queryOf(condition);
   query.set("limit", String(limit));
   if (order === "newest") query.set("order", order);

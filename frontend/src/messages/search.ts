@@ -1,6 +1,6 @@
 /** The search box of messages: parses its text into conditions of the REST API. */
 
-import { MESSAGE_STATES } from "../generated/tables.ts";
+import { MESSAGE_STATES } from "../generated/messages.ts";
 import { gettext } from "../gettext.ts";
 
 type MessageState = (typeof MESSAGE_STATES)[number];

@@ -2,7 +2,7 @@
 
 import { html, nothing, type TemplateResult } from "lit";
 import { repeat } from "lit/directives/repeat.js";
-import { DEAD_LETTER_HEADERS } from "../generated/tables.ts";
+import { BROKER_HEADERS, DEAD_LETTER_HEADERS } from "../generated/messages.ts";
 import { gettext } from "../gettext.ts";
 import { pageAddress } from "../services.ts";
 import { bodyOf, preview } from "../view/body.ts";
@@ -11,6 +11,7 @@ import { originOf, reasonOf } from "./path.ts";
 import type { Message } from "./requests.ts";
 
 const SHOWN_HEADERS = 3;
+const OF_BROKER = new Set<string>(BROKER_HEADERS);
 /** They are shown elsewhere. */
 const OF_DEAD_LETTERS = new Set<string>(DEAD_LETTER_HEADERS);
 
@@ -60,7 +61,7 @@ export function table({ queue, items, selected, isOld, select, reload, detail }:
 
 function row(item: Message, dead: boolean, isSelected: boolean, select: (chosen: boolean) => void, detail: TableParts["detail"]): TemplateResult {
   const opened = pageAddress.get("message") === item.id;
-  const headers = Object.entries(item.headers).filter(([name]) => !OF_DEAD_LETTERS.has(name));
+  const headers = shownHeaders(item.headers);
   const reason = reasonOf(item);
   const open = () => pageAddress.go({ message: opened ? "" : item.id }, { replace: true });
   return html`<tr class="message" data-opened=${opened} data-selected=${isSelected}>
@@ -91,4 +92,10 @@ function row(item: Message, dead: boolean, isSelected: boolean, select: (chosen:
 /** The end of an id: its beginning is the time, which is shown next to it. */
 function shortened(id: string): string {
   return id.length > 14 ? `…${id.slice(-12)}` : id;
+}
+
+/** The headers of a message for its row, which has room for few: first those of the application. */
+export function shownHeaders(headers: Record<string, string>): [name: string, value: string][] {
+  const shown = Object.entries(headers).filter(([name]) => !OF_DEAD_LETTERS.has(name));
+  return [...shown.filter(([name]) => !OF_BROKER.has(name)), ...shown.filter(([name]) => OF_BROKER.has(name))];
 }

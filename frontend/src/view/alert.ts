@@ -4,6 +4,7 @@ import type { AlertCondition, AlertState, ComponentKind, Health, Severity } from
 import { gettext, ngettext } from "../gettext.ts";
 import { count, duration } from "./format.ts";
 import { bareName } from "./name.ts";
+import type { Sign } from "./sign.ts";
 
 export interface Alert {
   id: string;
@@ -24,13 +25,6 @@ export interface Alert {
   until: string | null;
   /** The address of the page, below the console. */
   page: string;
-}
-
-/** A state as a colour, a shape and a word. */
-export interface Sign {
-  tone: "bad" | "warn" | "good" | "quiet";
-  shape: string;
-  word: string;
 }
 
 /** The sign of an alert's state. */

@@ -3,6 +3,7 @@
 import { html, nothing, type TemplateResult } from "lit";
 import type { ClientEventName } from "../generated/tables.ts";
 import { gettext } from "../gettext.ts";
+import type { Sign } from "./sign.ts";
 
 export interface Connection {
   id: string;
@@ -64,19 +65,14 @@ export interface ClientEvent {
   times: number;
 }
 
-/** The state of a client: shape, word and colour. */
-export function conditionOf(connection: Connection): TemplateResult {
-  const [tone, shape, word] = standing(connection);
-  return html`<span class="state" data-tone=${tone}><span aria-hidden="true">${shape}</span> ${word}</span>`;
-}
-
-function standing(connection: Connection): [tone: string, shape: string, word: string] {
-  if (connection.closed_at !== null) return ["quiet", "○", gettext("disconnected")];
-  if (connection.draining) return ["warn", "◐", gettext("draining")];
-  if (connection.slow) return ["warn", "▲", gettext("slow")];
-  if (connection.congested) return ["warn", "▲", gettext("not reading")];
-  if (connection.throttled) return ["warn", "‖", gettext("throttled")];
-  return ["good", "●", gettext("connected")];
+/** The state of a client. */
+export function signOfConnection(connection: Connection): Sign {
+  if (connection.closed_at !== null) return { tone: "quiet", shape: "○", word: gettext("disconnected") };
+  if (connection.draining) return { tone: "warn", shape: "◐", word: gettext("draining") };
+  if (connection.slow) return { tone: "warn", shape: "▲", word: gettext("slow") };
+  if (connection.congested) return { tone: "warn", shape: "▲", word: gettext("not reading") };
+  if (connection.throttled) return { tone: "warn", shape: "‖", word: gettext("throttled") };
+  return { tone: "good", shape: "●", word: gettext("connected") };
 }
 
 /** The name of a client: its client-id, else its user. */

@@ -5,6 +5,7 @@ import { confirmAction } from "../confirm-dialog.ts";
 import { gettext, ngettext } from "../gettext.ts";
 import { errorText, request } from "../live/requests.ts";
 import { showToast } from "../toasts.ts";
+import { signView } from "./sign.ts";
 
 /** The remote broker of a service at a callback broker. */
 export interface ServiceOrigin {
@@ -32,17 +33,15 @@ export interface Service {
 
 /** Whether a service is active: shape, word and colour. */
 export function activityOf({ active }: Service): TemplateResult {
-  return active
-    ? html`<span class="state" data-tone="good"><span aria-hidden="true">●</span> ${gettext("active")}</span>`
-    : html`<span class="state" data-tone="quiet"><span aria-hidden="true">○</span> ${gettext("inactive")}</span>`;
+  return active ? signView({ tone: "good", shape: "●", word: gettext("active") }) : signView({ tone: "quiet", shape: "○", word: gettext("inactive") });
 }
 
 /** The state of the connection to an origin: shape, word and colour. */
 export function linkOf({ state, error }: ServiceOrigin): TemplateResult {
   return html`${
     state === "connected"
-      ? html`<span class="state" data-tone="good"><span aria-hidden="true">●</span> ${gettext("connected")}</span>`
-      : html`<span class="state" data-tone="warn"><span aria-hidden="true">▲</span> ${gettext("connecting")}</span>`
+      ? signView({ tone: "good", shape: "●", word: gettext("connected") })
+      : signView({ tone: "warn", shape: "▲", word: gettext("connecting") })
   }
   ${error ? html`<p class="quiet">${error}</p>` : nothing}`;
 }

@@ -1,14 +1,8 @@
 import type { DestinationState } from "../generated/tables.ts";
 import { gettext } from "../gettext.ts";
+import { unknownSign, type Sign } from "./sign.ts";
 
-/** The sign of a state: shape, word and tone. */
-export interface Look {
-  word: string;
-  tone: "good" | "quiet" | "warn" | "bad";
-  shape: string;
-}
-
-export const STATE_SIGNS: Record<DestinationState, Look> = {
+export const STATE_SIGNS: Record<DestinationState, Sign> = {
   "at-limit": { word: gettext("at limit"), tone: "bad", shape: "■" },
   "no-consumer": { word: gettext("no consumer"), tone: "warn", shape: "▲" },
   growing: { word: gettext("growing"), tone: "warn", shape: "▲" },
@@ -17,7 +11,6 @@ export const STATE_SIGNS: Record<DestinationState, Look> = {
   idle: { word: gettext("idle"), tone: "quiet", shape: "○" },
 };
 
-export function signOfState(state: DestinationState): Look {
-  // A page may be older than the broker.
-  return STATE_SIGNS[state] ?? { word: state, tone: "quiet", shape: "○" };
+export function signOfState(state: DestinationState): Sign {
+  return STATE_SIGNS[state] ?? unknownSign(state);
 }

@@ -5,6 +5,7 @@ import { consolePage, queuesPage } from "../pages.ts";
 import type { Health } from "../generated/tables.ts";
 import { gettext, ngettext } from "../gettext.ts";
 import { count, duration, rate } from "./format.ts";
+import { unknownSign, type Sign, type Tone } from "./sign.ts";
 
 export interface BridgeStatus {
   name: string;
@@ -30,8 +31,6 @@ export interface Forwarding {
   bridges: BridgeStatus[];
   incoming: Incoming[];
 }
-
-export type Tone = "good" | "warn" | "bad" | "quiet" | "accent";
 
 export interface Vertex {
   id: string;
@@ -61,8 +60,8 @@ export interface Drawing {
 const MAX_BRIDGES = 8;
 const MAX_SENDERS = 4;
 
-/** The badges of `web/console/health.py`. */
-const HEALTH: Record<Health, { tone: Tone; shape: string; word: string }> = {
+/** The badges of `web/console/base/health.py`. */
+const HEALTH: Record<Health, Sign> = {
   running: { tone: "good", shape: "●", word: gettext("running") },
   degraded: { tone: "warn", shape: "▲", word: gettext("degraded") },
   stalled: { tone: "bad", shape: "▲", word: gettext("stalled") },
@@ -71,17 +70,17 @@ const HEALTH: Record<Health, { tone: Tone; shape: string; word: string }> = {
   off: { tone: "quiet", shape: "‖", word: gettext("off") },
 };
 
-export function stateOf({ health }: BridgeStatus): { tone: Tone; shape: string; word: string } {
-  return HEALTH[health] ?? { tone: "quiet", shape: "○", word: health };
+export function signOfBridge({ health }: BridgeStatus): Sign {
+  return HEALTH[health] ?? unknownSign(health);
 }
 
 /** Whether a bridge needs attention: those come first. */
-function trouble(bridge: BridgeStatus): number {
-  return ["bad", "warn", "good", "quiet"].indexOf(stateOf(bridge).tone);
+function rank(bridge: BridgeStatus): number {
+  return ["bad", "warn", "good", "quiet"].indexOf(signOfBridge(bridge).tone);
 }
 
-export function drawn(node: NodeFigures, forwarding: Forwarding): Drawing {
-  const bridges = [...forwarding.bridges].sort((a, b) => trouble(a) - trouble(b) || a.name.localeCompare(b.name));
+export function topologyOf(node: NodeFigures, forwarding: Forwarding): Drawing {
+  const bridges = [...forwarding.bridges].sort((a, b) => rank(a) - rank(b) || a.name.localeCompare(b.name));
   const forwarded = bridges.reduce((sum, { sent_rate }) => sum + sent_rate, 0);
   const consumed = Math.max(0, node.out_rate - forwarded);
   const vertices: Vertex[] = [
@@ -97,7 +96,7 @@ export function drawn(node: NodeFigures, forwarding: Forwarding): Drawing {
     line("broker", "consumers", gettext("{rate}/s", { rate: rate(consumed) }), consumed > 0),
   ];
   for (const bridge of bridges.slice(0, MAX_BRIDGES)) {
-    const { tone, shape, word } = stateOf(bridge);
+    const { tone, shape, word } = signOfBridge(bridge);
     const id = `bridge ${bridge.name}`;
     const href = consolePage(`bridges/one?${new URLSearchParams({ name: bridge.name })}`);
     const waits = bridge.backlog ? ` · ${ngettext("{count} waiting", "{count} waiting", bridge.backlog)}` : "";
@@ -121,7 +120,7 @@ export function drawn(node: NodeFigures, forwarding: Forwarding): Drawing {
 /** The label of a bridge's line: its rate, or the time since the last progress. */
 function flowOf(bridge: BridgeStatus): string {
   if (bridge.accepted_rate > 0) return gettext("{rate}/s", { rate: rate(bridge.accepted_rate) });
-  if (["bad", "warn"].includes(stateOf(bridge).tone)) {
+  if (["bad", "warn"].includes(signOfBridge(bridge).tone)) {
     const since = bridge.progress_at === null ? "" : ` ${duration(Math.max(0, (Date.now() - Date.parse(bridge.progress_at)) / 1000))}`;
     return `✕${since}`;
   }

@@ -1,9 +1,9 @@
 import { expect, test } from "vitest";
-import { conditionOf, isOpen, left, placeOf, titleOf } from "../../src/jobs/labels.ts";
+import { signOfJob, isOpen, left, placeOf, titleOf } from "../../src/jobs/labels.ts";
 
 test("a job that is done says so, and whether messages were refused", () => {
-  expect(conditionOf({ state: "done", refused: 0 })).toMatchObject({ word: "done", tone: "good" });
-  expect(conditionOf({ state: "done", refused: 3 })).toMatchObject({ word: "done, some refused", tone: "warn" });
+  expect(signOfJob({ state: "done", refused: 0 })).toMatchObject({ word: "done", tone: "good" });
+  expect(signOfJob({ state: "done", refused: 3 })).toMatchObject({ word: "done, some refused", tone: "warn" });
 });
 
 test("a job is open until it has ended", () => {

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { NodeFigures } from "../../src/live/node.ts";
-import { type BridgeStatus, drawn, stateOf } from "../../src/view/topology.ts";
+import { type BridgeStatus, topologyOf, signOfBridge } from "../../src/view/topology.ts";
 
 const NODE = { name: "mom", connections: 2, in_rate: 5, out_rate: 7 } as NodeFigures;
 
@@ -11,7 +11,7 @@ function bridge(change: Partial<BridgeStatus>): BridgeStatus {
 
 function titles(bridges: BridgeStatus[], senders: string[] = []): string[] {
   const incoming = senders.map((sender) => ({ sender, source: "", at: null }));
-  return drawn(NODE, { bridges, incoming }).vertices.map(({ title, text }) => `${title}: ${text}`);
+  return topologyOf(NODE, { bridges, incoming }).vertices.map(({ title, text }) => `${title}: ${text}`);
 }
 
 test("bridges that need attention come first, and what waits for them is named", () => {
@@ -25,12 +25,12 @@ test("what is forwarded is not consumed here", () => {
 });
 
 test("a bridge that is paused is no trouble, and a health that the page does not know is its own word", () => {
-  expect(stateOf(bridge({ health: "paused" }))).toMatchObject({ word: "paused", tone: "quiet" });
-  expect(stateOf(bridge({ health: "of a later version" as BridgeStatus["health"] }))).toMatchObject({ word: "of a later version" });
+  expect(signOfBridge(bridge({ health: "paused" }))).toMatchObject({ word: "paused", tone: "quiet" });
+  expect(signOfBridge(bridge({ health: "of a later version" as BridgeStatus["health"] }))).toMatchObject({ word: "of a later version" });
 });
 
 test("many bridges and senders are drawn as few, each line between nodes that are there", () => {
-  const { vertices, lines } = drawn(NODE, {
+  const { vertices, lines } = topologyOf(NODE, {
     bridges: Array.from({ length: 12 }, (_, at) => bridge({ name: `b${at}` })),
     incoming: ["x~0a1b", "x~0a1b", "y", "z", "v", "w"].map((sender) => ({ sender, source: "", at: null })),
   });
