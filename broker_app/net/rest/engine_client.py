@@ -18,6 +18,7 @@ from broker_app.core.commands import Answer, Command, Return
 from broker_app.core.errors import Refused
 from broker_app.core.message import Message
 from broker_app.core.model import Delivery, InnerReceiver, Peer, Subscription
+from broker_app.core.unsettled import LARGE_BODY
 from broker_app.engine import Backpressure, Engine
 from broker_app.engine.record_reader import NotLoaded
 from broker_app.internal_errors import internal_errors
@@ -261,6 +262,11 @@ class EngineClient(InnerReceiver):
     def lease_until_ms(self, tag: int) -> int:
         """The time when the lease of an unsettled delivery ends; 0 without a lease."""
         return self.engine.broker.unsettled.leases.until_ms(self.peer, tag)
+
+    def release_body(self, tag: int, message: Message) -> None:
+        """Keep the body of a delivery no longer, which was rendered for its client, if it is large."""
+        if len(message.body) > LARGE_BODY and (held := self.peer.unsettled.get(tag)) is not None:
+            self.engine.broker.unsettled.release_bodies([(held[0], tag, message)])
 
     def tag_of(self, receipt: str, user: str) -> int:
         """The delivery behind a receipt. Raises Refusal if it is no receipt, another user's, or lost."""

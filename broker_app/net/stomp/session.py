@@ -25,6 +25,7 @@ from broker_app.core import commands as c
 from broker_app.core.errors import Refused, internal
 from broker_app.core.message import Message
 from broker_app.core.model import Peer, Subscription
+from broker_app.core.unsettled import LARGE_BODY
 from broker_app.deadline import Deadline
 from broker_app.internal_errors import internal_errors
 from broker_app.net.auth.login import Identity
@@ -356,7 +357,10 @@ class StompSession:
                 tags.remember(deliveries)
         if parts:
             conversation.frames_out += len(parts)
-            conversation.write(b"".join(parts))
+            data = b"".join(parts)
+            conversation.write(data)
+            if len(data) > LARGE_BODY and deliveries:
+                conversation.sessions.engine.broker.unsettled.release_bodies(deliveries)
         if peer.refusals:
             refusals, peer.refusals = peer.refusals, []
             refuse = (
