@@ -63,7 +63,7 @@ class MessageStore:
             len(lane.paged) > 0
             or len(lane.loading) > 0
             or len(lane.ready) >= turn.limits.window
-            or self.memory_bytes >= turn.limits.memory_bytes
+            or self.memory_bytes + len(body) >= turn.limits.memory_bytes
         )
         recorded = queue.durable and (
             envelope.persistent or paging or queue.forwarded or (queue.released and _may_page(queue))

@@ -58,6 +58,7 @@ class EngineRequests(InnerReceiver):
         command.receipt = request
         self._open.add(request)
         self.engine.submit(command, _size(command))
+        del command  # what it holds may be large, and is no longer needed once it is carried out
         answer: _Value = await request.future
         return answer
 
