@@ -49,12 +49,12 @@ class Arrivals:
         self._wait.end(refusal)
 
     def take(self) -> tuple[int, Message] | None:
-        """The next delivery to be written; `sent` must follow."""
-        return self._waiting.popleft() if self._waiting else None
-
-    def sent(self, size: int) -> None:
-        """A delivery of so many bytes was written. Until then it is in memory."""
-        self._count(-size)
+        """The next delivery to be written."""
+        if not self._waiting:
+            return None
+        tag, message = self._waiting.popleft()
+        self._count(-message.size)
+        return tag, message
 
     def _count(self, size: int) -> None:
         self._bytes += size
@@ -135,15 +135,13 @@ class MessageStream:
         while (arrived := arrivals.take()) is not None:
             live.count(1)
             tag, message = arrived
-            size = message.size
             del arrived
             render = partial(self._event, tag, message, self._engine_client.lease_until_ms(tag))
-            pieces = await in_thread_if_large(size, render)
+            pieces = await in_thread_if_large(message.size, render)
             self._engine_client.release_body(tag, message)
             del message, render
             for part in parts(pieces):
                 yield part
-            arrivals.sent(size)
 
     def _event(self, tag: int, message: Message, until_ms: int) -> list[Piece]:
         message_id = self._ids.of(message)
