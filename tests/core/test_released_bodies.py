@@ -132,3 +132,11 @@ def test_browsing_shows_an_unsettled_delivery_whose_body_has_to_be_read(stage: S
     assert all(released(stage, consumer))
     (item,) = browse(stage.broker, A) or []
     assert (item.state, item.attempts, item.message) == (UNSETTLED, 0, None)
+
+
+def test_a_message_that_does_not_fit_into_what_is_left_of_memory_waits_in_the_journal() -> None:
+    stage = Stage(memory_bytes=3 * LARGE_BODY)
+    stage.decide(stage.client().sending(A, large(b"1"), large(b"2"), large(b"3")))
+    (lane,) = stage.queue(A).lanes
+    assert (len(lane.ready), len(lane.paged)) == (2, 1)
+    assert stage.broker.store.memory_bytes < 3 * LARGE_BODY
