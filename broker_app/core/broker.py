@@ -34,7 +34,7 @@ from broker_app.core.limits import Limits
 from broker_app.core.message_store import MessageStore
 from broker_app.core.model import Peer
 from broker_app.core.offset import Offset
-from broker_app.core.outcome import DUE, LANE, REPLAY, Outcome
+from broker_app.core.outcome import DEAD, DUE, LANE, REPLAY, Outcome
 from broker_app.core.policy import Policies
 from broker_app.core.publisher import Publisher
 from broker_app.core.resource_alarms import ResourceAlarms
@@ -131,6 +131,7 @@ class Broker:
             LANE: self.dispatcher.loaded,
             DUE: self.publisher.publish_due,
             REPLAY: self.histories.replayed,
+            DEAD: self.deliveries.body_read,
         }
         self.sweeper = Sweeper(
             *(turn, destinations, store, self.scheduler, dead_letters, selective, self.deliveries),

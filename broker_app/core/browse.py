@@ -119,7 +119,8 @@ def _lane_backwards(
 
 def _held(lane: Lane, message: Message, states: dict[Message, str]) -> Item:
     state = states.get(message, READY)
-    return Item(lane.priority, message.position, state, message.attempts, message)
+    in_memory = message if message.has_body else None
+    return Item(lane.priority, message.position, state, message.attempts, in_memory)
 
 
 def _paged(lane: Lane, position: int) -> Item:

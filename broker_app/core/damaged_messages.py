@@ -17,7 +17,7 @@ from broker_app.core.histories import Histories
 from broker_app.core.message import Message
 from broker_app.core.message_store import MessageStore
 from broker_app.core.model import Queue
-from broker_app.core.outcome import DUE, REPLAY
+from broker_app.core.outcome import DEAD, DUE, REPLAY
 from broker_app.core.reasons import DAMAGED
 from broker_app.core.record_reader import Reader
 from broker_app.core.scheduler import Scheduler
@@ -50,7 +50,7 @@ class DamagedMessages:
 
     def loaded(self, command: c.Loaded) -> None:
         """Pass bodies that were read back to the component that asked for them."""
-        if command.damaged:
+        if command.damaged and command.purpose != DEAD:
             self.dead_letter(command)
         self.readers[command.purpose](command)
 

@@ -78,12 +78,16 @@ class DeadLetters:
     ) -> bool:
         """Dead-letter a message that was returned too often, or as often unsettled when the broker stopped;
         returns whether it was. Store-and-forward queues are exempt. `failure` describes the last attempt."""
-        exhausted = not queue.forwarded and message.attempts >= queue.policy.max_attempts
-        if not (exhausted and self._can_die(queue, message, reasons.MAX_ATTEMPTS)):
+        if not self.is_exhausted(queue, message):
             return False
         detail = f"delivered {message.attempts} times" + (f"; the last time: {failure}" if failure else "")
         self.add(queue, message, reasons.MAX_ATTEMPTS, detail, consumer)
         return True
+
+    def is_exhausted(self, queue: Queue, message: Message) -> bool:
+        """Return whether a message was delivered too often, and becomes a dead letter."""
+        exhausted = not queue.forwarded and message.attempts >= queue.policy.max_attempts
+        return exhausted and self._can_die(queue, message, reasons.MAX_ATTEMPTS)
 
     def _can_die(self, queue: Queue, message: Message, reason: str) -> bool:
         """Return whether a message can become a dead letter. One that is a dead letter, in a queue of them,

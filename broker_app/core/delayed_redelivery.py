@@ -1,6 +1,7 @@
 """Delayed redelivery: returned messages that wait for another attempt.
 
-They count as unsettled: an internal peer holds them, and a lease returns them to their place."""
+They count as unsettled: an internal peer holds them, and a lease returns them to their place. So do messages
+that become dead letters as soon as their bodies are read, without a lease."""
 
 from __future__ import annotations
 
@@ -26,6 +27,11 @@ class DelayedRedelivery:
             self._bytes = 0
         if len(peer.unsettled) >= self._most or self._bytes + message.size > self._most_bytes:
             return 0
+        return self.hold(queue, message)
+
+    def hold(self, queue: Queue, message: Message) -> int:
+        """Hold a message whatever waits already; returns its tag."""
+        peer = self.peer
         tag = peer.next_tag
         peer.next_tag += 1
         subscription = Subscription(peer, "", queue.address, c.INDIVIDUAL, 1, 0, None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from heapq import heappush
+from typing import NamedTuple
 
 from broker_app.base.refused import Refused
 from broker_app.core import commands as c
@@ -11,15 +12,26 @@ from broker_app.core import reasons, records
 from broker_app.core.consumers import Consumers
 from broker_app.core.dead_letters import DeadLetters
 from broker_app.core.delayed_redelivery import retry_delay_ms
+from broker_app.core.header_block import headers
 from broker_app.core.message import Message
 from broker_app.core.message_store import MessageStore
 from broker_app.core.model import Queue, Subscription
+from broker_app.core.outcome import DEAD, Fetch
 from broker_app.core.selective.delivery import SelectiveDelivery
 from broker_app.core.turn import Turn
 from broker_app.core.unsettled import UnsettledDeliveries
 
 #: deliveries that are settled between two looks at the clock
 MOST_TAGS = 4_096
+
+
+class Failure(NamedTuple):
+    """The failure of a delivery: of which consumer, why it becomes a dead letter (empty: if there were too
+    many attempts), and details."""
+
+    consumer: Subscription
+    dead_reason: str
+    detail: str
 
 
 class Deliveries:
@@ -42,6 +54,8 @@ class Deliveries:
         self._unsettled = unsettled
         self._leases = unsettled.leases
         self._delayed = unsettled.delayed
+        #: by position, messages held by `_delayed` that become dead letters once their bodies are read
+        self._dying: dict[int, tuple[int, Failure]] = {}
 
     def shift_time_limits(self, by_ms: int) -> None:
         """Shift leases and the measuring of consumers, because the clock was set."""
@@ -115,7 +129,9 @@ class Deliveries:
         """End the wait of the returned messages of a queue."""
         peer = self._delayed.peer
         waiting = [
-            tag for tag, (holder, _) in peer.unsettled.items() if holder.queue.address == command.address
+            tag
+            for tag, (holder, message) in peer.unsettled.items()
+            if holder.queue.address == command.address and message.position not in self._dying
         ]
         for tag in waiting:
             self._leases.end(peer, tag)
@@ -188,13 +204,45 @@ class Deliveries:
             return
         if message.recorded:
             self._record_failure(queue, message, dead_reason or reason, subscription.client)
-        policy = queue.policy
-        if dead_reason:
-            self._dead_letters.add(queue, message, dead_reason, detail, subscription)
-        elif self._dead_letters.add_if_exhausted(queue, message, subscription, detail):
-            return
-        elif not self._delay_redelivery(queue, message, delay_ms or retry_delay_ms(policy, message.attempts)):
-            self._back_to_place(queue, message)
+        failure = Failure(subscription, dead_reason, detail)
+        if not self._ends(queue, message, failure):
+            delay_ms = delay_ms or retry_delay_ms(queue.policy, message.attempts)
+            if not self._delay_redelivery(queue, message, delay_ms):
+                self._back_to_place(queue, message)
+
+    def _ends(self, queue: Queue, message: Message, failure: Failure) -> bool:
+        """Dead-letter a message whose delivery failed for good, once its body is in memory; returns whether
+        it did."""
+        dead_letters = self._dead_letters
+        if message.has_body:
+            if failure.dead_reason:
+                dead_letters.add(queue, message, failure.dead_reason, failure.detail, failure.consumer)
+                return True
+            return dead_letters.add_if_exhausted(queue, message, failure.consumer, failure.detail)
+        if failure.dead_reason or dead_letters.is_exhausted(queue, message):
+            self._dying[message.position] = self._delayed.hold(queue, message), failure
+            fetch = Fetch(queue.address, message.envelope.priority, [message.position], DEAD)
+            self._turn.out.fetches.append(fetch)
+            return True
+        return False
+
+    def body_read(self, command: c.Loaded) -> None:
+        """Dead-letter a message whose body was read, or could not be."""
+        (position,), (record,) = command.positions, command.records
+        tag, failure = self._dying.pop(position)
+        held = self._delayed.peer.unsettled.pop(tag, None)
+        if held is None:
+            return  # its queue was deleted meanwhile
+        subscription, message = held
+        queue = subscription.queue
+        self._delayed.release_body(message)
+        queue.unsettled -= 1
+        read = queue.reader.message(record, position)
+        message.body = read.body
+        if position in command.damaged:
+            failure = Failure(failure.consumer, reasons.DAMAGED, headers(read.envelope.block)["damaged"])
+        if not queue.deleted and not self._ends(queue, message, failure):
+            self._back_to_place(queue, message)  # more attempts are allowed by now
 
     def _release(self, subscription: Subscription, message: Message) -> None:
         """Count a delivery that its consumer no longer has."""
@@ -228,9 +276,9 @@ class Deliveries:
 
     def _back_to_place(self, queue: Queue, message: Message) -> None:
         lane = queue.lane(message.envelope.priority)
-        if self._store.belongs_outside(queue, lane, message):
-            lane.page(message.position)
-            lane.attempts[message.position] = message.attempts
+        if not message.has_body or self._store.belongs_outside(queue, lane, message):
+            self._store.page(queue, lane, message)
+            self._selective.note_paged(queue, lane, message)
         else:
             heappush(lane.returned, (message.sequence, message))
             self._store.count_body(queue, message.size)

@@ -88,7 +88,7 @@ class DispatchRound:
                 scan.join(selector_group)
                 state.mark_ready(selector_group)
         for message in restore_returned(lane):
-            self._note(scan, message)
+            state.note_returned(scan, message, self._turn.ids)
         if scan.match_cursors[state.everything].cursor < end_of(lane):
             state.mark_ready(state.everything)
         last = max(scan.scan_cursors, key=cursor_of, default=None)
@@ -99,16 +99,6 @@ class DispatchRound:
         for scan_cursor in sorted(scan.starved, key=cursor_of):
             if scan_cursor in scan.starved:
                 self._advance(lane, scan, scan_cursor)
-
-    def _note(self, scan: LaneScan, message: Message) -> None:
-        """Match a returned message for the groups that have read its place already."""
-        state = self._state
-        matching = state.index.matching(message, self._turn.ids) if scan.scan_cursors else ()
-        for selector_group in (state.everything, *matching):
-            match_cursor = scan.match_cursors[selector_group]
-            if message.sequence <= match_cursor.matched_up_to:
-                match_cursor.matches.insert(message.sequence)
-                state.mark_ready(selector_group)
 
     def _advance(self, lane: Lane, scan: LaneScan, scan_cursor: ScanCursor) -> None:
         """Match the messages behind a scan cursor, as far as their bodies are in memory."""

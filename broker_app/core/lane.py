@@ -201,6 +201,11 @@ def sequence_of(message: Message) -> int:
     return message.sequence
 
 
+def is_pageable(lane: Lane, message: Message) -> bool:
+    """Return whether the place of a message among paged ones follows from its position."""
+    return message.recorded and message.sequence - message.position == lane.shift
+
+
 class Lane:
     """The messages of one priority."""
 

@@ -7,7 +7,7 @@ so thousands of messages share one envelope. A `Message` adds body, position and
 from __future__ import annotations
 
 from hashlib import blake2b
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 DEFAULT_PRIORITY = 4
 # Memory of a message in addition to body and header block: objects and their places in collections.
@@ -111,6 +111,18 @@ class Envelope:
         return min(by_ttl, self.expires_ms) if self.expires_ms else by_ttl
 
 
+class ReleasedBody:
+    """The length of a body that is only in the journal. It is no `bytes`, so that nothing can send it."""
+
+    __slots__ = ("_length",)
+
+    def __init__(self, length: int) -> None:
+        self._length = length
+
+    def __len__(self) -> int:
+        return self._length
+
+
 class Message:
     """One message. `position` is its place in the order of the journal, `attempts` the number of deliveries
     that were returned; `explicit_id` is set when the id does not follow from time and position."""
@@ -144,6 +156,16 @@ class Message:
     def size(self) -> int:
         """Bytes of memory."""
         return len(self.body) + self.envelope.overhead_bytes
+
+    @property
+    def has_body(self) -> bool:
+        """False while the body is only in the journal."""
+        return not isinstance(self.body, ReleasedBody)
+
+    def release_body(self) -> None:
+        """Keep only the length of the body, which is in the journal."""
+        released: Any = ReleasedBody(len(self.body))
+        self.body = released
 
 
 def group_of(message: Message) -> str:

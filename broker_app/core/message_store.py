@@ -5,11 +5,12 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
+from functools import partial
 from heapq import heapify
 
 from broker_app.core import commands as c
 from broker_app.core import records
-from broker_app.core.lane import Lane, sequence_of
+from broker_app.core.lane import Lane, is_pageable, sequence_of
 from broker_app.core.message import (
     Envelope,
     Message,
@@ -62,9 +63,11 @@ class MessageStore:
             len(lane.paged) > 0
             or len(lane.loading) > 0
             or len(lane.ready) >= turn.limits.window
-            or self.memory_bytes >= turn.limits.memory_bytes
+            or self.memory_bytes + len(body) >= turn.limits.memory_bytes
         )
-        recorded = queue.durable and (envelope.persistent or paging or queue.forwarded)
+        recorded = queue.durable and (
+            envelope.persistent or paging or queue.forwarded or (queue.released and _may_page(queue))
+        )
         if recorded:
             message = Message(envelope, body, out.first_position + out.count, turn.now_ms, True)
             message.explicit_id = explicit_id
@@ -205,8 +208,8 @@ class MessageStore:
         ready = lane.ready
         while len(ready) > keep:
             message = ready[-1]
-            if not message.recorded or message.sequence - message.position != lane.shift:
-                return  # its place among paged ones does not follow from its position
+            if not is_pageable(lane, message):
+                return
             ready.pop()
             self.memory_bytes -= message.size
             lane.paged.insert(message.position)
@@ -228,14 +231,25 @@ class MessageStore:
     def belongs_outside(queue: Queue, lane: Lane, message: Message) -> bool:
         """Return whether a returned message must be paged, because messages before it are not in memory: it
         was chosen, or was delivered selectively and the queue has plain delivery again."""
-        if (
-            queue.selective is not None
-            or not message.recorded
-            or message.sequence - message.position != lane.shift
-        ):
+        if queue.selective is not None or not is_pageable(lane, message):
             return False
         first = lane.loading[0] if lane.loading else lane.paged.first
         return 0 < first < message.position
+
+    def page(self, queue: Queue, lane: Lane, message: Message) -> None:
+        """Put a returned message whose body is not in memory into its place. Those behind it leave memory,
+        too, or they would be delivered before it."""
+        if queue.selective is None:
+            self.page_out(lane, bisect_right(lane.ready, message.sequence, key=sequence_of))
+            behind = [one for sequence, one in lane.returned if sequence > message.sequence]
+            for one in filter(partial(is_pageable, lane), behind):
+                lane.returned.remove((one.sequence, one))
+                self.memory_bytes -= one.size
+                lane.page(one.position)
+                lane.attempts[one.position] = one.attempts
+            heapify(lane.returned)
+        lane.page(message.position)
+        lane.attempts[message.position] = message.attempts
 
     def take_out(self, queue: Queue, gone: set[int]) -> list[Message]:
         """Remove waiting messages by position, wherever they are in their lanes; returns those that were in
@@ -404,3 +418,10 @@ class MessageStore:
             lane.paged.extend(positions)
             lane.attempts = attempts
         queue.last_grouped = section.grouped or queue.last_grouped
+
+
+def _may_page(queue: Queue) -> bool:
+    """Return whether a released body may be paged when its delivery returns: what arrives meanwhile must be
+    recorded, so that it can be paged behind it."""
+    queue.released = queue.unsettled > 0
+    return queue.released

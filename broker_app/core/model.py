@@ -548,6 +548,7 @@ class Queue:
         "policy",
         "producers_paused",
         "reader",
+        "released",
         "samples",
         "selective",
         "unsettled",
@@ -591,6 +592,8 @@ class Queue:
         #: the named subscription whose messages wait here, None for queues that clients can address
         self.named: NamedSubscription | None = None
         self.unsettled = 0
+        #: whether bodies of unsettled deliveries may be only in the journal
+        self.released = False
         #: the `paced_producers.Pace` of its producers; only that sets it and knows what it contains
         self.pace: Any = None
         self.counters = QueueCounters()

@@ -103,9 +103,9 @@ Event = (
     | DeadLetter
 )
 
-#: why bodies are read back: for their lane, because they are due, or for a subscription that replays history
-#: (the address is then the key of its replay)
-LANE, DUE, REPLAY = range(3)
+#: why bodies are read back: for their lane, because they are due, for a subscription that replays history
+#: (the address is then the key of its replay), or for a dead letter of a delivery whose body was released
+LANE, DUE, REPLAY, DEAD = range(4)
 
 
 class Fetch(NamedTuple):

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator
+from typing import Final, NamedTuple
 
 from broker_app.core.consumer_tags import ConsumerTags
 from broker_app.core.delayed_redelivery import DelayedRedelivery
+from broker_app.core.lane import is_pageable
 from broker_app.core.limits import Limits
 from broker_app.core.message import Message
-from broker_app.core.model import Peer, Queue, Subscription
+from broker_app.core.model import Delivery, Peer, Queue, Subscription
 from broker_app.core.timers import Leases
+
+#: bytes of a body from which on it is not kept for an unsettled delivery
+LARGE_BODY: Final = 64 * 1024
 
 
 class Holding(NamedTuple):
@@ -52,6 +56,15 @@ class UnsettledDeliveries:
                 if subscription.queue is queue:
                     yield Holding(peer, tag, subscription, message)
 
+    @staticmethod
+    def release_bodies(written: Iterable[Delivery]) -> None:
+        """Release the large bodies of deliveries that were written to their clients, where the journal has
+        them. The body of one that returns is read again."""
+        for subscription, tag, _ in written:
+            held = subscription.peer.unsettled.get(tag)
+            if held is not None and len(held[1].body) > LARGE_BODY:
+                release_body(subscription.queue, held[1])
+
     def take(self, queue: Queue) -> list[Message]:
         """Take all unsettled deliveries of a queue from their consumers; returns the recorded messages."""
         messages: list[Message] = []
@@ -71,3 +84,11 @@ class UnsettledDeliveries:
         queue.counters.removed += queue.unsettled
         queue.unsettled = 0
         return messages
+
+
+def release_body(queue: Queue, message: Message) -> None:
+    """Release the body of an unsettled delivery, if the message can be paged when it returns."""
+    lane = queue.lane(message.envelope.priority)
+    if message.has_body and is_pageable(lane, message):
+        message.release_body()
+        queue.released = True

@@ -63,6 +63,8 @@ def _unsettled(broker: Broker, queue: Queue, message: Message, now_ms: int) -> I
         until_ms = broker.unsettled.leases.until_ms(peer, tag)
         if peer is broker.unsettled.delayed.peer:
             sentence = f"it was returned and waits another {_span(until_ms - now_ms)} for the next attempt"
+            if not until_ms:
+                sentence = "it was returned and becomes a dead letter once its body is read from the journal"
             yield Reason("retry-later", sentence, {"attempt": held.attempts + 1, "until_ms": until_ms})
             continue
         facts: dict[str, Any] = {**_consumer(subscription), "attempt": held.attempts + 1}

@@ -208,6 +208,7 @@ class EngineClient(InnerReceiver):
         command.receipt = question
         self._open.add(question)
         self.submit(command, _size(command))
+        del command  # what it holds may be large, and is no longer needed once it is carried out
         answer: _Value = await question.result()
         return answer
 

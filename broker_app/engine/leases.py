@@ -8,7 +8,9 @@ from typing import Final
 
 from broker_app.base.refused import Refused
 from broker_app.core.broker import Broker
+from broker_app.core.message import Message
 from broker_app.core.model import Peer
+from broker_app.core.unsettled import LARGE_BODY
 
 #: between the number of a subscription and the user who made it
 SEPARATOR: Final = "\0"
@@ -33,6 +35,11 @@ class Leases:
     def until_ms(self, tag: int) -> int:
         """The time when the lease of an unsettled delivery ends; 0 without a lease."""
         return self._broker.unsettled.leases.until_ms(self._peer, tag)
+
+    def release_body(self, tag: int, message: Message) -> None:
+        """Keep the body of a delivery no longer, which was rendered for its client, if it is large."""
+        if len(message.body) > LARGE_BODY and (held := self._peer.unsettled.get(tag)) is not None:
+            self._broker.unsettled.release_bodies([(held[0], tag, message)])
 
     def tag_of(self, receipt: str, user: str) -> int:
         """The delivery behind a receipt. Raises Refused if it is no receipt, another user's, or lost."""

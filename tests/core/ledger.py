@@ -249,6 +249,8 @@ class Ledger:
         self.given_up: set[int] = set()
         #: where each message was sent, by serial
         self.sent_to: dict[int, str] = {}
+        #: what was rejected in this run, or before, if its body is still being read
+        self.rejected: set[int] = set()
         self._forget_run()
 
     def _forget_run(self) -> None:
@@ -265,7 +267,7 @@ class Ledger:
         self.historic: list[tuple[str, bytes]] = []
         #: (position, client) of what was acknowledged
         self.settled: list[tuple[int, str]] = []
-        self.rejected: set[int] = set()
+        self.rejected &= self._resting()
         self.returned: dict[int, Message] = {}
         #: (position, client, reason) of recorded deliveries that failed in this run; the positions of those
         #: that began, and (position, client)
@@ -285,12 +287,14 @@ class Ledger:
 
     # ------------------------------------------------------------------ one run
 
+    def _resting(self) -> set[int]:
+        """The messages that wait for another attempt, or for their bodies, to be dead letters."""
+        return {m.position for _, m in self.stage.broker.unsettled.delayed.peer.unsettled.values()}
+
     def decide(self, run: Sequence[Any]) -> None:
         """Let the broker carry out `run` and hold what it did against the ledger."""
         self.there_before = set(self.stage.queues)
-        self.resting_before = {
-            m.position for _, m in self.stage.broker.unsettled.delayed.peer.unsettled.values()
-        }
+        self.resting_before = self._resting()
         depths = {address: (queue, queue.depth) for address, queue in self.stage.queues.items()}
         used = {
             address
@@ -1124,7 +1128,8 @@ class Ledger:
         assert all(placed in buried for placed in self.placed), "a moved message is recorded again"
         assert self.left == set(ends[records.MOVED]), "it ends at its source in the batch that moves it"
         assert self.deleted <= set(ends[records.PURGED])
-        assert self.rejected <= {*ends[records.DEAD_LETTERED], *ends[records.DISCARDED]}
+        reading = self.resting_before | self._resting()
+        assert self.rejected - reading <= {*ends[records.DEAD_LETTERED], *ends[records.DISCARDED]}
         assert outcome.published == published
         assert sorted(outcome.freed) == sorted(position for ended in ends.values() for position in ended)
 
@@ -1202,6 +1207,7 @@ class Ledger:
         for tag, (subscription, message) in broker.unsettled.delayed.peer.unsettled.items():
             assert (
                 broker.unsettled.leases.until_ms(broker.unsettled.delayed.peer, tag) > self.stage.now_ms
+                or any(message.position in fetch.positions for fetch in self.stage.fetches)
                 or not self.decided
             )
             unsettled[subscription.queue] += 1
@@ -1312,7 +1318,8 @@ class Ledger:
             ready = sum(len(lane.ready) for lane in queue.lanes)
             assert interest.in_order or ready <= self.limits.topic_pending
             waiting = {serial_of(message.body) for lane in queue.lanes for message in lane.in_memory()}
-            unsettled = {serial_of(message.body) for _, message in session.peer.unsettled.values()}
+            held_messages = [message for _, message in session.peer.unsettled.values()]
+            unsettled = {serial_of(message.body) for message in held_messages if message.has_body}
             for serial in interest.expected - interest.came - waiting - unsettled:
                 assert has_expired(self.expires_ms[serial], self.stage.now_ms), "a subscriber misses nothing"
                 interest.came.add(serial)

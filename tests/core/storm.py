@@ -18,6 +18,7 @@ from broker_app.core.message import OVERHEAD_BYTES, DeliveryOptions, Envelope
 from broker_app.core.policy import PAUSES, DestinationPolicy, Policies
 from broker_app.core.snapshot import SnapshotBuilder
 from broker_app.core.sync_queue import SYNC_ADDRESS
+from broker_app.core.unsettled import release_body
 from tests.core.bulk_producers import Part, Producer
 from tests.core.choices import COLOURS, SELECTORS
 from tests.core.home_brokers import Home, Sent
@@ -138,6 +139,7 @@ class Storm:
         self.ledger = Ledger(self.stage)
         #: a broker that follows, and when it is checked
         self.mirror, self.chance = Mirror(self.stage), Random(seed)
+        self.releases = self.chance.random() < 0.4
         targets = [address for address in self.queues if not address.endswith(".dead")]
         self.ledger.homes = [Home(*names, random.choice(targets)) for names in HOMES if targets]
         self.ledger.producers = {name: Producer(name) for name in PRODUCERS}
@@ -190,9 +192,17 @@ class Storm:
         if self.trace:
             print(f"at {self.stage.now_ms} decide", *map(self._describe, run), sep="\n    ")
         self.ledger.decide(run)
+        self._release_bodies()
         self.mirror.follow()
         if self.chance.random() < 0.05:
             self.mirror.check()
+
+    def _release_bodies(self) -> None:
+        """Sometimes release bodies of unsettled deliveries, as if they were large."""
+        for session in self.sessions if self.releases else ():
+            for subscription, message in session.peer.unsettled.values():
+                if self.chance.random() < 0.5:
+                    release_body(subscription.queue, message)
 
     def _restart(self) -> None:
         if self.trace:

@@ -13,8 +13,10 @@ import pytest
 from broker_app.base import deadline
 from broker_app.base.refused import Refused
 from broker_app.core import commands as c
+from broker_app.core import views
 from broker_app.core.limits import Limits
 from broker_app.core.message import Envelope
+from broker_app.core.unsettled import LARGE_BODY
 from broker_app.net.auth.login import Identity
 from broker_app.net.json import splitter
 from broker_app.net.policy.policy import Policy
@@ -547,3 +549,20 @@ def test_an_object_is_as_long_as_is_allowed_and_no_longer() -> None:
             with pytest.raises(splitter.Malformed, match="at most 99 bytes"):
                 pieces.take(5)
             pieces = splitter.ObjectSplitter(100)
+
+
+async def test_large_bodies_are_not_kept_for_unsettled_deliveries(broker: SmallBroker) -> None:
+    body = b"." * (LARGE_BODY + 1)
+    await publish(broker, body)
+    client = await opened(broker)
+    await client.ask("subscribe", id="1", queue="a")
+    message = await client.event("message")
+    queue = broker.engine.broker.destinations.queues["/queue/a"]
+    assert [held.has_body for held in views.unsettled(broker.engine.broker, queue)] == [False]
+    await client.ask("unsubscribe", id="1")
+    other = await broker.client()
+    other.send(b"SUBSCRIBE\nid:1\ndestination:/queue/a\nack:client\n\n\0")
+    frame = await other.frame()
+    assert b"\nattempt:2\n" in frame and frame.endswith(body)
+    assert message["attempt"] == 1
+    assert [held.has_body for held in views.unsettled(broker.engine.broker, queue)] == [False]

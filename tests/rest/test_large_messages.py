@@ -147,13 +147,36 @@ async def json_deliver(large: Large) -> None:
             await socket.send(json.dumps({"op": "ack", "receipt": receipt[1].decode()}))
 
 
+async def json_held(large: Large) -> None:
+    """The JSON protocol, by credit; all are acknowledged at the end."""
+    async with json_session(large) as socket:
+        subscribe = {"op": "subscribe", "id": "1", "queue": "large", "credit": 1000}
+        await socket.send(json.dumps(subscribe))
+        receipts = []
+        for _ in range(COUNT):
+            receipt = _RECEIPT.search(await socket.recv(decode=False))
+            assert receipt is not None
+            receipts.append(receipt[1].decode())
+        for one in receipts:
+            await socket.send(json.dumps({"op": "ack", "receipt": one}))
+
+
 async def stomp(large: Large) -> None:
     """STOMP with high credit."""
+    await by_stomp(large, held=1)
+
+
+async def stomp_held(large: Large) -> None:
+    """STOMP with high credit; all are acknowledged at the end."""
+    await by_stomp(large, held=COUNT)
+
+
+async def by_stomp(large: Large, held: int) -> None:
     reader, writer = await asyncio.open_connection(large.node.host, large.node.stomp_port)
     login = f"login:{large.node.user}\npasscode:{large.node.password}\n"
     subscribe = "id:1\ndestination:/queue/large\nack:client-individual\ncredit:1000\n"
     writer.write(f"CONNECT\naccept-version:1.2\nhost:/\n{login}\n\0SUBSCRIBE\n{subscribe}\n\0".encode())
-    received = 0
+    received, acks = 0, b""
     while received < COUNT:
         head = (await reader.readuntil(b"\n\n")).strip().decode()
         headers = dict(line.split(":", 1) for line in head.splitlines() if ":" in line)
@@ -161,8 +184,11 @@ async def stomp(large: Large) -> None:
         while left:
             left -= len(await reader.read(min(left, MIB)))
         if head.startswith("MESSAGE"):
-            writer.write(f"ACK\nid:{headers['ack']}\n\n\0".encode())
+            acks += f"ACK\nid:{headers['ack']}\n\n\0".encode()
             received += 1
+            if received % held == 0:
+                writer.write(acks)
+                acks = b""
     await writer.drain()
     writer.close()
     await writer.wait_closed()
@@ -189,7 +215,9 @@ async def copy(large: Large) -> None:
     await job(large, op="copy", target="other")
 
 
-PLANES: tuple[Plane, ...] = (rest_seqs, rest_max, sse, json_seqs, json_deliver, stomp, export, copy)
+PLANES: tuple[Plane, ...] = (
+    *(rest_seqs, rest_max, sse, json_seqs, json_deliver, json_held, stomp, stomp_held, export, copy),
+)
 
 
 # ---------------------------------------------------------------------- the tests

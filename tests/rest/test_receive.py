@@ -10,8 +10,10 @@ from typing import Any
 
 import pytest
 
+from broker_app.core import views
 from broker_app.core.limits import Limits
 from broker_app.core.model import Delivery, Peer
+from broker_app.core.unsettled import LARGE_BODY
 from broker_app.engine.client import EngineClient
 from broker_app.net.rest import RestLimits
 from broker_app.net.rest.messages.chosen import NEVER_GIVEN, ChosenMessages
@@ -167,6 +169,20 @@ async def test_a_lease_that_ends_gives_the_message_to_the_next(rest: Rest) -> No
     late = await rest.alice.delete(f"/leases/{item['receipt']}")
     assert (late.status_code, late.json()["type"]) == (409, "/docs/problems/lease-lost")
     assert (await rest.alice.delete(f"/leases/{again['receipt']}")).status_code == 204
+
+
+async def test_a_large_body_is_not_kept_for_a_lease_and_can_still_be_seen(rest: Rest) -> None:
+    body = "." * (LARGE_BODY + 1)
+    (id,) = await rest.publish("a", body)
+    (item,) = await rest.receive("a")
+    queue = rest.engine.broker.destinations.queues["/queue/a"]
+    assert [held.has_body for held in views.unsettled(rest.engine.broker, queue)] == [False]
+    assert (await rest.alice.get(f"/messages/{id}/body?queue=a")).text == body
+    (shown,) = (await rest.alice.get("/queues/a/messages")).json()["items"]
+    assert (shown["id"], shown["state"], shown["size"]) == (id, "unsettled", len(body))
+    await rest.alice.post(f"/leases/{item['receipt']}/nack")
+    (again,) = await rest.receive("a", wait_s=10)
+    assert (again["body"], again["attempt"]) == (body, 2)
 
 
 async def test_acknowledging_twice_is_answered_with_gone(rest: Rest) -> None:

@@ -15,7 +15,7 @@ from __future__ import annotations
 from bisect import bisect_right
 
 from broker_app.core import commands as c
-from broker_app.core.lane import sequence_of
+from broker_app.core.lane import Lane, sequence_of
 from broker_app.core.message import Message
 from broker_app.core.message_store import MessageStore
 from broker_app.core.model import Queue, Subscription
@@ -117,6 +117,11 @@ class SelectiveDelivery:
             queue.selective.groups.settled(name)
             if queue.selective.groups.freed:
                 self._store.mark_dirty(queue)
+
+    def note_paged(self, queue: Queue, lane: Lane, message: Message) -> None:
+        """Note that a delivered message waits again, with its body in the journal only."""
+        if queue.selective is not None and lane.scan is not None:
+            queue.selective.note_returned(lane.scan, message, self._turn.ids)
 
     def _begin(self, queue: Queue) -> None:
         state = queue.selective = SelectiveState(self._turn.limits.idle_groups)

@@ -14,7 +14,7 @@ from heapq import heappush, merge
 from itertools import islice
 
 from broker_app.core.lane import Lane, Positions, sequence_of
-from broker_app.core.message import Message
+from broker_app.core.message import Message, MessageIds
 from broker_app.core.model import Subscription
 from broker_app.core.selective.groups import Groups
 from broker_app.core.selective.index import Index, SelectorGroup
@@ -189,6 +189,15 @@ class SelectiveState:
         """Have a selector group served in the next round, if it has credit."""
         if selector_group.available:
             self.ready_groups[selector_group] = None
+
+    def note_returned(self, scan: LaneScan, message: Message, ids: MessageIds) -> None:
+        """Match a returned message for the groups that have read its place already."""
+        matching = self.index.matching(message, ids) if scan.scan_cursors else ()
+        for selector_group in (self.everything, *matching):
+            match_cursor = scan.match_cursors[selector_group]
+            if message.sequence <= match_cursor.matched_up_to:
+                match_cursor.matches.insert(message.sequence)
+                self.mark_ready(selector_group)
 
 
 # ---------------------------------------------------------------------- the messages of a lane, by sequence

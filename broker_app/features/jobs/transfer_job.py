@@ -62,8 +62,8 @@ class TransferJob(JobRunner):
                 intent = [(entry.number, entry.id, entry.target, entry.lost) for entry in batch]
                 await asyncio.to_thread(self.context.store.intend, job.id, intent)
                 full = await self._ask(batch)
-                for entry in batch:  # what they refer to may be large
-                    entry.record = entry.known = None
+                for entry in batch:  # what it refers to may be large
+                    entry.known = None
             if full and not await self._full(full):
                 self._refuse(batch[job.processed - batch[0].number], full)
             await self._pace(len(batch))
@@ -123,8 +123,11 @@ class TransferJob(JobRunner):
             return answer[-1].detail if tried is not batch else ""
 
         await engine_requests.backpressure.wait()
+        asking = engine_requests.ask(self._command(batch[0].item.source, open_ones), note)
+        for entry in batch:  # the command has it, and may be large
+            entry.record = None
         try:
-            full = await engine_requests.ask(self._command(batch[0].item.source, open_ones), note)
+            full = await asking
         except Refused as refusal:
             if refusal.code in NO_ROOM:
                 full = refusal.detail

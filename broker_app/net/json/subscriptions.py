@@ -74,6 +74,7 @@ class Deliveries:
             size += message.size
             render = partial(self._event, tag, message, self._engine_client.leases.until_ms(tag))
             found.append(await in_thread_if_large(message.size, render))
+            self._engine_client.leases.release_body(tag, message)
         if self._waiting:
             self._outbox.ask(self)
         if found:

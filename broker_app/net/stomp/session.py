@@ -27,6 +27,7 @@ from broker_app.base.refused import Refused, internal
 from broker_app.core import commands as c
 from broker_app.core.message import Message
 from broker_app.core.model import Peer, Subscription
+from broker_app.core.unsettled import LARGE_BODY
 from broker_app.net.auth.login import Identity
 from broker_app.net.policy.access import Client
 from broker_app.net.stomp import rendering
@@ -356,7 +357,10 @@ class StompSession:
                 tags.remember(deliveries)
         if parts:
             conversation.frames_out += len(parts)
-            conversation.write(b"".join(parts))
+            data = b"".join(parts)
+            conversation.write(data)
+            if len(data) > LARGE_BODY and deliveries:
+                conversation.sessions.engine.broker.unsettled.release_bodies(deliveries)
         if peer.refusals:
             refusals, peer.refusals = peer.refusals, []
             refuse = (

@@ -67,6 +67,7 @@ class ChosenMessages:
                 received.tags.append(tag)
                 render_it = partial(render, tag, message, self._engine_client.leases.until_ms(tag))
                 received.rows.append(await in_thread_if_large(len(message.body), render_it))
+                self._engine_client.leases.release_body(tag, message)
         received.missing.extend(TransferResult(seq, LEFT, detail=_LONG_ENOUGH) for seq in left)
         return received
 

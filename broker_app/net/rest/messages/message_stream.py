@@ -137,7 +137,10 @@ class MessageStream:
             tag, message = arrived
             del arrived
             render = partial(self._event, tag, message, self._engine_client.leases.until_ms(tag))
-            for part in parts(await in_thread_if_large(message.size, render)):
+            pieces = await in_thread_if_large(message.size, render)
+            self._engine_client.leases.release_body(tag, message)
+            del message, render
+            for part in parts(pieces):
                 yield part
 
     def _event(self, tag: int, message: Message, until_ms: int) -> list[Piece]:

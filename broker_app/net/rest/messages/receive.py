@@ -103,7 +103,10 @@ class Receiver:
             leases = [(0, message, 0) for _, message in found]
         if raw:
             return self._raw(*leases[0]) if leases else Reply(204)
-        rows = [await in_thread_if_large(len(lease[1].body), partial(self._row, *lease)) for lease in leases]
+        rows = []
+        for lease in leases:
+            rows.append(await in_thread_if_large(len(lease[1].body), partial(self._row, *lease)))
+            self._engine_client.leases.release_body(*lease[:2])
         return self._reply(rows, time.monotonic() - began, destination.address)
 
     def _check(self, body: ReceiveRequest, query: dict[str, str]) -> int:

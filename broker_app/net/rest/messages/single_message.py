@@ -188,7 +188,10 @@ class MessageEndpoints:
         ):
             for message in messages:
                 if _is(message, position) and of(message) == message_id:
-                    return Shown(state, message.attempts, message)
+                    attempts = message.attempts
+                    if not message.has_body:
+                        (message,) = load(self._read, queue, [position])
+                    return Shown(state, attempts, message)
         return None
 
     def _paged(self, queue: Queue, message_id: str, position: int) -> Shown | None:
