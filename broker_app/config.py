@@ -59,7 +59,7 @@ _SIZES = {
 }  # fmt: skip
 A_SIZE = "a size such as 65536, 64MB or 64MiB"
 #: unit of a setting → the form of its values
-_FORMS = {"bytes": A_SIZE, "seconds": "a time such as 2s, 5m or 90"}
+_FORMS = {"bytes": A_SIZE, "s": "a time such as 2s, 5m or 90"}
 _TRUE, _FALSE = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
 
 
@@ -126,7 +126,7 @@ class Config:
         None, "directory of a private journal: a copy of the shared one in files of this broker"
     )
     lease_s: float = _setting(
-        3.0, "how long a shared journal stays with a broker that does not answer", "seconds", least=0.5
+        3.0, "how long a shared journal stays with a broker that does not answer", "s", least=0.5
     )
     role: int = _setting(
         roles.MAIN,
@@ -144,14 +144,16 @@ class Config:
     stomp_port: int = _setting(
         61613, "port of STOMP over TCP; 0 takes a free one, -1 none at all", least=-1, most=65535
     )
-    log_level: str = _setting("info", "least severity logged", choices=("debug", "info", "warning", "error"))
+    log_level: str = _setting(
+        "info", "lowest severity that is logged", choices=("debug", "info", "warning", "error")
+    )
     log_format: str = _setting(
         "text", "form of the lines of the log: text, or one JSON object each", choices=("text", "json")
     )
     debug: bool = _setting(False, "show trace-backs in the browser; only for development")
 
     # authentication
-    admin_password: str | None = _setting(None, "password of user admin; else one is made up", secret=True)
+    admin_password: str | None = _setting(None, "password of user admin; default: generated", secret=True)
     anonymous: bool = _setting(False, "let anybody do anything without login; only for development")
     allowed_hosts: tuple[str, ...] = _setting((), "further host names this node is reached by, by comma")
     allowed_origins: tuple[str, ...] = _setting(
@@ -196,59 +198,69 @@ class Config:
     # console sign-in through an OpenID Connect provider, in addition to passwords
     oidc_issuer: str | None = _setting(
         None,
-        "address of the provider, as it names itself; without one there is no such login",
+        "issuer address of the OpenID Connect provider; empty: no such login",
         pattern=r"https?://[^\s?#]+",
     )
-    oidc_client_id: str | None = _setting(None, "what the provider calls this console")
-    oidc_client_secret: str | None = _setting(None, "the secret it gave to it", secret=True)
+    oidc_client_id: str | None = _setting(None, "client id issued by the provider")
+    oidc_client_secret: str | None = _setting(None, "client secret issued by the provider", secret=True)
     oidc_name: str = _setting("single sign-on", "name of the provider on the login page")
     oidc_username_claim: str = _setting("preferred_username", "claim with the name of the user")
     oidc_groups_claim: str | None = _setting(
-        None, "claim with the groups of the user, of which those that are known here count"
+        None, "claim with the groups of the user; groups that do not exist here are ignored"
     )
     oidc_admin_group: str | None = _setting(None, "group of that claim whose members are administrators")
-    oidc_link: bool = _setting(
-        False, "let a login by the provider take over a user of the same name that is here already"
-    )
+    oidc_link: bool = _setting(False, "link a provider login to an existing local user of the same name")
 
     # limits of one client
     connect_timeout: float = _setting(10, "time to log in after connecting", "s", least=0.1, reloadable=True)
     ping: float = _setting(20, "WebSocket ping interval, and time to answer one", "s", least=1)
     heartbeat_ms: int = _setting(10_000, "STOMP heart-beat offered both ways; 0 is none", "ms", least=0)
-    max_body_bytes: int = _setting(64 * MIB, "longest body of a message", "bytes", least=1)
-    max_header_bytes: int = _setting(64 * KIB, "longest header block of a frame", "bytes", least=256)
-    max_headers: int = _setting(128, "most headers of a frame", least=8)
-    max_connections: int = _setting(20_000, "most client connections of the node", least=1, reloadable=True)
-    max_subscriptions: int = _setting(10_000, "most subscriptions of a connection", least=1, reloadable=True)
-    max_transactions: int = _setting(100, "most open transactions of a connection", least=1)
-    max_transaction_bytes: int = _setting(64 * MIB, "most bytes of one open transaction", "bytes", least=1)
+    max_body_bytes: int = _setting(64 * MIB, "maximum size of a message body", "bytes", least=1)
+    max_header_bytes: int = _setting(
+        64 * KIB, "maximum size of the header block of a frame", "bytes", least=256
+    )
+    max_headers: int = _setting(128, "maximum number of headers of a frame", least=8)
+    max_connections: int = _setting(
+        20_000, "maximum number of client connections of the node", least=1, reloadable=True
+    )
+    max_subscriptions: int = _setting(
+        10_000, "maximum number of subscriptions of a connection", least=1, reloadable=True
+    )
+    max_transactions: int = _setting(100, "maximum number of open transactions of a connection", least=1)
+    max_transaction_bytes: int = _setting(64 * MIB, "maximum size of one open transaction", "bytes", least=1)
     inbox_bytes: int = _setting(
-        8 * MIB, "received, not yet stored, before reading stops", "bytes", least=65536
+        8 * MIB, "data received and not yet stored at which reading from clients pauses", "bytes", least=65536
     )
     outbox_bytes: int = _setting(
-        16 * MIB, "sent, not yet taken, before deliveries wait", "bytes", least=65536
+        16 * MIB,
+        "data sent and not yet taken by a client at which its deliveries pause",
+        "bytes",
+        least=65536,
     )
     max_frames_per_second: int = _setting(
-        0, "most STOMP frames of a connection; 0 is any number", "1/s", least=0, reloadable=True
+        0, "maximum STOMP frames a second of a connection; 0: no limit", "1/s", least=0, reloadable=True
     )
     max_bytes_per_second: int = _setting(
-        0, "most bytes of a connection, a second; 0 is any number", "bytes", least=0, reloadable=True
+        0, "maximum bytes a second of a connection; 0: no limit", "bytes", least=0, reloadable=True
     )
 
     # messages
     memory_bytes: int = _setting(
-        128 * MIB, "bodies of all waiting messages kept in memory", "bytes", least=MIB
+        128 * MIB,
+        "memory for bodies of waiting messages; bodies beyond it are read from the journal",
+        "bytes",
+        least=MIB,
     )
     transient_bytes: int = _setting(
-        256 * MIB, "memory beyond that, for messages that live in memory only", "bytes", least=MIB
+        256 * MIB, "memory for non-persistent messages, in addition to memory_bytes", "bytes", least=MIB
     )
     max_messages: int = _setting(
-        0, "most messages in all queues together; 0 is any number", least=0, reloadable=True
+        0, "maximum number of messages in all queues together; 0: no limit", least=0, reloadable=True
     )
     max_bytes: int = _setting(
-        0, "most bytes of bodies in all queues together; 0 is any", "bytes", least=0, reloadable=True
+        0, "maximum size of bodies in all queues together; 0: no limit", "bytes", least=0, reloadable=True
     )
-    max_store_bytes: int = _setting(0, "most bytes stored in the journal; 0 is any number", "bytes", least=0)
+    max_store_bytes: int = _setting(0, "maximum size of the journal; 0: no limit", "bytes", least=0)
     store_warn: float = _setting(
         80, "part of the space of the journal from which it is nearly full", "percent", least=1, most=100
     )
@@ -256,18 +268,27 @@ class Config:
         30, "time a message waits for room before it is refused", "s", least=0.1, reloadable=True
     )
     blocked_bytes: int = _setting(
-        64 * MIB, "messages that wait for room, of all producers", "bytes", least=MIB
+        64 * MIB,
+        "memory for messages that wait for room in full queues, of all producers",
+        "bytes",
+        least=MIB,
     )
     max_staged_bytes: int = _setting(
-        4096 * MIB, "rows that were staged and not committed; one user may have half", "bytes", least=MIB
+        4096 * MIB,
+        "disk space for staged rows that are not committed; one user may have half",
+        "bytes",
+        least=MIB,
     )
-    segment_bytes: int = _setting(16 * MIB, "length of one journal segment file", "bytes", least=MIB)
+    segment_bytes: int = _setting(16 * MIB, "size of one segment file of the journal", "bytes", least=MIB)
     journal_retention_bytes: int = _setting(
-        0, "journal kept for later reading although nothing in it waits", "bytes", least=0
+        0,
+        "size of the journal that is kept for later reading although no message in it waits",
+        "bytes",
+        least=0,
     )
     pipeline_retention_bytes: int = _setting(
         1024 * MIB,
-        "journal kept at most for programs that read it, from their smallest cursor on",
+        "maximum size of the journal that is kept for programs with cursors",
         "bytes",
         least=0,
     )
@@ -275,10 +296,10 @@ class Config:
         604_800, "how long the journal is kept for a program that does not report its cursor", "s", least=0
     )
     max_attempts: int = _setting(
-        16, "deliveries of a message before it goes to the dead letters", least=1, reloadable=True
+        16, "delivery attempts before a message is dead-lettered", least=1, reloadable=True
     )
     credit: int = _setting(
-        100, "unacknowledged deliveries of a subscription that names no credit", least=1, reloadable=True
+        100, "unacknowledged deliveries of a subscription that gives no credit", least=1, reloadable=True
     )
     lease: float = _setting(
         30, "time to settle a message received by REST", "s", least=1, most=43_200, reloadable=True
@@ -305,30 +326,30 @@ class Config:
         None, "directory of Python modules with reflexes; without it, only installed packages have some"
     )
     reflex_memory: int = _setting(
-        512 * MIB, "memory of the process of one library of reflexes", "bytes", least=64 * MIB
+        512 * MIB, "memory limit of the process of one library of reflexes", "bytes", least=64 * MIB
     )
     reflex_bytes: int = _setting(
-        64 * MIB, "messages that wait for reflexes, of all clients", "bytes", least=MIB
+        64 * MIB, "memory for messages that wait for reflexes, of all clients", "bytes", least=MIB
     )
     # alerts: targets of notifications, in addition to those of each rule
     alert_notify: tuple[str, ...] = _setting(
         (),
-        "where alerts are sent, comma-separated: queue:NAME, https://HOST/PATH, mailto:ADDRESS",
+        "targets of alerts, comma-separated: queue:NAME, https://HOST/PATH, mailto:ADDRESS",
         pattern=r"(queue|https?|mailto):\S+",
     )
     console_url: str | None = _setting(
         None, "address of the console, for links in notifications", pattern=r"https?://\S+"
     )
-    smtp_host: str | None = _setting(None, "server that takes mail of alerts; without one there is none")
-    smtp_port: int = _setting(25, "its port", least=1, most=65535)
+    smtp_host: str | None = _setting(None, "SMTP server for alert mails; empty: no mail")
+    smtp_port: int = _setting(25, "port of the SMTP server", least=1, most=65535)
     smtp_tls: str = _setting(
         "none",
-        "how it is talked to: as it is, STARTTLS, or TLS from the start",
+        "encryption of the connection to the SMTP server",
         choices=("none", "starttls", "tls"),
     )
-    smtp_user: str | None = _setting(None, "user of the mail server")
-    smtp_password: str | None = _setting(None, "password of that user", secret=True)
-    smtp_from: str = _setting("mom@localhost", "whom mail of alerts is from", pattern=r"[^\s@]+@[^\s@]+")
+    smtp_user: str | None = _setting(None, "user name at the SMTP server")
+    smtp_password: str | None = _setting(None, "password at the SMTP server", secret=True)
+    smtp_from: str = _setting("mom@localhost", "sender address of alert mails", pattern=r"[^\s@]+@[^\s@]+")
     # callbacks
     webhook_allow: tuple[str, ...] = _setting(
         (),
@@ -586,7 +607,7 @@ def _in_unit(setting: Setting, text: str) -> int | float:
     match setting.rule.unit:
         case "bytes":
             return size(text)
-        case "seconds":
+        case "s":
             found = durations.seconds(text)
             if is_whole and not found.is_integer():
                 raise ValueError(text)
@@ -623,7 +644,7 @@ def _of_json(setting: Setting, folder: Path, value: Any) -> Any:
     types, right = _OF_JSON.get(setting.type, ((str,), "a string"))
     if setting.rule.unit == "bytes":
         types, right = (int, str), 'a number of bytes, or a size such as "64MiB"'
-    if setting.rule.unit == "seconds":
+    if setting.rule.unit == "s":
         types, right = (int, float, str), 'a number of seconds, or a time such as "5m"'
     if not isinstance(value, types) or (isinstance(value, bool) and setting.type != "bool"):
         raise _Unsuited(f"must be {right}")

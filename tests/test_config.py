@@ -55,7 +55,7 @@ def test_a_word_that_is_not_among_the_choices_is_refused_with_a_suggestion() -> 
         ("MOM_PORT", "x", "MOM_PORT: 'x' is not a number"),
         ("MOM_PORT", "65536", "MOM_PORT: 65536 must be between 0 and 65535"),
         ("MOM_PORT", "", "MOM_PORT: '' is not a number"),
-        ("MOM_LEASE", "nan", "MOM_LEASE: nan must be between 1 and 43200"),
+        ("MOM_LEASE", "nan", "MOM_LEASE: 'nan' is not a time such as 2s, 5m or 90"),
         ("MOM_CREDIT", "0", "MOM_CREDIT: 0 must be at least 1"),
         (
             "MOM_MEMORY_BYTES",
@@ -71,6 +71,16 @@ def test_a_word_that_is_not_among_the_choices_is_refused_with_a_suggestion() -> 
 )
 def test_an_invalid_value_is_named(variable: str, value: str, sentence: str) -> None:
     assert refusal(**{variable: value}) == sentence
+
+
+TIMES = [one for one in config.settings() if one.rule.unit in ("s", "bytes")]
+
+
+@pytest.mark.parametrize("setting", TIMES, ids=lambda setting: setting.name)
+def test_every_time_and_size_may_have_a_unit(setting: config.Setting) -> None:
+    text, number = ("30s", 30) if setting.rule.unit == "s" else ("5GiB", 5 * 1024**3)
+    read = config.load({setting.variable: text})
+    assert getattr(read, setting.name) == number
 
 
 def test_a_mirror_needs_a_journal_to_share_and_a_main_does_not(tmp_path: Path) -> None:
@@ -155,7 +165,7 @@ def test_a_file_gives_settings_that_variables_replace(tmp_path: Path) -> None:
         ("/config/mom/port = 1.5", "1:20: /config/mom/port must be a whole number"),
         ("/config/mom/port = true", "1:20: /config/mom/port must be a whole number"),
         ('/config/mom/port = "8000"', "1:20: /config/mom/port must be a whole number"),
-        ('/config/mom/lease = "30"', "1:21: /config/mom/lease must be a number"),
+        ('/config/mom/lease = "soon"', "1:21: /config/mom/lease 'soon' is not a time such as 2s, 5m or 90"),
         ('/config/mom/segment_bytes = "1 apple"', "1:29: /config/mom/segment_bytes '1 apple' is not a size"),
         ("/config/mom/debug = 1", "1:21: /config/mom/debug must be true or false"),
         ("/config/mom/data = 1", "1:20: /config/mom/data must be a string"),

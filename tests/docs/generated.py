@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
+from broker_app import config
 from broker_app.net.policy.destination_settings import SETTINGS, Setting
 from broker_app.net.problems import PROBLEMS
 from broker_app.net.stomp import header_names
@@ -20,7 +21,7 @@ from tests.docs.design import contrast
 
 _DOCS = Path(__file__).resolve().parents[2] / "docs"
 PROTOCOL, METRICS, PIPELINE = (_DOCS / f"{name}.md" for name in ("protocol", "metrics", "pipeline"))
-DESIGN = _DOCS / "design" / "README.md"
+CONFIGURATION, DESIGN = _DOCS / "configuration.md", _DOCS / "design" / "README.md"
 
 
 def problems() -> str:
@@ -103,6 +104,40 @@ def _options(table: OptionTable) -> str:
     return "\n".join(["| option | default | meaning |", "|---|---|---|", *rows])
 
 
+def node_settings() -> str:
+    """All settings of a broker."""
+    rows = [
+        f"| `{one.name}` | {_form(one)} | {_node_default(one)} | {'yes' if one.rule.reloadable else ''} "
+        f"| {one.rule.about} |"
+        for one in config.settings()
+    ]
+    return "\n".join(["| setting | values | default | live | meaning |", "|---|---|---|---|---|", *rows])
+
+
+_FORMS = {"bool": "`true`, `false`", "str": "text", "Path": "path", "tuple": "texts"}
+
+
+def _form(setting: config.Setting) -> str:
+    rule = setting.rule
+    if rule.choices:
+        return ", ".join(f"`{choice}`" for choice in rule.choices)
+    if rule.unit == "bytes":
+        return "size"
+    text = _FORMS.get(setting.type, rule.unit or "number")
+    return f"{text}, secret" if rule.secret else text
+
+
+def _node_default(setting: config.Setting) -> str:
+    value = setting.default
+    if value in (None, "", ()):
+        return ""
+    if setting.rule.unit == "bytes" and value:
+        return f"`{value // config.MIB}MiB`" if value >= config.MIB else f"`{value // config.KIB}KiB`"
+    if isinstance(value, bool):
+        return f"`{json.dumps(value)}`"
+    return f"`{value:g}`" if isinstance(value, float) else f"`{value}`"
+
+
 #: the parts of each page, by name
 PAGES: dict[Path, dict[str, Callable[[], str]]] = {
     PROTOCOL: {
@@ -115,6 +150,7 @@ PAGES: dict[Path, dict[str, Callable[[], str]]] = {
         "source": partial(_options, options.NAMES),
         "sink": partial(_options, sink_options.NAMES),
     },
+    CONFIGURATION: {"broker-settings": node_settings},
     METRICS: {"node": partial(_metrics, AGGREGATED), "detailed": partial(_metrics, DETAILED)},
     DESIGN: {"contrast": contrast.table},
 }
