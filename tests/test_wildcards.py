@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker_app.base.wildcards import matcher
-from broker_app.telemetry.alerts.rule import WARNING, AlertRule
+from broker_app.telemetry.alerts.condition import WARNING
+from broker_app.telemetry.alerts.rule import AlertRule
 
 _FEW_LETTERS = st.text("ab", max_size=12)
 

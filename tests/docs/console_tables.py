@@ -31,7 +31,7 @@ from broker_app.telemetry import (
     health,
     system_topics,
 )
-from broker_app.telemetry.alerts import alert, rule
+from broker_app.telemetry.alerts import alert, condition
 
 FOLDER = Path(__file__).resolve().parents[2] / "frontend" / "src" / "generated"
 
@@ -74,9 +74,9 @@ def _types() -> Iterable[str]:
     yield _union("PlannedOperation", plan.PLANNED, "Operations with a dry run.")
     yield _union("SubscriptionState", _SUBSCRIPTION, "The state of a durable or shared subscription.")
     yield _union("PendingState", _PENDING, "The state of an original at a callback broker.")
-    yield _union("AlertCondition", rule.CONDITIONS, "The condition of an alert.")
+    yield _union("AlertCondition", condition.CONDITIONS, "The condition of an alert.")
     yield _union("AlertState", alert.STATES, "The state of an alert.")
-    yield _union("Severity", rule.SEVERITIES, "The severity of an alert.")
+    yield _union("Severity", condition.SEVERITIES, "The severity of an alert.")
     yield _union("ComponentKind", component_health.TABLE, "The kind of a component whose health is known.")
     yield _union("Health", component_health.HEALTH, "The health of a component.")
     yield _union("ClientEventName", client_events.EVENTS, "An event of a client.")

@@ -23,8 +23,8 @@ from broker_app.telemetry.alerts import (
     Violation,
 )
 from broker_app.telemetry.alerts.alert_state import CALM_S, MAX_ENDED, MAX_OF_RULE
-from broker_app.telemetry.alerts.rule import ConditionName
-from broker_app.telemetry.alerts.texts import page, sentence, shown
+from broker_app.telemetry.alerts.condition import ConditionName
+from broker_app.telemetry.alerts.texts import shown
 from broker_app.telemetry.client_events import ClientIdentity
 from broker_app.telemetry.component_health import Component
 from broker_app.telemetry.event_log import FILES, EventLog
@@ -193,8 +193,8 @@ def test_what_fails_and_what_works_in_part_have_one_condition_each_whatever_it_i
     alert = Alert(
         "1", "failing", "failing", "critical", found.subject, 1, NOW, NOW, found.value, dict(found.facts)
     )
-    assert sentence(alert) == "callback erp is failing: the answer was 500"
-    assert page(alert) == "callbacks/one?name=erp"
+    assert shown(alert)["detail"] == "callback erp is failing: the answer was 500"
+    assert shown(alert)["page"] == "callbacks/one?name=erp"
 
 
 def test_a_bridge_that_fails_has_an_alert_also_without_waiting_messages_and_only_one() -> None:
@@ -210,7 +210,7 @@ def test_a_bridge_that_fails_has_an_alert_also_without_waiting_messages_and_only
     alert = Alert(
         "1", "failing", "failing", "critical", found.subject, 1, NOW, NOW, found.value, dict(found.facts)
     )
-    assert page(alert) == "bridges/one?name=idle"
+    assert shown(alert)["page"] == "bridges/one?name=idle"
 
 
 def test_a_message_that_waits_too_long_for_its_consumers() -> None:
@@ -341,15 +341,15 @@ def test_a_full_store_a_flapping_client_and_refused_files() -> None:
         ),
         ("store", "store", 81.5, "the store is 81.5 % full", "?at=2027-01-15T08%3A00%3A00Z"),
         ("flapping", "ann@h", 12, "ann@h connected 12 times in 5 min", "connections/?user=ann"),
-        ("configuration", "files", 1, "files of the configuration were refused: ", "configuration/files"),
+        ("configuration", "files", 1, "configuration files were rejected: ", "configuration/files"),
     ],
 )
 def test_each_alert_has_a_sentence_and_a_page(
     condition: ConditionName, subject: str, value: float, said: str, where: str
 ) -> None:
     alert = Alert("1", "r", condition, "warning", subject, 1, NOW, NOW, value)
-    assert sentence(alert) == said
-    assert page(alert).startswith(where)
+    assert shown(alert)["detail"] == said
+    assert shown(alert)["page"].startswith(where)
     assert shown(alert)["fired_at"] == "2027-01-15T08:00:00.000Z"
 
 

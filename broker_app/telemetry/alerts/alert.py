@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Final
 
-from broker_app.telemetry.alerts.rule import ConditionName
+from broker_app.telemetry.alerts.condition import ConditionName
 
 FIRING, ACKNOWLEDGED, SILENCED, ENDED = STATES = ("firing", "acknowledged", "silenced", "ended")
 #: of states in which something is still wrong

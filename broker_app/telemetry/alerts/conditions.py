@@ -10,8 +10,8 @@ from typing import Any, Final, NamedTuple
 from broker_app.core.broker import Broker
 from broker_app.core.destination import is_forwarded
 from broker_app.telemetry import component_health
-from broker_app.telemetry.alerts import rule as rules
-from broker_app.telemetry.alerts.rule import AlertRule
+from broker_app.telemetry.alerts import condition
+from broker_app.telemetry.alerts.rule import GROWTH_S, AlertRule
 from broker_app.telemetry.backlog import QueueBacklog
 from broker_app.telemetry.client_events import ClientIdentity
 from broker_app.telemetry.component_health import Component
@@ -63,15 +63,15 @@ class ConditionChecks:
         self._now = 0.0
         self._growth = _Growth()
         self._checks: dict[str, Callable[[AlertRule], Iterator[Violation]]] = {
-            rules.OLDEST_MESSAGE_AGE: self._oldest_message_age,
-            rules.DEAD_LETTERS: self._dead_letters,
-            rules.NO_CONSUMER: self._no_consumer,
-            rules.BRIDGE_STALLED: self._stalled,
-            rules.JOURNAL_DISK_USAGE: self._journal_disk_usage,
-            rules.FLAPPING: self._flapping,
-            rules.CONFIGURATION: self._refused,
-            rules.FAILING: lambda rule: self._unhealthy(component_health.BROKEN),
-            rules.DEGRADED: lambda rule: self._unhealthy((component_health.DEGRADED,), _OWN_CONDITION),
+            condition.OLDEST_MESSAGE_AGE: self._oldest_message_age,
+            condition.DEAD_LETTERS: self._dead_letters,
+            condition.NO_CONSUMER: self._no_consumer,
+            condition.BRIDGE_STALLED: self._stalled,
+            condition.JOURNAL_DISK_USAGE: self._journal_disk_usage,
+            condition.FLAPPING: self._flapping,
+            condition.CONFIGURATION: self._refused,
+            condition.FAILING: lambda rule: self._unhealthy(component_health.BROKEN),
+            condition.DEGRADED: lambda rule: self._unhealthy((component_health.DEGRADED,), _OWN_CONDITION),
         }
 
     def clock_stepped(self, by_s: float) -> None:
@@ -102,7 +102,7 @@ class ConditionChecks:
                 yield Violation(queue.address, round(age_s), {"depth": depth})
 
     def _dead_letters(self, rule: AlertRule) -> Iterator[Violation]:
-        for address, grown in self._growth.since(self._now - rules.GROWTH_S):
+        for address, grown in self._growth.since(self._now - GROWTH_S):
             if grown >= max(1, rule.threshold):
                 yield Violation(address, grown, {"depth": self._depth(address)})
 
@@ -175,7 +175,7 @@ class _Growth:
             if address not in self._points and len(self._points) < MAX_GROWING:
                 # What was there at the first look did not come since.
                 first = (now, 0 if self._begun else total)
-                self._points[address] = deque([first], maxlen=int(rules.GROWTH_S / GROWTH_STEP_S) + 5)
+                self._points[address] = deque([first], maxlen=int(GROWTH_S / GROWTH_STEP_S) + 5)
         self._begun = True
         for address, points in self._points.items():
             total = totals.get(address, self._latest.get(address, 0))
@@ -191,7 +191,7 @@ class _Growth:
         gone = [
             address
             for address, points in self._points.items()
-            if now - points[-1][0] > rules.GROWTH_S and address not in queues
+            if now - points[-1][0] > GROWTH_S and address not in queues
         ]
         for address in gone:
             del self._points[address], self._latest[address]

@@ -7,9 +7,11 @@ from typing import Any
 
 from django import forms
 from django.http import Http404, HttpRequest
+from django.utils.text import format_lazy
 from django.utils.translation import gettext_lazy as _
+from django.utils.translation import gettext_lazy as translated
 
-from broker_app.telemetry.alerts.rule import CONDITIONS, SEVERITIES
+from broker_app.telemetry.alerts.condition import CONDITIONS, SEVERITIES
 from broker_app.web.actions import version_of
 from broker_app.web.console.base.edit_page import AddPage, EditPage
 from broker_app.web.console.base.fields import LinesField
@@ -20,20 +22,6 @@ from broker_app.web.console.base.resource_page import ResourcePages
 from broker_app.web.resource_types import Spec
 from broker_app.web.resource_types.alerts import built_in_rules
 
-_ABOUT = {
-    "oldest": _("the oldest message of a queue with consumers has waited this many seconds"),
-    "dead-letters": _("this many messages became dead letters within ten minutes"),
-    "no-consumer": _("this many messages wait in a queue without consumers"),
-    "bridge-stalled": _("this many messages wait for a bridge that is stalled or disconnected"),
-    "store": _("this percentage of the journal's disk space is used"),
-    "flapping": _("a client has connected this many times within five minutes"),
-    "configuration": _("configuration files were rejected"),
-    "failing": _(
-        "a callback, reflex, pipeline or bridge without waiting messages always fails or gets no further, "
-        "or the store takes no messages"
-    ),
-    "degraded": _("a callback, reflex, bridge, pipeline or mirror works in part, as one without a standby"),
-}
 _SEVERITIES = {"warning": _("warning"), "critical": _("critical")}
 
 
@@ -41,7 +29,10 @@ class AlertRuleForm(ResourceForm):
     kind = "alerts"
 
     condition = forms.ChoiceField(
-        label=_("Condition"), choices=[(name, f"{name}: {_ABOUT[name]}") for name in CONDITIONS]
+        label=_("Condition"),
+        choices=[
+            (name, format_lazy("{}: {}", name, translated(one.about))) for name, one in CONDITIONS.items()
+        ],
     )
     threshold = forms.FloatField(
         label=_("Threshold"),
@@ -105,7 +96,12 @@ class AlertsPage(ListPage):
 
     def row(self, key: str, spec: Spec) -> dict[str, Any]:
         row = super().row(key, spec)
-        return {**row, "spec": spec, "about": _ABOUT[spec["condition"]], "own": key in self.own}
+        return {
+            **row,
+            "spec": spec,
+            "about": translated(CONDITIONS[spec["condition"]].about),
+            "own": key in self.own,
+        }
 
 
 class AddAlertRule(AddPage):

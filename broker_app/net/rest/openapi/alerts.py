@@ -17,7 +17,7 @@ from broker_app.net.rest.openapi.schemas import (
     whole,
 )
 from broker_app.telemetry.alerts.alert import STATES
-from broker_app.telemetry.alerts.rule import CONDITIONS, SEVERITIES
+from broker_app.telemetry.alerts.condition import CONDITIONS, SEVERITIES
 
 _ALERT = object_of(
     {
