@@ -11,5 +11,8 @@ export default defineConfig({
     environmentOptions: { happyDOM: { url: "http://127.0.0.1:8000/console/" } },
     isolate: false,
     maxWorkers: 1,
+    // Other tests use the processors at the same time.
+    testTimeout: 30_000,
+    hookTimeout: 30_000,
   },
 });
