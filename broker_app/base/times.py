@@ -1,10 +1,20 @@
-"""Conversion of RFC 3339 times to milliseconds since 1970 (UTC)."""
+"""Times in RFC 3339, in UTC with milliseconds, and as numbers since 1970."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
 
 _TIME = "time:"
+
+
+def rfc3339(seconds: float) -> str:
+    """Return the text of a time in seconds since 1970."""
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def of_ms(ms: int | None) -> str | None:
+    """Return the text of a time in milliseconds since 1970; None for none and for 0, which is never."""
+    return rfc3339(ms / 1000) if ms else None
 
 
 def milliseconds(text: str, *, zone_needed: bool = True) -> int | None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from broker_app.base.times import rfc3339
 from broker_app.reflex.chain import Decision, Outcome, ProcessStep, Step, UnusableStep
 from broker_app.reflex.declaration import Declaration
 from broker_app.reflex.library_client import LibraryClient
 from broker_app.reflex.statistics import DeclarationStatistics
 from broker_app.reflex.subject import MessageSubject, Subject
 from broker_app.telemetry.component_health import REFLEX, health_of
-from broker_app.telemetry.statistics import rfc3339
 
 DISABLED, RUNNING, UNUSABLE = "disabled", "running", "unusable"
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, Protocol
 
+from broker_app.base.times import of_ms
 from broker_app.telemetry.component_health import BRIDGE, health_of
 from broker_app.telemetry.report_changes import ReportChanges
-from broker_app.telemetry.statistics import Statistics, rfc3339
+from broker_app.telemetry.statistics import Statistics
 
 Facts = dict[str, Any]
 
@@ -54,7 +55,7 @@ def status(statistics: Statistics, report: Facts) -> Facts:
         "health": health_of(BRIDGE, report),
         "error": _error(report["error"]),
         "attempts": report["attempts"],
-        "connected_at": _time(report["connected_ms"]),
+        "connected_at": of_ms(report["connected_ms"]),
         "server": report["server"],
         "delivery": None if foreign is None else AT_LEAST_ONCE if foreign else EXACTLY_ONCE,
         "progress_at": max((flow["progress_at"] for flow in flows if flow["progress_at"]), default=None),
@@ -80,7 +81,7 @@ def _flow(statistics: Statistics, flow: Mapping[str, Any]) -> Facts:
         "state": flow["state"],
         "paused": flow["paused"],
         "error": _error(flow["error"]),
-        "progress_at": _time(flow["progress_ms"]),
+        "progress_at": of_ms(flow["progress_ms"]),
         "depth": flow["depth"],
         "oldest_s": brief["oldest_s"] if brief is not None else 0.0,
         "in_flight": flow["in_flight"],
@@ -94,8 +95,8 @@ def _flow(statistics: Statistics, flow: Mapping[str, Any]) -> Facts:
 def shown_event(event: Mapping[str, Any]) -> Facts:
     """Something that happened to a bridge; `times` in a row, the first time at `first_at`."""
     return {
-        "at": _time(event["time_ms"]),
-        "first_at": _time(event["first_ms"]),
+        "at": of_ms(event["time_ms"]),
+        "first_at": of_ms(event["first_ms"]),
         **{name: event[name] for name in ("event", "queue", "code", "detail", "times")},
     }
 
@@ -104,18 +105,14 @@ def shown_offset(mark: Mapping[str, Any]) -> Facts:
     """The replication offset of another broker."""
     return {
         **{name: mark[name] for name in ("sender", "source", "owner", "accepted", "count")},
-        "at": _time(mark["time_ms"]),
+        "at": of_ms(mark["time_ms"]),
     }
 
 
 def _error(error: Mapping[str, Any] | None) -> Facts | None:
     if error is None:
         return None
-    return {"code": error["code"], "detail": error["detail"], "at": _time(error["at_ms"])}
-
-
-def _time(ms: int | None) -> str | None:
-    return rfc3339(ms / 1000) if ms else None
+    return {"code": error["code"], "detail": error["detail"], "at": of_ms(error["at_ms"])}
 
 
 # ---------------------------------------------------------------------- reports of changes

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
+from broker_app.base.times import of_ms
 from broker_app.telemetry.component_health import CALLBACK, health_of
 from broker_app.telemetry.report_changes import ReportChanges
-from broker_app.telemetry.statistics import rfc3339
 
 Facts = dict[str, Any]
 
@@ -46,8 +46,8 @@ def shown_callback(report: Mapping[str, Any]) -> Facts:
     others = {name: breaker[name] for name in ("host", "state", "pause")}
     shown = {
         "health": health_of(CALLBACK, report),
-        "breaker": {**others, "until": _time(breaker["until_ms"])},
-        "accepted_at": _time(report["accepted_ms"]),
+        "breaker": {**others, "until": of_ms(breaker["until_ms"])},
+        "accepted_at": of_ms(report["accepted_ms"]),
         "last": None if last is None else shown_push(last),
     }
     return {name: value for name, value in report.items() if name not in ("accepted_ms", *shown)} | shown
@@ -55,7 +55,7 @@ def shown_callback(report: Mapping[str, Any]) -> Facts:
 
 def shown_push(push: Mapping[str, Any]) -> Facts:
     """A push with its time as a text."""
-    return {"at": _time(push["time_ms"]), **{name: push[name] for name in push if name != "time_ms"}}
+    return {"at": of_ms(push["time_ms"]), **{name: push[name] for name in push if name != "time_ms"}}
 
 
 def callback_changes(read: Callable[[], Iterable[Facts]]) -> ReportChanges:
@@ -74,7 +74,3 @@ def _state(callback: Facts) -> Any:
         callback["url"],
         breaker,
     )
-
-
-def _time(ms: int | None) -> str | None:
-    return rfc3339(ms / 1000) if ms else None

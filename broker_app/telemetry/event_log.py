@@ -13,7 +13,7 @@ from itertools import islice
 from typing import Any, Final, NamedTuple
 
 from broker_app.base.internal_errors import EventListeners
-from broker_app.telemetry.statistics import rfc3339
+from broker_app.base.times import rfc3339
 
 log = logging.getLogger(__name__)
 

@@ -11,12 +11,12 @@ import resource
 import time
 from collections import deque
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from itertools import islice
 from typing import Any
 
 from broker_app.base.deadline import Deadline
 from broker_app.base.internal_errors import EventListeners, internal_errors
+from broker_app.base.times import rfc3339
 from broker_app.core.broker import Broker
 from broker_app.core.commands import AUTO
 from broker_app.core.destination import is_reserved
@@ -448,10 +448,6 @@ def hold_s(subscription: Subscription) -> dict[str, Any]:
 
 def _spelled(found: Percentiles | None) -> dict[str, Any]:
     return (found or Percentiles(None, None, None, 0))._asdict()
-
-
-def rfc3339(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def resident_bytes() -> int:

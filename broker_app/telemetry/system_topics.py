@@ -11,6 +11,7 @@ from functools import partial
 from itertools import islice
 from typing import Any, assert_never
 
+from broker_app.base.times import rfc3339
 from broker_app.core.broker import Broker
 from broker_app.core.destination import MAX_NAME, is_system_topic, parse
 from broker_app.core.model import Subscription
@@ -34,7 +35,7 @@ from broker_app.telemetry.bridges import bridge_changes, brief
 from broker_app.telemetry.callbacks import callback_changes
 from broker_app.telemetry.destination_stats_feed import DestinationStatsFeed
 from broker_app.telemetry.mirror_changes import MirrorChanges
-from broker_app.telemetry.statistics import Statistics, consumer, rfc3339
+from broker_app.telemetry.statistics import Statistics, consumer
 from broker_app.telemetry.system_messages import SystemMessage, SystemMessages
 
 STATS_TOPIC = f"{SYSTEM}.stats"

@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any, Final
 
 from broker_app.base.refused import Refused
+from broker_app.base.times import rfc3339
 from broker_app.core.broker import Broker
 from broker_app.core.policy import Policies
 from broker_app.features.mirror.drill import Check, Drill
@@ -25,7 +26,6 @@ from broker_app.members.membership import Member, Membership
 from broker_app.members.takeovers import Takeover
 from broker_app.net.rest.node.mirrors import ACTIVE, DATABASE, STANDBY, STOPPED, UNREACHABLE
 from broker_app.telemetry.component_health import MIRROR, health_of
-from broker_app.telemetry.statistics import rfc3339
 
 log = logging.getLogger(__name__)
 

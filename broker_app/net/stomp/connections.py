@@ -8,11 +8,12 @@ from itertools import islice
 from typing import Any, Final
 
 from broker_app.base.refused import Refused
+from broker_app.base.times import rfc3339
 from broker_app.net.stomp.session import OPENED_EVENT, StompSession
 from broker_app.net.stomp.session_registry import SessionRegistry
 from broker_app.telemetry import client_events
 from broker_app.telemetry.client_events import ClientEvent, ClientIdentity, ClientRecord
-from broker_app.telemetry.statistics import consumer, rfc3339
+from broker_app.telemetry.statistics import consumer
 
 #: subscriptions that are shown of one connection, or of one queue
 MAX_CONSUMERS = 1_000

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from broker_app.base.times import rfc3339
 from broker_app.telemetry.alerts.alert import Alert
 from broker_app.telemetry.alerts.condition import CONDITIONS
-from broker_app.telemetry.statistics import rfc3339
 
 
 def shown(alert: Alert) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from drf_spectacular.utils import OpenApiParameter, extend_schema
@@ -12,6 +11,7 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from broker_app.base.refused import Refused
+from broker_app.base.times import rfc3339
 from broker_app.net.http.requests import boolean, whole_number
 from broker_app.net.rest.openapi.schemas import BOOLEAN, TEXT, array_of, object_of, whole
 from broker_app.rules.event import Event
@@ -110,7 +110,7 @@ class Decisions(_OfNode):
                         "allowed": row.allowed,
                         "rule": row.rule,
                         "times": row.times,
-                        "last": _time(row.last_s),
+                        "last": rfc3339(row.last_s),
                     }
                     for row in rows[:limit]
                 ],
@@ -139,7 +139,7 @@ class Denials(_OfNode):
                 "items": [
                     {
                         **shown(row.event),
-                        "at": _time(row.at_s),
+                        "at": rfc3339(row.at_s),
                         "decided_by": row.reason,
                         "rule": row.rule,
                     }
@@ -156,7 +156,3 @@ def _fits(query: dict[str, str]) -> Callable[[Event, str], bool]:
         return all(about[name] == query[name] for name in _FILTERS if name in query)
 
     return fits
-
-
-def _time(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")[:-6] + "Z"

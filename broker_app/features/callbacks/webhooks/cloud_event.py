@@ -10,10 +10,10 @@ import base64
 import json
 import re
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote
 
+from broker_app.base.times import rfc3339
 from broker_app.core import header_block
 from broker_app.core.message import Message
 from broker_app.features.callbacks.webhooks.callback import STRUCTURED, Callback
@@ -67,7 +67,7 @@ def of_message(message: Message, message_id: str, source: str) -> Event:
             "source": source,
             "type": found.get("type") or MESSAGE_TYPE,
             "subject": message.envelope.address.lstrip("/"),
-            "time": _time(message.time_ms),
+            "time": rfc3339(message.time_ms / 1000),
         }
     attributes = {"specversion": "1.0", **attributes}
     headers = _of_application(found)
@@ -92,7 +92,7 @@ def of_json(event_id: str, kind: str, source: str, subject: str, now_s: float, d
         "source": source,
         "type": kind,
         "subject": subject,
-        "time": _time(round(now_s * 1000)),
+        "time": rfc3339(now_s),
     }
     return Event(event_id, attributes, [], _JSON, json.dumps(data, ensure_ascii=False).encode())
 
@@ -149,7 +149,3 @@ def _of_application(found: Mapping[str, str]) -> Headers:
 def _header(value: str) -> str:
     """A text as the value of a header: a message must not add headers to a request."""
     return _CONTROL.sub(" ", value).strip()
-
-
-def _time(ms: int) -> str:
-    return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

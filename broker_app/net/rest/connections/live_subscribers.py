@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from broker_app.base.times import rfc3339
 from broker_app.core.destination import QUEUE
 from broker_app.engine import Engine
 from broker_app.net.http.limits import RestLimits
@@ -12,7 +13,6 @@ from broker_app.net.http.replies import Reply, json_reply
 from broker_app.net.http.requests import Request
 from broker_app.net.http.routing import Handlers
 from broker_app.net.live_subscribers import LiveSubscriber, LiveSubscribers
-from broker_app.telemetry.statistics import rfc3339
 
 
 class LiveSubscriberEndpoint:

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import msgspec
 
 from broker_app.base.refused import Refused
+from broker_app.base.times import rfc3339
 from broker_app.core.destination import QUEUE, Destination
 from broker_app.engine import Engine
 from broker_app.features.services.origin import Origin, websocket_url
@@ -21,7 +22,6 @@ from broker_app.net.http.requests import Request, within
 from broker_app.net.http.routing import Handlers
 from broker_app.reflex.registration import Registration
 from broker_app.rules.event import BROWSE, RECEIVE, SEND
-from broker_app.telemetry.statistics import rfc3339
 
 #: seconds of a lease
 LEAST_LEASE_S, DEFAULT_LEASE_S, MOST_LEASE_S = 5.0, 60.0, 86_400.0

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from typing import Any
 
+from broker_app.base.times import of_ms
 from broker_app.core import dead_letter_headers
 from broker_app.core.message import Message
 from broker_app.features.jobs import filters
 from broker_app.net.http.replies import Reply, json_reply
 from broker_app.net.http.requests import Request
-from broker_app.net.rest.messages import message_json
 from broker_app.net.rest.messages.browse import FILTERS, HEADER, Browser, Search, filter_of
 from broker_app.rules.event import BROWSE, READ
 
@@ -67,8 +66,8 @@ class DigestEndpoint:
             {
                 "matches": found.matches,
                 "bytes": found.bytes,
-                "oldest": _time(found.oldest_ms),
-                "newest": _time(found.newest_ms),
+                "oldest": of_ms(found.oldest_ms),
+                "newest": of_ms(found.newest_ms),
                 "by_origin": dict(found.by_origin.most_common(_NAMED)),
                 "by_reason": dict(found.by_reason.most_common(_NAMED)),
                 "scanned": page.scanned,
@@ -76,7 +75,3 @@ class DigestEndpoint:
                 "approx_total": page.approx_total,
             }
         )
-
-
-def _time(time_ms: int) -> Any:
-    return message_json.rfc3339(time_ms).decode() if time_ms else None

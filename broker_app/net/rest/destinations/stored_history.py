@@ -6,10 +6,10 @@ import asyncio
 import time
 from typing import Final
 
+from broker_app.base.times import rfc3339
 from broker_app.net.http.replies import Reply, json_reply
 from broker_app.net.http.requests import Request, whole_number
 from broker_app.net.rest.destinations.stats import MAX_STEPS
-from broker_app.net.rest.messages import message_json
 from broker_app.rules.event import BROWSE
 from broker_app.telemetry.pipeline_store import MINUTE_S, PipelineStore
 
@@ -61,4 +61,4 @@ def _whole_minutes(seconds: int) -> int:
 
 
 def _rfc3339(seconds: int | None) -> str | None:
-    return None if seconds is None else message_json.rfc3339(1000 * seconds).decode()
+    return None if seconds is None else rfc3339(seconds)

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from broker_app.base.times import of_ms
 from broker_app.core import commands as c
 from broker_app.core.broker import Broker
 from broker_app.core.destination import parse
@@ -195,11 +196,11 @@ class JobEndpoints:
             "complete": plan.complete,
             "by_origin": {name.removeprefix("/queue/"): n for name, n in plan.by_origin.most_common()},
             "by_reason": dict(plan.by_reason.most_common()),
-            "oldest": _time(plan.oldest_ms),
-            "newest": _time(plan.newest_ms),
+            "oldest": of_ms(plan.oldest_ms),
+            "newest": of_ms(plan.newest_ms),
             "sample": [msgspec.Raw(row) for row in rows],
             "warnings": plan.warnings,
-            "valid_until": _time(plan.valid_until_ms),
+            "valid_until": of_ms(plan.valid_until_ms),
         }
 
 
@@ -225,9 +226,9 @@ def _shown(job: Job) -> dict[str, Any]:
         "target": "origin" if job.target == c.ORIGIN else job.target or None,
         "filter": job.filter,
         "user": job.user,
-        "created": _time(job.created_ms),
-        "started": _time(job.started_ms),
-        "ended": _time(job.ended_ms),
+        "created": of_ms(job.created_ms),
+        "started": of_ms(job.started_ms),
+        "ended": of_ms(job.ended_ms),
         "total": job.total,
         "processed": job.processed,
         **counts,
@@ -237,10 +238,6 @@ def _shown(job: Job) -> dict[str, Any]:
         "undo_of": job.undo_of or None,
         "undone_by": job.undone_by or None,
     }
-
-
-def _time(time_ms: int) -> str | None:
-    return message_json.rfc3339(time_ms).decode() if time_ms else None
 
 
 def _size(path: Path) -> int:

@@ -9,11 +9,11 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Collection
-from datetime import UTC, datetime
 from typing import NamedTuple
 
 import msgspec
 
+from broker_app.base import times
 from broker_app.base.in_thread import LARGE_BYTES
 from broker_app.core.message import Message
 from broker_app.net.http.large_body import LargeBody, Piece, as_text, in_base64, in_one_line, parts
@@ -161,9 +161,8 @@ def _is_json(body: bytes) -> bool:
 
 
 def rfc3339(time_ms: int) -> bytes:
-    """RFC 3339 in UTC with milliseconds."""
-    text = datetime.fromtimestamp(time_ms / 1000, UTC).isoformat(timespec="milliseconds")
-    return text.replace("+00:00", "Z").encode()
+    """The bytes of a time in RFC 3339."""
+    return times.rfc3339(time_ms / 1000).encode()
 
 
 def received(

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any, Protocol
 
 from broker_app.base.refused import Refused
+from broker_app.base.times import rfc3339
 from broker_app.core import commands as c
 from broker_app.engine.client import EngineClient
 from broker_app.features.services import profiles
@@ -19,7 +20,6 @@ from broker_app.net.http.requests import Request, whole_number
 from broker_app.net.http.routing import Handlers
 from broker_app.net.rest.messages.envelopes import Envelopes
 from broker_app.net.rest.messages.publish import COMMAND_BYTES, Publisher, Target
-from broker_app.telemetry.statistics import rfc3339
 
 
 class Seed(Protocol):
