@@ -134,7 +134,7 @@ async def test_a_repeated_batch_is_known_after_a_restart(make_rest: MakeRest, pa
 
 async def test_the_oldest_answers_go_first(rest: Rest, monkeypatch: pytest.MonkeyPatch) -> None:
     store = IdempotencyStore(lambda: 0.0)
-    monkeypatch.setattr(rest.rest_api, "_idempotency", store)
+    monkeypatch.setattr(rest.rest_api._dispatcher, "_idempotency", store)
     monkeypatch.setattr(IdempotencyStore, "MOST", 2)
     for key in ("1", "2", "3"):
         await post(rest.alice, "/topics/t/messages", "x", key)

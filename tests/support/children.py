@@ -10,9 +10,12 @@ import subprocess
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, partial
+from pathlib import Path
 from typing import Any
 
 _PR_SET_PDEATHSIG = 1
+_CLONE_NEWNET = 0x40000000
+_NETWORK = Path("/proc/thread-self/ns/net")
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -23,11 +26,23 @@ def end_with_parent() -> None:
 
 
 class Child(subprocess.Popen[Any]):
-    """A process that does not outlive its parent; everything else is as in `subprocess`."""
+    """A process that does not outlive its parent, in the network of the thread that starts it; everything
+    else is as in `subprocess`."""
 
     def __init__(self, command: Sequence[str | os.PathLike[str]], **options: Any) -> None:
-        start = partial(super().__init__, command, preexec_fn=end_with_parent, **options)
-        _starter(os.getpid()).submit(start).result()
+        with _NETWORK.open("rb") as network:
+            start = partial(self._start, command, network.fileno(), **options)
+            _starter(os.getpid()).submit(start).result()
+
+    def _start(self, command: Sequence[str | os.PathLike[str]], network: int, **options: Any) -> None:
+        there = os.fstat(network).st_ino != _NETWORK.stat().st_ino
+
+        def prepare() -> None:
+            end_with_parent()
+            if there and _libc.setns(network, _CLONE_NEWNET):
+                raise OSError(ctypes.get_errno(), "setns")
+
+        super().__init__(command, preexec_fn=prepare, **options)
 
 
 @cache

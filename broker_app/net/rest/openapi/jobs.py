@@ -171,8 +171,9 @@ PATHS: Json = {
         "post": operation(
             "import_messages", "Upload messages; a job publishes them",
             {"202": json_reply("all lines have arrived", ref("Job"), _JOB_LOCATION)},
-            404, 408, 409, 413, 415, 503,
-            parameters=[QUEUE],
+            404, 408, 409, 413, 415, 422, 503,
+            # Lines take no key, which is refused and not ignored.
+            parameters=[QUEUE, IDEMPOTENCY_KEY],
             body={
                 "required": True,
                 "content": {
