@@ -22,7 +22,7 @@ from broker_app.engine.record_reader import NotLoaded
 from broker_app.journal.port import Damaged
 
 _Value = TypeVar("_Value")
-_Question = (
+_Command = (
     c.Transfer
     | c.Insert
     | c.PublishBulk
@@ -107,7 +107,7 @@ class BatchReplyItem:
         self._reply.failed(error)
 
 
-class _Ask(PendingReply):
+class _Question(PendingReply):
     """Makes something of an answer as soon as it comes: before any later command is carried out."""
 
     __slots__ = ("_result", "_then")
@@ -200,16 +200,19 @@ class EngineClient(InnerReceiver):
         """Stop watching: it was answered, or its request has ended."""
         self._open.discard(waiting)
 
-    async def ask(self, command: _Question, then: Callable[[Any], _Value]) -> _Value:
+    async def ask(self, command: _Command, then: Callable[[Any], _Value]) -> _Value:
         """Return the result of `then(answer)`. It is called after the commit of the command and before any
         later command is carried out, also if the caller was cancelled. Raises Refused."""
         self.check_alive()
-        question = _Ask(then)
+        question = _Question(then)
         command.receipt = question
         self._open.add(question)
         self.submit(command, _size(command))
         del command  # what it holds may be large, and is no longer needed once it is carried out
-        answer: _Value = await question.result()
+        try:
+            answer: _Value = await question.result()
+        finally:
+            self._open.discard(question)
         return answer
 
     async def inspect(self, read: Callable[[], _Value]) -> _Value:
@@ -298,7 +301,7 @@ class EngineClient(InnerReceiver):
             self.submit(c.Return(self.peer, unwanted))
 
 
-def _size(command: _Question) -> int:
+def _size(command: _Command) -> int:
     """About the bytes that a command holds in memory."""
     if isinstance(command, c.Transfer):
         return sum(100 + len(chosen.record or b"") for chosen in command.chosen)

@@ -1,6 +1,6 @@
 """The OpenAPI 3.1 description of the data plane, from which its router is made.
 
-A module for each sort of resource holds its SCHEMAS and PATHS; `shapes` and `operations` are what they are
+A module for each sort of resource holds its SCHEMAS and PATHS; `schemas` and `operations` are what they are
 written with. The control plane has a document of its own; `document` joins the two.
 """
 
