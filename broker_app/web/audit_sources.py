@@ -40,18 +40,23 @@ async def keep(actions: OperatorActions, interval_s: float = 1.0) -> NoReturn:
     loop = asyncio.get_running_loop()
     thread = ThreadPoolExecutor(1, thread_name_prefix="audit")
     waiting: list[OperatorAction] = []
+    writing: asyncio.Future[bool] | None = None
     prune_at = loop.time()
     try:
         while True:
             await asyncio.sleep(interval_s)
             waiting = waiting or actions.take()
             if waiting:
-                written = await loop.run_in_executor(thread, write, waiting)
-                waiting = [] if written else waiting
+                writing = loop.run_in_executor(thread, write, waiting)
+                waiting = [] if await asyncio.shield(writing) else waiting
+                writing = None
             if loop.time() >= prune_at:
                 prune_at = loop.time() + _PRUNE_EVERY_S
                 await loop.run_in_executor(thread, prune)
     finally:
+        # What is being written when this is cancelled is not written again.
+        if writing is not None and await writing:
+            waiting = []
         await loop.run_in_executor(thread, write, [*waiting, *actions.take(last=True)])
         thread.submit(connection.close)
         thread.shutdown(wait=False)

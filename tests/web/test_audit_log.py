@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import contextlib
+import threading
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -73,6 +74,31 @@ async def test_the_writer_stores_new_actions_and_the_remaining_ones_when_it_stop
         await keeping
     keys = [entry.key async for entry in AuditEntry.objects.order_by("number")]
     assert keys == ["/queue/first", "/queue/last"]
+
+
+async def test_what_is_being_written_when_the_writer_stops_is_written_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    begun, going_on = threading.Event(), threading.Event()
+    written: list[str] = []
+
+    def write(actions: list[OperatorAction]) -> bool:
+        begun.set()
+        assert going_on.wait(patient(10))
+        written.extend(action.key for action in actions)
+        return True
+
+    monkeypatch.setattr(audit_sources, "write", write)
+    actions = OperatorActions()
+    actions.note(ANN, PURGED, "queues", "/queue/first")
+    keeping = asyncio.create_task(audit_sources.keep(actions, interval_s=0))
+    assert await asyncio.to_thread(begun.wait, patient(10))
+    keeping.cancel()
+    actions.note(ANN, PURGED, "queues", "/queue/last")
+    asyncio.get_running_loop().call_soon(going_on.set)
+    with contextlib.suppress(asyncio.CancelledError):
+        await keeping
+    assert written == ["/queue/first", "/queue/last"]
 
 
 def test_a_login_to_the_console_is_recorded(john: User, client: Client) -> None:
