@@ -153,7 +153,11 @@ async def test_nothing_is_done_behind_a_body_whose_answer_closes(served: Served)
     writer.close()
 
 
-@pytest.mark.parametrize("wrong", [b"GET /\xff HTTP/1.1\r\nhost: a\r\n\r\n", b"no HTTP\r\n\r\n" * 10_000])
+@pytest.mark.parametrize(
+    "wrong",
+    [b"GET /\xff HTTP/1.1\r\nhost: a\r\n\r\n", b"no HTTP\r\n\r\n" * 10_000],
+    ids=["not ASCII", "not HTTP"],
+)
 async def test_bytes_that_are_not_http_end_only_their_connection(served: Served, wrong: bytes) -> None:
     """Also behind a message, and where the client takes no answer, so that the connection stays."""
     config = served.server.config

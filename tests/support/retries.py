@@ -12,6 +12,7 @@ import subprocess
 import sys
 from collections.abc import Iterable
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import NamedTuple
 
 import pytest
@@ -92,8 +93,12 @@ def name(nodeid: str) -> str:
 
 def alone(root: Path, test: str, *options: str) -> bool:
     """Run one test in a process of its own; returns whether it passed."""
-    command = [sys.executable, "-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider", *options, test]
-    return subprocess.run(command, cwd=root, check=False).returncode == 0
+    command = [sys.executable, "-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider", *options]
+    # The address has the parameters of the test, which may be longer than the kernel lets an argument be.
+    with NamedTemporaryFile("w", encoding="utf-8") as address:
+        address.write(test)
+        address.flush()
+        return subprocess.run([*command, f"@{address.name}"], cwd=root, check=False).returncode == 0
 
 
 def committed(root: Path) -> dict[str, str]:

@@ -226,12 +226,12 @@ class HttpConnection(HttpToolsProtocol):
         deadline = Deadline(time.monotonic)
         deadline.begin()
         for at in range(0, len(data), PIECE):
+            if self._is_websocket or self.transport.is_closing():
+                return
             if at and deadline.passed:
                 self._unread = data[at:]
                 self.transport.pause_reading()
                 self.loop.call_soon(self._parse_on)
-                return
-            if self._is_websocket or self.transport.is_closing():
                 return
             self._parse(data[at : at + PIECE])
 
