@@ -46,7 +46,7 @@ class DelayedRedelivery:
         """The number of messages of a queue that wait."""
         return sum(holder.queue is queue for holder, _ in self.peer.unsettled.values())
 
-    def release_body(self, message: Message) -> None:
+    def forget(self, message: Message) -> None:
         """Count a message that is no longer held."""
         self._bytes -= message.size
 

@@ -180,7 +180,7 @@ class Deliveries:
         if subscription.peer is not self._delayed.peer:
             self.return_delivery(subscription, message, reasons.LEASE_ENDED)
             return
-        self._delayed.release_body(message)
+        self._delayed.forget(message)
         queue = subscription.queue
         queue.unsettled -= 1
         if not queue.deleted:
@@ -235,7 +235,7 @@ class Deliveries:
             return  # its queue was deleted meanwhile
         subscription, message = held
         queue = subscription.queue
-        self._delayed.release_body(message)
+        self._delayed.forget(message)
         queue.unsettled -= 1
         read = queue.reader.message(record, position)
         message.body = read.body

@@ -60,10 +60,9 @@ class UnsettledDeliveries:
     def release_bodies(written: Iterable[Delivery]) -> None:
         """Release the large bodies of deliveries that were written to their clients, where the journal has
         them. The body of one that returns is read again."""
-        for subscription, tag, _ in written:
-            held = subscription.peer.unsettled.get(tag)
-            if held is not None and len(held[1].body) > LARGE_BODY:
-                release_body(subscription.queue, held[1])
+        for subscription, tag, message in written:
+            if len(message.body) > LARGE_BODY and tag in subscription.peer.unsettled:
+                release_body(subscription.queue, message)
 
     def take(self, queue: Queue) -> list[Message]:
         """Take all unsettled deliveries of a queue from their consumers; returns the recorded messages."""
@@ -74,7 +73,7 @@ class UnsettledDeliveries:
             subscription.returned += 1
             self.leases.end(peer, tag)
             if peer is self.delayed.peer:
-                self.delayed.release_body(message)
+                self.delayed.forget(message)
             else:
                 message.attempts += 1
                 if queue.account is not None:

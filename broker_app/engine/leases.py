@@ -10,7 +10,6 @@ from broker_app.base.refused import Refused
 from broker_app.core.broker import Broker
 from broker_app.core.message import Message
 from broker_app.core.model import Peer
-from broker_app.core.unsettled import LARGE_BODY
 
 #: between the number of a subscription and the user who made it
 SEPARATOR: Final = "\0"
@@ -38,7 +37,8 @@ class Leases:
 
     def release_body(self, tag: int, message: Message) -> None:
         """Keep the body of a delivery no longer, which was rendered for its client, if it is large."""
-        if len(message.body) > LARGE_BODY and (held := self._peer.unsettled.get(tag)) is not None:
+        held = self._peer.unsettled.get(tag)
+        if held is not None:
             self._broker.unsettled.release_bodies([(held[0], tag, message)])
 
     def tag_of(self, receipt: str, user: str) -> int:

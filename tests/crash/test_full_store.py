@@ -77,7 +77,7 @@ def take(broker: BrokerProcess, most: int) -> list[str]:
 
 
 def events_of_store(broker: BrokerProcess) -> list[str]:
-    """What the broker has reported of its store, the newest first."""
+    """The events of the store, the newest first."""
     reply = broker.request("GET", "/api/v1/events?kind=store")
     return [event["event"] for event in reply.json()["items"]]
 

@@ -21,8 +21,6 @@ def answering(make: Callable[[asyncio.AbstractEventLoop], Node]) -> Iterator[Nod
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
     node = make(loop)
-    if not hasattr(node, "operations"):  # those of a node that answers for a test are its own
-        node.operations = node  # type: ignore[attr-defined]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(WSGIRequest, "scope", {"mom.node": node}, raising=False)
         yield node

@@ -108,7 +108,7 @@ class Distributor:
 
 
 class Collected:
-    """What was collected, in the process that did and in those that are forked from it."""
+    """The collected tests, in the process that collects and in those that are forked from it."""
 
     def __init__(self, remote: Any, listener: socket.socket) -> None:
         #: the module of pytest-xdist for processes that collect their own tests

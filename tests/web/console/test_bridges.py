@@ -69,6 +69,7 @@ class AnsweringNode:
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
+        self.operations = self
         self.known: dict[str, dict[str, Any]] = {}
         self.orphans: list[dict[str, Any]] = []
         self.marks: list[dict[str, Any]] = []

@@ -55,6 +55,7 @@ class AnsweringNode:
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
+        self.operations = self
         self.known: dict[str, dict[str, Any]] = {}
         self.pushed: list[str] = []
         self.test: dict[str, Any] = {}

@@ -62,6 +62,7 @@ class AnsweringNode:
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
+        self.operations = self
         self.status: dict[str, Any] | None = None
         self.refusal: Refused | None = None
 

@@ -50,6 +50,7 @@ class AnsweringNode:
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
+        self.operations = self
         self.known: list[dict[str, Any]] = []
         self.libraries: list[dict[str, Any]] = []
         self.asked: list[str | None] = []
