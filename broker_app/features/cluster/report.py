@@ -1,0 +1,66 @@
+"""The report about a cluster from one of its brokers: for REST, CLI, metrics, alerts and pages."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+#: up: messages pass. connecting: not yet reached, or its connection is lost; it is tried again. refused: one
+#: of the two does not want the other, `reason` says why. stopped: the other has said that it stops.
+LinkState = Literal["up", "connecting", "refused", "stopped"]
+
+
+class LinkReport(msgspec.Struct, frozen=True, kw_only=True):
+    """One other broker, as this one sees it. Counts are since this broker started, rates messages a second,
+    `since` is seconds since 1970; `sent` are messages that went there for its consumers, `received` those that
+    came for consumers here, `returned` those of them that found no consumer here and went back."""
+
+    broker: str
+    address: str
+    state: LinkState
+    reason: str = ""
+    since: float = 0.0
+    version: str = ""
+    tls: bool = False
+    #: whether it refuses new clients (quiesced)
+    quiesced: bool = False
+    sent: int = 0
+    received: int = 0
+    returned: int = 0
+    sent_rate: float = 0.0
+    received_rate: float = 0.0
+    #: deliveries there that are not settled, and deliveries from there that are not settled here
+    unsettled_there: int = 0
+    unsettled_here: int = 0
+    round_trip_ms: float | None = None
+    #: where clients of it connect: failover addresses for STOMP and web, empty until it is up
+    stomp: str = ""
+    web: str = ""
+
+
+class Interest(msgspec.Struct, frozen=True, kw_only=True):
+    """Consumers of one broker that want the same: of `address` ("/queue/orders", "/topic/prices.*",
+    "/topic-subscription/NAME"), with this `selector`. `credit` is what they take together."""
+
+    broker: str
+    address: str
+    selector: str = ""
+    consumers: int
+    credit: int
+
+
+class ClusterReport(msgspec.Struct, frozen=True, kw_only=True):
+    """The cluster as this broker sees it. `keeper` is the address of the master broker, empty without one, and
+    `keeper_state` why changes of the configuration are refused, empty while they are accepted."""
+
+    broker: str
+    address: str
+    keeper: str = ""
+    keeper_is_here: bool = False
+    keeper_state: str = ""
+    record_entries: int = 0
+    record_digest: str = ""
+    quiesced: bool = False
+    links: list[LinkReport] = []
+    interest: list[Interest] = []
