@@ -54,6 +54,10 @@ class DestinationPolicy:
     auto_create: bool = True
     #: which side is paused: messages are refused, consumers receive nothing
     paused: str = NONE
+    #: whether messages of a queue go to consumers of other brokers only if none of this one has credit
+    prefer_local: bool = False
+    #: whether consumers of other brokers receive nothing from here
+    local_only: bool = False
 
     @property
     def retains(self) -> bool:

@@ -104,6 +104,7 @@ def test_seconds_become_milliseconds() -> None:
         ("dead_letters", 7, "name of a queue"),
         ("dead_letters", "a\n", "white space"),
         ("auto_create", "yes", "true or false"),
+        ("local_only", 1, "true or false"),
         ("paused", None, "one of none, producers"),
     ],
 )
@@ -114,6 +115,18 @@ def test_invalid_values_are_reported(name: str, value: object, word: str) -> Non
 def test_consumers_of_a_topic_are_not_paused() -> None:
     assert faults({"paused": "producers"}, "/topic/t") == {}
     assert "keeps no messages" in faults({"paused": "all"}, "/topic/t")["paused"]
+
+
+def test_only_queues_prefer_local_consumers() -> None:
+    assert faults({"prefer_local": True}, A) == {}
+    assert faults({"prefer_local": True}, ">") == {}
+    assert "every subscriber" in faults({"prefer_local": True}, "/topic/t")["prefer_local"]
+
+
+def test_a_destination_with_only_local_consumers_has_no_preference_for_them() -> None:
+    assert faults({"local_only": True, "prefer_local": False}, A) == {}
+    both = faults({"local_only": True, "prefer_local": True}, A)
+    assert list(both) == ["prefer_local"] and "local_only" in both["prefer_local"]
 
 
 @pytest.mark.parametrize(

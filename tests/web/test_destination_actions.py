@@ -84,3 +84,15 @@ def test_the_number_of_settings_is_bounded(monkeypatch: pytest.MonkeyPatch) -> N
     say(A, {}, expected=None)
     with pytest.raises(ValidationError):
         say("/queue/b", {}, expected=None)
+
+
+@pytest.mark.parametrize(("before", "after"), [({"local_only": True}, {}), ({}, {"local_only": True})])
+def test_local_only_is_fixed_when_a_destination_is_declared(
+    before: dict[str, bool], after: dict[str, bool]
+) -> None:
+    say(A, before)
+    with pytest.raises(ValidationError, match="fixed when the destination is declared"):
+        say(A, after)
+    say(A, {**before, "max_messages": 7})
+    forget(A, expected=actions.version_of("destinations", A))
+    assert say(A, after).values == after

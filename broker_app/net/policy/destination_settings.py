@@ -118,6 +118,14 @@ SETTINGS: Mapping[str, Setting] = MappingProxyType(
             ),
             _truth("auto_create", "whether queues are created by their first use"),
             Setting("paused", "paused", str, "which clients are paused", choices=PAUSES),
+            _truth(
+                "prefer_local",
+                "whether consumers of this broker come before those of other brokers; of queues",
+            ),
+            _truth(
+                "local_only",
+                "whether only consumers of this broker receive its messages; fixed when it is declared",
+            ),
         )
     }
 )
@@ -239,6 +247,10 @@ def faults(values: Mapping[str, Any], address: str) -> dict[str, str]:
             found[name] = error
         elif name == "paused" and address.startswith("/topic/") and value not in ("none", "producers"):
             found[name] = "must be none or producers: a topic keeps no messages for paused consumers"
+        elif name == "prefer_local" and value and address.startswith("/topic/"):
+            found[name] = "must be false: a topic delivers to every subscriber"
+        elif name == "prefer_local" and value and values.get("local_only") is True:
+            found[name] = "must be false with local_only, where other brokers have no consumers"
     return found
 
 

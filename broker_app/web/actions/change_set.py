@@ -15,7 +15,7 @@ from broker_app.models import Change, ChangedObject, Entry, PolicyVersion
 from broker_app.web.actions import audit
 from broker_app.web.actions.actor import Actor
 from broker_app.web.resource_types import RESOURCE_TYPES, Spec
-from broker_app.web.resource_types.resource_type import check_storable, completed
+from broker_app.web.resource_types.resource_type import ResourceType, check_storable, completed
 
 #: sent after the commit of a change, in the thread that made it, with the `version` that it led to
 policy_changed = Signal()
@@ -246,8 +246,16 @@ def _checked(edit: Edit, was: Spec | None) -> Spec | None:
     check_storable(edit.key, edit.spec)
     now = completed(kind, edit.key, edit.spec, was)
     kind.check(edit.key, now)
+    if was is not None:
+        _check_fixed(kind, edit.key, was, now)
     kind.check_secrets(edit.key, now, edit.secrets)
     return now
+
+
+def _check_fixed(kind: ResourceType, key: str, was: Spec, now: Spec) -> None:
+    detail = f"is fixed when the {kind.one} is declared; delete {key} and declare it again"
+    if wrong := {name: detail for name in kind.fixed_fields if was.get(name) != now.get(name)}:
+        raise ValidationError(wrong)
 
 
 def _write(edits: Sequence[Edit], changed: Mapping[int, Changed]) -> None:

@@ -18,6 +18,7 @@ MOST = 100_000
 class Destinations(ResourceType):
     name = "destinations"
     one = "destination"
+    fixed_fields = ("local_only",)
 
     def read(self, keys: Iterable[str] | None = None) -> dict[str, Spec]:
         rows = DestinationSettings.objects.all()

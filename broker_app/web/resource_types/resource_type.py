@@ -33,6 +33,8 @@ class ResourceType(ABC):
     #: fields by which operators control a resource: they may change them although the resource belongs to a
     #: file, and those that the file does not contain keep their value
     runtime_fields: ClassVar[tuple[str, ...]] = ()
+    #: fields that keep the value with which a resource is created
+    fixed_fields: ClassVar[tuple[str, ...]] = ()
 
     @abstractmethod
     def read(self, keys: Iterable[str] | None = None) -> dict[str, Spec]:

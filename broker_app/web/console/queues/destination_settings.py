@@ -67,6 +67,8 @@ GROUPS = (
     Group(gettext_lazy("Dead letters"), ("use_dead_letters", "dead_letters", "dead_letter_expired"), "queue"),
     Group(gettext_lazy("Message history"), ("retention_s", "retention_bytes"), "topic"),
     Group(gettext_lazy("Duplicates and names"), ("dedup_window_s", "auto_create")),
+    Group(gettext_lazy("Cluster"), ("prefer_local", "local_only"), "queue"),
+    Group(gettext_lazy("Cluster"), ("local_only",), "topic"),
 )
 #: limits with a usage meter → the member of `usage` with the current value
 METERS: Mapping[str, str] = {
