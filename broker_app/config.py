@@ -21,7 +21,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 from urllib.parse import urlsplit
 
-from broker_app.base import durations, roles
+from broker_app.base import cluster_addresses, durations, roles
 from broker_app.base.shipped_files import REFLEX_FILES
 from broker_app.base.suggestions import suggestion
 
@@ -79,6 +79,8 @@ class SettingRule(NamedTuple):
     least: float | None = None
     most: float | None = None
     choices: tuple[str, ...] = ()
+    #: other words for some of the choices
+    synonyms: Mapping[str, str] = MappingProxyType({})
     pattern: str = ""
     secret: bool = False
     #: a secret that may be given as an option too: not all of its values contain a password
@@ -193,6 +195,43 @@ class Config:
         "cn",
         "where a client certificate has the name of its user: common name, or an alternative name",
         choices=("cn", "dns", "email", "uri"),
+    )
+
+    # clusters: brokers that deliver messages to the consumers of all others
+    cluster_port: int | None = _setting(
+        None,
+        "port for the other brokers of a cluster; 0 takes a free one; without it the broker is in no cluster",
+        least=0,
+        most=65535,
+    )
+    cluster_host: str | None = _setting(
+        None, "host name or address by which the other brokers of the cluster reach this one"
+    )
+    cluster: tuple[str, ...] = _setting(
+        (),
+        "brokers of the cluster, by comma: HOST:PORT, HOST (port 7676), or :PORT for this machine; the broker "
+        "itself may be among them",
+    )
+    cluster_keeper: str | None = _setting(
+        None,
+        "HOST:PORT of the broker that keeps the change record (the master broker); without it, all do",
+    )
+    cluster_dynamic_keeper: bool = _setting(
+        False, "let an administrator move the change record to another broker while the brokers run"
+    )
+    cluster_secret: str | None = _setting(
+        None, "secret that the brokers of a cluster have in common, of 16 characters or more", secret=True
+    )
+    cluster_transport: str = _setting(
+        "tcp",
+        "whether connections between brokers of the cluster are encrypted: tls uses tls_cert, tls_key and tls_ca",
+        choices=("tcp", "tls"),
+        synonyms={"ssl": "tls"},
+    )
+    cluster_url: str | None = _setting(
+        None,
+        "central configuration file of the cluster, which all its brokers read: file:/PATH, https://… or http://…",
+        pattern=r"(file:|https?://)\S+",
     )
 
     # console sign-in through an OpenID Connect provider, in addition to passwords
@@ -442,7 +481,8 @@ def load(environment: Mapping[str, str] | None = None) -> Config:
                 values[name], sources[name] = of_file.value, of_file.source
     except ConfigError as error:
         wrong.append(str(error))
-    wrong += [f"{sources.get(name, PREFIX + name.upper())}: {fault}" for name, fault in roles.faults(values)]
+    contradictions = (*roles.faults(values), *cluster_addresses.faults(values))
+    wrong += [f"{sources.get(name, PREFIX + name.upper())}: {fault}" for name, fault in contradictions]
     if wrong:
         raise ConfigError("\n".join(wrong))
     values = {**roles.defaults(values.get("role", roles.MAIN)), **values}
@@ -575,6 +615,7 @@ def _text_of(setting: Setting, given: Mapping[str, str]) -> str | None:
 
 def _parse(setting: Setting, text: str) -> Any:
     rule = setting.rule
+    text = rule.synonyms.get(text, text)
     if rule.choices and text not in rule.choices:
         hint = suggestion(text, rule.choices)
         raise _Unsuited(f"{text!r} is not one of {', '.join(rule.choices)}{hint}")
