@@ -45,7 +45,9 @@ class ClusterSettings(NamedTuple):
     must_be_equal: dict[str, str]
     stomp: str
     web: str
+    #: for connections that this broker dials, and for those that it accepts; None without TLS
     tls: ssl.SSLContext | None = None
+    accepts_tls: ssl.SSLContext | None = None
     keeper: str = ""
 
 
@@ -75,14 +77,14 @@ class Cluster:
 
     # ------------------------------------------------------------------ start and stop
 
-    async def start(self, listener: socket.socket, context: ssl.SSLContext | None = None) -> None:
-        """Accept links on `listener`, with TLS if there is a context for it, and connect to the others."""
+    async def start(self, listener: socket.socket) -> None:
+        """Accept links on `listener`, and connect to the others."""
         interest = self._engine.broker.interest
         interest.watched = True
         self._engine.listeners.add(self._on_events)
         loop = asyncio.get_running_loop()
         self._server = await loop.create_server(
-            partial(self._make_link, dials=False), sock=listener, ssl=context
+            partial(self._make_link, dials=False), sock=listener, ssl=self._settings.accepts_tls
         )
         self._looking = asyncio.create_task(self._look(), name="messages of other brokers")
         self.members.start()
