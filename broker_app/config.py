@@ -334,6 +334,7 @@ class Config:
     pipeline_retention_s: float = _setting(
         604_800, "how long the journal is kept for a program that does not report its cursor", "s", least=0
     )
+    auto_create_queues: bool = _setting(True, "whether queues are created by their first use")
     max_attempts: int = _setting(
         16, "delivery attempts before a message is dead-lettered", least=1, reloadable=True
     )
@@ -568,7 +569,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         if setting.rule.public:
             parser.add_argument(f"--{setting.name}", metavar=setting.name.upper(), help=what)
         if setting.type == "bool":
-            parser.add_argument(setting.option, dest=name, action="store_const", const="true", help=what)
+            parser.add_argument(
+                setting.option, dest=name, nargs="?", const="true", metavar="true|false", help=what
+            )
         else:
             parser.add_argument(setting.option, dest=name, metavar=name.upper(), help=what.replace("%", "%%"))
 
