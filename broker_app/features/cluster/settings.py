@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
+from broker_app import config
 from broker_app.base.cluster_addresses import ALL_ADDRESSES, BrokerAddress, normal, parse
 from broker_app.base.refused import Refused
 from broker_app.base.roles import is_loopback
-from broker_app.config import Config
+from broker_app.config import CentralValue, Config
 from broker_app.features.cluster.imq_names import NAMES
 
 _LOOPBACK: Final = "127.0.0.1"
+
+
+def load(environment: Mapping[str, str] | None = None) -> Config:
+    """The settings of variables and files, with those of the central file. Raises ConfigError."""
+    return config.load(environment, _central_values)
 
 
 def own_address(config: Config, port: int) -> str:
@@ -71,6 +77,13 @@ def mismatch(own_name: str, other_name: str, found: tuple[str, str, str]) -> Ref
     )
 
 
+def _central_values(url: str) -> Iterable[CentralValue]:
+    # Here: most brokers have no such file, and no command line waits for its reader.
+    from broker_app.features.cluster import central_file
+
+    return central_file.read(url)
+
+
 def _named(config: Config) -> list[str]:
     """The list of brokers, and the keeper, which may be missing in it."""
     return [*config.cluster, *([config.cluster_keeper] if config.cluster_keeper is not None else [])]
@@ -94,7 +107,7 @@ def _own_host(config: Config) -> str:
 
 
 def _is_one_machine(config: Config) -> bool:
-    """Return whether all brokers are on this machine. The settings have no mixture (`cluster_addresses.faults`)."""
+    """Return whether all brokers are on this machine: `cluster_addresses.faults` refuses a mixture."""
     named = _named_hosts(config)
     return is_loopback(named[0] if named else config.host)
 
