@@ -12,7 +12,7 @@ import json
 import os
 import re
 import socket
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import Field, dataclass, field, fields, replace
 from functools import partial
@@ -87,6 +87,8 @@ class SettingRule(NamedTuple):
     public: bool = False
     #: whether it can be replaced while the node runs
     reloadable: bool = False
+    #: whether values of a broker's own are added to that of the central file, and do not replace it
+    added: bool = False
     #: the folder of files that come with MOM and are found by name alone
     shipped: Path | None = None
 
@@ -211,6 +213,7 @@ class Config:
         (),
         "brokers of the cluster, by comma: HOST:PORT, HOST (port 7676), or :PORT for this machine; the broker "
         "itself may be among them",
+        added=True,
     )
     cluster_keeper: str | None = _setting(
         None,
@@ -334,6 +337,7 @@ class Config:
     pipeline_retention_s: float = _setting(
         604_800, "how long the journal is kept for a program that does not report its cursor", "s", least=0
     )
+    auto_create_queues: bool = _setting(True, "whether queues are created by their first use")
     max_attempts: int = _setting(
         16, "delivery attempts before a message is dead-lettered", least=1, reloadable=True
     )
@@ -455,10 +459,22 @@ def settings() -> Iterator[Setting]:
         yield Setting(row.name, PREFIX + row.name.upper(), option, _type_name(row), row.default, rule)
 
 
-def load(environment: Mapping[str, str] | None = None) -> Config:
-    """Config from variables (those of the process when none are given) and the file that they name.
+class CentralValue(NamedTuple):
+    """The value of a setting in the central file of a cluster, as it stands there: FILE:LINE."""
 
-    Raises ConfigError that lists everything wrong at once.
+    name: str
+    text: str
+    source: str
+
+
+def load(
+    environment: Mapping[str, str] | None = None,
+    central: Callable[[str], Iterable[CentralValue]] = lambda _: (),
+) -> Config:
+    """Config from variables (those of the process when none are given) and the files that they name.
+
+    `central` reads the file at `cluster_url`, whose values are below all others. Raises ConfigError that lists
+    everything wrong at once.
     """
     given = dict(os.environ if environment is None else environment)
     wrong: list[str] = []
@@ -479,6 +495,8 @@ def load(environment: Mapping[str, str] | None = None) -> Config:
         for name, of_file in _settings_of_file(values.get("config_file")).items():
             if name not in values:
                 values[name], sources[name] = of_file.value, of_file.source
+        if values.get("cluster_url") is not None:
+            wrong += _add_central(central(values["cluster_url"]), values, sources)
     except ConfigError as error:
         wrong.append(str(error))
     contradictions = (*roles.faults(values), *cluster_addresses.faults(values))
@@ -487,6 +505,26 @@ def load(environment: Mapping[str, str] | None = None) -> Config:
         raise ConfigError("\n".join(wrong))
     values = {**roles.defaults(values.get("role", roles.MAIN)), **values}
     return Config(**values, sources=MappingProxyType(sources))
+
+
+def _add_central(
+    central: Iterable[CentralValue], values: dict[str, Any], sources: dict[str, str]
+) -> Iterator[str]:
+    """Add the values of the central file below those that are given; the errors in them."""
+    table = {setting.name: setting for setting in settings()}
+    for name, text, source in central:
+        try:
+            value = _parse(table[name], text)
+        except ValueError as error:
+            yield f"{source}: {name} {error}"
+            continue
+        if table[name].rule.added:
+            values[name] = (*value, *values.get(name, ()))
+        elif name in values:
+            continue
+        else:
+            values[name] = value
+        sources.setdefault(name, source)
 
 
 def checked_name(name: str) -> str:
@@ -568,7 +606,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         if setting.rule.public:
             parser.add_argument(f"--{setting.name}", metavar=setting.name.upper(), help=what)
         if setting.type == "bool":
-            parser.add_argument(setting.option, dest=name, action="store_const", const="true", help=what)
+            parser.add_argument(
+                setting.option, dest=name, nargs="?", const="true", metavar="true|false", help=what
+            )
         else:
             parser.add_argument(setting.option, dest=name, metavar=name.upper(), help=what.replace("%", "%%"))
 

@@ -72,7 +72,7 @@ def faults(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _faults_of_addresses(brokers: list[tuple[str, str]], own_host: str | None) -> Iterator[tuple[str, str]]:
-    """What is wrong with single addresses, and a mixture of loopback and others."""
+    """Addresses that are invalid, and a mixture of loopback and others."""
     hosts: list[tuple[str, str, str]] = []
     for setting, text in brokers:
         try:
