@@ -270,6 +270,7 @@ class Subscription:
         "dead_lettered",
         "delivered_directly",
         "exclusive",
+        "exclusive_since_us",
         "fanned_out_before",
         "fanout_group",
         "head",
@@ -322,6 +323,8 @@ class Subscription:
         self.selector_group: Any = None
         #: whether it asks to be the only consumer that is served
         self.exclusive = False
+        #: when it has asked for that, µs: of several, the first one is served
+        self.exclusive_since_us = 0
         #: consumers of a queue with a higher one are served first
         self.priority = 0
         #: whether it is not sent what its own connection publishes

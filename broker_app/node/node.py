@@ -384,6 +384,7 @@ class Node:
         tasks.start("seed messages", seeds.run)
         tasks.start("housekeeping", housekeeping.run)
         tasks.start("runs of pipelines", self._pipeline_runs.run)
+        started.push_async_callback(self._leave_cluster)
         started.push_async_callback(self._close_clients)
         started.push_async_callback(self._finish_accepted)
         reflexes.reload(self.logins.policy.reflexes)
@@ -473,7 +474,12 @@ class Node:
         self.cluster = cluster = make_cluster(config, self.engine, ports, self._certificates)
         housekeeping.each_second.add(cluster.each_second)
         await cluster.start(listener)
-        started.push_async_callback(cluster.stop)
+
+    async def _leave_cluster(self) -> None:
+        """End the links, once the other brokers know what became of their messages here."""
+        if self.cluster is not None:
+            await self._finish_accepted()
+            await self.cluster.stop()
 
     def _end_input(self) -> None:
         """Take nothing more from clients, or those that go on sending would hold up the end. Where they

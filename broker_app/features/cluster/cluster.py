@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 
 from broker_app.base.internal_errors import EventListeners
 from broker_app.base.refused import Refused
+from broker_app.base.task_supervisor import supervised
 from broker_app.core.interest import Want
 from broker_app.core.outcome import Event, InterestChanged
 from broker_app.engine import Engine
@@ -84,7 +85,7 @@ class Cluster:
         self._server = await loop.create_server(
             partial(self._make_link, dials=False), sock=listener, ssl=self._settings.accepts_tls
         )
-        self._looking = asyncio.create_task(self._look(), name="messages of other brokers")
+        self._looking = asyncio.create_task(supervised("messages of other brokers", self._look))
         self.members.start()
 
     async def stop(self) -> None:
