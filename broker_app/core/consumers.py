@@ -25,6 +25,8 @@ class Consumers:
         subscription.watched |= queue.counts
         if subscription.exclusive:
             queue.exclusive[subscription] = None
+            if subscription.remote:  # local ones come in this order
+                queue.exclusive = dict.fromkeys(sorted(queue.exclusive, key=_asked))
             self._choose_active(queue)
 
     def leave(self, subscription: Subscription) -> None:
@@ -40,7 +42,7 @@ class Consumers:
     def _choose_active(self, queue: Queue) -> None:
         """Serve the first exclusive consumer while all others are on standby; without one, serve all. All
         brokers of a cluster choose the same one."""
-        former, active = queue.active, min(queue.exclusive, key=_asked, default=None)
+        former, active = queue.active, next(iter(queue.exclusive), None)
         if active is former:
             return
         queue.active = active

@@ -574,7 +574,7 @@ class Queue:
         self.consumers: dict[Subscription, None] = {}
         #: consumers that can take a message now, the next one in turn first
         self.available = Rotation()
-        #: those of them that are exclusive, in that order
+        #: those of them that are exclusive, in the order in which they have asked for it
         self.exclusive: dict[Subscription, None] = {}
         #: the exclusive consumer that is served while all others are on standby
         self.active: Subscription | None = None
