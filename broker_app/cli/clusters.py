@@ -24,7 +24,8 @@ app = typer.Typer(
 
 _STATES = get_args(LinkState)
 _BROKERS = (
-    "broker", "state", "address", "sent_rate", "received_rate", "unsettled", "round_trip_ms", "since", "reason",
+    "broker", "state", "address", "sent_rate", "received_rate", "unsettled", "round_trip_ms", "since",
+    "reason",
 )  # fmt: skip
 _LINKS = (
     "broker", "state", "sent", "sent_rate", "received", "received_rate", "returned", "unsettled_there",
@@ -35,7 +36,7 @@ _CONSUMERS = ("address", "broker", "consumers", "credit", "selector")
 
 @app.command()
 def status(ctx: typer.Context) -> None:
-    """Show this broker and the others; exit code 1 while it is not connected with all, or changes are refused."""
+    """Show this broker and the others; exit code 1 while one is not connected, or the keeper is away."""
     given = invocation.of(ctx)
     found = given.rest().get("/cluster")
     if is_machine_format(given):

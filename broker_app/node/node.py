@@ -32,6 +32,7 @@ from broker_app.features.bulk.stage_store import StageStore
 from broker_app.features.callback_broker.callback_broker import CallbackBroker
 from broker_app.features.callbacks.webhooks.supervisor import Supervisor as Callbacks
 from broker_app.features.cluster import status as cluster_status
+from broker_app.features.cluster.cluster import Cluster
 from broker_app.features.cluster.report import ClusterReport
 from broker_app.features.jobs.job_manager import JobManager
 from broker_app.features.mirror.configuration_replicator import ConfigurationReplicator
@@ -58,6 +59,7 @@ from broker_app.net.rest.features.rights import destination_of, destination_of_j
 from broker_app.net.rest.messages.ndjson import MessageLines
 from broker_app.net.rest.node.metrics import Metrics
 from broker_app.net.server import subprotocols as web_socket
+from broker_app.net.server.listeners import Ports
 from broker_app.net.stomp.connections import Connections
 from broker_app.net.stomp.session import VERSION
 from broker_app.net.stomp.session_registry import SessionRegistry
@@ -65,6 +67,7 @@ from broker_app.net.stomp.transports import tcp
 from broker_app.net.tls.certificates import Certificates
 from broker_app.node.active_use import ActiveUse, in_use
 from broker_app.node.browser_sessions import BrowserSessions
+from broker_app.node.cluster_member import make_cluster
 from broker_app.node.cluster_notices import ClusterNotices
 from broker_app.node.collector_pauses import CollectorPauses
 from broker_app.node.housekeeping import Housekeeping
@@ -99,14 +102,6 @@ _SHUTDOWN = Refused("not-active", "the broker is shutting down; connect again or
 
 App = Callable[[dict[str, Any], Any, Any], Awaitable[None]]
 Facts = dict[str, Any]
-
-
-class Ports(NamedTuple):
-    """The ports of a node; None for a listener that it does not have."""
-
-    web: int
-    stomp: int | None
-    stomp_tls: int | None
 
 
 class Shared(NamedTuple):
@@ -177,8 +172,6 @@ class Node:
         self.handed_over: asyncio.Future[Member] = loop.create_future()
         #: set when an operator has ordered that the broker stops
         self.shut_down: asyncio.Future[None] = loop.create_future()
-        #: reads the report about the cluster that the broker is in; None without one
-        self.read_cluster: Callable[[], ClusterReport | None] = lambda: None
         self._shared = shared
         self._journal: SegmentJournal | SharedJournal
         if shared is None:
@@ -192,6 +185,8 @@ class Node:
         self.stomp_tls_port: int | None = None
         #: the port of the web listener, which the caller of `start` has
         self.web_port: int | None = None
+        #: this broker among those that deliver messages to each other's consumers; None outside of a cluster
+        self.cluster: Cluster | None = None
         self.registry: SessionRegistry
         self.json: JsonServer
         self.services: ServiceRegistry
@@ -228,15 +223,21 @@ class Node:
 
     # ------------------------------------------------------------------ start and stop
 
-    async def start(self, stomp: socket.socket | None, stomp_tls: socket.socket | None) -> None:
-        """Recover, then accept STOMP clients, plain and over TLS. The caller starts the web listener.
+    async def start(
+        self,
+        stomp: socket.socket | None,
+        stomp_tls: socket.socket | None,
+        cluster: socket.socket | None = None,
+    ) -> None:
+        """Recover, then accept STOMP clients, plain and over TLS, and other brokers of the cluster. The
+        caller starts the web listener.
 
         Raises what failed, after it stopped the parts that had started: what ended the engine, if it has
         ended, since other failures follow from that.
         """
         async with AsyncExitStack() as started:
             try:
-                await self._start(started, stomp, stomp_tls)
+                await self._start(started, stomp, stomp_tls, cluster)
             except Exception as error:
                 if self.failed.done():
                     raise self.failed.result() from error
@@ -255,7 +256,11 @@ class Node:
         await self.registry.wait_closed(tcp.LINGER_S)
 
     async def _start(
-        self, started: AsyncExitStack, stomp: socket.socket | None, stomp_tls: socket.socket | None
+        self,
+        started: AsyncExitStack,
+        stomp: socket.socket | None,
+        stomp_tls: socket.socket | None,
+        cluster: socket.socket | None,
     ) -> None:
         engine, broker, config = (
             self.engine,
@@ -371,7 +376,6 @@ class Node:
         engine.clock_listeners.add(alerts.clock_stepped)
         if self._shared is not None:
             self._serve_as_mirror(self._shared, housekeeping, tasks, publisher)
-        housekeeping.each_second.add(ClusterNotices(self._cluster_report, self.events).each_second)
         for listener in (connections.check_slow, alerts.evaluate, topics.publish, lags.pass_second):
             housekeeping.each_second.add(listener)
 
@@ -399,6 +403,10 @@ class Node:
         started.push_async_callback(bridges.stop)
         callbacks.start(self.logins.policy.callbacks)
         started.push_async_callback(callbacks.stop)
+        if cluster is not None:
+            await self._join_cluster(
+                started, config, housekeeping, cluster, _port_of(stomp), _port_of(stomp_tls)
+            )
         if self.failed.done():
             raise self.failed.result()
         started.callback(self._end_input)
@@ -454,6 +462,26 @@ class Node:
         notices.took_over(takeover, without_main=shared.taken.without_main)
         if shared.replicator is not None:
             tasks.start("replicated configuration", shared.replicator.run)
+
+    async def _join_cluster(
+        self,
+        started: AsyncExitStack,
+        config: Config,
+        housekeeping: Housekeeping,
+        listener: socket.socket,
+        stomp: int | None,
+        stomp_tls: int | None,
+    ) -> None:
+        """Link this broker to the others of its cluster, once its own clients can be served."""
+        ports = Ports(self.web_port or 0, stomp, stomp_tls, _port_of(listener))
+        self.cluster = cluster = make_cluster(config, self.engine, ports, self._certificates)
+        housekeeping.each_second.add(cluster.each_second)
+        notices = ClusterNotices(self.events, cluster.report)
+        cluster.listeners.add(notices.link)
+        if config.cluster_keeper:
+            housekeeping.each_second.add(notices.check_keeper)
+        await cluster.start(listener)
+        started.push_async_callback(cluster.stop)
 
     def _end_input(self) -> None:
         """Take nothing more from clients, or those that go on sending would hold up the end. Where they
@@ -512,7 +540,7 @@ class Node:
         return self.mirror.status() if self.mirror is not None else None
 
     def _cluster_report(self) -> ClusterReport | None:
-        return self.read_cluster()
+        return self.cluster.report() if self.cluster is not None else None
 
     def _cluster_status(self) -> Facts | None:
         report = self._cluster_report()
@@ -649,3 +677,7 @@ class Node:
     async def in_use(self) -> list[ActiveUse]:
         """The destinations and permissions that connected clients use."""
         return await in_use(self.registry)
+
+
+def _port_of(listener: socket.socket | None) -> int | None:
+    return listener.getsockname()[1] if listener is not None else None

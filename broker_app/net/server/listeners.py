@@ -26,6 +26,27 @@ class Listeners(NamedTuple):
     web: socket.socket
     stomp: socket.socket | None
     stomp_tls: socket.socket | None
+    cluster: socket.socket | None = None
+
+
+class Ports(NamedTuple):
+    """The ports of a node; None for a listener that it does not have."""
+
+    web: int
+    stomp: int | None
+    stomp_tls: int | None
+    cluster: int | None = None
+
+
+def ports_of(listeners: Listeners) -> Ports:
+    """The ports at which these sockets listen."""
+    return Ports(
+        listeners.web.getsockname()[1],
+        *(
+            listener.getsockname()[1] if listener is not None else None
+            for listener in (listeners.stomp, listeners.stomp_tls, listeners.cluster)
+        ),
+    )
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -47,6 +68,7 @@ def bound(config: Config) -> Iterator[Listeners]:
             one(config.port, "--port"),
             one(config.stomp_port, "--stomp-port") if config.stomp_port >= 0 else None,
             one(config.stomp_tls_port, "--stomp-tls-port") if with_tls else None,
+            one(config.cluster_port, "--cluster-port") if config.cluster_port is not None else None,
         )
 
 
