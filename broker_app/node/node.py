@@ -31,7 +31,9 @@ from broker_app.features.bulk.batch_commits import BatchCommits
 from broker_app.features.bulk.stage_store import StageStore
 from broker_app.features.callback_broker.callback_broker import CallbackBroker
 from broker_app.features.callbacks.webhooks.supervisor import Supervisor as Callbacks
+from broker_app.features.cluster import status as cluster_status
 from broker_app.features.cluster.cluster import Cluster
+from broker_app.features.cluster.report import ClusterReport
 from broker_app.features.jobs.job_manager import JobManager
 from broker_app.features.mirror.configuration_replicator import ConfigurationReplicator
 from broker_app.features.mirror.mirror import Mirror
@@ -66,6 +68,7 @@ from broker_app.net.tls.certificates import Certificates
 from broker_app.node.active_use import ActiveUse, in_use
 from broker_app.node.browser_sessions import BrowserSessions
 from broker_app.node.cluster_member import make_cluster
+from broker_app.node.cluster_notices import ClusterNotices
 from broker_app.node.collector_pauses import CollectorPauses
 from broker_app.node.housekeeping import Housekeeping
 from broker_app.node.mirror_notices import MirrorNotices
@@ -347,10 +350,11 @@ class Node:
             nearly_full=lambda: store.nearly_full,
             origins=callback_broker.status if callback_broker is not None else None,
             mirror=self.mirror,
+            cluster=self._cluster_report,
             control_document=self._control_document,
         )
         self._when_engine_ends(rest.engine_ended)
-        self.operations = Operations(rest, callbacks, reflexes, self.mirror)
+        self.operations = Operations(rest, callbacks, reflexes, self.mirror, self._cluster_report)
         policy = PolicyFollower(
             *(self._started_with, engine, self.logins, registry, self.json, rest, bridges, callbacks),
             reflexes,
@@ -473,6 +477,10 @@ class Node:
         ports = Ports(self.web_port or 0, stomp, stomp_tls, _port_of(listener))
         self.cluster = cluster = make_cluster(config, self.engine, ports, self._certificates)
         housekeeping.each_second.add(cluster.each_second)
+        notices = ClusterNotices(self.events, cluster.report)
+        cluster.listeners.add(notices.link)
+        if config.cluster_keeper:
+            housekeeping.each_second.add(notices.check_keeper)
         await cluster.start(listener)
 
     async def _leave_cluster(self) -> None:
@@ -509,6 +517,7 @@ class Node:
             flapping=connections.client_events.flapping,
             events=self.events.all,
             components=self._components(statistics, store).all,
+            cluster=self._cluster_status,
         )
         return AlertEvaluator(
             config.data / "alerts.json", checks, lambda: self.logins.policy.alerts, time.time
@@ -524,6 +533,7 @@ class Node:
             reflexes=lambda: self.reflexes.report(),
             bridges=partial(self._bridge_reports, statistics),
             pipelines=self._pipeline_runs.reports,
+            links=lambda: (self._cluster_status() or {"links": ()})["links"],
             mirror=self._mirror_report,
             full=full,
             nearly_full=lambda: store.nearly_full,
@@ -534,6 +544,13 @@ class Node:
 
     def _mirror_report(self) -> Facts | None:
         return self.mirror.status() if self.mirror is not None else None
+
+    def _cluster_report(self) -> ClusterReport | None:
+        return self.cluster.report() if self.cluster is not None else None
+
+    def _cluster_status(self) -> Facts | None:
+        report = self._cluster_report()
+        return cluster_status.status(report) if report is not None else None
 
     def _metrics(
         self,
@@ -553,6 +570,7 @@ class Node:
             bridges=bridges,
             callbacks=self.callbacks.totals,
             mirrors=self._mirror_report,
+            cluster=self._cluster_status,
             components=self._components(statistics, store).all,
             alerts=alerts.state.open,
         )
@@ -585,6 +603,7 @@ class Node:
             callbacks=lambda: map(shown_callback, self.callbacks.reports()),
             jobs=lambda: [job.progress for job in self.jobs.all()],
             mirrors=self._mirror_report,
+            cluster=self._cluster_status,
             alerts=lambda: [shown(alert) for alert in alerts.state.open()],
             clock=time.time,
         )

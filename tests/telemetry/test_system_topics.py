@@ -45,6 +45,7 @@ class Heard(Stage):
         self.alerts: list[Body] = []
         self.jobs: list[Body] = []
         self.mirrors: Body | None = None
+        self.cluster: Body | None = None
         self.voice = self.client("$mom")
         self.statistics = Statistics(self.broker, "mom", "1")
         self.system_topics = SystemTopics(
@@ -53,6 +54,7 @@ class Heard(Stage):
             connections=lambda: self.connections, bridges=lambda: self.bridges, jobs=lambda: self.jobs,
             callbacks=lambda: self.callbacks,
             alerts=lambda: self.alerts, mirrors=lambda: self.mirrors,
+            cluster=lambda: self.cluster,
             clock=lambda: self.now_us / 1e6,
         )  # fmt: skip
 
