@@ -19,6 +19,7 @@ from broker_app.core.admission import Admission
 from broker_app.core.backlog import Backlog
 from broker_app.core.bulk_publishing import BulkPublishing
 from broker_app.core.chosen_delivery import ChosenDelivery
+from broker_app.core.cluster_usage import ClusterUsage
 from broker_app.core.consumers import Consumers
 from broker_app.core.damaged_messages import DamagedMessages
 from broker_app.core.dead_letters import DeadLetters
@@ -94,8 +95,10 @@ class Broker:
         self.publisher = Publisher(
             turn, destinations, store, self.scheduler, selective, self.histories, topic_delivery
         )
+        self.cluster_usage = ClusterUsage()
         self.destination_limits = DestinationLimits(
-            turn, destinations, store, self.scheduler, dead_letters, self.unsettled, half_open
+            *(turn, destinations, store, self.scheduler, dead_letters, self.unsettled, half_open),
+            self.cluster_usage,
         )
         self.resource_alarms = ResourceAlarms(turn, destinations, store)
         self.admission = Admission(
@@ -136,7 +139,11 @@ class Broker:
         self.sweeper = Sweeper(
             *(turn, destinations, store, self.scheduler, dead_letters, selective, self.deliveries),
             *(self.histories, self.publisher.dedup_windows, self.unsettled),
-            (self.admission.refuse_overdue, self.subscriptions.check_slow_consumers),
+            (
+                self.admission.refuse_overdue,
+                self.subscriptions.check_slow_consumers,
+                self.destination_limits.check_shared,
+            ),
         )
         self._commands = self._table(transfers, chosen, administration, damaged)
         #: commands that were left when the deadline had passed

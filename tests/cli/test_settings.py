@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from broker_app.cli.base.failures import CONFLICT, NOT_FOUND, OK, REFUSED, USAGE
+from broker_app.cli.configuration.destination_settings import shown
 from tests.cli.conftest import CommandLine
 from tests.support.broker_process import BrokerProcess
 
@@ -150,3 +151,13 @@ def test_sizes_and_times_are_written_with_their_units(mom: CommandLine) -> None:
     assert mom("queue", "show", "units", "-o", "json").json()["delayed"] == 1
     refused = mom("pub", "units", "later", "--delay", "soon")
     assert (refused.code, "2s, 5m" in refused.err) == (USAGE, True), refused.err
+
+
+def test_a_limit_is_shown_with_that_of_all_brokers_of_a_cluster() -> None:
+    def facts(brokers: int, effective: int) -> dict[str, Any]:
+        limit = {"limit": 100, "scope": "broker", "brokers": brokers, "effective": effective}
+        settings = {"max_messages": {"value": 100, "source": "own"}}
+        return {"settings": settings, "subscriptions": [], "limits": {"max_messages": limit}}
+
+    assert shown(facts(1, 100), "table")["max_messages"] == "100 (own)"
+    assert shown(facts(3, 300), "table")["max_messages"] == "100 (own), per broker, 300 effective"

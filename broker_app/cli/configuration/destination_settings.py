@@ -194,12 +194,19 @@ def shown(facts: dict[str, Any], form: str) -> dict[str, Any]:
     result["permissions"] = ", ".join(facts.get("permissions", ()))
     for name, setting in facts["settings"].items():
         if setting["source"] != "default":
-            result[name] = f"{setting['value']} ({setting['source']})"
+            result[name] = f"{setting['value']} ({setting['source']}){_in_cluster(facts['limits'].get(name))}"
     for number, row in enumerate(facts["subscriptions"], 1):
         result[f"consumer {number}"] = (
             f"{row['user']} {row['ack']} {row['unsettled']}/{row['credit']} since {row['since']}"
         )
     return result
+
+
+def _in_cluster(limit: dict[str, Any] | None) -> str:
+    """The scope of a limit in a cluster, and the limit of all brokers; empty without a cluster."""
+    if limit is None or limit["brokers"] == 1 or not limit["limit"]:
+        return ""
+    return f", per {limit['scope']}, {limit['effective']} effective"
 
 
 def _etag(rest: Rest, path: str) -> str:

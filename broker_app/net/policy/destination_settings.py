@@ -17,7 +17,7 @@ from broker_app.base.refused import Refused
 from broker_app.base.suggestions import suggestion
 from broker_app.config import Config
 from broker_app.core.destination import QUEUE, TOPIC, check_name, has_wildcard, is_reserved, parse
-from broker_app.core.policy import LIMIT_BEHAVIORS, PAUSES, DestinationPolicy, Policies
+from broker_app.core.policy import LIMIT_BEHAVIORS, PAUSES, SCOPES, DestinationPolicy, Policies
 
 EVERYTHING = ">"
 OWN, NODE, DEFAULT = "own", "node", "default"
@@ -90,6 +90,13 @@ SETTINGS: Mapping[str, Setting] = MappingProxyType(
             _whole("max_consumers", "subscriptions it may have; 0 is no limit"),
             Setting(
                 "limit_behavior", "limit_behavior", str, "what happens at a limit", choices=LIMIT_BEHAVIORS
+            ),
+            Setting(
+                "scope",
+                "scope",
+                str,
+                "whether each broker of a cluster has these limits, or all have them together",
+                choices=SCOPES,
             ),
             _whole("max_attempts", "delivery attempts before a message becomes a dead letter", 1, 1_000_000),
             _seconds("retry_delay", "delay before a returned message is redelivered"),
