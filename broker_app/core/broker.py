@@ -62,11 +62,16 @@ class Broker:
     """All destinations, subscriptions and unsettled deliveries of one broker, each with its owner.
 
     Each component owns its state, and uses those that are built before it. `tag` distinguishes this broker's
-    message ids from others'.
+    message ids from others'; `name` is in its dead letters.
     """
 
     def __init__(
-        self, *, tag: int = 0, limits: Limits | None = None, policies: Policies | None = None
+        self,
+        *,
+        tag: int = 0,
+        name: str = "",
+        limits: Limits | None = None,
+        policies: Policies | None = None,
     ) -> None:
         topics, offsets = Topics(), dict[str, Offset]()
         turn = self.turn = Turn(tag=tag, limits=limits, policies=policies, topics=topics)
@@ -77,7 +82,7 @@ class Broker:
         store = self.store = MessageStore(turn)
         self.scheduler = Scheduler(turn)
         self.histories = Histories(turn, store)
-        dead_letters = DeadLetters(turn, destinations, store)
+        dead_letters = DeadLetters(turn, destinations, store, name)
         selective = self.selective = SelectiveDelivery(turn, store)
         self.dispatcher = Dispatcher(
             turn, destinations, store, dead_letters, selective, self.unsettled.leases
