@@ -44,8 +44,9 @@ def path_of(kind: str, name: str) -> str:
 
 
 def values_of(assignments: Sequence[str] | None) -> dict[str, Any]:
-    """Settings by name; None for one that is reset. Raises Failure."""
-    from broker_app.net.policy.destination_settings import SETTINGS, faults
+    """Settings by name; None for one that is reset. Those of GlassFish MQ have their names here. Raises
+    Failure."""
+    from broker_app.net.policy.destination_settings import GLASSFISH, GLASSFISH_UNLIMITED, SETTINGS, faults
 
     values: dict[str, Any] = {}
     for assignment in assignments or ():
@@ -54,6 +55,8 @@ def values_of(assignments: Sequence[str] | None) -> dict[str, Any]:
             raise Failure(
                 USAGE, f"{assignment!r} is not NAME=VALUE", fix="write NAME=VALUE, or NAME= to reset it"
             )
+        if name in GLASSFISH:
+            name, text = GLASSFISH[name].setting or name, "0" if text == GLASSFISH_UNLIMITED else text
         if name not in SETTINGS:
             raise Failure(
                 USAGE,
