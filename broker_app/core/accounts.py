@@ -15,10 +15,14 @@ class Accounts:
     def of(self, peer: Peer) -> Account:
         """The account of a connection, created when it has none."""
         if peer.account is None:
-            of_user = self.users.setdefault(peer.user, UserAccount())
+            of_user = self.of_user(peer.user)
             of_user.connections += 1
             peer.account = Account(of_user)
         return peer.account
+
+    def of_user(self, user: str) -> UserAccount:
+        """The account of a user, created when there is none."""
+        return self.users.setdefault(user, UserAccount())
 
     def close(self, peer: Peer) -> None:
         """Remove the account of a connection that ends."""

@@ -13,6 +13,7 @@ from broker_app.core.histories import Histories
 from broker_app.core.message_store import MessageStore
 from broker_app.core.model import Queue
 from broker_app.core.outcome import DestinationDeleted
+from broker_app.core.remote_messages import RemoteMessages
 from broker_app.core.resource_alarms import ResourceAlarms
 from broker_app.core.scheduler import Scheduler
 from broker_app.core.sync_queue import check_is_no_sync_queue
@@ -35,6 +36,7 @@ class Administration:
         destination_limits: DestinationLimits,
         resource_alarms: ResourceAlarms,
         admission: Admission,
+        remote: RemoteMessages,
     ) -> None:
         self._turn = turn
         self._destinations = destinations
@@ -46,6 +48,7 @@ class Administration:
         self._destination_limits = destination_limits
         self._resource_alarms = resource_alarms
         self._admission = admission
+        self._remote = remote
 
     def reconfigure(self, command: c.Reconfigure) -> None:
         """Apply other policies, and other limits where there are any."""
@@ -108,6 +111,7 @@ class Administration:
         self._scheduler.cancel_all(queue.address, records.PURGED)
         del self._destinations.queues[queue.address]
         queue.deleted = True
+        self._remote.queue_deleted(queue)
         self._turn.emit_destination(DestinationDeleted(queue.address))
         self._turn.accept(command.peer, command.receipt)
 

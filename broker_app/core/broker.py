@@ -31,6 +31,7 @@ from broker_app.core.durable_subscriptions import DurableSubscriptions
 from broker_app.core.half_open import HalfOpenConnections
 from broker_app.core.histories import Histories
 from broker_app.core.inbound_forwarding import InboundForwarding
+from broker_app.core.interest import Interest
 from broker_app.core.limits import Limits
 from broker_app.core.message_store import MessageStore
 from broker_app.core.model import Peer
@@ -38,6 +39,7 @@ from broker_app.core.offset import Offset
 from broker_app.core.outcome import DEAD, DUE, LANE, REPLAY, Outcome
 from broker_app.core.policy import Policies
 from broker_app.core.publisher import Publisher
+from broker_app.core.remote_messages import RemoteMessages
 from broker_app.core.resource_alarms import ResourceAlarms
 from broker_app.core.scheduler import Scheduler
 from broker_app.core.selective.delivery import SelectiveDelivery
@@ -84,8 +86,9 @@ class Broker:
         self.histories = Histories(turn, store)
         dead_letters = DeadLetters(turn, destinations, store, name)
         selective = self.selective = SelectiveDelivery(turn, store)
+        self.remote = RemoteMessages(turn, destinations, store, selective, self.unsettled.leases)
         self.dispatcher = Dispatcher(
-            turn, destinations, store, dead_letters, selective, self.unsettled.leases
+            turn, destinations, store, dead_letters, selective, self.unsettled.leases, self.remote
         )
         topic_delivery = TopicDelivery(turn, destinations, store, selective, self.histories)
         consumers = Consumers(store, selective)
@@ -111,8 +114,13 @@ class Broker:
             *(self.destination_limits, self.resource_alarms),
         )
         self._paced = self.admission.paced
-        self.subscriptions.on_begin.append(self.admission.subscription_changed)
-        self.subscriptions.on_end.append(self.admission.subscription_changed)
+        self.interest = Interest(turn)
+        self.subscriptions.on_begin += (self.admission.subscription_changed, self.interest.begin)
+        self.subscriptions.on_end += (
+            *(self.admission.subscription_changed, self.interest.end),
+            self.remote.consumer_left,
+        )
+        self.subscriptions.on_credit.append(self.interest.credit_changed)
         self.forwarding = InboundForwarding(
             *(turn, destinations, store, consumers, self.subscriptions, self.publisher),
             *(self.destination_limits, self.resource_alarms, offsets),
@@ -130,7 +138,7 @@ class Broker:
         chosen = ChosenDelivery(turn, destinations, store, dead_letters, selective, self.unsettled)
         administration = Administration(
             *(turn, destinations, store, self.scheduler, consumers, self.unsettled),
-            *(self.histories, self.destination_limits, self.resource_alarms, self.admission),
+            *(self.histories, self.destination_limits, self.resource_alarms, self.admission, self.remote),
         )
         damaged = DamagedMessages(
             turn, destinations, store, self.scheduler, dead_letters, self.histories, transfers
@@ -174,6 +182,10 @@ class Broker:
             c.Unsubscribe: (subscriptions.check_unsubscribe, subscriptions.unsubscribe),
             c.SetCredit: (subscriptions.check_credit, subscriptions.set_credit),
             c.DeliverTo: (None, subscriptions.deliver_to),
+            c.DeliverRemote: (None, self.remote.deliver),
+            c.PublishRemote: (None, self.publisher.publish_remote),
+            c.ReturnRemote: (None, self.remote.give_back_old),
+            c.EndOrigin: (None, self.remote.end_origin),
             c.DeleteSubscription: (subscriptions.check_delete_durable, subscriptions.delete_durable),
             c.Settle: (deliveries.check_tags, deliveries.settle),
             c.Return: (deliveries.check_tags, deliveries.return_),

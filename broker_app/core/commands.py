@@ -13,6 +13,7 @@ from broker_app.base.refused import Refused
 from broker_app.core.limits import Limits
 from broker_app.core.message import Envelope
 from broker_app.core.model import NamedSubscription, Peer, Subscription
+from broker_app.core.origin import Origin, RemoteMessage
 from broker_app.core.policy import Policies
 
 AUTO, CLIENT, INDIVIDUAL = "auto", "client", "client-individual"
@@ -51,7 +52,8 @@ class Subscribe:
     - `snapshot`, on a system topic: send the present state first (`outcome.SnapshotWanted`). - `inner_ack`,
     with ack AUTO: see `SetInnerAck`. - `client`: the `client_address` of the consumer where a peer receives
     for several. - `principal`, on a system topic: the publisher decides with it what the subscription is
-    sent."""
+    sent. - `remote`: it is for consumers of another broker, and not sent what came from there; `owner` is the
+    user to whom the named subscription then belongs."""
 
     peer: Peer
     id: str
@@ -73,6 +75,8 @@ class Subscribe:
     inner_ack: bool = False
     receipt: Any = None
     principal: object = None
+    remote: bool = False
+    owner: str = ""
 
 
 @dataclass(slots=True)
@@ -124,6 +128,39 @@ class DeliverTo:
 
     subscription: Subscription | NamedSubscription
     messages: Sequence[tuple[Envelope, bytes]]
+
+
+@dataclass(slots=True)
+class DeliverRemote:
+    """Deliver messages of another broker to the consumers that a queue has here; `address` may be that of a
+    named subscription's."""
+
+    origin: Origin
+    address: str
+    messages: list[RemoteMessage]
+
+
+@dataclass(slots=True)
+class PublishRemote:
+    """Deliver messages of another broker to the subscribers that their topics have here."""
+
+    origin: Origin
+    messages: list[RemoteMessage]
+
+
+@dataclass(slots=True)
+class ReturnRemote:
+    """Return messages of another broker to it that have waited for a consumer since `since_ms` or longer."""
+
+    origin: Origin
+    since_ms: int
+
+
+@dataclass(slots=True)
+class EndOrigin:
+    """Forget the messages of another broker, because the connection to it has ended."""
+
+    origin: Origin
 
 
 @dataclass(slots=True)
@@ -526,6 +563,10 @@ Command = (
     | Unsubscribe
     | SetCredit
     | DeliverTo
+    | DeliverRemote
+    | PublishRemote
+    | ReturnRemote
+    | EndOrigin
     | DeleteSubscription
     | Settle
     | Return

@@ -82,6 +82,8 @@ class Deliveries:
                 self._watched_ends(subscription, tag, message)
             if message.recorded:
                 acknowledge(queue, message, subscription.client)
+            elif message.origin is not None:
+                message.origin.acknowledge(message)
             if not subscription.available:
                 self._consumers.make_available(subscription)
             elif not queue.dirty:
@@ -121,7 +123,9 @@ class Deliveries:
                 )
             else:
                 self._release(subscription, message)
-                if not subscription.queue.deleted:
+                if message.origin is not None:
+                    message.origin.give_back(message)
+                elif not subscription.queue.deleted:
                     self._back_to_place(subscription.queue, message)
         self._turn.accept(peer, command.receipt)
 
@@ -199,6 +203,9 @@ class Deliveries:
         `reason` is why it failed."""
         queue = subscription.queue
         self._release(subscription, message)
+        if message.origin is not None:
+            message.origin.fail(message, reason, dead_reason, detail, delay_ms)
+            return
         message.attempts += 1
         if queue.deleted:
             return

@@ -13,6 +13,7 @@ from broker_app.core.dispatch_round import DispatchRound
 from broker_app.core.message import Message
 from broker_app.core.message_store import MessageStore
 from broker_app.core.model import Queue, Subscription
+from broker_app.core.remote_messages import RemoteMessages
 from broker_app.core.selective.delivery import SelectiveDelivery
 from broker_app.core.timers import Leases
 from broker_app.core.turn import Turn
@@ -32,6 +33,7 @@ class Dispatcher:
         dead_letters: DeadLetters,
         selective: SelectiveDelivery,
         leases: Leases,
+        remote: RemoteMessages,
     ) -> None:
         self._turn = turn
         self._destinations = destinations
@@ -39,6 +41,7 @@ class Dispatcher:
         self._dead_letters = dead_letters
         self._selective = selective
         self._leases = leases
+        self._remote = remote
 
     def run(self) -> None:
         """Deliver from all queues that were marked dirty, until none is or the deadline has passed."""
@@ -49,12 +52,16 @@ class Dispatcher:
                 dirty, store.dirty = dirty[:_QUEUES], dirty[_QUEUES:]
             for queue in dirty:
                 queue.dirty = False
+                if queue.remote is not None and self._remote.goes_first():
+                    self._remote.dispatch(queue)
                 if queue.selective is None:
                     self._dispatch(queue)
                 else:
                     DispatchRound(
                         self._turn, store, self._dead_letters, self._leases, queue, queue.selective
                     ).run()
+                if queue.remote is not None:
+                    self._remote.dispatch(queue)
             if store.dirty and self._turn.deadline.passed:
                 return
 

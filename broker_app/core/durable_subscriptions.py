@@ -52,7 +52,8 @@ class DurableSubscriptions:
         _check_name(command, destination)
         address = (DURABLE_PREFIX if command.durable else SHARED_PREFIX) + command.name
         self._accounts.of(command.peer)
-        terms = Terms(destination.address, command.selector, command.shared, command.peer.user)
+        owner = command.owner or command.peer.user
+        terms = Terms(destination.address, command.selector, command.shared, owner)
         named = self._destinations.named.get(address)
         if named is None:
             most = self._turn.limits.named_subscriptions
@@ -75,7 +76,7 @@ class DurableSubscriptions:
         durable = address.startswith(DURABLE_PREFIX)
         queue = self._destinations.queue(address) if durable else Queue(address, durable=False)
         if not durable:  # all its consumers are of one user
-            queue.account = Account(self._accounts.users[terms.owner])
+            queue.account = Account(self._accounts.of_user(terms.owner))
         name = address.removeprefix(DURABLE_PREFIX if durable else SHARED_PREFIX)
         named = queue.named = self._destinations.named[address] = NamedSubscription(
             name, terms, queue, compiler.compile_stored(terms.selector) if terms.selector else None

@@ -138,6 +138,8 @@ class Message:
         "sequence",
         "time_ms",
     )
+    #: where it came from, if another broker owns it (`remote_messages.RemoteMessage`)
+    origin: Any = None
 
     def __init__(self, envelope: Envelope, body: bytes, position: int, time_ms: int, recorded: bool) -> None:
         self.envelope = envelope

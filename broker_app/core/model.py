@@ -286,6 +286,7 @@ class Subscription:
         "probe_tag",
         "processing_ms",
         "queue",
+        "remote",
         "render_key",
         "replay",
         "returned",
@@ -325,6 +326,8 @@ class Subscription:
         self.priority = 0
         #: whether it is not sent what its own connection publishes
         self.no_local = False
+        #: whether it is for consumers of another broker of the cluster
+        self.remote = False
         #: its progress through history, None when it receives new messages only
         self.replay: Replay | None = None
         #: when it was created
@@ -550,6 +553,7 @@ class Queue:
         "producers_paused",
         "reader",
         "released",
+        "remote",
         "samples",
         "selective",
         "unsettled",
@@ -593,6 +597,8 @@ class Queue:
         #: the named subscription whose messages wait here, None for queues that clients can address
         self.named: NamedSubscription | None = None
         self.unsettled = 0
+        #: messages of other brokers that wait for a consumer here; None while there are none
+        self.remote: deque[Any] | None = None
         #: whether bodies of unsettled deliveries may be only in the journal
         self.released = False
         #: the `paced_producers.Pace` of its producers; only that sets it and knows what it contains

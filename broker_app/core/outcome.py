@@ -1,13 +1,13 @@
 """The outcome of a run of commands: records to store first, then all that is sent after their commit.
 
 Events of destinations, consumers and dead letters are part of it, for the system topics (`$mom.…`). They are
-rare, never one for each message; all but `Arrived` and `MessagesEnded` are emitted only while a system topic
-has subscribers."""
+rare, never one for each message; all but `Arrived`, `MessagesEnded` and `InterestChanged` are emitted only
+while a system topic has subscribers."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from broker_app.base.refused import Refused
 from broker_app.core import records
@@ -60,6 +60,12 @@ class ConsumerSlow(NamedTuple):
     detail: str
 
 
+class InterestChanged(NamedTuple):
+    """What the consumers of this broker want has changed; `want` is an `interest.Want`."""
+
+    want: Any
+
+
 class SnapshotWanted(NamedTuple):
     """A new subscription of a system topic asks for the present state first."""
 
@@ -101,6 +107,7 @@ Event = (
     | ConsumerJoined
     | ConsumerLeft
     | ConsumerSlow
+    | InterestChanged
     | SnapshotWanted
     | MessagesEnded
     | DeadLetter

@@ -9,6 +9,7 @@ from broker_app.core import header_block
 from broker_app.core.dedup import DedupWindows, FirstMessage
 from broker_app.core.destination import (
     QUEUE,
+    TOPIC,
     parse,
 )
 from broker_app.core.destinations import Destinations
@@ -184,14 +185,7 @@ class Publisher:
         fanout_groups, singles, named = (
             self._matching(message, producer, matching) if topics.conditional else matching
         )
-        for group in fanout_groups:
-            fanout = group.fanout
-            if fanout is None:
-                fanout = group.open()
-                self._turn.out.fanouts.append(fanout)
-            fanout.messages.append(message)
-            counters["delivered"] += len(fanout.members)
-            counters["delivered_of_topics"] += len(fanout.members)
+        self._fan_out(fanout_groups, message)
         for subscription in singles:
             self._topic_delivery.deliver(subscription, message)
         answer = message
@@ -200,6 +194,33 @@ class Publisher:
             if copy.recorded:
                 answer = copy  # the sender learns that it is stored
         return answer
+
+    def _fan_out(self, groups: list[FanoutGroup], message: Message) -> None:
+        """Add a message to the fan-outs of this batch."""
+        counters = self._turn.counters
+        for group in groups:
+            fanout = group.fanout
+            if fanout is None:
+                fanout = group.open()
+                self._turn.out.fanouts.append(fanout)
+            fanout.messages.append(message)
+            counters["delivered"] += len(fanout.members)
+            counters["delivered_of_topics"] += len(fanout.members)
+
+    def publish_remote(self, command: c.PublishRemote) -> None:
+        """Publish messages of another broker to the subscribers of this one that have no name: the others
+        are served from their queues at each broker."""
+        for message in command.messages:
+            message.position = self._turn.transient_position()
+            kind, _, name = message.envelope.address[1:].partition("/")
+            topics = self._destinations.topics if kind == TOPIC else self._destinations.temporary_topics
+            matching = topics.match(name)
+            if topics.conditional:
+                matching = self._matching(message, None, matching)
+            self._fan_out(matching.fanout_groups, message)
+            for subscription in matching.singles:
+                if not subscription.remote:
+                    self._topic_delivery.deliver(subscription, message)
 
     def _drop_topic_count(self) -> None:
         """Stop counting one of the topics that were idle longest, preferably one without subscribers."""

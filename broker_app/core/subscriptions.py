@@ -43,12 +43,15 @@ from broker_app.core.topic_delivery import TopicDelivery, is_fanned_out
 from broker_app.core.turn import Turn
 from broker_app.core.unsettled import UnsettledDeliveries
 
+#: the priority of consumers of other brokers where local ones are preferred: below all that clients can have
+AFTER_LOCAL = -(1 << 31)
 #: deliveries of ended subscriptions that a connection may still acknowledge, in vain
 MAX_RETURNED = 10_000
 
 
 class Subscriptions:
-    """The subscriptions of all peers. `on_begin` and `on_end` are called with each that begins and ends."""
+    """The subscriptions of all peers. `on_begin` and `on_end` are called with each that begins and ends,
+    `on_credit` with each whose credit changes."""
 
     def __init__(
         self,
@@ -79,6 +82,7 @@ class Subscriptions:
         self._half_open = half_open
         self.on_begin: list[Callable[[Subscription], None]] = []
         self.on_end: list[Callable[[Subscription], None]] = []
+        self.on_credit: list[Callable[[Subscription], None]] = []
 
     def subscribe(self, command: c.Subscribe, checked: tuple[Subscription, Destination]) -> None:
         """Begin a subscription."""
@@ -153,7 +157,7 @@ class Subscriptions:
             raise Refused(
                 "invalid", "only a consumer of a queue can be exclusive; a topic serves all its subscribers"
             )
-        alone = destination.is_queue or command.name or command.no_local
+        alone = destination.is_queue or command.name or command.no_local or command.remote
         render_key = None if alone else command.render_key
         if render_key is not None and command.selector:
             render_key = (render_key, command.selector)
@@ -168,6 +172,8 @@ class Subscriptions:
             self._check_searches(peer.user, subscription.selector)
         subscription.exclusive, subscription.priority = command.exclusive, command.priority
         subscription.no_local = command.no_local
+        if command.remote:
+            self._check_remote(subscription)
         subscription.client = command.client or peer.client
         subscription.principal = command.principal
         subscription.since_ms = self._turn.now_ms
@@ -185,6 +191,15 @@ class Subscriptions:
             _check_replayable(command, destination)
         return subscription, destination
 
+    def _check_remote(self, subscription: Subscription) -> None:
+        """Mark a subscription as that of another broker. Refused where only local consumers are served."""
+        policy = self._turn.policies.of(subscription.address)
+        if policy.local_only:
+            raise Refused("local-only", f"{subscription.address} serves the consumers of its own broker only")
+        subscription.remote = True
+        if policy.prefer_local:
+            subscription.priority = AFTER_LOCAL
+
     def _begin(self, subscription: Subscription, destination: Destination, command: c.Subscribe) -> None:
         """Add a subscription to its destination. Refused when that cannot take it."""
         if command.name:
@@ -192,7 +207,7 @@ class Subscriptions:
         elif destination.is_queue:
             self._join_queue(subscription, destination)
         else:
-            if self._topic_room(destination) <= 0:
+            if self._topic_room(destination) <= 0 and not command.remote:
                 raise _too_many(command.address, self._turn.policies.of(command.address))
             subscription.queue = Queue(command.address, durable=False)
             subscription.queue.account = self._accounts.of(command.peer)
@@ -273,7 +288,8 @@ class Subscriptions:
         queue = subscription.queue = self._destinations.queue(address, durable=destination.kind == QUEUE)
         if destination.kind == TEMP_QUEUE:
             queue.account = self._accounts.of(subscription.peer)
-        _check_number(queue.policy, address, len(queue.consumers))
+        if not subscription.remote:
+            _check_number(queue.policy, address, len(queue.consumers))
         self._consumers.join(subscription)
 
     def deliver_to(self, command: c.DeliverTo) -> None:
@@ -303,6 +319,8 @@ class Subscriptions:
     def set_credit(self, command: c.SetCredit, subscription: Subscription) -> None:
         """Change the credit of a subscription."""
         subscription.credit = command.credit
+        for listener in self.on_credit:
+            listener(subscription)
         if subscription.unsettled >= command.credit:
             self._consumers.make_unavailable(subscription)
         elif not command.peer.paused:

@@ -82,8 +82,12 @@ class Turn:
 
     def transient_message(self, envelope: Envelope, body: bytes) -> Message:
         """A new message that is not recorded."""
+        return Message(envelope, body, self.transient_position(), self.now_ms, False)
+
+    def transient_position(self) -> int:
+        """The position of one more message that is not recorded."""
         self._unrecorded += 1
-        return Message(envelope, body, self._unrecorded, self.now_ms, False)
+        return self._unrecorded
 
     def accept(self, peer: Peer, receipt: Any, answer: object = None) -> None:
         """Confirm a command; a detailed peer also gets `answer`: the published message, or transfer

@@ -80,6 +80,8 @@ class UnsettledDeliveries:
                     queue.account.keep(-message.size)
             if message.recorded:
                 messages.append(message)
+            elif message.origin is not None:
+                message.origin.give_back(message)
         queue.counters.removed += queue.unsettled
         queue.unsettled = 0
         return messages

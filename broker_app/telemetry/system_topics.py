@@ -26,6 +26,7 @@ from broker_app.core.outcome import (
     DestinationDeleted,
     DestinationFull,
     Event,
+    InterestChanged,
     MessagesEnded,
     SnapshotWanted,
 )
@@ -119,8 +120,8 @@ class SystemTopics:
         """Facts of one batch of the core."""
         for fact in events:
             match fact:
-                case Arrived() | MessagesEnded():
-                    pass  # there is no event for each message
+                case Arrived() | MessagesEnded() | InterestChanged():
+                    pass  # there is no event for each message, and none for other brokers
                 case DestinationCreated(address):
                     self._note(MADE, "mom.dest.created", address, {"destination": address})
                 case DestinationDeleted(address, reason):

@@ -13,10 +13,11 @@ delivery that has to be settled is recorded by itself, as one attempt (a RETURNE
 from __future__ import annotations
 
 from bisect import bisect_right
+from itertools import chain
 
 from broker_app.core import commands as c
 from broker_app.core.lane import Lane, sequence_of
-from broker_app.core.message import Message
+from broker_app.core.message import Message, MessageIds
 from broker_app.core.message_store import MessageStore
 from broker_app.core.model import Queue, Subscription
 from broker_app.core.selective.index import SelectorGroup
@@ -98,6 +99,21 @@ class SelectiveDelivery:
             state.grouped = True
             for subscription in queue.consumers:
                 subscription.watched = True
+
+    def local_consumer(self, queue: Queue, message: Message) -> Subscription | None:
+        """The consumer of this broker that may receive a message of another broker now."""
+        state: SelectiveState = queue.selective
+        ids, name = self._turn.ids, queue.group_of(message)
+        group = state.groups.find(name) if name else None
+        if group is not None:
+            owner = group.owner
+            if owner is not None and not owner.remote and _wants(owner, message, ids):
+                return owner if owner.available else None
+            if group.unsettled:
+                return None
+        groups: tuple[SelectorGroup, ...] = (state.everything, *state.index.matching(message, ids))
+        available = chain.from_iterable(chosen.available for chosen in groups)
+        return next((one for one in available if not one.remote), None)
 
     def hold_group(self, queue: Queue, message: Message, choice: object) -> bool:
         """Count a message that is delivered because the command `choice` chose it; False when a consumer owns
@@ -195,3 +211,9 @@ class SelectiveDelivery:
             for selector_group in state.awaiting_bodies:
                 state.mark_ready(selector_group)
             state.awaiting_bodies.clear()
+
+
+def _wants(subscription: Subscription, message: Message, ids: MessageIds) -> bool:
+    """Return whether the selector of a consumer, if any, accepts a message."""
+    chosen = subscription.selector_group
+    return chosen is None or bool(chosen.wants(message, ids))

@@ -13,8 +13,8 @@ LinkState = Literal["up", "connecting", "refused", "stopped"]
 
 class LinkReport(msgspec.Struct, frozen=True, kw_only=True):
     """One other broker, as this one sees it. Counts are since this broker started, rates messages a second,
-    `since` is seconds since 1970; `sent` are messages that went there for its consumers, `received` those that
-    came for consumers here, `returned` those of them that found no consumer here and went back."""
+    `since` is seconds since 1970; `sent` are messages that went there for its consumers, `received` those
+    that came for consumers here, `returned` those of them that found no consumer here and went back."""
 
     broker: str
     address: str
@@ -51,8 +51,8 @@ class Interest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ClusterReport(msgspec.Struct, frozen=True, kw_only=True):
-    """The cluster as this broker sees it. `keeper` is the address of the master broker, empty without one, and
-    `keeper_state` why changes of the configuration are refused, empty while they are accepted."""
+    """The cluster as this broker sees it. `keeper` is the address of the master broker, empty without one,
+    and `keeper_state` why changes of the configuration are refused, empty while they are accepted."""
 
     broker: str
     address: str

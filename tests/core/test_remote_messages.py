@@ -1,0 +1,218 @@
+"""Messages of other brokers of a cluster: delivered to consumers here, settled where they are stored."""
+
+from __future__ import annotations
+
+import pytest
+
+from broker_app.core import commands as c
+from broker_app.core.message import DeliveryOptions, Envelope
+from broker_app.core.origin import Origin, RemoteMessage, ReturnedDelivery
+from tests.core.stage import Client, Stage
+
+QUEUE = "/queue/orders"
+
+
+class Owner:
+    """The other broker, as its link shows it to the core."""
+
+    def __init__(self, stage: Stage) -> None:
+        self.stage = stage
+        self.link = Client(stage, "b1")
+        self.origin = Origin(self.link.peer, stage.broker.turn.schedule_flush)
+        self.tag = 0
+
+    def deliver(self, *bodies: bytes, address: str = QUEUE, group: str = "", block: bytes = b"") -> None:
+        options = DeliveryOptions(group=group) if group else None
+        envelope = Envelope(address, block, options=options)
+        messages = []
+        for body in bodies:
+            self.tag += 1
+            messages.append(
+                RemoteMessage(self.origin, self.tag, envelope, body, self.stage.now_ms, b"id-" + body)
+            )
+        if address.startswith("/topic/"):
+            self.stage.decide(c.PublishRemote(self.origin, messages))
+        else:
+            self.stage.decide(c.DeliverRemote(self.origin, address, messages))
+
+    @property
+    def returned(self) -> list[ReturnedDelivery]:
+        found, self.origin.returned = self.origin.returned, []
+        return found
+
+    @property
+    def acked(self) -> list[int]:
+        found, self.origin.acked = self.origin.acked, []
+        return found
+
+
+@pytest.fixture
+def stage() -> Stage:
+    return Stage()
+
+
+@pytest.fixture
+def owner(stage: Stage) -> Owner:
+    return Owner(stage)
+
+
+def test_a_message_of_another_broker_is_delivered_and_its_acknowledgement_reported(
+    stage: Stage, owner: Owner
+) -> None:
+    consumer = stage.client()
+    consumer.subscribe(QUEUE)
+    batches = len(stage.batches)
+    owner.deliver(b"1", b"2")
+    assert [stage.broker.turn.ids.of(m) for _, _, m in consumer.got] == [b"id-1", b"id-2"]
+    assert owner.acked == []
+    consumer.settle(*consumer.tags)
+    assert owner.acked == [1, 2]
+    assert len(stage.batches) == batches  # nothing was stored
+    assert stage.queue(QUEUE).unsettled == 0
+
+
+def test_a_consumer_without_acknowledgements_acknowledges_with_the_delivery(
+    stage: Stage, owner: Owner
+) -> None:
+    consumer = stage.client()
+    consumer.subscribe(QUEUE, c.AUTO)
+    owner.deliver(b"1")
+    assert consumer.take() == [b"1"]
+    assert owner.acked == [1]
+
+
+def test_without_a_consumer_a_message_goes_back_at_once(owner: Owner) -> None:
+    owner.deliver(b"1")
+    assert owner.returned == [ReturnedDelivery(1)]
+
+
+def test_what_no_consumer_has_credit_for_waits_and_is_delivered_when_one_has(
+    stage: Stage, owner: Owner
+) -> None:
+    consumer = stage.client()
+    consumer.subscribe(QUEUE, credit=1)
+    owner.deliver(b"1", b"2")
+    assert consumer.take() == [b"1"]
+    assert owner.origin.waiting == 1
+    consumer.settle(*consumer.tags)
+    assert consumer.take() == [b"2"]
+    assert owner.origin.waiting == 0
+
+
+def test_what_waits_too_long_goes_back(stage: Stage, owner: Owner) -> None:
+    consumer = stage.client()
+    consumer.subscribe(QUEUE, credit=1)
+    owner.deliver(b"1", b"2")
+    stage.pass_time(100)
+    owner.deliver(b"3")
+    stage.decide(c.ReturnRemote(owner.origin, stage.now_ms - 50))
+    assert owner.returned == [ReturnedDelivery(2)]
+    assert owner.origin.waiting == 1
+
+
+def test_what_waits_goes_back_when_the_last_consumer_leaves_and_what_it_held_has_failed(
+    stage: Stage, owner: Owner
+) -> None:
+    consumer = stage.client()
+    consumer.subscribe(QUEUE, credit=1)
+    owner.deliver(b"1", b"2")
+    consumer.disconnect()
+    returned = {one.tag: one for one in owner.returned}
+    assert returned[2] == ReturnedDelivery(2)
+    assert returned[1].attempted
+    assert stage.queue(QUEUE).unsettled == 0
+    assert stage.queue(QUEUE).depth == 0
+
+
+def test_a_rejected_message_becomes_a_dead_letter_at_its_owner(stage: Stage, owner: Owner) -> None:
+    consumer = stage.client()
+    consumer.subscribe(QUEUE)
+    owner.deliver(b"1")
+    consumer.reject(*consumer.tags, detail="no such customer")
+    (returned,) = owner.returned
+    assert (returned.attempted, returned.dead_reason, returned.detail) == (
+        True,
+        "REJECTED",
+        "no such customer",
+    )
+    assert f"{QUEUE}.dead" not in stage.queues
+
+
+def test_subscriptions_of_other_brokers_are_not_sent_what_comes_from_others(
+    stage: Stage, owner: Owner
+) -> None:
+    other = stage.client("b3")
+    other.subscribe(QUEUE, remote=True)
+    other.subscribe("/topic/prices", c.AUTO, id="2", remote=True)
+    owner.deliver(b"1")
+    owner.deliver(b"2", address="/topic/prices")
+    assert other.take() == []
+    assert owner.returned == [ReturnedDelivery(1)]
+    stage.client().publish(QUEUE, b"own")
+    stage.client().publish("/topic/prices", b"own")
+    assert other.take() == [b"own", b"own"]
+
+
+def test_subscribers_of_a_topic_get_what_others_publish(stage: Stage, owner: Owner) -> None:
+    subscriber, selective = stage.client(), stage.client()
+    subscriber.subscribe("/topic/prices.*", c.AUTO)
+    selective.subscribe("/topic/prices.eur", c.AUTO, selector="high = 'yes'")
+    owner.deliver(b"1", address="/topic/prices.eur")
+    owner.deliver(b"2", address="/topic/prices.eur", block=b"high:yes\n")
+    assert subscriber.take() == [b"1", b"2"]
+    assert selective.take() == [b"2"]
+
+
+def test_selectors_and_message_groups_choose_the_consumer(stage: Stage, owner: Owner) -> None:
+    red, any_colour = stage.client(), stage.client()
+    red.subscribe(QUEUE, selector="colour = 'red'")
+    owner.deliver(b"green", block=b"colour:green\n")
+    owner.deliver(b"red", block=b"colour:red\n")
+    assert red.take() == [b"red"]
+    assert owner.origin.waiting == 1
+    any_colour.subscribe(QUEUE)
+    assert any_colour.take() == [b"green"]
+    for body in (b"a", b"b", b"c", b"d"):
+        owner.deliver(body, group="g")
+    assert sorted((len(red.take()), len(any_colour.take()))) == [0, 4]
+
+
+def test_after_the_connection_to_its_owner_a_message_is_settled_in_vain(stage: Stage, owner: Owner) -> None:
+    consumer = stage.client()
+    consumer.subscribe(QUEUE, credit=1)
+    owner.deliver(b"1", b"2")
+    stage.decide(c.EndOrigin(owner.origin))
+    consumer.settle(*consumer.tags)
+    assert (owner.acked, owner.returned, consumer.take()) == ([], [], [b"1"])
+    assert owner.origin.waiting == 0
+
+
+def test_local_messages_and_those_of_others_take_turns(stage: Stage, owner: Owner) -> None:
+    producer, consumer = stage.client(), stage.client()
+    consumer.subscribe(QUEUE, credit=1)
+    producer.publish(QUEUE, b"held")
+    for number in range(10):
+        producer.publish(QUEUE, b"local%d" % number)
+        owner.deliver(b"other%d" % number)
+    for _ in range(10):
+        consumer.settle(*consumer.tags)
+    got = consumer.take()
+    assert 3 <= sum(body.startswith(b"other") for body in got) <= 7
+
+
+def test_interest_counts_local_consumers_by_what_they_want(stage: Stage) -> None:
+    interest = stage.broker.interest
+    first, second, remote = stage.client(), stage.client(), stage.client("b3")
+    first.subscribe(QUEUE, credit=5)
+    second.subscribe(QUEUE, credit=7)
+    second.subscribe("/topic/prices.*", c.AUTO, id="2", name="p", durable=True)
+    remote.subscribe(QUEUE, remote=True)
+    wants = {want.address: want for want in interest.all()}
+    assert set(wants) == {QUEUE, "/topic-subscription/p"}
+    assert (interest.consumers(wants[QUEUE]), interest.credit(wants[QUEUE])) == (2, 12)
+    terms = wants["/topic-subscription/p"].terms
+    assert terms is not None
+    assert terms.filter == "/topic/prices.*"
+    first.disconnect()
+    second.disconnect()
+    assert interest.all() == []
