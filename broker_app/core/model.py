@@ -478,16 +478,17 @@ class LimitUsage:
         """Shift when producers have sent, because the clock was set."""
         self.producers = {peer: sent_ms + by_ms for peer, sent_ms in self.producers.items()}
 
-    def admits(self, peer: Peer, now_ms: int) -> bool:
-        """Return whether the number of producers allows `peer` to send; it is then counted as one."""
+    def admits(self, peer: Peer, now_ms: int, elsewhere: int = 0) -> bool:
+        """Return whether the number of producers, with those `elsewhere`, allows `peer` to send; it is then
+        counted as one."""
         most, producers = self.policy.max_producers, self.producers
-        if most and peer not in producers and len(producers) >= most:
+        if most and peer not in producers and len(producers) + elsewhere >= most:
             self.producers = producers = {
                 producer: sent_ms
                 for producer, sent_ms in producers.items()
                 if not (producer.disconnected or producer.stopped) and now_ms - sent_ms < PRODUCER_MS
             }
-            if len(producers) >= most:
+            if len(producers) + elsewhere >= most:
                 return False
         if most:
             producers[peer] = now_ms

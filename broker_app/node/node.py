@@ -176,7 +176,9 @@ class Node:
         self._journal: SegmentJournal | SharedJournal
         if shared is None:
             self._journal = make_files(config, loop)
-            self.broker = Broker(limits=limits_of(config), policies=policies_of(logins.policy))
+            self.broker = Broker(
+                name=config.name, limits=limits_of(config), policies=policies_of(logins.policy)
+            )
         else:
             self._journal, self.broker = shared.taken.journal, shared.taken.broker
         self.engine = Engine(self.broker, self._journal, inbox_bytes=config.inbox_bytes, failed=self._fail)
