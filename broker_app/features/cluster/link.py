@@ -42,6 +42,9 @@ class LinkOwner(Protocol):
     def receive_record(self, link: Link, message: bytes) -> None:
         """Take a message about the change record."""
 
+    def receive_use(self, link: Link, frame: f.SharedUse) -> None:
+        """Take what the other broker uses of shared limits."""
+
     def availability(self, link: Link, frame: f.Availability) -> None:
         """Take what the other broker says about itself."""
 
@@ -167,6 +170,8 @@ class Link(asyncio.Protocol):
             case f.Availability():
                 self.quiesced, self.clients = frame.quiesced, frame.clients
                 self._owner.availability(self, frame)
+            case f.SharedUse():
+                self._owner.receive_use(self, frame)
             case f.Record(message):
                 self._owner.receive_record(self, message)
             case f.Refuse(code, detail):
