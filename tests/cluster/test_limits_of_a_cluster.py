@@ -48,7 +48,8 @@ async def test_a_limit_is_of_each_broker_or_of_all_together(nodes: Nodes, scope:
 
             async def fill() -> float:
                 async with b2.rest() as http:
-                    return round((await http.get("/queues/orders")).json()["fill"], 2)
+                    found: float = (await http.get("/queues/orders")).json()["fill"]
+                    return round(found, 2)
 
             await becomes(fill, 0.67)
         assert await sent() == (3 if scope == "broker" else 1)

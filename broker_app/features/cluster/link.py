@@ -102,8 +102,7 @@ class Link(asyncio.Protocol):
         except Refused as refusal:
             self.close(refusal)
         except Exception as error:
-            internal_errors.note("a link of the cluster", error)
-            self.close(Refused("internal", "the broker failed at what the other one sent; see its log"))
+            self._broken(error)
 
     def pause_writing(self) -> None:
         if self.is_up:
@@ -191,7 +190,7 @@ class Link(asyncio.Protocol):
         if not isinstance(frame, f.Identity):
             raise Refused("protocol-error", "the other broker did not say who it is")
         self.broker = frame
-        self.consumers = RemoteConsumers(self._engine, frame.name, self.send)
+        self.consumers = RemoteConsumers(self._engine, frame.name, self.send, self._broken)
         self.queues = RemoteQueues(self._engine, frame.name, self.send)
         self._owner.admit(self)
         if self._deadline is not None:
@@ -199,6 +198,11 @@ class Link(asyncio.Protocol):
         self._reader.most = self._most_bytes + _FRAME_BYTES
         self.is_up = True
         self.queues.refresh(self._engine.broker.interest.all())
+
+    def _broken(self, error: Exception) -> None:
+        """End the link after an internal error: all that is not settled is delivered again."""
+        internal_errors.note("a link of the cluster", error)
+        self.close(Refused("internal", "the broker failed at this link; its log has the details"))
 
     def _too_late(self) -> None:
         self.close(Refused("timeout", f"the other broker was silent for {HANDSHAKE_S:g} s"))
