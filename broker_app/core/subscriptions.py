@@ -8,7 +8,7 @@ from collections.abc import Callable
 from broker_app.base.refused import Refused
 from broker_app.core import commands as c
 from broker_app.core.accounts import Accounts
-from broker_app.core.consumers import Consumers
+from broker_app.core.consumers import AFTER_LOCAL, Consumers
 from broker_app.core.deliveries import Deliveries
 from broker_app.core.destination import (
     DURABLE_PREFIX,
@@ -169,7 +169,10 @@ class Subscriptions:
         if DURABLE_PREFIX + command.name not in self._destinations.named:
             self._check_searches(peer.user, subscription.selector)
         subscription.exclusive, subscription.priority = command.exclusive, command.priority
-        subscription.no_local, subscription.remote = command.no_local, command.remote
+        subscription.exclusive_since_us = command.exclusive_since_us or self._turn.out.time_us
+        subscription.no_local = command.no_local
+        if command.remote:
+            self._check_remote(subscription)
         subscription.client = command.client or peer.client
         subscription.principal = command.principal
         subscription.since_ms = self._turn.now_ms
@@ -186,6 +189,15 @@ class Subscriptions:
         if is_replay:
             _check_replayable(command, destination)
         return subscription, destination
+
+    def _check_remote(self, subscription: Subscription) -> None:
+        """Mark a subscription as that of another broker. Refused where only local consumers are served."""
+        policy = self._turn.policies.of(subscription.address)
+        if policy.local_only:
+            raise Refused("local-only", f"{subscription.address} serves the consumers of its own broker only")
+        subscription.remote = True
+        if policy.prefer_local:
+            subscription.priority += AFTER_LOCAL
 
     def _begin(self, subscription: Subscription, destination: Destination, command: c.Subscribe) -> None:
         """Add a subscription to its destination. Refused when that cannot take it."""

@@ -31,6 +31,9 @@ from broker_app.features.bulk.batch_commits import BatchCommits
 from broker_app.features.bulk.stage_store import StageStore
 from broker_app.features.callback_broker.callback_broker import CallbackBroker
 from broker_app.features.callbacks.webhooks.supervisor import Supervisor as Callbacks
+from broker_app.features.cluster import status as cluster_status
+from broker_app.features.cluster.cluster import Cluster
+from broker_app.features.cluster.report import ClusterReport
 from broker_app.features.jobs.job_manager import JobManager
 from broker_app.features.mirror.configuration_replicator import ConfigurationReplicator
 from broker_app.features.mirror.mirror import Mirror
@@ -56,6 +59,7 @@ from broker_app.net.rest.features.rights import destination_of, destination_of_j
 from broker_app.net.rest.messages.ndjson import MessageLines
 from broker_app.net.rest.node.metrics import Metrics
 from broker_app.net.server import subprotocols as web_socket
+from broker_app.net.server.listeners import Ports
 from broker_app.net.stomp.connections import Connections
 from broker_app.net.stomp.session import VERSION
 from broker_app.net.stomp.session_registry import SessionRegistry
@@ -63,6 +67,8 @@ from broker_app.net.stomp.transports import tcp
 from broker_app.net.tls.certificates import Certificates
 from broker_app.node.active_use import ActiveUse, in_use
 from broker_app.node.browser_sessions import BrowserSessions
+from broker_app.node.cluster_member import make_cluster
+from broker_app.node.cluster_notices import ClusterNotices
 from broker_app.node.collector_pauses import CollectorPauses
 from broker_app.node.housekeeping import Housekeeping
 from broker_app.node.mirror_notices import MirrorNotices
@@ -96,14 +102,6 @@ _SHUTDOWN = Refused("not-active", "the broker is shutting down; connect again or
 
 App = Callable[[dict[str, Any], Any, Any], Awaitable[None]]
 Facts = dict[str, Any]
-
-
-class Ports(NamedTuple):
-    """The ports of a node; None for a listener that it does not have."""
-
-    web: int
-    stomp: int | None
-    stomp_tls: int | None
 
 
 class Shared(NamedTuple):
@@ -178,7 +176,9 @@ class Node:
         self._journal: SegmentJournal | SharedJournal
         if shared is None:
             self._journal = make_files(config, loop)
-            self.broker = Broker(limits=limits_of(config), policies=policies_of(logins.policy))
+            self.broker = Broker(
+                name=config.name, limits=limits_of(config), policies=policies_of(logins.policy)
+            )
         else:
             self._journal, self.broker = shared.taken.journal, shared.taken.broker
         self.engine = Engine(self.broker, self._journal, inbox_bytes=config.inbox_bytes, failed=self._fail)
@@ -187,6 +187,8 @@ class Node:
         self.stomp_tls_port: int | None = None
         #: the port of the web listener, which the caller of `start` has
         self.web_port: int | None = None
+        #: this broker among those that deliver messages to each other's consumers; None outside of a cluster
+        self.cluster: Cluster | None = None
         self.registry: SessionRegistry
         self.json: JsonServer
         self.services: ServiceRegistry
@@ -223,15 +225,21 @@ class Node:
 
     # ------------------------------------------------------------------ start and stop
 
-    async def start(self, stomp: socket.socket | None, stomp_tls: socket.socket | None) -> None:
-        """Recover, then accept STOMP clients, plain and over TLS. The caller starts the web listener.
+    async def start(
+        self,
+        stomp: socket.socket | None,
+        stomp_tls: socket.socket | None,
+        cluster: socket.socket | None = None,
+    ) -> None:
+        """Recover, then accept STOMP clients, plain and over TLS, and other brokers of the cluster. The
+        caller starts the web listener.
 
         Raises what failed, after it stopped the parts that had started: what ended the engine, if it has
         ended, since other failures follow from that.
         """
         async with AsyncExitStack() as started:
             try:
-                await self._start(started, stomp, stomp_tls)
+                await self._start(started, stomp, stomp_tls, cluster)
             except Exception as error:
                 if self.failed.done():
                     raise self.failed.result() from error
@@ -250,7 +258,11 @@ class Node:
         await self.registry.wait_closed(tcp.LINGER_S)
 
     async def _start(
-        self, started: AsyncExitStack, stomp: socket.socket | None, stomp_tls: socket.socket | None
+        self,
+        started: AsyncExitStack,
+        stomp: socket.socket | None,
+        stomp_tls: socket.socket | None,
+        cluster: socket.socket | None,
     ) -> None:
         engine, broker, config = (
             self.engine,
@@ -340,10 +352,11 @@ class Node:
             nearly_full=lambda: store.nearly_full,
             origins=callback_broker.status if callback_broker is not None else None,
             mirror=self.mirror,
+            cluster=self._cluster_report,
             control_document=self._control_document,
         )
         self._when_engine_ends(rest.engine_ended)
-        self.operations = Operations(rest, callbacks, reflexes, self.mirror)
+        self.operations = Operations(rest, callbacks, reflexes, self.mirror, self._cluster_report)
         policy = PolicyFollower(
             *(self._started_with, engine, self.logins, registry, self.json, rest, bridges, callbacks),
             reflexes,
@@ -377,6 +390,7 @@ class Node:
         tasks.start("seed messages", seeds.run)
         tasks.start("housekeeping", housekeeping.run)
         tasks.start("runs of pipelines", self._pipeline_runs.run)
+        started.push_async_callback(self._leave_cluster)
         started.push_async_callback(self._close_clients)
         started.push_async_callback(self._finish_accepted)
         reflexes.reload(self.logins.policy.reflexes)
@@ -392,6 +406,10 @@ class Node:
         started.push_async_callback(bridges.stop)
         callbacks.start(self.logins.policy.callbacks)
         started.push_async_callback(callbacks.stop)
+        if cluster is not None:
+            await self._join_cluster(
+                started, config, housekeeping, cluster, _port_of(stomp), _port_of(stomp_tls)
+            )
         if self.failed.done():
             raise self.failed.result()
         started.callback(self._end_input)
@@ -448,6 +466,31 @@ class Node:
         if shared.replicator is not None:
             tasks.start("replicated configuration", shared.replicator.run)
 
+    async def _join_cluster(
+        self,
+        started: AsyncExitStack,
+        config: Config,
+        housekeeping: Housekeeping,
+        listener: socket.socket,
+        stomp: int | None,
+        stomp_tls: int | None,
+    ) -> None:
+        """Link this broker to the others of its cluster, once its own clients can be served."""
+        ports = Ports(self.web_port or 0, stomp, stomp_tls, _port_of(listener))
+        self.cluster = cluster = make_cluster(config, self.engine, ports, self._certificates)
+        housekeeping.each_second.add(cluster.each_second)
+        notices = ClusterNotices(self.events, cluster.report)
+        cluster.listeners.add(notices.link)
+        if config.cluster_keeper:
+            housekeeping.each_second.add(notices.check_keeper)
+        await cluster.start(listener)
+
+    async def _leave_cluster(self) -> None:
+        """End the links, once the other brokers know what became of their messages here."""
+        if self.cluster is not None:
+            await self._finish_accepted()
+            await self.cluster.stop()
+
     def _end_input(self) -> None:
         """Take nothing more from clients, or those that go on sending would hold up the end. Where they
         should go after a failure is seen later."""
@@ -476,6 +519,7 @@ class Node:
             flapping=connections.client_events.flapping,
             events=self.events.all,
             components=self._components(statistics, store).all,
+            cluster=self._cluster_status,
         )
         return AlertEvaluator(
             config.data / "alerts.json", checks, lambda: self.logins.policy.alerts, time.time
@@ -491,6 +535,7 @@ class Node:
             reflexes=lambda: self.reflexes.report(),
             bridges=partial(self._bridge_reports, statistics),
             pipelines=self._pipeline_runs.reports,
+            links=lambda: (self._cluster_status() or {"links": ()})["links"],
             mirror=self._mirror_report,
             full=full,
             nearly_full=lambda: store.nearly_full,
@@ -501,6 +546,13 @@ class Node:
 
     def _mirror_report(self) -> Facts | None:
         return self.mirror.status() if self.mirror is not None else None
+
+    def _cluster_report(self) -> ClusterReport | None:
+        return self.cluster.report() if self.cluster is not None else None
+
+    def _cluster_status(self) -> Facts | None:
+        report = self._cluster_report()
+        return cluster_status.status(report) if report is not None else None
 
     def _metrics(
         self,
@@ -520,6 +572,7 @@ class Node:
             bridges=bridges,
             callbacks=self.callbacks.totals,
             mirrors=self._mirror_report,
+            cluster=self._cluster_status,
             components=self._components(statistics, store).all,
             alerts=alerts.state.open,
         )
@@ -552,6 +605,7 @@ class Node:
             callbacks=lambda: map(shown_callback, self.callbacks.reports()),
             jobs=lambda: [job.progress for job in self.jobs.all()],
             mirrors=self._mirror_report,
+            cluster=self._cluster_status,
             alerts=lambda: [shown(alert) for alert in alerts.state.open()],
             clock=time.time,
         )
@@ -631,3 +685,7 @@ class Node:
     async def in_use(self) -> list[ActiveUse]:
         """The destinations and permissions that connected clients use."""
         return await in_use(self.registry)
+
+
+def _port_of(listener: socket.socket | None) -> int | None:
+    return listener.getsockname()[1] if listener is not None else None
