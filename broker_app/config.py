@@ -306,6 +306,14 @@ class Config:
     store_warn: float = _setting(
         80, "part of the space of the journal from which it is nearly full", "percent", least=1, most=100
     )
+    queue_reap: float = _setting(
+        120,
+        "time after which a queue that was created by its first use is deleted, without consumers and messages; "
+        "0: never",
+        "s",
+        least=0,
+        reloadable=True,
+    )
     full_wait: float = _setting(
         30, "time a message waits for room before it is refused", "s", least=0.1, reloadable=True
     )

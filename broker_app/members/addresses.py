@@ -21,7 +21,7 @@ class Addresses(NamedTuple):
 
 def addresses_of(config: Config, ports: Ports) -> Addresses:
     """The addresses of a broker with these ports, from the setting `advertised_host` or the host name."""
-    host = host_of(config)
+    host = config.advertised_host or (socket.gethostname() if config.host in _ALL_ADDRESSES else config.host)
     host = f"[{host}]" if ":" in host else host
     tls = "s" if config.tls_cert is not None or config.behind_tls else ""
     at = f"{host}:{ports.web}"
@@ -32,8 +32,3 @@ def addresses_of(config: Config, ports: Ports) -> Addresses:
         uris.append(f"stomp+tls://{host}:{ports.stomp_tls}")
     uris.append(f"ws{tls}://{at}{config.base_path}/ws")
     return Addresses(at, f"http{tls}://{at}{config.base_path}", tuple(uris))
-
-
-def host_of(config: Config) -> str:
-    """The name or address by which others reach this machine."""
-    return config.advertised_host or (socket.gethostname() if config.host in _ALL_ADDRESSES else config.host)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import ssl
 
-from broker_app.base.cluster_addresses import BrokerAddress, parse
 from broker_app.config import Config
 from broker_app.engine import Engine
+from broker_app.features.cluster import settings as cluster_settings
 from broker_app.features.cluster.cluster import Cluster, ClusterSettings
-from broker_app.members.addresses import addresses_of, host_of
+from broker_app.members.addresses import addresses_of
 from broker_app.net.server.listeners import Ports
 from broker_app.net.stomp.session import VERSION
 from broker_app.net.tls.certificates import Certificates
@@ -19,29 +19,23 @@ _TLS = "tls"
 def make_cluster(config: Config, engine: Engine, ports: Ports, certificates: Certificates | None) -> Cluster:
     """The cluster of a broker with these ports."""
     assert config.cluster_secret is not None and ports.cluster is not None
-    host = config.cluster_host or host_of(config)
     addresses = addresses_of(config, ports)
     encrypted = config.cluster_transport == _TLS
     settings = ClusterSettings(
         name=config.name,
         version=VERSION,
-        address=str(BrokerAddress(host, ports.cluster)),
-        brokers=tuple(str(_reached(parse(text), host)) for text in config.cluster),
+        address=cluster_settings.own_address(config, ports.cluster),
+        brokers=cluster_settings.others(config, ports.cluster),
         secret=config.cluster_secret,
         most_bytes=config.max_body_bytes + config.max_header_bytes,
-        must_be_equal={},
+        must_be_equal=cluster_settings.must_be_equal(config),
         stomp=addresses.uris[0] if addresses.uris[0].startswith("stomp") else "",
         web=addresses.web,
         tls=_client_context(config) if encrypted else None,
         accepts_tls=certificates.context if encrypted and certificates is not None else None,
-        keeper=config.cluster_keeper or "",
+        keeper=cluster_settings.keeper_address(config),
     )
     return Cluster(engine, settings)
-
-
-def _reached(address: BrokerAddress, own_host: str) -> BrokerAddress:
-    """An address as it is connected to: without a host it is on this machine."""
-    return address if address.host else BrokerAddress(own_host, address.port)
 
 
 def _client_context(config: Config) -> ssl.SSLContext:

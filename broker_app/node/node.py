@@ -176,7 +176,9 @@ class Node:
         self._journal: SegmentJournal | SharedJournal
         if shared is None:
             self._journal = make_files(config, loop)
-            self.broker = Broker(limits=limits_of(config), policies=policies_of(logins.policy))
+            self.broker = Broker(
+                name=config.name, limits=limits_of(config), policies=policies_of(logins.policy)
+            )
         else:
             self._journal, self.broker = shared.taken.journal, shared.taken.broker
         self.engine = Engine(self.broker, self._journal, inbox_bytes=config.inbox_bytes, failed=self._fail)
@@ -388,6 +390,7 @@ class Node:
         tasks.start("seed messages", seeds.run)
         tasks.start("housekeeping", housekeeping.run)
         tasks.start("runs of pipelines", self._pipeline_runs.run)
+        started.push_async_callback(self._leave_cluster)
         started.push_async_callback(self._close_clients)
         started.push_async_callback(self._finish_accepted)
         reflexes.reload(self.logins.policy.reflexes)
@@ -481,7 +484,12 @@ class Node:
         if config.cluster_keeper:
             housekeeping.each_second.add(notices.check_keeper)
         await cluster.start(listener)
-        started.push_async_callback(cluster.stop)
+
+    async def _leave_cluster(self) -> None:
+        """End the links, once the other brokers know what became of their messages here."""
+        if self.cluster is not None:
+            await self._finish_accepted()
+            await self.cluster.stop()
 
     def _end_input(self) -> None:
         """Take nothing more from clients, or those that go on sending would hold up the end. Where they

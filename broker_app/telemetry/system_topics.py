@@ -127,8 +127,9 @@ class SystemTopics:
                     pass  # there is no event for each message, and none for other brokers
                 case DestinationCreated(address):
                     self._note(MADE, "mom.dest.created", address, {"destination": address})
-                case DestinationDeleted(address):
-                    self._note(GONE, "mom.dest.deleted", address, {"destination": address})
+                case DestinationDeleted(address, reason):
+                    about = {"destination": address, "reason": reason}
+                    self._note(GONE, "mom.dest.deleted", address, about)
                 case DestinationFull(address, detail):
                     self._on_full(address, detail)
                 case ConsumerJoined(subscription):

@@ -32,6 +32,9 @@ class Brokers:
     def __getitem__(self, at: int) -> NodeProcess:
         return self.all[at]
 
+    def __iter__(self) -> Iterator[NodeProcess]:
+        return iter(self.all)
+
     def start(self) -> None:
         for node in self.all:
             node.start()

@@ -170,9 +170,14 @@ def test_destinations_come_and_go() -> None:
     taker.disconnect()
     for _ in range(8):
         stage.second()
-    assert [(type_, data["destination"]) for _, type_, data in events(listener)] == [
-        ("mom.dest.created", "/queue/a"),
-        ("mom.dest.deleted", "/queue/a"),
+    stage.client().publish("/queue/b")
+    stage.decide(c.DeleteQueue(stage.client().peer, "/queue/b", True, object()))
+    stage.second()
+    assert [(type_, data) for _, type_, data in events(listener)] == [
+        ("mom.dest.created", {"destination": "/queue/a"}),
+        ("mom.dest.deleted", {"destination": "/queue/a", "reason": "unused"}),
+        ("mom.dest.created", {"destination": "/queue/b"}),
+        ("mom.dest.deleted", {"destination": "/queue/b", "reason": "deleted"}),
     ]
 
 

@@ -8,12 +8,13 @@ import secrets
 import socket
 import ssl
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
 from broker_app.base.internal_errors import EventListeners
 from broker_app.base.refused import Refused
+from broker_app.base.task_supervisor import supervised
 from broker_app.core.interest import Want
 from broker_app.core.outcome import Event, InterestChanged
 from broker_app.engine import Engine
@@ -21,6 +22,7 @@ from broker_app.features.cluster import frames as f
 from broker_app.features.cluster.link import Link, stopped
 from broker_app.features.cluster.members import Member, Members
 from broker_app.features.cluster.report import ClusterReport, Interest, LinkReport, LinkState
+from broker_app.features.cluster.settings import difference, mismatch
 from broker_app.features.cluster.traffic import Traffic
 
 log = logging.getLogger(__name__)
@@ -55,12 +57,9 @@ class Cluster:
     """Owns the links. `listeners` are called with what happens to each: "up", "down" or "refused", the name
     of the other broker, and why."""
 
-    def __init__(
-        self, engine: Engine, settings: ClusterSettings, check: Callable[[f.Identity], None] = lambda _: None
-    ) -> None:
+    def __init__(self, engine: Engine, settings: ClusterSettings) -> None:
         self._engine = engine
         self._settings = settings
-        self._check = check
         self._incarnation = secrets.token_hex(8)
         self.members = Members(
             settings.address, settings.brokers, partial(self._make_link, dials=True), settings.tls
@@ -86,7 +85,7 @@ class Cluster:
         self._server = await loop.create_server(
             partial(self._make_link, dials=False), sock=listener, ssl=self._settings.accepts_tls
         )
-        self._looking = asyncio.create_task(self._look(), name="messages of other brokers")
+        self._looking = asyncio.create_task(supervised("messages of other brokers", self._look))
         self.members.start()
 
     async def stop(self) -> None:
@@ -162,7 +161,10 @@ class Cluster:
         """Take a link whose broker is known. Raises Refused for one that is not wanted."""
         broker = link.broker
         assert broker is not None
-        self._check(broker)
+        settings = self._settings
+        found = difference(settings.must_be_equal, broker.settings)
+        if found is not None:
+            raise mismatch(settings.name, broker.name, found)
         self.members.admit(link, self.identity())
         self._strangers.discard(link)
         self._refused.pop(broker.name, None)

@@ -102,7 +102,7 @@ class Subscribe(_Frame):
     consumers: int
     credit: int
     selector: str = ""
-    exclusive: bool = False
+    exclusive_since_us: int = 0
     priority: int = 0
     terms: Terms | None = None
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from broker_app.config import Config
+from broker_app.features.cluster.settings import listen_host
 
 _BACKLOG = 2048
 _LISTENS = "0A"
@@ -60,15 +61,17 @@ def bound(config: Config) -> Iterator[Listeners]:
     """All sockets of a node, closed at the end. Raises PortTaken."""
     with contextlib.ExitStack() as opened:
 
-        def one(port: int, option: str) -> socket.socket:
-            return opened.enter_context(_bind(config.host, port, option))
+        def one(port: int, option: str, host: str = config.host) -> socket.socket:
+            return opened.enter_context(_bind(host, port, option))
 
         with_tls = config.tls_cert is not None and config.stomp_tls_port >= 0
         yield Listeners(
             one(config.port, "--port"),
             one(config.stomp_port, "--stomp-port") if config.stomp_port >= 0 else None,
             one(config.stomp_tls_port, "--stomp-tls-port") if with_tls else None,
-            one(config.cluster_port, "--cluster-port") if config.cluster_port is not None else None,
+            one(config.cluster_port, "--cluster-port", listen_host(config))
+            if config.cluster_port is not None
+            else None,
         )
 
 
