@@ -98,11 +98,13 @@ class DestinationLimits:
         messages = queue.depth + queue.unsettled
         if not messages and usage.bytes:
             usage.recount(0, 0, 0)  # an empty queue needs no estimate
+        messages -= queue.remote_unsettled
+        bytes_ = usage.estimated_bytes - queue.remote_bytes
         schedule = self._scheduler.schedules.get(queue.address)
         if schedule is None:
-            return messages, usage.estimated_bytes
+            return messages, bytes_
         delayed = len(schedule)
-        return messages + delayed, usage.estimated_bytes + delayed * schedule.average_body_bytes
+        return messages + delayed, bytes_ + delayed * schedule.average_body_bytes
 
     def _counted_elsewhere(self, queue: Queue, usage: LimitUsage) -> Usage:
         """The part of shared limits that other brokers use. Where older messages make room, each broker keeps

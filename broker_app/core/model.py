@@ -557,6 +557,8 @@ class Queue:
         "reader",
         "released",
         "remote",
+        "remote_bytes",
+        "remote_unsettled",
         "samples",
         "selective",
         "unsettled",
@@ -602,6 +604,8 @@ class Queue:
         self.unsettled = 0
         #: messages of other brokers that wait for a consumer here; None while there are none
         self.remote: deque[Any] | None = None
+        #: those that are unsettled, and their bytes; no limit counts them
+        self.remote_unsettled = self.remote_bytes = 0
         #: whether bodies of unsettled deliveries may be only in the journal
         self.released = False
         #: the `paced_producers.Pace` of its producers; only that sets it and knows what it contains

@@ -67,6 +67,7 @@ from broker_app.net.stomp.transports import tcp
 from broker_app.net.tls.certificates import Certificates
 from broker_app.node.active_use import ActiveUse, in_use
 from broker_app.node.browser_sessions import BrowserSessions
+from broker_app.node.cluster_clients import ClusterClients
 from broker_app.node.cluster_member import make_cluster
 from broker_app.node.cluster_notices import ClusterNotices
 from broker_app.node.collector_pauses import CollectorPauses
@@ -407,9 +408,8 @@ class Node:
         callbacks.start(self.logins.policy.callbacks)
         started.push_async_callback(callbacks.stop)
         if cluster is not None:
-            await self._join_cluster(
-                started, config, housekeeping, cluster, _port_of(stomp), _port_of(stomp_tls)
-            )
+            ports = Ports(self.web_port or 0, _port_of(stomp), _port_of(stomp_tls), _port_of(cluster))
+            await self._join_cluster(config, housekeeping, publisher, cluster, ports)
         if self.failed.done():
             raise self.failed.result()
         started.callback(self._end_input)
@@ -468,21 +468,25 @@ class Node:
 
     async def _join_cluster(
         self,
-        started: AsyncExitStack,
         config: Config,
         housekeeping: Housekeeping,
+        publisher: SystemPublisher,
         listener: socket.socket,
-        stomp: int | None,
-        stomp_tls: int | None,
+        ports: Ports,
     ) -> None:
         """Link this broker to the others of its cluster, once its own clients can be served."""
-        ports = Ports(self.web_port or 0, stomp, stomp_tls, _port_of(listener))
-        self.cluster = cluster = make_cluster(config, self.engine, ports, self._certificates)
+        registry = self.registry
+        self.cluster = cluster = make_cluster(
+            config, self.engine, ports, self._certificates, lambda: len(registry.sessions)
+        )
         housekeeping.each_second.add(cluster.each_second)
         notices = ClusterNotices(self.events, cluster.report)
         cluster.listeners.add(notices.link)
         if config.cluster_keeper:
             housekeeping.each_second.add(notices.check_keeper)
+        if ClusterClients.wanted(config):
+            clients = ClusterClients(config, cluster, registry, publisher)
+            housekeeping.each_second.add(clients.each_second)
         await cluster.start(listener)
 
     async def _leave_cluster(self) -> None:

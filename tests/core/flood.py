@@ -4,8 +4,8 @@
 - what was accepted is recorded once (of a topic: once for each durable subscription), in the order in which
   its producer sent it, and stays until its end is recorded with a cause that its queue's rules allow
 - a transaction is accepted whole or not at all, and never waits
-- no queue goes beyond its limits, which it may share with other brokers, no line beyond its bound, and a
-  client that can free space is read
+- no queue goes beyond its limits, which it may share with other brokers
+- no line goes beyond its bound, and a client that can free space is read
 - bytes that are counted are bytes that are there
 - the records give the same broker
 

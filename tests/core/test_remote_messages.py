@@ -8,7 +8,7 @@ from broker_app.base.refused import Refused
 from broker_app.core import commands as c
 from broker_app.core.message import DeliveryOptions, Envelope
 from broker_app.core.origin import Origin, RemoteMessage, ReturnedDelivery
-from broker_app.core.policy import DestinationPolicy
+from broker_app.core.policy import REJECT_NEWEST, DestinationPolicy
 from tests.core.stage import Client, Stage
 
 QUEUE = "/queue/orders"
@@ -251,3 +251,21 @@ def test_a_queue_of_its_broker_only_refuses_other_brokers(stage: Stage) -> None:
     stage.give_policies(orders=DestinationPolicy(local_only=True))
     with pytest.raises(Refused, match="its own broker only"):
         stage.client("b3").subscribe(QUEUE, remote=True)
+
+
+def test_messages_of_other_brokers_use_no_limit_here(stage: Stage, owner: Owner) -> None:
+    stage.give_policies(orders=DestinationPolicy(max_messages=2, max_bytes=10, limit_behavior=REJECT_NEWEST))
+    consumer, producer = stage.client(), stage.client()
+    consumer.subscribe(QUEUE, credit=3)
+    owner.deliver(b"1111", b"2222", b"3333")
+    producer.publish(QUEUE, b"44444")
+    consumer.settle(1)
+    consumer.give_back(2)
+    consumer.reject(3)
+    consumer.settle(*consumer.tags)
+    consumer.unsubscribe()
+    producer.publish(QUEUE, b"55555")
+    producer.publish(QUEUE, b"66666")
+    with pytest.raises(Refused, match="queue-full"):
+        producer.publish(QUEUE, b"")
+    assert stage.queue(QUEUE).limit_usage.bytes == 10

@@ -8,7 +8,7 @@ import secrets
 import socket
 import ssl
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -45,7 +45,7 @@ class ClusterSettings(NamedTuple):
     secret: str
     most_bytes: int
     must_be_equal: dict[str, str]
-    stomp: str
+    uris: tuple[str, ...]
     web: str
     #: for connections that this broker dials, and for those that it accepts; None without TLS
     tls: ssl.SSLContext | None = None
@@ -57,9 +57,10 @@ class Cluster:
     """Owns the links. `listeners` are called with what happens to each: "up", "down" or "refused", the name
     of the other broker, and why."""
 
-    def __init__(self, engine: Engine, settings: ClusterSettings) -> None:
+    def __init__(self, engine: Engine, settings: ClusterSettings, clients: Callable[[], int]) -> None:
         self._engine = engine
         self._settings = settings
+        self._clients = clients
         self._incarnation = secrets.token_hex(8)
         self.members = Members(
             settings.address, settings.brokers, partial(self._make_link, dials=True), settings.tls
@@ -129,6 +130,8 @@ class Cluster:
         now = time.monotonic()
         for link in self.members.links():
             link.each_second(now)
+            if link.is_up:
+                link.send(self._availability())
         for member in self.members.all():
             self._traffic.note(member.address, *_totals(member), now)
 
@@ -154,7 +157,7 @@ class Cluster:
         settings = self._settings
         return f.Identity(
             *(settings.name, self._incarnation, settings.version, settings.address),
-            *(settings.stomp, settings.web, settings.must_be_equal, self.members.addresses()),
+            *(list(settings.uris), settings.web, settings.must_be_equal, self.members.addresses()),
         )
 
     def admit(self, link: Link) -> None:
@@ -171,7 +174,7 @@ class Cluster:
         log.info("broker %s at %s is linked", broker.name, broker.address)
         self.listeners("up", broker.name, "")
         self.members.learn(broker.brokers)
-        link.send(f.Availability(self.quiesced, self.members.addresses()))
+        link.send(self._availability())
 
     def ended(self, link: Link, reason: Refused) -> None:
         """Note the end of a link."""
@@ -204,7 +207,25 @@ class Cluster:
         """Report to the other brokers whether this one refuses new clients."""
         self.quiesced = quiesced
         for link in self.members.links():
-            link.send(f.Availability(quiesced, self.members.addresses()))
+            link.send(self._availability())
+
+    def _availability(self) -> f.Availability:
+        return f.Availability(self.quiesced, self._clients(), self.members.addresses())
+
+    def clients(self) -> dict[str, int]:
+        """The number of clients of each other broker that is linked, and takes new ones."""
+        links = self.members.links()
+        return {link.broker.name: link.clients for link in links if link.broker and not link.quiesced}
+
+    @property
+    def client_uris(self) -> tuple[str, ...]:
+        """Where clients of this broker connect."""
+        return self._settings.uris
+
+    def uris(self) -> dict[str, tuple[str, ...]]:
+        """Where clients of the other brokers connect, for those that are linked."""
+        links = self.members.links()
+        return {link.broker.name: tuple(link.broker.uris) for link in links if link.broker}
 
     def report(self) -> ClusterReport:
         """The cluster as this broker sees it."""
@@ -250,7 +271,7 @@ class Cluster:
             unsettled_there=link.consumers.unsettled if link is not None else 0,
             unsettled_here=link.queues.unsettled if link is not None else 0,
             round_trip_ms=link.round_trip_ms if link is not None else None,
-            stomp=identity.stomp if identity is not None else "",
+            stomp=_first_stomp(identity),
             web=identity.web if identity is not None else "",
         )
 
@@ -273,3 +294,9 @@ def _state(member: Member) -> LinkState:
     if member.is_stopped:
         return "stopped"
     return "refused" if member.is_refused else "connecting"
+
+
+def _first_stomp(identity: f.Identity | None) -> str:
+    """Where clients connect with STOMP over TCP; empty if that is not known."""
+    uris = identity.uris if identity is not None else ()
+    return next((uri for uri in uris if uri.startswith("stomp")), "")
