@@ -2,8 +2,8 @@
 
     python docs/examples/ex_rep_chan.py --url stomp://b1:61613 --login app --passcode …
 
-Start one at each site, that of the master first. Each keeps a copy of all prices: `print` reads it, `get` asks
-the master, `put` has the master write. The master sends each change to the other sites.
+Start one at each site, that of the master first. Each keeps a copy of all prices: `print` reads it, `get`
+asks the master, `put` has the master write. The master sends each change to the other sites.
 """
 
 from __future__ import annotations
@@ -63,8 +63,20 @@ class Site:
         """Serve this site, and get a copy of the prices of the master."""
         await self._env.repmgr_msg_dispatch(self.operation_dispatch)
         await self._env.repmgr_start()
+        await self._copy()
+
+    async def follow(self) -> None:
+        """Ask for what has changed now and then: another site may have become the master."""
+        while True:
+            await asyncio.sleep(SYNC_S)
+            try:
+                await self._copy()
+            except ChannelError as error:
+                print(f"the master does not answer: {error}", file=sys.stderr)
+
+    async def _copy(self) -> None:
         status, version, *pairs = await self._ask([b"copy"])
-        if status == OK:
+        if status == OK and int(version) > self.prices.version:
             await self.prices.apply(int(version), pairs)
 
     async def operation_dispatch(
@@ -77,7 +89,8 @@ class Site:
         elif not need_response:
             print(f"{channel.site} has sent {command!r} without a request", file=sys.stderr)
         elif command == b"copy":
-            self._copies[channel.site] = await self._env.repmgr_channel(channel.site)
+            if channel.site not in self._copies:
+                self._copies[channel.site] = await self._env.repmgr_channel(channel.site)
             pairs = [part for pair in self.prices.values.items() for part in pair]
             await channel.send_msg([OK, b"%d" % self.prices.version, *pairs])
         elif command == b"get":
@@ -170,15 +183,15 @@ async def main() -> None:
     ) as env:
         site = Site(env)
         await site.start()
-        while True:
-            line = await asyncio.to_thread(sys.stdin.readline)
-            if not line:
-                return
-            try:
+        following = asyncio.create_task(site.follow())
+        try:
+            while line := await asyncio.to_thread(sys.stdin.readline):
                 for shown in await site.do(line):
                     print(shown, flush=True)
-            except EOFError:
-                return
+        except EOFError:
+            pass
+        finally:
+            following.cancel()
 
 
 if __name__ == "__main__":
