@@ -14,12 +14,13 @@ MOST_BYTES: Final = 60 * 1024
 
 
 class Summary(msgspec.Struct, frozen=True, tag="summary"):
-    """The digest of the sender's record, and whether the sender is the keeper. `wanted`: the receiver is to
-    answer with its own."""
+    """The digest of the sender's record, and whether the sender is the keeper. With a `question` the receiver
+    answers with its own, whose `answer` has the same number."""
 
     digest: int
     is_keeper: bool
-    wanted: bool = False
+    question: int = 0
+    answer: int = 0
 
 
 class Buckets(msgspec.Struct, frozen=True, tag="buckets"):
