@@ -1,7 +1,7 @@
 """The file of the change record: one JSON object a line, appended to and sometimes compacted.
 
 The first line names the format. A last line that a crash has cut off is removed when the file is read; a line
-that is damaged otherwise is left out, since the other brokers have what it said.
+that is damaged otherwise is left out, since the other brokers have what it had.
 """
 
 from __future__ import annotations
