@@ -12,7 +12,7 @@ import json
 import os
 import re
 import socket
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import Field, dataclass, field, fields, replace
 from functools import partial
@@ -21,7 +21,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 from urllib.parse import urlsplit
 
-from broker_app.base import durations, roles
+from broker_app.base import cluster_addresses, durations, roles
 from broker_app.base.shipped_files import REFLEX_FILES
 from broker_app.base.suggestions import suggestion
 
@@ -79,12 +79,16 @@ class SettingRule(NamedTuple):
     least: float | None = None
     most: float | None = None
     choices: tuple[str, ...] = ()
+    #: other words for some of the choices
+    synonyms: Mapping[str, str] = MappingProxyType({})
     pattern: str = ""
     secret: bool = False
     #: a secret that may be given as an option too: not all of its values contain a password
     public: bool = False
     #: whether it can be replaced while the node runs
     reloadable: bool = False
+    #: whether values of a broker's own are added to that of the central file, and do not replace it
+    added: bool = False
     #: the folder of files that come with MOM and are found by name alone
     shipped: Path | None = None
 
@@ -195,6 +199,44 @@ class Config:
         choices=("cn", "dns", "email", "uri"),
     )
 
+    # clusters: brokers that deliver messages to the consumers of all others
+    cluster_port: int | None = _setting(
+        None,
+        "port for the other brokers of a cluster; 0 takes a free one; without it the broker is in no cluster",
+        least=0,
+        most=65535,
+    )
+    cluster_host: str | None = _setting(
+        None, "host name or address by which the other brokers of the cluster reach this one"
+    )
+    cluster: tuple[str, ...] = _setting(
+        (),
+        "brokers of the cluster, by comma: HOST:PORT, HOST (port 7676), or :PORT for this machine; the broker "
+        "itself may be among them",
+        added=True,
+    )
+    cluster_keeper: str | None = _setting(
+        None,
+        "HOST:PORT of the broker that keeps the change record (the master broker); without it, all do",
+    )
+    cluster_dynamic_keeper: bool = _setting(
+        False, "let an administrator move the change record to another broker while the brokers run"
+    )
+    cluster_secret: str | None = _setting(
+        None, "secret that the brokers of a cluster have in common, of 16 characters or more", secret=True
+    )
+    cluster_transport: str = _setting(
+        "tcp",
+        "whether connections between brokers of the cluster are encrypted: tls uses tls_cert, tls_key and tls_ca",
+        choices=("tcp", "tls"),
+        synonyms={"ssl": "tls"},
+    )
+    cluster_url: str | None = _setting(
+        None,
+        "central configuration file of the cluster, which all its brokers read: file:/PATH, https://… or http://…",
+        pattern=r"(file:|https?://)\S+",
+    )
+
     # console sign-in through an OpenID Connect provider, in addition to passwords
     oidc_issuer: str | None = _setting(
         None,
@@ -295,6 +337,7 @@ class Config:
     pipeline_retention_s: float = _setting(
         604_800, "how long the journal is kept for a program that does not report its cursor", "s", least=0
     )
+    auto_create_queues: bool = _setting(True, "whether queues are created by their first use")
     max_attempts: int = _setting(
         16, "delivery attempts before a message is dead-lettered", least=1, reloadable=True
     )
@@ -416,10 +459,22 @@ def settings() -> Iterator[Setting]:
         yield Setting(row.name, PREFIX + row.name.upper(), option, _type_name(row), row.default, rule)
 
 
-def load(environment: Mapping[str, str] | None = None) -> Config:
-    """Config from variables (those of the process when none are given) and the file that they name.
+class CentralValue(NamedTuple):
+    """The value of a setting in the central file of a cluster, as it stands there: FILE:LINE."""
 
-    Raises ConfigError that lists everything wrong at once.
+    name: str
+    text: str
+    source: str
+
+
+def load(
+    environment: Mapping[str, str] | None = None,
+    central: Callable[[str], Iterable[CentralValue]] = lambda _: (),
+) -> Config:
+    """Config from variables (those of the process when none are given) and the files that they name.
+
+    `central` reads the file at `cluster_url`, whose values are below all others. Raises ConfigError that lists
+    everything wrong at once.
     """
     given = dict(os.environ if environment is None else environment)
     wrong: list[str] = []
@@ -440,13 +495,36 @@ def load(environment: Mapping[str, str] | None = None) -> Config:
         for name, of_file in _settings_of_file(values.get("config_file")).items():
             if name not in values:
                 values[name], sources[name] = of_file.value, of_file.source
+        if values.get("cluster_url") is not None:
+            wrong += _add_central(central(values["cluster_url"]), values, sources)
     except ConfigError as error:
         wrong.append(str(error))
-    wrong += [f"{sources.get(name, PREFIX + name.upper())}: {fault}" for name, fault in roles.faults(values)]
+    contradictions = (*roles.faults(values), *cluster_addresses.faults(values))
+    wrong += [f"{sources.get(name, PREFIX + name.upper())}: {fault}" for name, fault in contradictions]
     if wrong:
         raise ConfigError("\n".join(wrong))
     values = {**roles.defaults(values.get("role", roles.MAIN)), **values}
     return Config(**values, sources=MappingProxyType(sources))
+
+
+def _add_central(
+    central: Iterable[CentralValue], values: dict[str, Any], sources: dict[str, str]
+) -> Iterator[str]:
+    """Add the values of the central file below those that are given; the errors in them."""
+    table = {setting.name: setting for setting in settings()}
+    for name, text, source in central:
+        try:
+            value = _parse(table[name], text)
+        except ValueError as error:
+            yield f"{source}: {name} {error}"
+            continue
+        if table[name].rule.added:
+            values[name] = (*value, *values.get(name, ()))
+        elif name in values:
+            continue
+        else:
+            values[name] = value
+        sources.setdefault(name, source)
 
 
 def checked_name(name: str) -> str:
@@ -528,7 +606,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         if setting.rule.public:
             parser.add_argument(f"--{setting.name}", metavar=setting.name.upper(), help=what)
         if setting.type == "bool":
-            parser.add_argument(setting.option, dest=name, action="store_const", const="true", help=what)
+            parser.add_argument(
+                setting.option, dest=name, nargs="?", const="true", metavar="true|false", help=what
+            )
         else:
             parser.add_argument(setting.option, dest=name, metavar=name.upper(), help=what.replace("%", "%%"))
 
@@ -575,6 +655,7 @@ def _text_of(setting: Setting, given: Mapping[str, str]) -> str | None:
 
 def _parse(setting: Setting, text: str) -> Any:
     rule = setting.rule
+    text = rule.synonyms.get(text, text)
     if rule.choices and text not in rule.choices:
         hint = suggestion(text, rule.choices)
         raise _Unsuited(f"{text!r} is not one of {', '.join(rule.choices)}{hint}")

@@ -7,7 +7,7 @@ from typing import Any
 from csp.constants import NONE, SELF
 from django.utils.functional import SimpleLazyObject
 
-from broker_app import config
+from broker_app.features.cluster import settings as cluster_settings
 from mom_site import log_formats
 from mom_site.database import database, pipeline_database
 from mom_site.secret import former_keys, secret_key
@@ -16,7 +16,7 @@ _PACKAGE = Path(__file__).resolve().parent
 #: has the folders templates, static and locale: in a wheel this package, in a checkout the one around it
 SITE_FILES = _PACKAGE if (_PACKAGE / "templates").is_dir() else _PACKAGE.parent
 
-MOM = config.load()
+MOM = cluster_settings.load()
 
 DEBUG = MOM.debug
 # Created when it is first needed: `--help`, or a port in use, creates no data directory.

@@ -126,6 +126,11 @@ def test_options_become_variables() -> None:
     assert found == {"MOM_PORT": "1", "MOM_ANONYMOUS": "true", "MOM_ADMIN_PASSWORD_FILE": "f"}
 
 
+def test_a_truth_may_be_given_as_an_option_with_its_value() -> None:
+    found = config.options_in(["--auto-create-queues", "false", "--anonymous", "--debug=no"])
+    assert found == {"MOM_AUTO_CREATE_QUEUES": "false", "MOM_ANONYMOUS": "true", "MOM_DEBUG": "no"}
+
+
 def test_no_secret_is_an_option_and_every_option_names_its_variable() -> None:
     parser = argparse.ArgumentParser()
     config.add_options(parser)

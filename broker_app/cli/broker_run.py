@@ -13,6 +13,7 @@ from broker_app.base import roles
 from broker_app.cli.base.failures import USAGE, Failure
 from broker_app.cli.configuration.resources import brokers
 from broker_app.cli.up import run_broker
+from broker_app.features.cluster import settings
 
 #: `mom broker`, with `run`
 app = brokers
@@ -118,7 +119,7 @@ def run(
 def _listeners(endpoint: str | None, others: list[str]) -> list[str]:
     """The options of `mom up` for an endpoint; a free port without one, unless another setting has a port."""
     if endpoint is None:
-        known = config.load({**os.environ, **config.options_in(others)})
+        known = settings.load({**os.environ, **config.options_in(others)})
         return [] if "stomp_port" in known.sources else ["--stomp-port", "0"]
     found = _ENDPOINT.fullmatch(endpoint)
     if endpoint.startswith("failover:"):

@@ -20,6 +20,7 @@ from broker_app.cli.base.contexts import Target
 from broker_app.cli.base.failures import FAILED, REFUSED, Failure
 from broker_app.cli.base.findings import ERROR, OK, WARNING, Finding, report
 from broker_app.cli.pipelines import checks as pipeline_checks
+from broker_app.features.cluster import settings as cluster_settings
 
 _MAX_SYNC_MS = 20.0
 _MAX_CLOCK_OFFSET_S = 2.0
@@ -39,7 +40,7 @@ def doctor(
     """Check this machine and the broker. Exit code 1 if there is an error."""
     given = invocation.of(ctx)
     target = given.target()
-    settings = config.load()
+    settings = cluster_settings.load()
     findings = list(_python())
     if urlsplit(target.url).hostname in _LOOPBACK:
         directory = data or settings.data

@@ -46,7 +46,7 @@ class Account:
         the user, a connection still has a minimum of its own; without waiting messages it always takes
         one."""
         waiting = self.waiting + size
-        if not self.waiting or waiting <= limits.transient_per_peer // self.of_user.connections:
+        if not self.waiting or waiting <= limits.transient_per_peer // max(1, self.of_user.connections):
             return True
         return waiting <= limits.transient_per_peer and (
             self.of_user.waiting + size <= limits.transient_per_user

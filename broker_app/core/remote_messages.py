@@ -126,9 +126,6 @@ class RemoteMessages:
     def _hand_over(self, queue: Queue, subscription: Subscription, message: RemoteMessage) -> None:
         turn, peer, origin = self._turn, subscription.peer, message.origin
         origin.waiting -= 1
-        if 0 < message.expires_ms <= turn.now_ms:
-            origin.give_back(message)  # it expires where it is stored
-            return
         tag = 0
         if subscription.ack == c.AUTO:
             origin.acknowledge(message)

@@ -43,6 +43,8 @@ from broker_app.core.topic_delivery import TopicDelivery, is_fanned_out
 from broker_app.core.turn import Turn
 from broker_app.core.unsettled import UnsettledDeliveries
 
+#: the priority of consumers of other brokers where local ones are preferred: below all that clients can have
+AFTER_LOCAL = -(1 << 31)
 #: deliveries of ended subscriptions that a connection may still acknowledge, in vain
 MAX_RETURNED = 10_000
 
@@ -169,7 +171,9 @@ class Subscriptions:
         if DURABLE_PREFIX + command.name not in self._destinations.named:
             self._check_searches(peer.user, subscription.selector)
         subscription.exclusive, subscription.priority = command.exclusive, command.priority
-        subscription.no_local, subscription.remote = command.no_local, command.remote
+        subscription.no_local = command.no_local
+        if command.remote:
+            self._check_remote(subscription)
         subscription.client = command.client or peer.client
         subscription.principal = command.principal
         subscription.since_ms = self._turn.now_ms
@@ -186,6 +190,15 @@ class Subscriptions:
         if is_replay:
             _check_replayable(command, destination)
         return subscription, destination
+
+    def _check_remote(self, subscription: Subscription) -> None:
+        """Mark a subscription as that of another broker. Refused where only local consumers are served."""
+        policy = self._turn.policies.of(subscription.address)
+        if policy.local_only:
+            raise Refused("local-only", f"{subscription.address} serves the consumers of its own broker only")
+        subscription.remote = True
+        if policy.prefer_local:
+            subscription.priority = AFTER_LOCAL
 
     def _begin(self, subscription: Subscription, destination: Destination, command: c.Subscribe) -> None:
         """Add a subscription to its destination. Refused when that cannot take it."""

@@ -12,7 +12,7 @@ from broker_app.features.mirror.mirror import Mirror
 from broker_app.features.mirror.replicated_configuration import ReplicatedConfiguration
 from broker_app.members.addresses import addresses_of
 from broker_app.net.rest.node.mirrors import DATABASE
-from broker_app.net.server.listeners import Listeners
+from broker_app.net.server.listeners import Listeners, ports_of
 from broker_app.storage.factory import is_shared, make_store
 from mom_site.database import file_of
 
@@ -32,7 +32,7 @@ class SharedBroker:
         make = partial(make_store, config)
         configuration = None if config.database is not None else _replicated(config)
         carried = DATABASE if configuration is None else configuration.carried
-        addresses = addresses_of(config, listeners)
+        addresses = addresses_of(config, ports_of(listeners))
         mirror = Mirror(config.name, config.role, config.lease_s, addresses, make, configuration=carried)
         return cls(mirror, configuration)
 

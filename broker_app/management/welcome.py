@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from broker_app.config import ADDRESS, Config
-from broker_app.node import node
+from broker_app.net.server.listeners import Ports
 
 #: file of the data directory with the one-time link, where no terminal shows it
 LOGIN_LINK = "login_link"
@@ -18,7 +18,7 @@ class Welcome:
     """`password` is the one that was made up and not used yet, `link` the secret of a link that logs in."""
 
     config: Config
-    ports: node.Ports
+    ports: Ports
     password: str | None
     password_file: Path
     link: str | None

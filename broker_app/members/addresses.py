@@ -6,7 +6,7 @@ import socket
 from typing import NamedTuple
 
 from broker_app.config import Config
-from broker_app.net.server.listeners import Listeners
+from broker_app.net.server.listeners import Ports
 
 _ALL_ADDRESSES = ("", "0.0.0.0", "::")
 
@@ -19,16 +19,16 @@ class Addresses(NamedTuple):
     uris: tuple[str, ...]
 
 
-def addresses_of(config: Config, listeners: Listeners) -> Addresses:
-    """The addresses of a broker with these listeners, from the setting `advertised_host` or the host name."""
+def addresses_of(config: Config, ports: Ports) -> Addresses:
+    """The addresses of a broker with these ports, from the setting `advertised_host` or the host name."""
     host = config.advertised_host or (socket.gethostname() if config.host in _ALL_ADDRESSES else config.host)
     host = f"[{host}]" if ":" in host else host
     tls = "s" if config.tls_cert is not None or config.behind_tls else ""
-    at = f"{host}:{listeners.web.getsockname()[1]}"
+    at = f"{host}:{ports.web}"
     uris = []
-    if listeners.stomp is not None:
-        uris.append(f"stomp://{host}:{listeners.stomp.getsockname()[1]}")
-    if listeners.stomp_tls is not None:
-        uris.append(f"stomp+tls://{host}:{listeners.stomp_tls.getsockname()[1]}")
+    if ports.stomp is not None:
+        uris.append(f"stomp://{host}:{ports.stomp}")
+    if ports.stomp_tls is not None:
+        uris.append(f"stomp+tls://{host}:{ports.stomp_tls}")
     uris.append(f"ws{tls}://{at}{config.base_path}/ws")
     return Addresses(at, f"http{tls}://{at}{config.base_path}", tuple(uris))

@@ -105,6 +105,11 @@ PROBLEMS = {
             "The message was not settled in time and is no longer yours. Another consumer may have it.",
         ),
         Problem(
+            "cluster-mismatch", 409, "Settings of brokers differ",
+            "Two brokers of a cluster have different values of a setting that must be equal, or the same name. The "
+            "members property and values have it.",
+        ),
+        Problem(
             "history-gone", 410, "History gone",
             "The requested messages of the topic, or those after them, are no longer retained: begin with "
             "from:first. Or the requested positions of the journal are no longer stored: begin with the member "

@@ -31,6 +31,7 @@ from broker_app.features.bulk.batch_commits import BatchCommits
 from broker_app.features.bulk.stage_store import StageStore
 from broker_app.features.callback_broker.callback_broker import CallbackBroker
 from broker_app.features.callbacks.webhooks.supervisor import Supervisor as Callbacks
+from broker_app.features.cluster.cluster import Cluster
 from broker_app.features.jobs.job_manager import JobManager
 from broker_app.features.mirror.configuration_replicator import ConfigurationReplicator
 from broker_app.features.mirror.mirror import Mirror
@@ -56,6 +57,7 @@ from broker_app.net.rest.features.rights import destination_of, destination_of_j
 from broker_app.net.rest.messages.ndjson import MessageLines
 from broker_app.net.rest.node.metrics import Metrics
 from broker_app.net.server import subprotocols as web_socket
+from broker_app.net.server.listeners import Ports
 from broker_app.net.stomp.connections import Connections
 from broker_app.net.stomp.session import VERSION
 from broker_app.net.stomp.session_registry import SessionRegistry
@@ -63,6 +65,7 @@ from broker_app.net.stomp.transports import tcp
 from broker_app.net.tls.certificates import Certificates
 from broker_app.node.active_use import ActiveUse, in_use
 from broker_app.node.browser_sessions import BrowserSessions
+from broker_app.node.cluster_member import make_cluster
 from broker_app.node.collector_pauses import CollectorPauses
 from broker_app.node.housekeeping import Housekeeping
 from broker_app.node.mirror_notices import MirrorNotices
@@ -96,14 +99,6 @@ _SHUTDOWN = Refused("not-active", "the broker is shutting down; connect again or
 
 App = Callable[[dict[str, Any], Any, Any], Awaitable[None]]
 Facts = dict[str, Any]
-
-
-class Ports(NamedTuple):
-    """The ports of a node; None for a listener that it does not have."""
-
-    web: int
-    stomp: int | None
-    stomp_tls: int | None
 
 
 class Shared(NamedTuple):
@@ -187,6 +182,8 @@ class Node:
         self.stomp_tls_port: int | None = None
         #: the port of the web listener, which the caller of `start` has
         self.web_port: int | None = None
+        #: this broker among those that deliver messages to each other's consumers; None outside of a cluster
+        self.cluster: Cluster | None = None
         self.registry: SessionRegistry
         self.json: JsonServer
         self.services: ServiceRegistry
@@ -223,15 +220,21 @@ class Node:
 
     # ------------------------------------------------------------------ start and stop
 
-    async def start(self, stomp: socket.socket | None, stomp_tls: socket.socket | None) -> None:
-        """Recover, then accept STOMP clients, plain and over TLS. The caller starts the web listener.
+    async def start(
+        self,
+        stomp: socket.socket | None,
+        stomp_tls: socket.socket | None,
+        cluster: socket.socket | None = None,
+    ) -> None:
+        """Recover, then accept STOMP clients, plain and over TLS, and other brokers of the cluster. The
+        caller starts the web listener.
 
         Raises what failed, after it stopped the parts that had started: what ended the engine, if it has
         ended, since other failures follow from that.
         """
         async with AsyncExitStack() as started:
             try:
-                await self._start(started, stomp, stomp_tls)
+                await self._start(started, stomp, stomp_tls, cluster)
             except Exception as error:
                 if self.failed.done():
                     raise self.failed.result() from error
@@ -250,7 +253,11 @@ class Node:
         await self.registry.wait_closed(tcp.LINGER_S)
 
     async def _start(
-        self, started: AsyncExitStack, stomp: socket.socket | None, stomp_tls: socket.socket | None
+        self,
+        started: AsyncExitStack,
+        stomp: socket.socket | None,
+        stomp_tls: socket.socket | None,
+        cluster: socket.socket | None,
     ) -> None:
         engine, broker, config = (
             self.engine,
@@ -392,6 +399,10 @@ class Node:
         started.push_async_callback(bridges.stop)
         callbacks.start(self.logins.policy.callbacks)
         started.push_async_callback(callbacks.stop)
+        if cluster is not None:
+            await self._join_cluster(
+                started, config, housekeeping, cluster, _port_of(stomp), _port_of(stomp_tls)
+            )
         if self.failed.done():
             raise self.failed.result()
         started.callback(self._end_input)
@@ -447,6 +458,22 @@ class Node:
         notices.took_over(takeover, without_main=shared.taken.without_main)
         if shared.replicator is not None:
             tasks.start("replicated configuration", shared.replicator.run)
+
+    async def _join_cluster(
+        self,
+        started: AsyncExitStack,
+        config: Config,
+        housekeeping: Housekeeping,
+        listener: socket.socket,
+        stomp: int | None,
+        stomp_tls: int | None,
+    ) -> None:
+        """Link this broker to the others of its cluster, once its own clients can be served."""
+        ports = Ports(self.web_port or 0, stomp, stomp_tls, _port_of(listener))
+        self.cluster = cluster = make_cluster(config, self.engine, ports, self._certificates)
+        housekeeping.each_second.add(cluster.each_second)
+        await cluster.start(listener)
+        started.push_async_callback(cluster.stop)
 
     def _end_input(self) -> None:
         """Take nothing more from clients, or those that go on sending would hold up the end. Where they
@@ -631,3 +658,7 @@ class Node:
     async def in_use(self) -> list[ActiveUse]:
         """The destinations and permissions that connected clients use."""
         return await in_use(self.registry)
+
+
+def _port_of(listener: socket.socket | None) -> int | None:
+    return listener.getsockname()[1] if listener is not None else None

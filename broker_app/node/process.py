@@ -24,11 +24,11 @@ from broker_app.journal.store import Holder, Store, Unreachable
 from broker_app.net.auth.login import Logins
 from broker_app.net.operator_audit import OperatorActions
 from broker_app.net.policy.policy import Policy
-from broker_app.net.server.listeners import Listeners
+from broker_app.net.server.listeners import Listeners, Ports, ports_of
 from broker_app.net.server.serve import serve
 from broker_app.net.stomp.session import VERSION
 from broker_app.net.tls.certificates import Certificates
-from broker_app.node.node import AuditLog, Node, Ports, Shared
+from broker_app.node.node import AuditLog, Node, Shared
 from broker_app.node.policy_follower import limits_of, policies_of
 from broker_app.peers.http_client.exchange import Poster
 from broker_app.reflex.declaration import Declaration
@@ -186,7 +186,7 @@ class Process:
         def make_broker() -> Broker:
             return Broker(limits=limits_of(config), policies=policies_of(logins.policy))
 
-        ports = _ports(listeners)
+        ports = ports_of(listeners)
         standby = mirror.stand_by(
             make_broker,
             make_journal,
@@ -233,9 +233,9 @@ class Process:
             make_poster=site.make_poster,
             reflexes=site.reflexes,
         )
-        ports = _ports(listeners)
+        ports = ports_of(listeners)
         node.web_port = ports.web
-        await node.start(listeners.stomp, listeners.stomp_tls)
+        await node.start(listeners.stomp, listeners.stomp_tls, listeners.cluster)
         stop = asyncio.Event()
         web = asyncio.create_task(
             serve(
@@ -294,13 +294,4 @@ def _serving(config: Config, ports: Ports, shared: Shared | None) -> str:
     return (
         f"MOM {VERSION}: broker {config.name} serves{role} at {config.host}, "
         f"ports {ports.web} (web){stomp}{tls}; data in {config.data.resolve()}"
-    )
-
-
-def _ports(listeners: Listeners) -> Ports:
-    stomp, stomp_tls = listeners.stomp, listeners.stomp_tls
-    return Ports(
-        listeners.web.getsockname()[1],
-        stomp.getsockname()[1] if stomp is not None else None,
-        stomp_tls.getsockname()[1] if stomp_tls is not None else None,
     )

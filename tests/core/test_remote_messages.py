@@ -210,7 +210,9 @@ def test_interest_counts_local_consumers_by_what_they_want(stage: Stage) -> None
     wants = {want.address: want for want in interest.all()}
     assert set(wants) == {QUEUE, "/topic-subscription/p"}
     assert (interest.consumers(wants[QUEUE]), interest.credit(wants[QUEUE])) == (2, 12)
-    assert wants["/topic-subscription/p"].terms.filter == "/topic/prices.*"
+    terms = wants["/topic-subscription/p"].terms
+    assert terms is not None
+    assert terms.filter == "/topic/prices.*"
     first.disconnect()
     second.disconnect()
     assert interest.all() == []

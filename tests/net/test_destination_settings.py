@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from broker_app.base.refused import Refused
+from broker_app.config import Config
 from broker_app.core.policy import DestinationPolicy
 from broker_app.net.policy.destination_settings import (
     SETTINGS,
@@ -15,9 +16,11 @@ from broker_app.net.policy.destination_settings import (
     Own,
     check_address,
     faults,
+    node_values,
 )
 
 A = "/queue/a"
+NO_QUEUES = Config(auto_create_queues=False)
 
 
 def said(**rows: dict[str, Any]) -> Destinations:
@@ -42,6 +45,13 @@ def test_without_rows_the_settings_of_the_node_hold() -> None:
     assert destinations.effective(A)["max_attempts"] == Effective(7, "node")
     assert destinations.effective(A)["max_messages"] == Effective(0, "default")
     assert destinations.version(A) == 0
+
+
+def test_a_broker_may_be_told_to_create_no_queues_by_itself() -> None:
+    destinations = Destinations({"/queue/orders.>": Own({"auto_create": True}, 1)}, node_values(NO_QUEUES))
+    assert not destinations.policies.of(A).auto_create
+    assert destinations.policies.of("/queue/orders.new").auto_create
+    assert Destinations({}, node_values(Config())).policies.of(A).auto_create
 
 
 def test_each_value_comes_from_the_nearest_row_that_has_it() -> None:

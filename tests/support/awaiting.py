@@ -1,10 +1,12 @@
 """Waiting, in the loop, for effects that report nothing."""
 
 import asyncio
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
 
 from tests.support.patience import patient
+
+_Value = TypeVar("_Value")
 
 
 async def until(condition: Callable[[], Any], deadline_s: float = 20.0) -> None:
@@ -12,3 +14,11 @@ async def until(condition: Callable[[], Any], deadline_s: float = 20.0) -> None:
     async with asyncio.timeout(patient(deadline_s)):
         while not condition():
             await asyncio.sleep(0.005)
+
+
+async def becomes(read: Callable[[], Awaitable[_Value]], wanted: _Value, deadline_s: float = 20.0) -> None:
+    """Wait until what is read is as wanted; fails with what was read last."""
+    deadline = asyncio.get_running_loop().time() + patient(deadline_s)
+    while (found := await read()) != wanted:
+        assert asyncio.get_running_loop().time() < deadline, f"{found} instead of {wanted}"
+        await asyncio.sleep(0.02)

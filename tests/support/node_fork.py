@@ -23,7 +23,7 @@ from broker_app.config import Config
 from broker_app.net.auth.login import Logins
 from broker_app.net.operator_audit import OperatorActions
 from broker_app.net.policy.policy import Policy
-from broker_app.net.server.listeners import bound
+from broker_app.net.server.listeners import Ports, bound
 from broker_app.node import node
 from broker_app.node.process import Site, run
 from broker_app.reflex import cnf
@@ -86,7 +86,7 @@ async def _serve(order: Order, lifeline: int, answers: int) -> None:
     asyncio.get_running_loop().add_reader(lifeline, os._exit, 0)
     logins = Logins(order.policy, lambda given, expected: given == expected, failure_delay_s=0.01)
 
-    def ready(ports: node.Ports) -> None:
+    def ready(ports: Ports) -> None:
         os.write(answers, b"%d %d %d\n" % (os.getpid(), ports.web, ports.stomp or 0))
 
     async def never(_: object) -> None:

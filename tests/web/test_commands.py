@@ -13,7 +13,8 @@ from django.contrib.auth.models import User
 from django.core.management import CommandError, call_command
 
 from broker_app.config import Config
-from broker_app.node import node, process
+from broker_app.net.server.listeners import Ports
+from broker_app.node import process
 from broker_app.web import actions, snapshot
 
 
@@ -37,7 +38,7 @@ class Started:
         self, config: Config, logins: Any, listeners: Any, site: Any, *, ready: Any, **_: Any
     ) -> None:
         self.logins = logins
-        ready(node.Ports(8123, 61999, 61998 if config.tls_cert else None))
+        ready(Ports(8123, 61999, 61998 if config.tls_cert else None))
 
 
 @pytest.fixture

@@ -112,4 +112,6 @@ def duplicated(listeners: Listeners) -> Listeners:
     def one(listener: socket.socket | None) -> socket.socket | None:
         return listener.dup() if listener is not None else None
 
-    return Listeners(listeners.web.dup(), one(listeners.stomp), one(listeners.stomp_tls))
+    return Listeners(
+        listeners.web.dup(), one(listeners.stomp), one(listeners.stomp_tls), one(listeners.cluster)
+    )

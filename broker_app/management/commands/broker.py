@@ -34,7 +34,7 @@ from broker_app.management.shared_broker import SharedBroker
 from broker_app.management.trusted_files import make_directories, refuse_foreign
 from broker_app.management.welcome import Welcome, write_private
 from broker_app.net.auth.login import Logins
-from broker_app.net.server.listeners import Listeners, PortTaken, bound
+from broker_app.net.server.listeners import Listeners, Ports, PortTaken, bound
 from broker_app.node import configuration_copy, node, process
 from broker_app.pipeline import database as pipeline_database
 from broker_app.pipeline.store import DatabaseStore
@@ -152,7 +152,7 @@ class Command(BaseCommand):
         # Half a second of imports, which would otherwise stop the loop at the first page.
         get_resolver().check()
 
-        def ready(ports: node.Ports) -> None:
+        def ready(ports: Ports) -> None:
             welcome = Welcome(mom, ports, password, first_password.path, link)
             at_terminal = self.stdout.isatty()
             try:
@@ -168,7 +168,7 @@ class Command(BaseCommand):
                 # A browser in a terminal keeps its caller waiting.
                 Thread(target=webbrowser.open, args=[welcome.page], daemon=True).start()
 
-        def on_standby(ports: node.Ports) -> None:
+        def on_standby(ports: Ports) -> None:
             nonlocal link, password
             link = password = None  # the accounts are those of the active broker from now on
             welcome = Welcome(mom, ports, None, first_password.path, None)

@@ -205,7 +205,7 @@ class Destinations:
 
 def node_values(config: Config) -> dict[str, Any]:
     """The settings of destinations that the node's settings override."""
-    return {"max_attempts": config.max_attempts}
+    return {"max_attempts": config.max_attempts, "auto_create": config.auto_create_queues}
 
 
 def is_pattern(address: str) -> bool:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from broker_app.config import Config
+from broker_app.features.cluster.settings import listen_host
 
 _BACKLOG = 2048
 _LISTENS = "0A"
@@ -26,6 +27,27 @@ class Listeners(NamedTuple):
     web: socket.socket
     stomp: socket.socket | None
     stomp_tls: socket.socket | None
+    cluster: socket.socket | None = None
+
+
+class Ports(NamedTuple):
+    """The ports of a node; None for a listener that it does not have."""
+
+    web: int
+    stomp: int | None
+    stomp_tls: int | None
+    cluster: int | None = None
+
+
+def ports_of(listeners: Listeners) -> Ports:
+    """The ports at which these sockets listen."""
+    return Ports(
+        listeners.web.getsockname()[1],
+        *(
+            listener.getsockname()[1] if listener is not None else None
+            for listener in (listeners.stomp, listeners.stomp_tls, listeners.cluster)
+        ),
+    )
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -39,14 +61,17 @@ def bound(config: Config) -> Iterator[Listeners]:
     """All sockets of a node, closed at the end. Raises PortTaken."""
     with contextlib.ExitStack() as opened:
 
-        def one(port: int, option: str) -> socket.socket:
-            return opened.enter_context(_bind(config.host, port, option))
+        def one(port: int, option: str, host: str = config.host) -> socket.socket:
+            return opened.enter_context(_bind(host, port, option))
 
         with_tls = config.tls_cert is not None and config.stomp_tls_port >= 0
         yield Listeners(
             one(config.port, "--port"),
             one(config.stomp_port, "--stomp-port") if config.stomp_port >= 0 else None,
             one(config.stomp_tls_port, "--stomp-tls-port") if with_tls else None,
+            one(config.cluster_port, "--cluster-port", listen_host(config))
+            if config.cluster_port is not None
+            else None,
         )
 
 

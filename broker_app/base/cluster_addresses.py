@@ -1,0 +1,111 @@
+"""Addresses of the brokers of a cluster in settings, and settings of a cluster that contradict each other."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, NamedTuple
+
+from broker_app.base.roles import CALLBACK, is_loopback
+
+#: of brokers whose address names none
+DEFAULT_PORT: Final = 7676
+#: characters of a secret, at least
+MIN_SECRET: Final = 16
+#: what listens at all addresses of a machine, and is the address of none
+ALL_ADDRESSES: Final = ("0.0.0.0", "::")
+
+_LAST_PORT: Final = 65535
+_ADDRESS: Final = re.compile(
+    r"(?P<host>\[[0-9a-f:.]+\]|[\w.-]*)(:(?P<port>\d{1,5}))?", re.ASCII | re.IGNORECASE
+)
+_HOST: Final = re.compile(r"[\w.-]+|[0-9a-f.]*:[0-9a-f:.]*:[0-9a-f:.]*", re.ASCII | re.IGNORECASE)
+_MAKE_A_SECRET: Final = "make one with `openssl rand -base64 32`, and set the same on each of them"
+
+
+class BrokerAddress(NamedTuple):
+    """Names a broker of a cluster for the others. Without a host it is on this machine."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    @property
+    def is_here(self) -> bool:
+        """Whether only programs of this machine reach it."""
+        return is_loopback(self.host or "localhost")
+
+
+def parse(text: str) -> BrokerAddress:
+    """The address that a text such as b1, b1:7676, :7676 or [::1]:7676 names. Raises ValueError."""
+    found = _ADDRESS.fullmatch(text)
+    port = int(found["port"] or DEFAULT_PORT) if found is not None else 0
+    if found is None or not text or not 0 < port <= _LAST_PORT:
+        raise ValueError(
+            f"{text!r} is no address of a broker: write HOST:PORT, HOST for port {DEFAULT_PORT}, or :PORT on "
+            "this machine; an IPv6 address has brackets"
+        )
+    return BrokerAddress(normal(found["host"]), port)
+
+
+def normal(host: str) -> str:
+    """A host as it is compared with others."""
+    return host.strip("[]").rstrip(".").lower()
+
+
+def faults(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """The settings of a cluster that are invalid, each with the reason."""
+    brokers = [("cluster", text) for text in values.get("cluster") or ()]
+    if (keeper := values.get("cluster_keeper")) is not None:
+        brokers.append(("cluster_keeper", keeper))
+    yield from _faults_of_addresses(brokers, values.get("cluster_host"))
+    if values.get("cluster_port") is not None:
+        yield from _faults_of_member(values)
+    elif brokers:
+        fault = (
+            "this broker has no port for the others: set it to the port that they have for this broker "
+            f"({DEFAULT_PORT} is usual), or to 0 for a free one"
+        )
+        yield "cluster_port", fault
+
+
+def _faults_of_addresses(brokers: list[tuple[str, str]], own_host: str | None) -> Iterator[tuple[str, str]]:
+    """Addresses that are invalid, and a mixture of loopback and others."""
+    hosts: list[tuple[str, str, str]] = []
+    for setting, text in brokers:
+        try:
+            hosts.append((setting, text, parse(text).host))
+        except ValueError as error:
+            yield setting, str(error)
+    if own_host is not None and not _HOST.fullmatch(own_host):
+        yield "cluster_host", f"{own_host!r} is not a host name or an address; the port is cluster_port"
+    elif own_host is not None:
+        hosts.append(("cluster_host", own_host, normal(own_host)))
+    elsewhere = any(host and not is_loopback(host) for _, _, host in hosts)
+    for setting, text, host in hosts:
+        if host in ALL_ADDRESSES:
+            yield setting, f"{text!r} is every address of a machine: write the one by which others reach it"
+        elif elsewhere and host and is_loopback(host):
+            fault = (
+                f"{text!r} is another machine for each broker: write the name by which the others reach it; "
+                "loopback is for clusters with all brokers on one machine"
+            )
+            yield setting, fault
+
+
+def _faults_of_member(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    if values.get("role") == CALLBACK:
+        yield "cluster_port", "a callback broker is in no cluster: leave it out"
+    secret = values.get("cluster_secret")
+    if secret is None:
+        yield (
+            "cluster_secret",
+            f"brokers of a cluster prove to each other that they know it; {_MAKE_A_SECRET}",
+        )
+    elif len(secret) < MIN_SECRET:
+        fault = f"its {len(secret)} characters can be guessed, at least {MIN_SECRET} are needed"
+        yield "cluster_secret", f"{fault}; {_MAKE_A_SECRET}"
+    if values.get("cluster_transport") == "tls" and values.get("tls_cert") is None:
+        yield "cluster_transport", "tls needs a certificate: set tls_cert"

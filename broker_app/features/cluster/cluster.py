@@ -1,0 +1,274 @@
+"""This broker in its cluster: the listener for links, the other brokers, and what is reported about them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+import socket
+import ssl
+import time
+from collections.abc import Sequence
+from functools import partial
+from typing import Final, NamedTuple
+
+from broker_app.base.internal_errors import EventListeners
+from broker_app.base.refused import Refused
+from broker_app.core.interest import Want
+from broker_app.core.outcome import Event, InterestChanged
+from broker_app.engine import Engine
+from broker_app.features.cluster import frames as f
+from broker_app.features.cluster.link import Link, stopped
+from broker_app.features.cluster.members import Member, Members
+from broker_app.features.cluster.report import ClusterReport, Interest, LinkReport, LinkState
+from broker_app.features.cluster.settings import difference, mismatch
+from broker_app.features.cluster.traffic import Traffic
+
+log = logging.getLogger(__name__)
+
+#: seconds between two looks at messages that wait for a consumer, and between two attempts at refused wants
+_LOOK_S: Final = 0.05
+_TRY_AGAIN_S: Final = 5.0
+#: connections that have not proven to be of the cluster
+_MOST_STRANGERS: Final = 64
+
+
+class ClusterSettings(NamedTuple):
+    """The cluster as it was configured: this broker's `name`, its `address` for other brokers, theirs, the
+    secret, the largest message in bytes, settings that must be equal, and where clients connect."""
+
+    name: str
+    version: str
+    address: str
+    brokers: tuple[str, ...]
+    secret: str
+    most_bytes: int
+    must_be_equal: dict[str, str]
+    stomp: str
+    web: str
+    #: for connections that this broker dials, and for those that it accepts; None without TLS
+    tls: ssl.SSLContext | None = None
+    accepts_tls: ssl.SSLContext | None = None
+    keeper: str = ""
+
+
+class Cluster:
+    """Owns the links. `listeners` are called with what happens to each: "up", "down" or "refused", the name
+    of the other broker, and why."""
+
+    def __init__(self, engine: Engine, settings: ClusterSettings) -> None:
+        self._engine = engine
+        self._settings = settings
+        self._incarnation = secrets.token_hex(8)
+        self.members = Members(
+            settings.address, settings.brokers, partial(self._make_link, dials=True), settings.tls
+        )
+        self._strangers: set[Link] = set()
+        self._changed: dict[Want, None] = {}
+        self._server: asyncio.Server | None = None
+        self._looking: asyncio.Task[None] | None = None
+        self._traffic = Traffic()
+        self._refused: dict[str, str] = {}
+        #: whether this broker refuses new clients
+        self.quiesced = False
+        self.listeners: EventListeners[[str, str, str]] = EventListeners("the cluster's listeners")
+
+    # ------------------------------------------------------------------ start and stop
+
+    async def start(self, listener: socket.socket) -> None:
+        """Accept links on `listener`, and connect to the others."""
+        interest = self._engine.broker.interest
+        interest.watched = True
+        self._engine.listeners.add(self._on_events)
+        loop = asyncio.get_running_loop()
+        self._server = await loop.create_server(
+            partial(self._make_link, dials=False), sock=listener, ssl=self._settings.accepts_tls
+        )
+        self._looking = asyncio.create_task(self._look(), name="messages of other brokers")
+        self.members.start()
+
+    async def stop(self) -> None:
+        """End all links: what consumers here hold is delivered by others."""
+        if self._server is not None:
+            self._server.close()
+        await self.members.stop()
+        for link in [*self._strangers, *self.members.links()]:
+            link.close(stopped())
+        if self._looking is not None:
+            self._looking.cancel()
+            await asyncio.gather(self._looking, return_exceptions=True)
+        self._engine.broker.interest.watched = False
+
+    def _make_link(self, *, dials: bool) -> Link:
+        settings = self._settings
+        link = Link(self._engine, self, settings.secret, settings.most_bytes, dials=dials)
+        if not dials:
+            if len(self._strangers) >= _MOST_STRANGERS:
+                oldest = next(iter(self._strangers))
+                asyncio.get_running_loop().call_soon(
+                    oldest.close, Refused("too-many", "too many connections")
+                )
+            self._strangers.add(link)
+        return link
+
+    async def _look(self) -> None:
+        """Return what waits too long for a consumer here, and ask again for what was refused."""
+        began = time.monotonic()
+        while True:
+            await asyncio.sleep(_LOOK_S)
+            for link in self.members.links():
+                link.queues.give_back_old()
+            if time.monotonic() - began > _TRY_AGAIN_S:
+                began = time.monotonic()
+                for link in self.members.links():
+                    link.queues.try_again()
+
+    def each_second(self) -> None:
+        """Send heart-beats, and count."""
+        now = time.monotonic()
+        for link in self.members.links():
+            link.each_second(now)
+        for member in self.members.all():
+            self._traffic.note(member.address, *_totals(member), now)
+
+    # ------------------------------------------------------------------ interest
+
+    def _on_events(self, events: Sequence[Event]) -> None:
+        for event in events:
+            if isinstance(event, InterestChanged):
+                if not self._changed:
+                    asyncio.get_running_loop().call_soon(self._send_interest)
+                self._changed[event.want] = None
+
+    def _send_interest(self) -> None:
+        changed, self._changed = self._changed, {}
+        for link in self.members.links():
+            if link.is_up:
+                link.queues.refresh(changed)
+
+    # ------------------------------------------------------------------ for links
+
+    def identity(self) -> f.Identity:
+        """This broker, as others see it."""
+        settings = self._settings
+        return f.Identity(
+            *(settings.name, self._incarnation, settings.version, settings.address),
+            *(settings.stomp, settings.web, settings.must_be_equal, self.members.addresses()),
+        )
+
+    def admit(self, link: Link) -> None:
+        """Take a link whose broker is known. Raises Refused for one that is not wanted."""
+        broker = link.broker
+        assert broker is not None
+        settings = self._settings
+        found = difference(settings.must_be_equal, broker.settings)
+        if found is not None:
+            raise mismatch(settings.name, broker.name, found)
+        self.members.admit(link, self.identity())
+        self._strangers.discard(link)
+        self._refused.pop(broker.name, None)
+        log.info("broker %s at %s is linked", broker.name, broker.address)
+        self.listeners("up", broker.name, "")
+        self.members.learn(broker.brokers)
+        link.send(f.Availability(self.quiesced, self.members.addresses()))
+
+    def ended(self, link: Link, reason: Refused) -> None:
+        """Note the end of a link."""
+        self._strangers.discard(link)
+        was_linked = any(member.link is link for member in self.members.all())
+        self.members.ended(link, reason)
+        name = link.broker.name if link.broker is not None else ""
+        if was_linked:
+            log.info("the link to broker %s has ended: %s", name, reason.detail)
+            self.listeners("down", name, reason.detail)
+        elif (
+            name
+            and reason.code not in ("duplicate", "own-address")
+            and (self._refused.get(name) != reason.detail)
+        ):
+            self._refused[name] = reason.detail
+            log.warning("broker %s is not linked: %s", name, reason.detail)
+            self.listeners("refused", name, reason.detail)
+
+    def receive_record(self, link: Link, message: bytes) -> None:
+        """Take a message about the change record."""
+
+    def availability(self, link: Link, frame: f.Availability) -> None:
+        """Take what another broker says about itself."""
+        self.members.learn(frame.brokers)
+
+    # ------------------------------------------------------------------ reports
+
+    def set_quiesced(self, quiesced: bool) -> None:
+        """Report to the other brokers whether this one refuses new clients."""
+        self.quiesced = quiesced
+        for link in self.members.links():
+            link.send(f.Availability(quiesced, self.members.addresses()))
+
+    def report(self) -> ClusterReport:
+        """The cluster as this broker sees it."""
+        settings = self._settings
+        interest = self._engine.broker.interest
+        return ClusterReport(
+            broker=settings.name,
+            address=settings.address,
+            keeper=settings.keeper,
+            quiesced=self.quiesced,
+            links=[self._link_report(member) for member in self.members.all()],
+            interest=[
+                Interest(
+                    broker=settings.name,
+                    address=want.address,
+                    selector=want.selector,
+                    consumers=interest.consumers(want),
+                    credit=interest.credit(want),
+                )
+                for want in interest.all()
+            ]
+            + [one for link in self.members.links() for one in link.consumers.interest()],
+        )
+
+    def _link_report(self, member: Member) -> LinkReport:
+        link, identity = member.link, member.identity
+        sent, received, returned = _totals(member)
+        sent_rate, received_rate = self._traffic.rates(member.address)
+        return LinkReport(
+            broker=member.name or member.address,
+            address=member.address,
+            state=_state(member),
+            reason="" if link is not None else member.reason.detail,
+            since=member.since,
+            version=identity.version if identity is not None else "",
+            tls=link is not None and link.is_tls,
+            quiesced=link is not None and link.quiesced,
+            sent=sent,
+            received=received,
+            returned=returned,
+            sent_rate=sent_rate,
+            received_rate=received_rate,
+            unsettled_there=link.consumers.unsettled if link is not None else 0,
+            unsettled_here=link.queues.unsettled if link is not None else 0,
+            round_trip_ms=link.round_trip_ms if link is not None else None,
+            stomp=identity.stomp if identity is not None else "",
+            web=identity.web if identity is not None else "",
+        )
+
+
+def _totals(member: Member) -> tuple[int, int, int]:
+    """Messages sent, received and returned since the start."""
+    link = member.link
+    if link is None:
+        return member.sent, member.received, member.returned
+    return (
+        member.sent + link.consumers.sent,
+        member.received + link.queues.received,
+        member.returned + link.queues.returned,
+    )
+
+
+def _state(member: Member) -> LinkState:
+    if member.link is not None:
+        return "up"
+    if member.is_stopped:
+        return "stopped"
+    return "refused" if member.is_refused else "connecting"

@@ -1,0 +1,244 @@
+"""The frames of a link: a length of four bytes, and a Struct of this module in MessagePack.
+
+A broker subscribes on the other one by numbers of its own; the other one delivers under these numbers, with
+tags of its own by which deliveries are settled. Both directions use one connection, so that what a broker
+wants and what it delivers are in order.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from typing import Final
+
+import msgspec
+
+from broker_app.base.refused import Refused
+from broker_app.core.records import Terms
+
+MIB: Final = 1024 * 1024
+#: bytes of a frame before the other broker has proven that it is one of the cluster
+FIRST_BYTES: Final = 4 * 1024
+#: bytes of all frames but `Deliver` with one large message
+USUAL_BYTES: Final = 256 * 1024
+_LENGTH = struct.Struct("!I")
+
+
+class _Frame(msgspec.Struct, array_like=True, gc=False, tag=True):
+    """The base of all frames."""
+
+
+# ---------------------------------------------------------------------- who is there
+
+
+class Hello(_Frame):
+    """The first frame, of the broker that has connected."""
+
+    nonce: bytes
+
+
+class Challenge(_Frame):
+    """The answer to it."""
+
+    nonce: bytes
+
+
+class Proof(_Frame):
+    """The digest of both nonces by the secret; of the broker that has connected first, then of the other."""
+
+    digest: bytes
+
+
+class Identity(_Frame):
+    """A broker of the cluster. `incarnation` is another one after each start; `address` is where others
+    connect to it, `stomp` and `web` where clients do. `settings` must be equal at all brokers; `brokers` are
+    the addresses of those that it knows."""
+
+    name: str
+    incarnation: str
+    version: str
+    address: str
+    stomp: str
+    web: str
+    settings: dict[str, str]
+    brokers: list[str]
+
+
+class Refuse(_Frame):
+    """The last frame: why the sender ends the connection. The code "stopped": it stops."""
+
+    code: str
+    detail: str
+
+
+class Ping(_Frame):
+    """Answered by `Pong` with the same number."""
+
+    number: int
+
+
+class Pong(_Frame):
+    """The answer to `Ping`."""
+
+    number: int
+
+
+class Availability(_Frame):
+    """Whether the sender refuses new clients, and which addresses of brokers it knows."""
+
+    quiesced: bool
+    brokers: list[str]
+
+
+# ---------------------------------------------------------------------- messages
+
+
+class Subscribe(_Frame):
+    """Begin a subscription for consumers of the sender; `terms` (filter, selector, shared, owner) are those
+    of a named one, whose queue `address` then is."""
+
+    number: int
+    address: str
+    consumers: int
+    credit: int
+    selector: str = ""
+    exclusive: bool = False
+    priority: int = 0
+    terms: Terms | None = None
+
+
+class Credit(_Frame):
+    """The consumers of a subscription have changed."""
+
+    number: int
+    consumers: int
+    credit: int
+
+
+class Unsubscribe(_Frame):
+    """End a subscription: its consumers have left."""
+
+    number: int
+
+
+class NotSubscribed(_Frame):
+    """A subscription was refused, or ended by the broker that delivers."""
+
+    number: int
+    code: str
+    detail: str
+
+
+class SharedEnvelope(msgspec.Struct, array_like=True, gc=False):
+    """The `Envelope` of several messages."""
+
+    address: str
+    block: bytes
+    persistent: bool
+    priority: int
+    group: str = ""
+    dedup_id: str = ""
+
+
+class RemoteDelivery(msgspec.Struct, array_like=True, gc=False):
+    """A message for the subscription `number`; `envelope` is an index. The tag is 0 if it has not to be
+    settled. Times are milliseconds since 1970, that of expiry 0 for never."""
+
+    number: int
+    tag: int
+    envelope: int
+    attempts: int
+    time_ms: int
+    expires_ms: int
+    id: bytes
+    body: bytes
+
+
+class Deliver(_Frame):
+    """Messages, in order."""
+
+    envelopes: list[SharedEnvelope]
+    messages: list[RemoteDelivery]
+
+
+class Failed(msgspec.Struct, array_like=True, gc=False):
+    """A delivery that has failed at a consumer; `dead_reason`, `detail` and `delay_ms` as in
+    `commands.Return`."""
+
+    tag: int
+    reason: str
+    dead_reason: str = ""
+    detail: str = ""
+    delay_ms: int = 0
+
+
+class Settled(_Frame):
+    """Deliveries that were acknowledged, that found no consumer, and that have failed."""
+
+    acked: list[int] = []
+    returned: list[int] = []
+    failed: list[Failed] = []
+
+
+class Record(_Frame):
+    """A message about the change record, as `change_record` encodes it."""
+
+    message: bytes
+
+
+FirstFrame = Hello | Challenge | Proof | Identity | Refuse
+Frame = (
+    FirstFrame
+    | Ping
+    | Pong
+    | Availability
+    | Subscribe
+    | Credit
+    | Unsubscribe
+    | NotSubscribed
+    | Deliver
+    | Settled
+    | Record
+)
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(Frame)
+
+
+def encode(frame: Frame) -> bytes:
+    """The bytes of a frame, with its length."""
+    content = _encoder.encode(frame)
+    return _LENGTH.pack(len(content)) + content
+
+
+class Reader:
+    """Takes frames out of what was received. `most` is the largest frame that is accepted, in bytes."""
+
+    def __init__(self, most: int = FIRST_BYTES) -> None:
+        self.most = most
+        self._buffer = bytearray()
+
+    def feed(self, data: bytes) -> Iterator[Frame]:
+        """The frames that are complete. Raises Refused("protocol-error") for others than a broker sends."""
+        buffer = self._buffer
+        buffer += data
+        start = 0
+        try:
+            while len(buffer) - start >= _LENGTH.size:
+                (length,) = _LENGTH.unpack_from(buffer, start)
+                if length > self.most:
+                    raise Refused(
+                        "protocol-error", f"a frame of {length} bytes came; {self.most} are allowed"
+                    )
+                end = start + _LENGTH.size + length
+                if len(buffer) < end:
+                    break
+                try:
+                    with memoryview(buffer) as view, view[start + _LENGTH.size : end] as content:
+                        frame = _decoder.decode(content)
+                except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+                    raise Refused("protocol-error", f"a frame cannot be read: {error}") from None
+                start = end
+                yield frame
+        finally:
+            del buffer[:start]

@@ -1,0 +1,67 @@
+"""Names of GlassFish MQ for settings of brokers and clusters, and the setting that each is here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+
+class ImqName(NamedTuple):
+    """One row. `values` are those that are written in another way here; with `only` the property is accepted
+    with that value alone, which is what happens here, and `about` says what to use for others."""
+
+    name: str
+    setting: str = ""
+    about: str = ""
+    #: whether brokers with different values refuse each other
+    must_be_equal: bool = False
+    #: whether the central file may have it
+    is_central: bool = True
+    values: Mapping[str, str] = MappingProxyType({})
+    only: str | None = None
+
+
+_NO_LIMIT: Final = MappingProxyType({"-1": "0"})
+_ENHANCED: Final = "brokers that share a store are mirrors: see docs/mirrors.md"
+
+_TABLE: Final = (
+    ImqName("imq.cluster.brokerlist", "cluster"),
+    ImqName("imq.cluster.url", "cluster_url", is_central=False),
+    ImqName("imq.cluster.masterbroker", "cluster_keeper", must_be_equal=True),
+    ImqName(
+        "imq.cluster.nomasterbroker",
+        only="true",
+        about="leave imq.cluster.masterbroker out, and none is needed",
+    ),
+    ImqName("imq.cluster.dynamicChangeMasterBrokerEnabled", "cluster_dynamic_keeper", must_be_equal=True),
+    ImqName("imq.cluster.port", "cluster_port"),
+    ImqName("imq.cluster.hostname", "cluster_host", "the value localhost is ignored", is_central=False),
+    ImqName("imq.cluster.transport", "cluster_transport", must_be_equal=True),
+    ImqName("imq.brokerid", "name", is_central=False),
+    ImqName("imq.instancename", "name", is_central=False),
+    ImqName("imq.autocreate.queue", "auto_create_queues", must_be_equal=True),
+    ImqName(
+        "imq.autocreate.topic",
+        only="true",
+        about="topics have no settings before their first use; they exist",
+    ),
+    ImqName(
+        "imq.autocreate.queue.maxNumActiveConsumers",
+        only="-1",
+        about="set max_consumers of the pattern /queue/>",
+    ),
+    ImqName(
+        "imq.autocreate.queue.maxNumBackupConsumers", only="0", about="set consumer-priority at the consumers"
+    ),
+    ImqName("imq.system.max_count", "max_messages", values=_NO_LIMIT),
+    ImqName("imq.system.max_size", "max_bytes", values=_NO_LIMIT),
+    ImqName("imq.message.max_size", "max_body_bytes"),
+    ImqName("imq.service.activelist", about="stomp_port and stomp_tls_port choose what listens"),
+    ImqName("imq.cluster.ha", only="false", about=_ENHANCED),
+    ImqName("imq.cluster.clusterid", about=_ENHANCED),
+    ImqName("imq.persist.store", only="file", about=_ENHANCED),
+)
+
+#: by name
+NAMES: Final[Mapping[str, ImqName]] = MappingProxyType({row.name: row for row in _TABLE})

@@ -1,0 +1,219 @@
+"""A link: one connection to another broker of the cluster, from the handshake to its end."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import time
+from typing import Final, Protocol, cast
+
+from broker_app.base.internal_errors import internal_errors
+from broker_app.base.refused import Refused
+from broker_app.engine import Engine
+from broker_app.features.cluster import frames as f
+from broker_app.features.cluster.handshake import Handshake
+from broker_app.features.cluster.remote_consumers import RemoteConsumers
+from broker_app.features.cluster.remote_queues import RemoteQueues
+
+#: seconds until both brokers must have proven who they are
+HANDSHAKE_S: Final = 5.0
+#: seconds between heart-beats, and without anything received until the connection counts as lost
+BEAT_S: Final = 1.0
+SILENCE_S: Final = 5.0
+#: bytes that wait to be sent, above which the engine delivers nothing more
+_OUTBOX_BYTES: Final = 1 * f.MIB
+#: bytes of a frame with one message, in addition to its body
+_FRAME_BYTES: Final = 1 * f.MIB
+_STOPPED = "stopped"
+
+
+class LinkOwner(Protocol):
+    """The owner of links: decides which are kept, and shares what they carry."""
+
+    def identity(self) -> f.Identity:
+        """This broker, as others see it."""
+
+    def admit(self, link: Link) -> None:
+        """Take a link whose broker is known. Raises Refused for one that is not wanted."""
+
+    def ended(self, link: Link, reason: Refused) -> None:
+        """A link has ended, whether it was admitted or not."""
+
+    def receive_record(self, link: Link, message: bytes) -> None:
+        """Take a message about the change record."""
+
+    def availability(self, link: Link, frame: f.Availability) -> None:
+        """Take what the other broker says about itself."""
+
+
+class Link(asyncio.Protocol):
+    """One side of a link. `dials` is True at the broker that has connected. `most_bytes` is the largest
+    message."""
+
+    def __init__(
+        self, engine: Engine, owner: LinkOwner, secret: str, most_bytes: int, *, dials: bool
+    ) -> None:
+        self._engine = engine
+        self._owner = owner
+        self.dials = dials
+        self._most_bytes = most_bytes
+        self._reader = f.Reader()
+        self._handshake = Handshake(secret, dials=dials, send=self.send)
+        self._transport: asyncio.Transport
+        self._deadline: asyncio.TimerHandle | None = None
+        #: the other broker, once it is known
+        self.broker: f.Identity | None = None
+        self._is_identified = False
+        self.consumers: RemoteConsumers
+        self.queues: RemoteQueues
+        #: whether messages pass
+        self.is_up = False
+        self.is_closed = False
+        self.is_tls = False
+        self.quiesced = False
+        self.since = time.time()
+        self._heard = self._asked = time.monotonic()
+        self._ping = 0
+        self.round_trip_ms: float | None = None
+
+    # ------------------------------------------------------------------ from asyncio
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        self._transport.set_write_buffer_limits(high=_OUTBOX_BYTES)
+        self.is_tls = transport.get_extra_info("ssl_object") is not None
+        connection: socket.socket = transport.get_extra_info("socket")
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._deadline = asyncio.get_running_loop().call_later(HANDSHAKE_S, self._too_late)
+        self._handshake.begin()
+
+    def data_received(self, data: bytes) -> None:
+        self._heard = time.monotonic()
+        try:
+            for frame in self._reader.feed(data):
+                if self.is_closed:
+                    return
+                self._receive(frame)
+        except Refused as refusal:
+            self.close(refusal)
+        except Exception as error:
+            internal_errors.note("a link of the cluster", error)
+            self.close(Refused("internal", "the broker failed at what the other one sent; see its log"))
+
+    def pause_writing(self) -> None:
+        if self.is_up:
+            self.consumers.congested(True)
+
+    def resume_writing(self) -> None:
+        if self.is_up:
+            self.consumers.congested(False)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._end(
+            Refused("connection-lost", str(error) if error else "the other broker closed the connection")
+        )
+
+    # ------------------------------------------------------------------ from the owner
+
+    def send(self, frame: f.Frame) -> None:
+        """Send a frame, unless the link has ended."""
+        if not self.is_closed:
+            self._transport.write(f.encode(frame))
+
+    def close(self, refusal: Refused) -> None:
+        """End the link, and say why."""
+        if not self.is_closed:
+            self.send(f.Refuse(refusal.code, refusal.detail[:1_000]))
+            self._transport.close()
+            self._end(refusal)
+
+    def each_second(self, now: float) -> None:
+        """Ask whether the other broker is still there; `now` is monotonic."""
+        if now - self._heard > SILENCE_S:
+            self._transport.abort()
+            self._end(Refused("connection-lost", f"nothing came from it for {SILENCE_S:g} s"))
+        elif self.is_up:
+            self._ping += 1
+            self._asked = now
+            self.send(f.Ping(self._ping))
+
+    # ------------------------------------------------------------------ frames
+
+    def _receive(self, frame: f.Frame) -> None:
+        if not self.is_up:
+            self._receive_first(frame)
+            return
+        match frame:
+            case f.Deliver():
+                self.queues.deliver(frame)
+            case f.Settled():
+                self.consumers.settled(frame)
+            case f.Subscribe():
+                self.consumers.subscribe(frame)
+            case f.Credit():
+                self.consumers.set_credit(frame)
+            case f.Unsubscribe(number):
+                self.consumers.unsubscribe(number)
+            case f.NotSubscribed():
+                self.queues.not_subscribed(frame)
+            case f.Ping(number):
+                self.send(f.Pong(number))
+            case f.Pong(number) if number == self._ping:
+                self.round_trip_ms = (time.monotonic() - self._asked) * 1000
+            case f.Pong():
+                pass  # of an earlier heart-beat
+            case f.Availability():
+                self.quiesced = frame.quiesced
+                self._owner.availability(self, frame)
+            case f.Record(message):
+                self._owner.receive_record(self, message)
+            case f.Refuse(code, detail):
+                raise Refused(code, detail)
+            case _:
+                raise Refused("protocol-error", "the handshake is over")
+
+    def _receive_first(self, frame: f.Frame) -> None:
+        """Take a frame of the handshake."""
+        if not self._handshake.is_proven:
+            if self._handshake.receive(frame):
+                self._reader.most = f.USUAL_BYTES
+                self.send(self._owner.identity())
+            return
+        if isinstance(frame, f.Refuse):
+            raise Refused(frame.code, frame.detail)
+        if not isinstance(frame, f.Identity):
+            raise Refused("protocol-error", "the other broker did not say who it is")
+        self.broker = frame
+        self.consumers = RemoteConsumers(self._engine, frame.name, self.send)
+        self.queues = RemoteQueues(self._engine, frame.name, self.send)
+        self._owner.admit(self)
+        if self._deadline is not None:
+            self._deadline.cancel()
+        self._reader.most = self._most_bytes + _FRAME_BYTES
+        self.is_up = True
+        self.queues.refresh(self._engine.broker.interest.all())
+
+    def _too_late(self) -> None:
+        self.close(Refused("timeout", f"the other broker was silent for {HANDSHAKE_S:g} s"))
+
+    def _end(self, reason: Refused) -> None:
+        if self.is_closed:
+            return
+        self.is_closed = True
+        if self._deadline is not None:
+            self._deadline.cancel()
+        if self.is_up:
+            self.is_up = False
+            self.consumers.end()
+            self.queues.end()
+        self._owner.ended(self, reason)
+
+
+def stopped() -> Refused:
+    """The reason why a broker that stops ends its links."""
+    return Refused(_STOPPED, "the broker stops")
+
+
+def is_stop(reason: Refused) -> bool:
+    """Return whether the other broker has ended a link because it stops."""
+    return reason.code == _STOPPED

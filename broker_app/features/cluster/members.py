@@ -1,0 +1,224 @@
+"""The other brokers of the cluster: where they are, and the link to each.
+
+Each broker connects to all addresses that it knows. It learns more of them from the others, so that the lists
+of brokers need not be complete. Of two links to one broker, that one is kept which was dialled by the broker
+whose name sorts first; both decide alike.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import ssl
+import time
+from collections.abc import Callable
+from typing import Final
+
+from broker_app.base.refused import Refused
+from broker_app.features.cluster import frames as f
+from broker_app.features.cluster.link import Link, is_stop
+
+log = logging.getLogger(__name__)
+
+#: seconds between attempts to reach a broker, and in which one must answer
+RETRY_S: Final = 1.0
+RETRY_REFUSED_S: Final = 5.0
+CONNECT_S: Final = 5.0
+#: brokers that are known, at most
+MOST_BROKERS: Final = 200
+
+
+class Member:
+    """Another broker: `name` is empty until it was reached."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        self.name = ""
+        self.link: Link | None = None
+        #: why there is no link
+        self.reason = Refused("connecting", "it was not reached yet")
+        self.since = time.time()
+        #: the last one that was linked
+        self.identity: f.Identity | None = None
+        #: of links that have ended
+        self.sent = self.received = self.returned = 0
+
+    @property
+    def is_refused(self) -> bool:
+        """True if one of the two brokers does not want the other."""
+        return self.reason.code not in ("connecting", "connection-lost", "timeout", "unreachable", "stopped")
+
+    @property
+    def is_stopped(self) -> bool:
+        """True if it has said that it stops."""
+        return is_stop(self.reason)
+
+
+class Members:
+    """All other brokers. `make_link` makes the protocol of a connection that this broker dials."""
+
+    def __init__(
+        self,
+        own_address: str,
+        addresses: tuple[str, ...],
+        make_link: Callable[[], Link],
+        tls: ssl.SSLContext | None,
+    ) -> None:
+        #: addresses that are not connected to: of this broker, and other ones of brokers that are known
+        self._own = {own_address}
+        self._make_link = make_link
+        self._tls = tls
+        self._members: dict[str, Member] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._is_stopped = False
+        self._to_dial = addresses
+        #: links that this broker has dialled and that have not ended, with the address that it has used
+        self._dialled: dict[Link, Member] = {}
+
+    def start(self) -> None:
+        """Connect to all that are known."""
+        self.learn(self._to_dial)
+
+    async def stop(self) -> None:
+        """Connect to no other broker any more."""
+        self._is_stopped = True
+        tasks = list(self._tasks.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def all(self) -> list[Member]:
+        """The other brokers, by name and address."""
+        return sorted(self._members.values(), key=lambda member: (member.name or "~", member.address))
+
+    def links(self) -> list[Link]:
+        """The links that are up."""
+        return [member.link for member in self._members.values() if member.link is not None]
+
+    def addresses(self) -> list[str]:
+        """The addresses of the others."""
+        return list(self._members)
+
+    def learn(self, addresses: tuple[str, ...] | list[str]) -> None:
+        """Connect to brokers that are not known yet."""
+        for address in addresses:
+            known = address in self._own or address in self._members
+            if known or self._is_stopped or len(self._members) >= MOST_BROKERS or not _is_address(address):
+                continue
+            self._members[address] = Member(address)
+            self._tasks[address] = asyncio.create_task(self._keep(address), name=f"link to {address}")
+
+    def replace(self, addresses: tuple[str, ...]) -> None:
+        """Use another list of brokers: those that are not in it, and have no link, are forgotten."""
+        for address, member in list(self._members.items()):
+            if address not in addresses and member.link is None:
+                del self._members[address]
+                self._tasks.pop(address).cancel()
+        self.learn(addresses)
+
+    # ------------------------------------------------------------------ links
+
+    def admit(self, link: Link, own: f.Identity) -> None:
+        """Keep a link whose broker is known, or raise Refused."""
+        broker = link.broker
+        assert broker is not None
+        if broker.name == own.name:
+            self._refuse_own(broker, own)
+        member = self._member_of(broker)
+        former = member.link
+        if former is not None and former.broker is not None:
+            same = former.broker.incarnation == broker.incarnation
+            first = own.name if own.name < broker.name else broker.name
+            if same and (own.name if link.dials else broker.name) != first:
+                raise Refused("duplicate", "another connection between these brokers is kept")
+            self._unlink(member, former)
+            former.close(Refused("duplicate", "another connection between these brokers is kept"))
+        member.link, member.identity, member.name = link, broker, broker.name
+        member.since = time.time()
+
+    def _refuse_own(self, broker: f.Identity, own: f.Identity) -> None:
+        if broker.incarnation == own.incarnation:
+            raise Refused("own-address", "this address is that of the broker itself")
+        raise Refused(
+            "cluster-mismatch",
+            f"imq.brokerid: two brokers have the name {own.name!r}, at {own.address} and {broker.address}; "
+            "start one of them with another --name and another data directory",
+        )
+
+    def _member_of(self, broker: f.Identity) -> Member:
+        """The member with this name, else with this address, else a new one."""
+        for member in self._members.values():
+            if member.name == broker.name:
+                return member
+        if broker.address not in self._members:
+            self.learn([broker.address])
+        found = self._members.get(broker.address)
+        if found is None:
+            raise Refused("too-many", f"the cluster has {MOST_BROKERS} brokers, the maximum")
+        return found
+
+    def ended(self, link: Link, reason: Refused) -> None:
+        """Note that a link has ended, or was refused."""
+        dialled = self._dialled.pop(link, None)
+        member = next((one for one in self._members.values() if one.link is link), None)
+        if member is not None:
+            self._unlink(member, link)
+            member.reason, member.since = reason, time.time()
+        elif dialled is not None and reason.code == "own-address":
+            self._forget(dialled)
+        elif dialled is not None and dialled.link is None:
+            if reason.code == "duplicate":  # the same broker under another address
+                self._forget(dialled)
+            else:
+                dialled.reason = reason
+
+    def _unlink(self, member: Member, link: Link) -> None:
+        member.link = None
+        member.sent += link.consumers.sent
+        member.received += link.queues.received
+        member.returned += link.queues.returned
+
+    def _forget(self, member: Member) -> None:
+        """Do not connect to an address any more."""
+        self._own.add(member.address)
+        self._members.pop(member.address, None)
+
+    async def _keep(self, address: str) -> None:
+        """Connect to a broker whenever there is no link to it."""
+        while True:
+            member = self._members.get(address)
+            if member is None:
+                self._tasks.pop(address, None)
+                return
+            if member.link is None:
+                await self._try(member)
+            await asyncio.sleep(RETRY_REFUSED_S if member.is_refused else RETRY_S)
+
+    async def _try(self, member: Member) -> None:
+        host, _, port = member.address.rpartition(":")
+        host = host.strip("[]")
+
+        def make() -> Link:
+            link = self._make_link()
+            self._dialled[link] = member
+            return link
+
+        try:
+            async with asyncio.timeout(CONNECT_S):
+                await asyncio.get_running_loop().create_connection(
+                    make,
+                    host,
+                    int(port),
+                    ssl=self._tls,
+                    server_hostname=host if self._tls else None,
+                )
+        except (OSError, TimeoutError) as error:
+            if member.link is None and not member.is_stopped:
+                detail = str(error) or f"it did not answer within {CONNECT_S:g} s"
+                member.reason = Refused("unreachable", detail)
+            log.debug("%s cannot be reached: %s", member.address, error)
+
+
+def _is_address(text: str) -> bool:
+    host, _, port = text.rpartition(":")
+    return bool(host) and len(text) <= 300 and port.isdigit() and 0 < int(port) < 65536

@@ -1,0 +1,48 @@
+"""This broker as one of its cluster, as the settings have it."""
+
+from __future__ import annotations
+
+import ssl
+
+from broker_app.config import Config
+from broker_app.engine import Engine
+from broker_app.features.cluster import settings as cluster_settings
+from broker_app.features.cluster.cluster import Cluster, ClusterSettings
+from broker_app.members.addresses import addresses_of
+from broker_app.net.server.listeners import Ports
+from broker_app.net.stomp.session import VERSION
+from broker_app.net.tls.certificates import Certificates
+
+_TLS = "tls"
+
+
+def make_cluster(config: Config, engine: Engine, ports: Ports, certificates: Certificates | None) -> Cluster:
+    """The cluster of a broker with these ports."""
+    assert config.cluster_secret is not None and ports.cluster is not None
+    addresses = addresses_of(config, ports)
+    encrypted = config.cluster_transport == _TLS
+    settings = ClusterSettings(
+        name=config.name,
+        version=VERSION,
+        address=cluster_settings.own_address(config, ports.cluster),
+        brokers=cluster_settings.others(config, ports.cluster),
+        secret=config.cluster_secret,
+        most_bytes=config.max_body_bytes + config.max_header_bytes,
+        must_be_equal=cluster_settings.must_be_equal(config),
+        stomp=addresses.uris[0] if addresses.uris[0].startswith("stomp") else "",
+        web=addresses.web,
+        tls=_client_context(config) if encrypted else None,
+        accepts_tls=certificates.context if encrypted and certificates is not None else None,
+        keeper=cluster_settings.keeper_address(config),
+    )
+    return Cluster(engine, settings)
+
+
+def _client_context(config: Config) -> ssl.SSLContext:
+    """The TLS context for connections to the others: it accepts certificates of the same authorities, and
+    shows the certificate of this broker."""
+    context = ssl.create_default_context(cafile=str(config.tls_ca) if config.tls_ca is not None else None)
+    assert config.tls_cert is not None  # `cluster_addresses.faults`
+    password = config.tls_key_password
+    context.load_cert_chain(config.tls_cert, config.tls_key, password.encode() if password else None)
+    return context
