@@ -32,6 +32,7 @@ from broker_app.features.bulk.stage_store import StageStore
 from broker_app.features.callback_broker.callback_broker import CallbackBroker
 from broker_app.features.callbacks.webhooks.supervisor import Supervisor as Callbacks
 from broker_app.features.cluster.cluster import Cluster
+from broker_app.features.cluster.destination_applier import Configuration
 from broker_app.features.jobs.job_manager import JobManager
 from broker_app.features.mirror.configuration_replicator import ConfigurationReplicator
 from broker_app.features.mirror.mirror import Mirror
@@ -65,7 +66,7 @@ from broker_app.net.stomp.transports import tcp
 from broker_app.net.tls.certificates import Certificates
 from broker_app.node.active_use import ActiveUse, in_use
 from broker_app.node.browser_sessions import BrowserSessions
-from broker_app.node.cluster_member import make_cluster
+from broker_app.node.cluster_member import make_cluster, make_record
 from broker_app.node.collector_pauses import CollectorPauses
 from broker_app.node.housekeeping import Housekeeping
 from broker_app.node.mirror_notices import MirrorNotices
@@ -144,6 +145,7 @@ class Node:
         pipeline: PipelineStore | None = None,
         make_poster: Callable[[], Poster] | None = None,
         reflexes: Sequence[Declaration] = (),
+        configuration: Configuration | None = None,
     ) -> None:
         #: the settings that the node is started with; the policy overrides some of them
         self._started_with = config
@@ -152,6 +154,7 @@ class Node:
         self._pipeline = pipeline or NoPipeline()
         self._pipeline_runs = PipelineRuns(self._pipeline.runs)
         self._declared_reflexes = reflexes
+        self._configuration = configuration
         config = overridden(config, logins.policy.broker)
         self.loop = loop = asyncio.get_running_loop()
         #: set when the node must end because of an error
@@ -471,6 +474,10 @@ class Node:
         """Link this broker to the others of its cluster, once its own clients can be served."""
         ports = Ports(self.web_port or 0, stomp, stomp_tls, _port_of(listener))
         self.cluster = cluster = make_cluster(config, self.engine, ports, self._certificates)
+        record = make_record(config, self.engine, cluster, self._configuration, self.events)
+        policy = self.logins.policy
+        await record.start(policy.version, policy.destinations.rows)
+        started.push_async_callback(record.stop)
         housekeeping.each_second.add(cluster.each_second)
         await cluster.start(listener)
         started.push_async_callback(cluster.stop)
@@ -629,6 +636,8 @@ class Node:
     def reload(self, policy: Policy) -> None:
         """Use another policy; `wait_policy` returns when it is applied to what had begun before."""
         self._services.policy.reload(policy)
+        if self.cluster is not None and self.cluster.record is not None:
+            self.cluster.record.policy_changed(policy.version, policy.destinations.rows)
 
     async def wait_policy(self, version: int) -> None:
         """Wait until the policy of this version, or a later one, is applied to all clients, and replicated to

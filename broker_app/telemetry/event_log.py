@@ -18,8 +18,8 @@ from broker_app.base.times import rfc3339
 log = logging.getLogger(__name__)
 
 #: kinds of what something happens to
-KINDS: Final = ("bridges", "files", "alerts", "mirrors", "callbacks", "reflexes", "store")
-BRIDGES, FILES, ALERTS, MIRRORS, CALLBACKS, REFLEXES, STORE = KINDS
+KINDS: Final = ("bridges", "files", "alerts", "mirrors", "callbacks", "reflexes", "store", "cluster")
+BRIDGES, FILES, ALERTS, MIRRORS, CALLBACKS, REFLEXES, STORE, CLUSTER = KINDS
 #: events that are kept
 MOST: Final = 2_000
 

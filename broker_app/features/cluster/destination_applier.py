@@ -7,15 +7,17 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Final, Protocol
 
+from broker_app.base.internal_errors import internal_errors
 from broker_app.base.refused import Refused
 from broker_app.core.commands import DeleteQueue
-from broker_app.core.destination import QUEUE_PREFIX
+from broker_app.core.destination import has_wildcard
 from broker_app.engine.client import EngineClient
 from broker_app.features.cluster.destination_changes import Applied, Wanted
 
 log = logging.getLogger(__name__)
 
 _RETRY_S: Final = 1.0
+_QUEUE_PREFIX: Final = "/queue/"
 
 
 class Configuration(Protocol):
@@ -26,6 +28,16 @@ class Configuration(Protocol):
 
     def removed_since(self, version: int) -> list[str]:
         """The rows that were removed after this version."""
+
+
+class NoConfiguration:
+    """A configuration that cannot be changed: that of a broker which was started without a database."""
+
+    def apply(self, broker: str, wanted: Mapping[str, Wanted]) -> Applied:
+        return Applied(0, {}, dict.fromkeys(wanted, "this broker has no configuration database"))
+
+    def removed_since(self, version: int) -> list[str]:
+        return []
 
 
 class DestinationApplier:
@@ -55,8 +67,8 @@ class DestinationApplier:
             applied = await self._written(broker, wanted)
             for name, fault in applied.faults.items():
                 self._note(name, "not applied", f"the change of broker {broker} cannot be made here: {fault}")
-            for name in applied.versions:
-                if wanted[name].values is None and name.startswith(QUEUE_PREFIX):
+            for name in applied.rows:
+                if wanted[name].values is None and name.startswith(_QUEUE_PREFIX) and not has_wildcard(name):
                     await self._delete_queue(broker, name)
             self._applied(applied)
 
@@ -67,6 +79,9 @@ class DestinationApplier:
             except Refused as refusal:
                 log.warning("changes of broker %s are not applied yet: %s", broker, refusal.detail)
                 await asyncio.sleep(_RETRY_S)
+            except Exception as error:
+                internal_errors.note("changes of another broker", error)
+                return Applied(0, {}, dict.fromkeys(wanted, "internal error of the broker; its log has more"))
 
     async def _delete_queue(self, broker: str, address: str) -> None:
         """Delete a queue whose settings another broker has removed, unless it is in use here."""

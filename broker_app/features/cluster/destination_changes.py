@@ -38,10 +38,11 @@ class Wanted(NamedTuple):
 
 
 class Applied(NamedTuple):
-    """The versions of the rows that are as wanted (0 for those that were removed), and why others could not
-    be written."""
+    """The version of the configuration that followed, 0 if nothing was changed; the versions of the rows that
+    are as wanted (0 for those that were removed); and why others could not be written."""
 
-    versions: Mapping[str, int]
+    version: int
+    rows: Mapping[str, int]
     faults: Mapping[str, str]
 
 
@@ -141,14 +142,14 @@ class DestinationChanges:
     def applied(self, applied: Applied) -> None:
         """Take the outcome of an `apply`. A name that is in none of its parts has changed here meanwhile."""
         applying, self._applying = self._applying, {}
-        for name, version in applied.versions.items():
+        for name, version in applied.rows.items():
             values = applying[name].values
             if values is None:
                 self._seen.pop(name, None)
                 self._values.pop(name, None)
             else:
                 self._seen[name], self._values[name] = version, values
-            self.version = max(self.version, version)
+        self.version = max(self.version, applied.version)
         self.faults |= applied.faults
         if self._rows_version >= self.version:  # else newer rows come, and are looked at then
             self._compare()

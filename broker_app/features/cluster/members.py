@@ -95,6 +95,10 @@ class Members:
         """The links that are up."""
         return [member.link for member in self._members.values() if member.link is not None]
 
+    def link_to(self, name: str) -> Link | None:
+        """The link to the broker of this name."""
+        return next((member.link for member in self._members.values() if member.name == name), None)
+
     def addresses(self) -> list[str]:
         """The addresses of the others."""
         return list(self._members)

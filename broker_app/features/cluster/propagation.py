@@ -136,6 +136,15 @@ class Propagation:
             if proposal.done == done:
                 self._end_proposal(number, self._keeper.lost())
 
+    def is_under_way(self, kind: str, name: str) -> bool:
+        """Return whether a change that was made here is not in the record yet."""
+        return (kind, name) in self._under_way or (kind, name) in self._unproposed
+
+    @property
+    def has_unentered(self) -> bool:
+        """True if any change that was made here is not in the record yet."""
+        return bool(self._under_way or self._unproposed)
+
     def _noted(self, changes: dict[_Key, Change], refusal: Refused | None) -> None:
         if refusal is not None:  # what was noted meanwhile is newer
             self._unproposed = changes | self._unproposed
@@ -281,6 +290,7 @@ class Propagation:
 
     def connected(self, broker: str) -> None:
         """Compare the record with that of a broker that can be sent messages from now on."""
+        self.disconnected(broker)  # by another connection, which has given way to this one
         self._connections[broker] = _Connection()
         self._send(broker, self._summary())
 

@@ -33,7 +33,7 @@ class Line(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Contents(NamedTuple):
-    """The contents of a file: its entries in their order, the newest `configuration`, and the number of lines."""
+    """The contents of a file: its entries in order, the newest `configuration`, and the number of lines."""
 
     entries: list[Entry]
     configuration: int

@@ -57,7 +57,10 @@ class RecordWriter:
                 for _, then in waiting:
                     then(refusal)
         if self._is_incomplete or self._file.lines > 2 * len(self._record.entries()) + _SPARE_LINES:
-            await self.compact()
+            try:
+                await self.compact()
+            except Refused as refusal:
+                log.error("the change record is not compacted: %s", refusal.detail)
 
     async def compact(self) -> None:
         """Rewrite the file with the newest entries only. Raises Refused."""
