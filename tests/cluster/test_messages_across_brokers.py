@@ -111,7 +111,7 @@ async def crossed(node: NodeProcess, to: str) -> int:
 async def subscribers(node: NodeProcess) -> int:
     """What the consumers of other brokers want of a broker."""
     async with node.rest() as http:
-        found = (await http.get("/cluster")).json()["interest"]
+        found = (await http.get("/cluster/consumers")).json()["items"]
     return sum(one["broker"] != node.name for one in found)
 
 

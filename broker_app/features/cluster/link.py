@@ -71,6 +71,8 @@ class Link(asyncio.Protocol):
         self.is_closed = False
         self.is_tls = False
         self.quiesced = False
+        #: the number of clients of the other broker
+        self.clients = 0
         self.since = time.time()
         self._heard = self._asked = time.monotonic()
         self._ping = 0
@@ -163,7 +165,7 @@ class Link(asyncio.Protocol):
             case f.Pong():
                 pass  # of an earlier heart-beat
             case f.Availability():
-                self.quiesced = frame.quiesced
+                self.quiesced, self.clients = frame.quiesced, frame.clients
                 self._owner.availability(self, frame)
             case f.Record(message):
                 self._owner.receive_record(self, message)

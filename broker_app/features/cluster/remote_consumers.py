@@ -12,7 +12,7 @@ from typing import Final
 
 from broker_app.base.refused import Refused
 from broker_app.core import commands as c
-from broker_app.core.destination import DURABLE_PREFIX, SHARED_PREFIX
+from broker_app.core.destination import DURABLE_PREFIX, SHARED_PREFIX, is_reserved
 from broker_app.core.message import Envelope, Message
 from broker_app.core.model import Delivery, InnerReceiver, Peer, Subscription
 from broker_app.engine import Engine
@@ -74,6 +74,8 @@ class RemoteConsumers(InnerReceiver):
             raise Refused("protocol-error", f"subscription {frame.number} began twice")
         if len(self._consumers) >= MOST_SUBSCRIPTIONS:
             raise Refused("too-many", f"a broker may have {MOST_SUBSCRIPTIONS} subscriptions")
+        if is_reserved(frame.address.split("/", 2)[-1]):
+            raise Refused("protocol-error", f"{frame.address} is of its own broker only")
         is_topic = frame.terms is None and frame.address.startswith(("/topic/", "/temp-topic/"))
         credit = _bounded(frame.credit)
         consumers = self._consumers[frame.number] = _Consumers(
@@ -87,7 +89,8 @@ class RemoteConsumers(InnerReceiver):
             c.AUTO if is_topic else c.INDIVIDUAL,
             consumers.credit,
             selector=frame.selector,
-            exclusive=frame.exclusive,
+            exclusive=frame.exclusive_since_us > 0,
+            exclusive_since_us=frame.exclusive_since_us,
             priority=frame.priority,
             remote=True,
             receipt=frame.number,

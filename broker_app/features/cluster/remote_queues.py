@@ -90,7 +90,8 @@ class RemoteQueues(InnerReceiver):
         self._numbers[want], self._wants[number], self._credit[number] = number, want, present
         self._send(
             f.Subscribe(
-                *(number, want.address, *present, want.selector, want.exclusive, want.priority, want.terms)
+                *(number, want.address, *present),
+                *(want.selector, want.exclusive_since_us, want.priority, want.terms),
             )
         )
 
