@@ -132,9 +132,10 @@ class Members:
             if same and (own.name if link.dials else broker.name) != first:
                 raise Refused("duplicate", "another connection between these brokers is kept")
             self._unlink(member, former)
-            former.close(Refused("duplicate", "another connection between these brokers is kept"))
         member.link, member.identity, member.name = link, broker, broker.name
         member.since = time.time()
+        if former is not None:  # closed last: a member without a link that is refused is forgotten
+            former.close(Refused("duplicate", "another connection between these brokers is kept"))
 
     def _refuse_own(self, broker: f.Identity, own: f.Identity) -> None:
         if broker.incarnation == own.incarnation:
