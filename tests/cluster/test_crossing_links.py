@@ -1,4 +1,4 @@
-"""Brokers that dial each other at the same moment: one connection is kept, and carries what consumers want."""
+"""Brokers that dial each other at the same moment keep one connection, and both know it."""
 
 from __future__ import annotations
 
