@@ -3,21 +3,31 @@
 from __future__ import annotations
 
 import ssl
+from collections.abc import Callable
 
 from broker_app.config import Config
 from broker_app.engine import Engine
 from broker_app.features.cluster import settings as cluster_settings
 from broker_app.features.cluster.cluster import Cluster, ClusterSettings
+from broker_app.features.cluster.destination_applier import Configuration, NoConfiguration
+from broker_app.features.cluster.replicated_record import KeeperSettings, ReplicatedRecord
 from broker_app.members.addresses import addresses_of
 from broker_app.net.server.listeners import Ports
 from broker_app.net.stomp.session import VERSION
 from broker_app.net.tls.certificates import Certificates
+from broker_app.telemetry.event_log import CLUSTER, EventLog
 
 _TLS = "tls"
 
 
-def make_cluster(config: Config, engine: Engine, ports: Ports, certificates: Certificates | None) -> Cluster:
-    """The cluster of a broker with these ports."""
+def make_cluster(
+    config: Config,
+    engine: Engine,
+    ports: Ports,
+    certificates: Certificates | None,
+    clients: Callable[[], int],
+) -> Cluster:
+    """The cluster of a broker with these ports; `clients` returns how many clients it has."""
     assert config.cluster_secret is not None and ports.cluster is not None
     addresses = addresses_of(config, ports)
     encrypted = config.cluster_transport == _TLS
@@ -29,13 +39,36 @@ def make_cluster(config: Config, engine: Engine, ports: Ports, certificates: Cer
         secret=config.cluster_secret,
         most_bytes=config.max_body_bytes + config.max_header_bytes,
         must_be_equal=cluster_settings.must_be_equal(config),
-        stomp=addresses.uris[0] if addresses.uris[0].startswith("stomp") else "",
+        uris=addresses.uris,
         web=addresses.web,
         tls=_client_context(config) if encrypted else None,
         accepts_tls=certificates.context if encrypted and certificates is not None else None,
         keeper=cluster_settings.keeper_address(config),
     )
-    return Cluster(engine, settings)
+    return Cluster(engine, settings, clients)
+
+
+def make_record(
+    config: Config,
+    engine: Engine,
+    cluster: Cluster,
+    configuration: Configuration | None,
+    events: EventLog,
+) -> ReplicatedRecord:
+    """The change record of a broker of this cluster."""
+    address = cluster_settings.keeper_address(config)
+    keeper = KeeperSettings(
+        address, is_here=address == cluster.address, may_change=config.cluster_dynamic_keeper
+    )
+
+    def note(name: str, event: str, detail: str) -> None:
+        events.note(CLUSTER, name, event, code="CONFLICT", detail=detail)
+
+    cluster.record = ReplicatedRecord(
+        *(config.name, config.data, keeper, engine, configuration or NoConfiguration()),
+        *(cluster.send_record, note),
+    )
+    return cluster.record
 
 
 def _client_context(config: Config) -> ssl.SSLContext:

@@ -12,9 +12,11 @@ import logging
 import ssl
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from broker_app.base.refused import Refused
+from broker_app.base.task_supervisor import supervised
 from broker_app.features.cluster import frames as f
 from broker_app.features.cluster.link import Link, is_stop
 
@@ -95,9 +97,13 @@ class Members:
         """The links that are up."""
         return [member.link for member in self._members.values() if member.link is not None]
 
+    def link_to(self, name: str) -> Link | None:
+        """The link to the broker of this name."""
+        return next((member.link for member in self._members.values() if member.name == name), None)
+
     def addresses(self) -> list[str]:
         """The addresses of the others."""
-        return list(self._members)
+        return [member.address for member in self._members.values() if member.address]
 
     def learn(self, addresses: tuple[str, ...] | list[str]) -> None:
         """Connect to brokers that are not known yet."""
@@ -106,7 +112,8 @@ class Members:
             if known or self._is_stopped or len(self._members) >= MOST_BROKERS or not _is_address(address):
                 continue
             self._members[address] = Member(address)
-            self._tasks[address] = asyncio.create_task(self._keep(address), name=f"link to {address}")
+            keep = supervised(f"link to {address}", partial(self._keep, address))
+            self._tasks[address] = asyncio.create_task(keep)
 
     def replace(self, addresses: tuple[str, ...]) -> None:
         """Use another list of brokers: those that are not in it, and have no link, are forgotten."""
@@ -134,7 +141,7 @@ class Members:
             self._unlink(member, former)
         member.link, member.identity, member.name = link, broker, broker.name
         member.since = time.time()
-        if former is not None:  # closed last: a member without a link that is refused is forgotten
+        if former is not None:  # once it is replaced: the address of the member stays known
             former.close(Refused("duplicate", "another connection between these brokers is kept"))
 
     def _refuse_own(self, broker: f.Identity, own: f.Identity) -> None:
@@ -151,6 +158,8 @@ class Members:
         for member in self._members.values():
             if member.name == broker.name:
                 return member
+        if not broker.address:  # an adopted broker: it connects to others, and none to it
+            return self._members.setdefault(f"~{broker.name}", Member(""))
         if broker.address not in self._members:
             self.learn([broker.address])
         found = self._members.get(broker.address)
@@ -165,6 +174,8 @@ class Members:
         if member is not None:
             self._unlink(member, link)
             member.reason, member.since = reason, time.time()
+            if not member.address:
+                del self._members[f"~{member.name}"]
         elif dialled is not None and reason.code == "own-address":
             self._forget(dialled)
         elif dialled is not None and dialled.link is None:
