@@ -75,7 +75,7 @@ class Member:
         self._next = 0
 
     def identity(self) -> f.Identity:
-        return f.Identity(self.name, "1", "simulation", f"{self.name}:7676", "", "", {}, [])
+        return f.Identity(self.name, "1", "simulation", f"{self.name}:7676", [], "", {}, [])
 
     def admit(self, link: Link) -> None:
         assert link.broker is not None
@@ -87,6 +87,9 @@ class Member:
 
     def receive_record(self, link: Link, message: bytes) -> None:
         raise AssertionError("no change record is simulated")
+
+    def receive_use(self, link: Link, frame: f.SharedUse) -> None:
+        raise AssertionError("no limits are shared here")
 
     def availability(self, link: Link, frame: f.Availability) -> None:
         raise AssertionError("no broker is quiesced here")

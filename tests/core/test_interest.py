@@ -49,9 +49,9 @@ def test_a_change_costs_the_same_however_many_consumers_there_are() -> None:
         credit, took = stage.broker.interest.credit, []
         for _ in range(10):
             began = time.perf_counter()
-            for _ in range(20):
+            for _ in range(100):
                 assert credit(WANT) == 5 * count
             took.append(time.perf_counter() - began)
         return min(took)
 
-    assert cost_s(2_000) < 10 * cost_s(10)
+    assert cost_s(2_000) < 30 * cost_s(10)
