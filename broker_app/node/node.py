@@ -488,7 +488,7 @@ class Node:
         policy = self.logins.policy
         await record.start(policy.version, policy.destinations.rows)
         housekeeping.each_second.add(cluster.each_second)
-        notices = ClusterNotices(self.events, cluster.report)
+        notices = ClusterNotices(self.events, partial(cluster.report, interest=False))
         cluster.listeners.add(notices.link)
         if config.cluster_keeper:
             housekeeping.each_second.add(notices.check_keeper)
@@ -571,8 +571,9 @@ class Node:
         return self.cluster.report() if self.cluster is not None else None
 
     def _cluster_status(self) -> Facts | None:
-        report = self._cluster_report()
-        return cluster_status.status(report) if report is not None else None
+        return (
+            cluster_status.status(self.cluster.report(interest=False)) if self.cluster is not None else None
+        )
 
     def _metrics(
         self,

@@ -77,6 +77,8 @@ class Cluster:
         self._refused: dict[str, str] = {}
         #: the journals of members that have failed which this broker serves
         self.adopted: Callable[[], list[AdoptedReport]] = list
+        #: what this broker has said to all others of itself, unless one has come since
+        self._said: f.Availability | None = None
         #: whether this broker refuses new clients
         self.quiesced = False
         self.listeners: EventListeners[[str, str, str]] = EventListeners("the cluster's listeners")
@@ -139,13 +141,16 @@ class Cluster:
                     link.queues.try_again()
 
     def each_second(self) -> None:
-        """Send heart-beats, and count."""
+        """Send heart-beats and what has changed, and count."""
         now = time.monotonic()
-        changes = self._shared_limits.changes()
+        changes: list[f.Frame] = [*self._shared_limits.changes()]
+        availability = self._availability()
+        if availability != self._said:  # it has the addresses of all brokers
+            changes.append(availability)
+            self._said = availability
         for link in self.members.links():
             link.each_second(now)
             if link.is_up:
-                link.send(self._availability())
                 for change in changes:
                     link.send(change)
         for member in self.members.all():
@@ -190,6 +195,7 @@ class Cluster:
         log.info("broker %s at %s is linked", broker.name, broker.address)
         self.listeners("up", broker.name, "")
         self.members.learn(broker.brokers)
+        self._said = None  # all are told again: in the meantime it may have changed, and changed back
         link.send(self._availability())
         for use in self._shared_limits.all():
             link.send(use)
@@ -267,10 +273,10 @@ class Cluster:
             link.broker.name: tuple(link.broker.uris) for link in links if link.broker and link.broker.uris
         }
 
-    def report(self) -> ClusterReport:
-        """The cluster as this broker sees it."""
+    def report(self, *, interest: bool = True) -> ClusterReport:
+        """The cluster as this broker sees it; without `interest`, which may be much, at a cost that does not
+        depend on consumers."""
         settings = self._settings
-        interest = self._engine.broker.interest
         record = self.record
         propagation = record.propagation if record is not None else None
         refusal = propagation.refusal if propagation is not None else None
@@ -285,18 +291,23 @@ class Cluster:
             quiesced=self.quiesced,
             adopted=self.adopted(),
             links=[self._link_report(member) for member in self.members.all()],
-            interest=[
-                Interest(
-                    broker=settings.name,
-                    address=want.address,
-                    selector=want.selector,
-                    consumers=interest.consumers(want),
-                    credit=interest.credit(want),
-                )
-                for want in interest.all()
-            ]
-            + [one for link in self.members.links() for one in link.consumers.interest()],
+            interest=self._interest() if interest else [],
         )
+
+    def _interest(self) -> list[Interest]:
+        """What consumers of all brokers want."""
+        interest = self._engine.broker.interest
+        own = [
+            Interest(
+                broker=self._settings.name,
+                address=want.address,
+                selector=want.selector,
+                consumers=interest.consumers(want),
+                credit=interest.credit(want),
+            )
+            for want in interest.all()
+        ]
+        return own + [one for link in self.members.links() for one in link.consumers.interest()]
 
     def _link_report(self, member: Member) -> LinkReport:
         link, identity = member.link, member.identity
