@@ -38,6 +38,16 @@ def make_cluster(config: Config, engine: Engine, ports: Ports, certificates: Cer
     return Cluster(engine, settings)
 
 
+def client_addresses(cluster: Cluster) -> list[str]:
+    """The addresses of other brokers that take clients."""
+    identities = [
+        member.identity
+        for member in cluster.members.all()
+        if member.link is not None and not member.link.quiesced
+    ]
+    return [identity.stomp for identity in identities if identity is not None and identity.stomp]
+
+
 def _client_context(config: Config) -> ssl.SSLContext:
     """The TLS context for connections to the others: it accepts certificates of the same authorities, and
     shows the certificate of this broker."""
