@@ -21,7 +21,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 from urllib.parse import urlsplit
 
-from broker_app.base import cluster_addresses, durations, roles
+from broker_app.base import cluster_addresses, durations, name_filter, roles
 from broker_app.base.shipped_files import REFLEX_FILES
 from broker_app.base.suggestions import suggestion
 
@@ -237,6 +237,21 @@ class Config:
         pattern=r"(file:|https?://)\S+",
     )
 
+    # clients of a cluster: the names that ActiveMQ has for attributes of its transport connectors
+    update_cluster_clients: bool = _setting(
+        False, "send clients the addresses of the other brokers of the cluster, and again when one joins"
+    )
+    update_cluster_clients_on_remove: bool = _setting(
+        False, "send them the addresses again when a broker has left, too; needs update_cluster_clients"
+    )
+    rebalance_cluster_clients: bool = _setting(
+        False, "ask clients to go to a broker that has joined, so that all have equally many; needs the same"
+    )
+    update_cluster_filter: str = _setting(
+        "",
+        "names of brokers whose addresses are sent to clients: regular expressions, by comma; empty: all",
+    )
+
     # console sign-in through an OpenID Connect provider, in addition to passwords
     oidc_issuer: str | None = _setting(
         None,
@@ -305,6 +320,14 @@ class Config:
     max_store_bytes: int = _setting(0, "maximum size of the journal; 0: no limit", "bytes", least=0)
     store_warn: float = _setting(
         80, "part of the space of the journal from which it is nearly full", "percent", least=1, most=100
+    )
+    queue_reap: float = _setting(
+        120,
+        "time after which a queue that was created by its first use is deleted, without consumers and messages; "
+        "0: never",
+        "s",
+        least=0,
+        reloadable=True,
     )
     full_wait: float = _setting(
         30, "time a message waits for room before it is refused", "s", least=0.1, reloadable=True
@@ -499,12 +522,19 @@ def load(
             wrong += _add_central(central(values["cluster_url"]), values, sources)
     except ConfigError as error:
         wrong.append(str(error))
-    contradictions = (*roles.faults(values), *cluster_addresses.faults(values))
+    contradictions = (*roles.faults(values), *cluster_addresses.faults(values), *_filter_faults(values))
     wrong += [f"{sources.get(name, PREFIX + name.upper())}: {fault}" for name, fault in contradictions]
     if wrong:
         raise ConfigError("\n".join(wrong))
     values = {**roles.defaults(values.get("role", roles.MAIN)), **values}
     return Config(**values, sources=MappingProxyType(sources))
+
+
+def _filter_faults(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    try:
+        name_filter.parse(values.get("update_cluster_filter") or "")
+    except ValueError as error:
+        yield "update_cluster_filter", str(error)
 
 
 def _add_central(

@@ -53,7 +53,8 @@ class Subscribe:
     with ack AUTO: see `SetInnerAck`. - `client`: the `client_address` of the consumer where a peer receives
     for several. - `principal`, on a system topic: the publisher decides with it what the subscription is
     sent. - `remote`: it is for consumers of another broker, and not sent what came from there; `owner` is the
-    user to whom the named subscription then belongs."""
+    user to whom the named subscription then belongs. - `exclusive_since_us`: when it has asked to be the only
+    one, if that was at another broker."""
 
     peer: Peer
     id: str
@@ -77,6 +78,7 @@ class Subscribe:
     principal: object = None
     remote: bool = False
     owner: str = ""
+    exclusive_since_us: int = 0
 
 
 @dataclass(slots=True)

@@ -17,11 +17,12 @@ AUTO_CREDIT = 1_000
 
 class Want(NamedTuple):
     """The same for several consumers: messages of `address`, a queue, a topic filter or the queue of a named
-    subscription (with its `terms`)."""
+    subscription (with its `terms`). An exclusive consumer, who has asked to be the only one at
+    `exclusive_since_us`, is by itself."""
 
     address: str
     selector: str = ""
-    exclusive: bool = False
+    exclusive_since_us: int = 0
     priority: int = 0
     terms: Terms | None = None
 
@@ -85,10 +86,11 @@ def _want_of(subscription: Subscription) -> Want | None:
     queue = subscription.queue
     if subscription.remote or queue.forwarded:
         return None
+    since_us = subscription.exclusive_since_us if subscription.exclusive else 0
     selector = subscription.selector.text if subscription.selector is not None else ""
     if queue.named is not None:
-        return Want(queue.address, terms=queue.named.terms)
+        return Want(queue.address, "", since_us, terms=queue.named.terms)
     destination = parse(subscription.address)
     if is_reserved(destination.name):
         return None
-    return Want(destination.address, selector, subscription.exclusive, subscription.priority)
+    return Want(destination.address, selector, since_us, subscription.priority)

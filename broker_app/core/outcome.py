@@ -17,6 +17,8 @@ from broker_app.core.model import Fanout, Peer, Subscription
 
 #: the first level of all system topics
 SYSTEM = "$mom"
+#: why a destination was deleted: by an administrator or its owner; without use for some time
+DELETED, UNUSED = "deleted", "unused"
 
 
 class DestinationCreated(NamedTuple):
@@ -26,9 +28,10 @@ class DestinationCreated(NamedTuple):
 
 
 class DestinationDeleted(NamedTuple):
-    """A destination was deleted."""
+    """A destination was deleted, for a `reason` such as `UNUSED`."""
 
     address: str
+    reason: str = DELETED
 
 
 class DestinationFull(NamedTuple):

@@ -136,6 +136,9 @@ class RemoteMessages:
             peer.unsettled[tag] = (subscription, message)
             subscription.unsettled += 1
             queue.unsettled += 1
+            queue.remote_unsettled += 1
+            queue.remote_bytes += len(message.body)
+            message.holding = queue
             if queue.limit_usage is not None:
                 queue.limit_usage.bytes += len(message.body)
             if queue.account is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ssl
+from collections.abc import Callable
 
 from broker_app.config import Config
 from broker_app.engine import Engine
@@ -16,8 +17,14 @@ from broker_app.net.tls.certificates import Certificates
 _TLS = "tls"
 
 
-def make_cluster(config: Config, engine: Engine, ports: Ports, certificates: Certificates | None) -> Cluster:
-    """The cluster of a broker with these ports."""
+def make_cluster(
+    config: Config,
+    engine: Engine,
+    ports: Ports,
+    certificates: Certificates | None,
+    clients: Callable[[], int],
+) -> Cluster:
+    """The cluster of a broker with these ports; `clients` returns how many clients it has."""
     assert config.cluster_secret is not None and ports.cluster is not None
     addresses = addresses_of(config, ports)
     encrypted = config.cluster_transport == _TLS
@@ -29,23 +36,23 @@ def make_cluster(config: Config, engine: Engine, ports: Ports, certificates: Cer
         secret=config.cluster_secret,
         most_bytes=config.max_body_bytes + config.max_header_bytes,
         must_be_equal=cluster_settings.must_be_equal(config),
-        stomp=addresses.uris[0] if addresses.uris[0].startswith("stomp") else "",
+        uris=addresses.uris,
         web=addresses.web,
         tls=_client_context(config) if encrypted else None,
         accepts_tls=certificates.context if encrypted and certificates is not None else None,
         keeper=cluster_settings.keeper_address(config),
     )
-    return Cluster(engine, settings)
+    return Cluster(engine, settings, clients)
 
 
 def client_addresses(cluster: Cluster) -> list[str]:
     """The addresses of other brokers that take clients."""
-    identities = [
-        member.identity
+    return [
+        uri
         for member in cluster.members.all()
-        if member.link is not None and not member.link.quiesced
+        if member.link is not None and not member.link.quiesced and member.identity is not None
+        for uri in member.identity.uris
     ]
-    return [identity.stomp for identity in identities if identity is not None and identity.stomp]
 
 
 def _client_context(config: Config) -> ssl.SSLContext:

@@ -31,7 +31,9 @@ from broker_app.features.bulk.batch_commits import BatchCommits
 from broker_app.features.bulk.stage_store import StageStore
 from broker_app.features.callback_broker.callback_broker import CallbackBroker
 from broker_app.features.callbacks.webhooks.supervisor import Supervisor as Callbacks
+from broker_app.features.cluster import status as cluster_status
 from broker_app.features.cluster.cluster import Cluster
+from broker_app.features.cluster.report import ClusterReport
 from broker_app.features.jobs.job_manager import JobManager
 from broker_app.features.mirror.configuration_replicator import ConfigurationReplicator
 from broker_app.features.mirror.mirror import Mirror
@@ -67,7 +69,9 @@ from broker_app.net.tls.certificates import Certificates
 from broker_app.node.active_use import ActiveUse, in_use
 from broker_app.node.broker_notices import BrokerNotices
 from broker_app.node.browser_sessions import BrowserSessions
+from broker_app.node.cluster_clients import ClusterClients
 from broker_app.node.cluster_member import client_addresses, make_cluster
+from broker_app.node.cluster_notices import ClusterNotices
 from broker_app.node.collector_pauses import CollectorPauses
 from broker_app.node.housekeeping import Housekeeping
 from broker_app.node.mirror_notices import MirrorNotices
@@ -181,7 +185,9 @@ class Node:
         self._journal: SegmentJournal | SharedJournal
         if shared is None:
             self._journal = make_files(config, loop)
-            self.broker = Broker(limits=limits_of(config), policies=policies_of(logins.policy))
+            self.broker = Broker(
+                name=config.name, limits=limits_of(config), policies=policies_of(logins.policy)
+            )
         else:
             self._journal, self.broker = shared.taken.journal, shared.taken.broker
         self.engine = Engine(self.broker, self._journal, inbox_bytes=config.inbox_bytes, failed=self._fail)
@@ -364,10 +370,11 @@ class Node:
             nearly_full=lambda: store.nearly_full,
             origins=callback_broker.status if callback_broker is not None else None,
             mirror=self.mirror,
+            cluster=self._cluster_report,
             control_document=self._control_document,
         )
         self._when_engine_ends(rest.engine_ended)
-        self.operations = Operations(rest, callbacks, reflexes, self.mirror)
+        self.operations = Operations(rest, callbacks, reflexes, self.mirror, self._cluster_report)
         policy = PolicyFollower(
             *(self._started_with, engine, self.logins, registry, self.json, rest, bridges, callbacks),
             reflexes,
@@ -405,6 +412,7 @@ class Node:
         tasks.start("seed messages", seeds.run)
         tasks.start("housekeeping", housekeeping.run)
         tasks.start("runs of pipelines", self._pipeline_runs.run)
+        started.push_async_callback(self._leave_cluster)
         started.push_async_callback(self._close_clients)
         started.push_async_callback(self._finish_accepted)
         reflexes.reload(self.logins.policy.reflexes)
@@ -421,9 +429,8 @@ class Node:
         callbacks.start(self.logins.policy.callbacks)
         started.push_async_callback(callbacks.stop)
         if cluster is not None:
-            await self._join_cluster(
-                started, config, housekeeping, cluster, _port_of(stomp), _port_of(stomp_tls)
-            )
+            ports = Ports(self.web_port or 0, _port_of(stomp), _port_of(stomp_tls), _port_of(cluster))
+            await self._join_cluster(config, housekeeping, publisher, cluster, ports)
         if self.failed.done():
             raise self.failed.result()
         started.callback(self._end_input)
@@ -509,21 +516,34 @@ class Node:
 
     async def _join_cluster(
         self,
-        started: AsyncExitStack,
         config: Config,
         housekeeping: Housekeeping,
+        publisher: SystemPublisher,
         listener: socket.socket,
-        stomp: int | None,
-        stomp_tls: int | None,
+        ports: Ports,
     ) -> None:
         """Link this broker to the others of its cluster, once its own clients can be served."""
-        ports = Ports(self.web_port or 0, stomp, stomp_tls, _port_of(listener))
-        self.cluster = cluster = make_cluster(config, self.engine, ports, self._certificates)
+        registry = self.registry
+        self.cluster = cluster = make_cluster(
+            config, self.engine, ports, self._certificates, lambda: len(registry.sessions)
+        )
         housekeeping.each_second.add(cluster.each_second)
         self.state.other_addresses = partial(client_addresses, cluster)
         self.state.listeners.add(lambda *_: cluster.set_quiesced(self.state.quiesced is not None))
+        notices = ClusterNotices(self.events, cluster.report)
+        cluster.listeners.add(notices.link)
+        if config.cluster_keeper:
+            housekeeping.each_second.add(notices.check_keeper)
+        if ClusterClients.wanted(config):
+            clients = ClusterClients(config, cluster, registry, publisher)
+            housekeeping.each_second.add(clients.each_second)
         await cluster.start(listener)
-        started.push_async_callback(cluster.stop)
+
+    async def _leave_cluster(self) -> None:
+        """End the links, once the other brokers know what became of their messages here."""
+        if self.cluster is not None:
+            await self._finish_accepted()
+            await self.cluster.stop()
 
     def _end_input(self) -> None:
         """Take nothing more from clients, or those that go on sending would hold up the end. Where they
@@ -553,6 +573,7 @@ class Node:
             flapping=connections.client_events.flapping,
             events=self.events.all,
             components=self._components(statistics, store).all,
+            cluster=self._cluster_status,
         )
         return AlertEvaluator(
             config.data / "alerts.json", checks, lambda: self.logins.policy.alerts, time.time
@@ -568,6 +589,7 @@ class Node:
             reflexes=lambda: self.reflexes.report(),
             bridges=partial(self._bridge_reports, statistics),
             pipelines=self._pipeline_runs.reports,
+            links=lambda: (self._cluster_status() or {"links": ()})["links"],
             mirror=self._mirror_report,
             full=full,
             nearly_full=lambda: store.nearly_full,
@@ -578,6 +600,13 @@ class Node:
 
     def _mirror_report(self) -> Facts | None:
         return self.mirror.status() if self.mirror is not None else None
+
+    def _cluster_report(self) -> ClusterReport | None:
+        return self.cluster.report() if self.cluster is not None else None
+
+    def _cluster_status(self) -> Facts | None:
+        report = self._cluster_report()
+        return cluster_status.status(report) if report is not None else None
 
     def _metrics(
         self,
@@ -597,6 +626,7 @@ class Node:
             bridges=bridges,
             callbacks=self.callbacks.totals,
             mirrors=self._mirror_report,
+            cluster=self._cluster_status,
             components=self._components(statistics, store).all,
             alerts=alerts.state.open,
         )
@@ -629,6 +659,7 @@ class Node:
             callbacks=lambda: map(shown_callback, self.callbacks.reports()),
             jobs=lambda: [job.progress for job in self.jobs.all()],
             mirrors=self._mirror_report,
+            cluster=self._cluster_status,
             alerts=lambda: [shown(alert) for alert in alerts.state.open()],
             clock=time.time,
         )

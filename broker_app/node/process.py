@@ -194,7 +194,7 @@ class Process:
             return make_shared(config, store, holder, loop.call_soon_threadsafe)
 
         def make_broker() -> Broker:
-            return Broker(limits=limits_of(config), policies=policies_of(logins.policy))
+            return Broker(name=config.name, limits=limits_of(config), policies=policies_of(logins.policy))
 
         ports = ports_of(listeners)
         standby = mirror.stand_by(

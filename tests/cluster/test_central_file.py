@@ -25,6 +25,7 @@ imq.cluster.nomasterbroker=
 imq.system.max_count=-1
 imq.message.max_size=10m
 max_attempts = 5
+imq.autocreate.reaptime=60
 """
 
 
@@ -55,6 +56,7 @@ def test_all_brokers_have_the_settings_of_the_central_file(file: Path) -> None:
     assert read.cluster == ("b1.example:7676", "b2.example")
     assert (read.cluster_keeper, read.cluster_port, read.auto_create_queues) == ("b1.example", 7676, False)
     assert (read.max_messages, read.max_body_bytes, read.max_attempts) == (0, 10 * 1024 * 1024, 5)
+    assert read.queue_reap == 60
     assert read.sources["cluster"] == "cluster.properties:3"
     assert read.sources["max_attempts"] == "cluster.properties:13"
 

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from broker_app import config
-from broker_app.net.policy.destination_settings import SETTINGS, Setting
+from broker_app.net.policy.destination_settings import GLASSFISH, SETTINGS, Setting
 from broker_app.net.problems import PROBLEMS
 from broker_app.net.stomp import header_names
 from broker_app.net.stomp.header_names import HeaderName
@@ -84,6 +84,15 @@ def _default(setting: Setting) -> str:
     return f"`{value}`" if value != "" else ""
 
 
+def glassfish() -> str:
+    """All properties of destinations in GlassFish MQ."""
+    rows = [
+        f"| `{name}` | {f'`{alias.setting}`' if alias.setting else alias.instead} |"
+        for name, alias in GLASSFISH.items()
+    ]
+    return "\n".join(["| in GlassFish MQ | here |", "|---|---|", *rows])
+
+
 def _metrics(groups: Mapping[str, Sequence[Family]]) -> str:
     """All families of metrics."""
     rows = [
@@ -144,6 +153,7 @@ PAGES: dict[Path, dict[str, Callable[[], str]]] = {
         "problems": problems,
         "unsupported": unsupported,
         "settings": settings,
+        "glassfish": glassfish,
         "headers": header_table,
     },
     PIPELINE: {

@@ -22,6 +22,7 @@ from broker_app.features.bridge.remote import Remote
 from broker_app.features.bulk.batch_commits import BatchCommits
 from broker_app.features.bulk.stage_store import StageStore
 from broker_app.features.callbacks.webhooks.supervisor import Supervisor
+from broker_app.features.cluster.report import ClusterReport
 from broker_app.features.jobs.job_manager import JobManager
 from broker_app.features.services.registry import ServiceRegistry
 from broker_app.features.services.seed_messages import SeedMessages
@@ -174,6 +175,8 @@ class Rest:
         #: restarts (True) and shutdowns
         self.shut_downs: list[bool] = []
         self.store_is_nearly_full = False
+        #: the cluster that the broker is in
+        self.cluster: ClusterReport | None = None
         self.now = 1_750_000_000.0
         self.checks = ConditionChecks(
             self.engine.broker, self.statistics, bridges=list, taken=lambda: 0.0,
@@ -218,6 +221,7 @@ class Rest:
             stop=self.shut_downs.append,
             restart_refusal=lambda: Refused("conflict", "it cannot"),
             nearly_full=lambda: self.store_is_nearly_full,
+            cluster=lambda: self.cluster,
             event_document=asyncapi.document(),
         )
         self.alice = self.client(authorization="Bearer mom_alice")

@@ -8,12 +8,13 @@ import secrets
 import socket
 import ssl
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
 from broker_app.base.internal_errors import EventListeners
 from broker_app.base.refused import Refused
+from broker_app.base.task_supervisor import supervised
 from broker_app.core.interest import Want
 from broker_app.core.outcome import Event, InterestChanged
 from broker_app.engine import Engine
@@ -22,6 +23,7 @@ from broker_app.features.cluster.link import Link, stopped
 from broker_app.features.cluster.members import Member, Members
 from broker_app.features.cluster.report import ClusterReport, Interest, LinkReport, LinkState
 from broker_app.features.cluster.settings import difference, mismatch
+from broker_app.features.cluster.shared_limits import SharedLimits
 from broker_app.features.cluster.traffic import Traffic
 
 log = logging.getLogger(__name__)
@@ -44,7 +46,7 @@ class ClusterSettings(NamedTuple):
     secret: str
     most_bytes: int
     must_be_equal: dict[str, str]
-    stomp: str
+    uris: tuple[str, ...]
     web: str
     #: for connections that this broker dials, and for those that it accepts; None without TLS
     tls: ssl.SSLContext | None = None
@@ -56,9 +58,10 @@ class Cluster:
     """Owns the links. `listeners` are called with what happens to each: "up", "down" or "refused", the name
     of the other broker, and why."""
 
-    def __init__(self, engine: Engine, settings: ClusterSettings) -> None:
+    def __init__(self, engine: Engine, settings: ClusterSettings, clients: Callable[[], int]) -> None:
         self._engine = engine
         self._settings = settings
+        self._clients = clients
         self._incarnation = secrets.token_hex(8)
         self.members = Members(
             settings.address, settings.brokers, partial(self._make_link, dials=True), settings.tls
@@ -68,6 +71,8 @@ class Cluster:
         self._server: asyncio.Server | None = None
         self._looking: asyncio.Task[None] | None = None
         self._traffic = Traffic()
+        self._shared_limits = SharedLimits(engine.broker)
+        engine.broker.cluster_usage.brokers = lambda: 1 + len(self.members.links())
         self._refused: dict[str, str] = {}
         #: whether this broker refuses new clients
         self.quiesced = False
@@ -84,7 +89,7 @@ class Cluster:
         self._server = await loop.create_server(
             partial(self._make_link, dials=False), sock=listener, ssl=self._settings.accepts_tls
         )
-        self._looking = asyncio.create_task(self._look(), name="messages of other brokers")
+        self._looking = asyncio.create_task(supervised("messages of other brokers", self._look))
         self.members.start()
 
     async def stop(self) -> None:
@@ -126,8 +131,13 @@ class Cluster:
     def each_second(self) -> None:
         """Send heart-beats, and count."""
         now = time.monotonic()
+        changes = self._shared_limits.changes()
         for link in self.members.links():
             link.each_second(now)
+            if link.is_up:
+                link.send(self._availability())
+                for change in changes:
+                    link.send(change)
         for member in self.members.all():
             self._traffic.note(member.address, *_totals(member), now)
 
@@ -153,7 +163,7 @@ class Cluster:
         settings = self._settings
         return f.Identity(
             *(settings.name, self._incarnation, settings.version, settings.address),
-            *(settings.stomp, settings.web, settings.must_be_equal, self.members.addresses()),
+            *(list(settings.uris), settings.web, settings.must_be_equal, self.members.addresses()),
         )
 
     def admit(self, link: Link) -> None:
@@ -170,7 +180,9 @@ class Cluster:
         log.info("broker %s at %s is linked", broker.name, broker.address)
         self.listeners("up", broker.name, "")
         self.members.learn(broker.brokers)
-        link.send(f.Availability(self.quiesced, self.members.addresses()))
+        link.send(self._availability())
+        for use in self._shared_limits.all():
+            link.send(use)
 
     def ended(self, link: Link, reason: Refused) -> None:
         """Note the end of a link."""
@@ -180,6 +192,7 @@ class Cluster:
         name = link.broker.name if link.broker is not None else ""
         if was_linked:
             log.info("the link to broker %s has ended: %s", name, reason.detail)
+            self._shared_limits.forget(name)
             self.listeners("down", name, reason.detail)
         elif (
             name
@@ -193,6 +206,11 @@ class Cluster:
     def receive_record(self, link: Link, message: bytes) -> None:
         """Take a message about the change record."""
 
+    def receive_use(self, link: Link, frame: f.SharedUse) -> None:
+        """Count what another broker uses of shared limits."""
+        if link.broker is not None:
+            self._shared_limits.receive(link.broker.name, frame)
+
     def availability(self, link: Link, frame: f.Availability) -> None:
         """Take what another broker says about itself."""
         self.members.learn(frame.brokers)
@@ -203,7 +221,25 @@ class Cluster:
         """Report to the other brokers whether this one refuses new clients."""
         self.quiesced = quiesced
         for link in self.members.links():
-            link.send(f.Availability(quiesced, self.members.addresses()))
+            link.send(self._availability())
+
+    def _availability(self) -> f.Availability:
+        return f.Availability(self.quiesced, self._clients(), self.members.addresses())
+
+    def clients(self) -> dict[str, int]:
+        """The number of clients of each other broker that is linked, and takes new ones."""
+        links = self.members.links()
+        return {link.broker.name: link.clients for link in links if link.broker and not link.quiesced}
+
+    @property
+    def client_uris(self) -> tuple[str, ...]:
+        """Where clients of this broker connect."""
+        return self._settings.uris
+
+    def uris(self) -> dict[str, tuple[str, ...]]:
+        """Where clients of the other brokers connect, for those that are linked."""
+        links = self.members.links()
+        return {link.broker.name: tuple(link.broker.uris) for link in links if link.broker}
 
     def report(self) -> ClusterReport:
         """The cluster as this broker sees it."""
@@ -249,7 +285,7 @@ class Cluster:
             unsettled_there=link.consumers.unsettled if link is not None else 0,
             unsettled_here=link.queues.unsettled if link is not None else 0,
             round_trip_ms=link.round_trip_ms if link is not None else None,
-            stomp=identity.stomp if identity is not None else "",
+            stomp=_first_stomp(identity),
             web=identity.web if identity is not None else "",
         )
 
@@ -272,3 +308,9 @@ def _state(member: Member) -> LinkState:
     if member.is_stopped:
         return "stopped"
     return "refused" if member.is_refused else "connecting"
+
+
+def _first_stomp(identity: f.Identity | None) -> str:
+    """Where clients connect with STOMP over TCP; empty if that is not known."""
+    uris = identity.uris if identity is not None else ()
+    return next((uri for uri in uris if uri.startswith("stomp")), "")

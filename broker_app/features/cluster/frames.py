@@ -51,14 +51,14 @@ class Proof(_Frame):
 
 class Identity(_Frame):
     """A broker of the cluster. `incarnation` is another one after each start; `address` is where others
-    connect to it, `stomp` and `web` where clients do. `settings` must be equal at all brokers; `brokers` are
-    the addresses of those that it knows."""
+    connect to it, `uris` where clients do, `web` its console. `settings` must be equal at all brokers;
+    `brokers` are the addresses of those that it knows."""
 
     name: str
     incarnation: str
     version: str
     address: str
-    stomp: str
+    uris: list[str]
     web: str
     settings: dict[str, str]
     brokers: list[str]
@@ -84,10 +84,18 @@ class Pong(_Frame):
 
 
 class Availability(_Frame):
-    """Whether the sender refuses new clients, and which addresses of brokers it knows."""
+    """Whether the sender refuses new clients, how many it has, and which addresses of brokers it knows."""
 
     quiesced: bool
+    clients: int
     brokers: list[str]
+
+
+class SharedUse(_Frame):
+    """What the sender uses of limits that all share: (address, messages, bytes, producers) of destinations
+    where that has changed."""
+
+    entries: list[tuple[str, int, int, int]]
 
 
 # ---------------------------------------------------------------------- messages
@@ -102,7 +110,7 @@ class Subscribe(_Frame):
     consumers: int
     credit: int
     selector: str = ""
-    exclusive: bool = False
+    exclusive_since_us: int = 0
     priority: int = 0
     terms: Terms | None = None
 
@@ -192,6 +200,7 @@ Frame = (
     | Ping
     | Pong
     | Availability
+    | SharedUse
     | Subscribe
     | Credit
     | Unsubscribe

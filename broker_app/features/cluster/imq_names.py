@@ -54,6 +54,7 @@ _TABLE: Final = (
     ImqName(
         "imq.autocreate.queue.maxNumBackupConsumers", only="0", about="set consumer-priority at the consumers"
     ),
+    ImqName("imq.autocreate.reaptime", "queue_reap"),
     ImqName("imq.system.max_count", "max_messages", values=_NO_LIMIT),
     ImqName("imq.system.max_size", "max_bytes", values=_NO_LIMIT),
     ImqName("imq.message.max_size", "max_body_bytes"),

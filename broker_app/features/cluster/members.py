@@ -12,9 +12,11 @@ import logging
 import ssl
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from broker_app.base.refused import Refused
+from broker_app.base.task_supervisor import supervised
 from broker_app.features.cluster import frames as f
 from broker_app.features.cluster.link import Link, is_stop
 
@@ -106,7 +108,8 @@ class Members:
             if known or self._is_stopped or len(self._members) >= MOST_BROKERS or not _is_address(address):
                 continue
             self._members[address] = Member(address)
-            self._tasks[address] = asyncio.create_task(self._keep(address), name=f"link to {address}")
+            keep = supervised(f"link to {address}", partial(self._keep, address))
+            self._tasks[address] = asyncio.create_task(keep)
 
     def replace(self, addresses: tuple[str, ...]) -> None:
         """Use another list of brokers: those that are not in it, and have no link, are forgotten."""

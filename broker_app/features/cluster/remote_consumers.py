@@ -12,7 +12,7 @@ from typing import Final
 
 from broker_app.base.refused import Refused
 from broker_app.core import commands as c
-from broker_app.core.destination import DURABLE_PREFIX, SHARED_PREFIX
+from broker_app.core.destination import DURABLE_PREFIX, SHARED_PREFIX, is_reserved
 from broker_app.core.message import Envelope, Message
 from broker_app.core.model import Delivery, InnerReceiver, Peer, Subscription
 from broker_app.engine import Engine
@@ -46,10 +46,18 @@ class _Consumers:
 
 
 class RemoteConsumers(InnerReceiver):
-    """The consumers of one broker, over one connection. `send` takes frames for it."""
+    """The consumers of one broker, over one connection. `send` takes frames for it; `broken` is called when
+    deliveries could not be sent, and are lost unless the connection ends."""
 
-    def __init__(self, engine: Engine, broker: str, send: Callable[[f.Frame], None]) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        broker: str,
+        send: Callable[[f.Frame], None],
+        broken: Callable[[Exception], None],
+    ) -> None:
         self._engine = engine
+        self._broken = broken
         self._broker = broker
         self._send = send
         self.peer = Peer(self, user=f"broker {broker}", detailed=True)
@@ -74,6 +82,8 @@ class RemoteConsumers(InnerReceiver):
             raise Refused("protocol-error", f"subscription {frame.number} began twice")
         if len(self._consumers) >= MOST_SUBSCRIPTIONS:
             raise Refused("too-many", f"a broker may have {MOST_SUBSCRIPTIONS} subscriptions")
+        if is_reserved(frame.address.split("/", 2)[-1]):
+            raise Refused("protocol-error", f"{frame.address} is of its own broker only")
         is_topic = frame.terms is None and frame.address.startswith(("/topic/", "/temp-topic/"))
         credit = _bounded(frame.credit)
         consumers = self._consumers[frame.number] = _Consumers(
@@ -87,7 +97,8 @@ class RemoteConsumers(InnerReceiver):
             c.AUTO if is_topic else c.INDIVIDUAL,
             consumers.credit,
             selector=frame.selector,
-            exclusive=frame.exclusive,
+            exclusive=frame.exclusive_since_us > 0,
+            exclusive_since_us=frame.exclusive_since_us,
             priority=frame.priority,
             remote=True,
             receipt=frame.number,
@@ -108,9 +119,9 @@ class RemoteConsumers(InnerReceiver):
             self._set_present(frame.number, consumers, consumers.credit)
 
     def unsubscribe(self, number: int) -> None:
-        """End a subscription: what it holds is delivered to others."""
+        """End a subscription. Consumers that have left may still hold deliveries: each is reported."""
         if self._forget(number):
-            self._engine.submit(c.Unsubscribe(self.peer, str(number)))
+            self._engine.submit(c.Unsubscribe(self.peer, str(number), keep_unsettled=True))
 
     def _forget(self, number: int) -> bool:
         consumers = self._consumers.pop(number, None)
@@ -192,7 +203,10 @@ class RemoteConsumers(InnerReceiver):
                 self._send(f.NotSubscribed(number, refusal.code, refusal.detail))
         if peer.deliveries:
             deliveries, peer.deliveries = peer.deliveries, []
-            self._deliver(deliveries)
+            try:
+                self._deliver(deliveries)
+            except Exception as error:
+                self._broken(error)
 
     def _deliver(self, deliveries: list[Delivery]) -> None:
         envelopes: dict[Envelope, int] = {}

@@ -75,6 +75,7 @@ from broker_app.net.rest.messages.tail import TailEndpoints
 from broker_app.net.rest.node import opsmanager
 from broker_app.net.rest.node.alerts import AlertEndpoints, AlertOperations
 from broker_app.net.rest.node.broker import BrokerEndpoints
+from broker_app.net.rest.node.cluster import ClusterEndpoints, ReadCluster
 from broker_app.net.rest.node.event_log import EventLogEndpoint
 from broker_app.net.rest.node.metrics import DetailedEndpoint, Metrics, MetricsEndpoints
 from broker_app.net.rest.node.mirrors import MirrorEndpoints, MirrorOperations
@@ -104,6 +105,7 @@ class RestApi:
     - `state` says whether clients are served; `clients` counts those of other protocols, `stop` ends the
       process, to start it again if it is called with True, unless there is a `restart_refusal`;
     - `mirror` is this broker among those that share its journal, None with a journal of its own;
+    - `cluster` returns the report about its cluster, None for a broker in none;
     - `forwarding` has the status of bridges, and `trial` tests their connections;
     - `nearly_full` is true while the space for the journal nearly is;
     - `event_document` is the AsyncAPI document of the other ways to the node;
@@ -148,6 +150,7 @@ class RestApi:
         nearly_full: Callable[[], object] = bool,
         origins: ReadOrigins | None = None,
         mirror: MirrorOperations | None = None,
+        cluster: ReadCluster = lambda: None,
         control_document: Mapping[str, Any] | None = None,
     ) -> None:
         self._limits = limits or RestLimits.of(config)
@@ -184,11 +187,14 @@ class RestApi:
         alone: Facts = {"name": config.name, "active": None, "uris": [], "brokers": []}
         document = openapi.document(control_document)
         handlers: dict[str, Endpoint] = {
-            **self._handlers(journal_read, jobs, statistics, connections, forwarding, seeds, live, origins),
+            **self._handlers(
+                *(journal_read, jobs, statistics, connections, forwarding, cluster, seeds, live, origins)
+            ),
             **self.callback_endpoints.handlers(),
             **AlertEndpoints(alerts, self._limits).handlers(),
             **orders.handlers(),
             **BulkEndpoints(bulk, self._limits, reflexes).handlers(),
+            **ClusterEndpoints(cluster, self._limits).handlers(),
             **JournalEndpoints(journal, config.name, rights, self._waiting).handlers(),
             **LiveSubscriberEndpoint(live, engine, self._limits).handlers(),
             **MirrorEndpoints(mirror, alone).handlers(),
@@ -284,6 +290,7 @@ class RestApi:
         statistics: Statistics,
         connections: Connections,
         forwarding: Forwarding,
+        cluster: ReadCluster,
         seeds: Seeds,
         live: LiveSubscribers,
         origins: ReadOrigins | None,
@@ -302,7 +309,7 @@ class RestApi:
         arrivals = ArrivalStream(engine_client, self._waiting, live)
         streams = MessageStream(engine_client, self._waiting, blocks, limits, arrivals, live)
         tails = TailEndpoints(engine_client, self._waiting, blocks)
-        message = MessageEndpoints(engine_client, journal_read, blocks, limits, forwarding)
+        message = MessageEndpoints(engine_client, journal_read, blocks, limits, forwarding, cluster)
         stats = StatsEndpoints(
             engine_client.engine.broker, statistics, self._waiting, self.bridge_endpoints.seen
         )

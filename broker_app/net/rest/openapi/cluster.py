@@ -1,0 +1,132 @@
+"""The cluster that the broker is in."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+from broker_app.features.cluster.report import LinkState
+from broker_app.net.rest.openapi.operations import AFTER, json_reply, operation, parameter
+from broker_app.net.rest.openapi.schemas import (
+    BOOLEAN,
+    COUNT,
+    HEALTH,
+    OPTIONAL_TIME,
+    PAGING,
+    RATE,
+    TEXT,
+    Json,
+    array_of,
+    object_of,
+    ref,
+    whole,
+)
+
+_STATE: Json = {
+    "enum": list(get_args(LinkState)),
+    "description": "up: messages pass. connecting: it is tried again and again. refused: one of the two does "
+    "not want the other. stopped: the other broker has reported that it stops",
+}
+_LINK: Json = {
+    "broker": {**TEXT, "description": "name of the other broker"},
+    "address": {**TEXT, "description": "HOST:PORT of its cluster listener"},
+    "state": _STATE,
+    "health": HEALTH,
+    "reason": {**TEXT, "description": "why it is not up; else empty"},
+    "since": {**OPTIONAL_TIME, "description": "when this state began"},
+    "version": TEXT,
+    "tls": BOOLEAN,
+    "quiesced": {**BOOLEAN, "description": "the other broker refuses new clients"},
+    "sent": {**COUNT, "description": "messages sent there for its consumers, since this broker started"},
+    "received": {**COUNT, "description": "messages received from there for consumers here"},
+    "returned": {**COUNT, "description": "received ones that found no consumer here and went back"},
+    "sent_rate": RATE,
+    "received_rate": RATE,
+    "unsettled_there": {**COUNT, "description": "deliveries there that are not settled"},
+    "unsettled_here": {**COUNT, "description": "deliveries from there that are not settled here"},
+    "round_trip_ms": {"type": ["number", "null"], "minimum": 0},
+    "stomp": {**TEXT, "description": "failover address of its STOMP clients; empty until it was up"},
+    "web": {**TEXT, "description": "failover address of its web clients; empty until it was up"},
+}
+
+SCHEMAS: Json = {
+    "ClusterLink": object_of(_LINK),
+    "Cluster": object_of(
+        {
+            "broker": {**TEXT, "description": "name of this broker"},
+            "address": {**TEXT, "description": "HOST:PORT of its cluster listener"},
+            "keeper": {
+                **TEXT,
+                "description": "address of the master broker, which keeps the change record; else empty",
+            },
+            "keeper_is_here": BOOLEAN,
+            "keeper_state": {
+                **TEXT,
+                "description": "why changes of the configuration are refused; empty while they are accepted",
+            },
+            "record_entries": COUNT,
+            "record_digest": {**TEXT, "description": "equal at all brokers that have the same change record"},
+            "quiesced": {**BOOLEAN, "description": "this broker refuses new clients"},
+            "links": array_of(ref("ClusterLink")),
+        }
+    ),
+    "ClusterLinkPage": object_of({"items": array_of(object_of(_LINK, required=())), **PAGING}),
+    "ClusterConsumerPage": object_of(
+        {
+            "items": array_of(
+                object_of(
+                    {
+                        "id": TEXT,
+                        "address": {
+                            **TEXT,
+                            "description": "/queue/NAME, /topic/FILTER, or the queue of a named subscription",
+                        },
+                        "broker": {**TEXT, "description": "where they are connected"},
+                        "selector": TEXT,
+                        "consumers": COUNT,
+                        "credit": {**COUNT, "description": "messages that they take together"},
+                    },
+                    required=(),
+                )
+            ),
+            **PAGING,
+        }
+    ),
+}
+
+_PAGE = [
+    parameter("limit", whole(1, 500, 100), "rows of a page"),
+    AFTER,
+    parameter("fields", TEXT, "members, with commas"),
+]
+PATHS: Json = {
+    "/cluster": {
+        "get": operation(
+            "get_cluster", "This broker's cluster: the keeper, and the link to each other broker",
+            {"200": json_reply("the cluster", ref("Cluster"))}, 404,
+        ),
+    },
+    "/cluster/links": {
+        "get": operation(
+            "list_cluster_links", "The other brokers of the cluster, as this one sees them",
+            {"200": json_reply("a page of links", ref("ClusterLinkPage"))}, 404,
+            parameters=[
+                *_PAGE,
+                parameter("sort", TEXT, "such as -sent_rate"),
+                parameter("q", TEXT, "words of the broker's name, or a pattern"),
+                parameter("state", _STATE, "only links in this state"),
+            ],
+        ),
+    },
+    "/cluster/consumers": {
+        "get": operation(
+            "list_cluster_consumers", "Which brokers of the cluster have consumers of what",
+            {"200": json_reply("a page of consumers", ref("ClusterConsumerPage"))}, 404,
+            parameters=[
+                *_PAGE,
+                parameter("sort", TEXT, "such as broker,-consumers"),
+                parameter("q", TEXT, "words of address, broker and selector, or a pattern"),
+                parameter("destination", TEXT, "only those that receive what is sent to it"),
+            ],
+        ),
+    },
+}  # fmt: skip
