@@ -363,7 +363,7 @@ class Node:
             seeds=seeds,
             live=live,
             state=state,
-            clients=lambda: {"stomp": len(connections), "json": len(self.json.sessions)},
+            clients=lambda: {"stomp": connections.of_programs, "json": len(self.json.sessions)},
             stop=self._shut_down,
             restart_refusal=self._restart_refusal,
             event_document=asyncapi.document(config.base_path),
@@ -476,17 +476,17 @@ class Node:
 
     def _restart_refusal(self) -> Refused | None:
         """The reason why the broker cannot be restarted by an order; None if it can."""
-        if not self._can_restart:
-            return Refused(
-                "conflict",
-                "this broker was not started by `mom up` or `mom broker run`, so it cannot start itself "
-                "again: stop it, and start it as it was started",
-            )
         if self.mirror is not None and self.mirror.standbys and self.mirror.membership.pause is None:
             return Refused(
                 "conflict",
                 "a mirror would take over while this broker restarts: pause that first (`mom mirror pause "
                 "--for 5m`), or have the mirror serve (`mom mirror switchover`) and restart this one then",
+            )
+        if not self._can_restart:
+            return Refused(
+                "conflict",
+                "this broker was not started by `mom up` or `mom broker run`, so it cannot start itself "
+                "again: stop it, and start it as it was started",
             )
         return None
 

@@ -136,6 +136,26 @@ async def test_a_quiesced_broker_refuses_new_clients_and_goes_on_with_those_it_h
 TOKEN = [(b"authorization", b"Bearer mom_anna")]
 
 
+async def test_pages_of_the_console_go_on(small: SmallNode, ops: httpx.AsyncClient) -> None:
+    await order(ops, "quiesce")
+    await order(ops, "pause")
+    page = Conversation(
+        small.node,  # type: ignore[arg-type]
+        offered=("v12.stomp",),
+        identity=Identity("ops", session="of a browser"),
+    )
+    assert (await page.event())["type"] == "websocket.accept"
+    page.send("CONNECT\naccept-version:1.2\nhost:/\n\n\0")
+    assert (await page.data()).startswith(b"CONNECTED\n")
+    found = await order(ops, "pause")
+    assert (found["state"], found["clients"]["stomp"]) == ("QUIESCE_COMPLETE", 0)
+    await order(ops, "resume")
+    await order(ops, "pause")
+    page.send("SEND\ndestination:/queue/a\nreceipt:1\n\nhi\0")
+    assert await page.data() == b"RECEIPT\nreceipt-id:1\n\n\0\n"
+    await page.leave()
+
+
 class Unusable:
     """A connection that must not be used."""
 

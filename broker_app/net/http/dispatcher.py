@@ -87,7 +87,7 @@ class Dispatcher:
             certified = scope.get("mom.certified", ())
             identity = await self._credentials.identify(request, connection_info.address or "", certified)
             request.client = Client(identity, connection_info)
-            if self._state is not None and match.operation.refused_while and not request.is_of_console:
+            if self._state is not None and match.operation.refused_while and not identity.is_of_console:
                 self._state.check(match.operation.refused_while)
         request.name, request.owner = request.choose_name(match.name, match.route.parameter), match.owner
         endpoint, key = match.operation.endpoint, request.idempotency_key

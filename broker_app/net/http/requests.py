@@ -143,11 +143,6 @@ class Request:
         """The content type without its parameters."""
         return self.content_type.partition(b";")[0].strip().lower()
 
-    @property
-    def is_of_console(self) -> bool:
-        """True if the request has the session of a browser that is logged in, and no other credentials."""
-        return self.header(b"authorization") is None and self.header(b"cookie") is not None
-
     def header(self, name: bytes) -> bytes | None:
         for known, value in self.headers:
             if known == name:
@@ -171,10 +166,11 @@ class Request:
         self._actions.note_reading(self._operator(), kind, key, messages)
 
     def _operator(self) -> Operator:
+        by_session = self.header(b"authorization") is None and self.header(b"cookie") is not None
         identity, connection_info = self.client
         reason = unquote((self.header(b"mom-reason") or b"").decode("latin-1"))
         trace = trace_of(self.headers)
-        by = operator_audit.CONSOLE if self.is_of_console else operator_audit.API
+        by = operator_audit.CONSOLE if by_session else operator_audit.API
         return Operator(
             identity.user,
             identity.token,

@@ -141,7 +141,8 @@ class SessionRegistry:
     def enter(self, session: StompSession, identity: Identity, client_key: ClientKey) -> None:
         """Note that a session has logged in. Raises Refused when the broker takes no new clients, or there
         are too many connections; former ones of the same client give way."""
-        self._state.check()
+        if not identity.is_of_console:
+            self._state.check()
         admin = self.access.is_admin(identity)
         try:
             self._places.check(identity.user, admin=admin)
@@ -301,9 +302,10 @@ class SessionRegistry:
                 until = time.monotonic() + self.RECHECK_S
 
     def suspend(self) -> None:
-        """Read nothing more from any client, and deliver nothing."""
+        """Read nothing more from any client, and deliver nothing; pages of the console go on."""
         for session in list(self.sessions):
-            session.suspend()
+            if session.identity is None or not session.identity.is_of_console:
+                session.suspend()
 
     def resume(self) -> None:
         """Serve all clients again."""
