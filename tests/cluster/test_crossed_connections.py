@@ -23,7 +23,15 @@ async def a_pair() -> AsyncIterator[tuple[Cluster, Cluster]]:
     for at, engine in enumerate(engines):
         engine.recover()
         settings = ClusterSettings(
-            *(f"b{at + 1}", "0", addresses[at], tuple(addresses), "a secret", 1 << 20, {}, "", "")
+            name=f"b{at + 1}",
+            version="0",
+            address=addresses[at],
+            brokers=tuple(addresses),
+            secret="a secret of this test",
+            most_bytes=1 << 20,
+            must_be_equal={},
+            stomp="",
+            web="",
         )
         pair.append(Cluster(engine, settings, lambda: 0))
     for cluster, listener in zip(pair, listeners, strict=True):
