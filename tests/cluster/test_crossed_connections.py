@@ -30,7 +30,7 @@ async def a_pair() -> AsyncIterator[tuple[Cluster, Cluster]]:
             secret="a secret of this test",
             most_bytes=1 << 20,
             must_be_equal={},
-            stomp="",
+            uris=(),
             web="",
         )
         pair.append(Cluster(engine, settings, lambda: 0))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import jsonschema
 import pytest
 
+from broker_app.features.cluster.report import AdoptedReport
 from broker_app.net.rest import openapi
 from tests.rest.conftest import Rest
 from tests.rest.test_journal import administered
@@ -49,6 +50,7 @@ async def test_what_is_answered_is_as_it_is_described(admin: Rest) -> None:
     admin.cluster = a_report(
         a_link("b2"), a_link("b3", state="connecting", since=0.0, round_trip_ms=None, stomp="", web=""),
         interest=[an_interest("b2", "/queue/orders")],
+        adopted=[AdoptedReport(member="b4", journal="redis://store", epoch=3, took_s=0.2, messages=17)],
     )  # fmt: skip
     described = openapi.document()
     for path, schema in (
