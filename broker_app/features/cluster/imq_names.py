@@ -24,6 +24,19 @@ class ImqName(NamedTuple):
     values: Mapping[str, str] = MappingProxyType({})
     accepted: tuple[str, ...] = ()
 
+    def value(self, text: str) -> str:
+        """The value of the setting; empty if it stays as it is. Raises ValueError."""
+        if self.setting:
+            return self.values.get(text, text)
+        if not self.accepted:
+            raise ValueError(f"{self.name} is no setting here: {self.about}")
+        if text and text.lower() not in self.accepted:
+            accepted = " or ".join(self.accepted)
+            raise ValueError(
+                f"{self.name} is always {accepted} here, and {text!r} is not possible: {self.about}"
+            )
+        return ""
+
 
 _NO_LIMIT: Final = MappingProxyType({"-1": "0"})
 _ENHANCED: Final = "brokers that share a store are mirrors: see docs/mirrors.md"
@@ -39,7 +52,8 @@ _TABLE: Final = (
     ),
     ImqName("imq.cluster.dynamicChangeMasterBrokerEnabled", "cluster_dynamic_keeper", must_be_equal=True),
     ImqName("imq.cluster.port", "cluster_port"),
-    ImqName("imq.cluster.hostname", "cluster_host", is_central=False),
+    # Installations have it where no name was chosen.
+    ImqName("imq.cluster.hostname", "cluster_host", is_central=False, values={"localhost": ""}),
     ImqName("imq.cluster.transport", "cluster_transport", must_be_equal=True),
     ImqName("imq.brokerid", "name", is_central=False),
     ImqName("imq.instancename", "name", is_central=False),
