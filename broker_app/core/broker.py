@@ -186,6 +186,7 @@ class Broker:
             c.PublishRemote: (None, self.publisher.publish_remote),
             c.ReturnRemote: (None, self.remote.give_back_old),
             c.EndOrigin: (None, self.remote.end_origin),
+            c.CreateSubscription: (self.durables.check_create, self.durables.create),
             c.DeleteSubscription: (subscriptions.check_delete_durable, subscriptions.delete_durable),
             c.Settle: (deliveries.check_tags, deliveries.settle),
             c.Return: (deliveries.check_tags, deliveries.return_),

@@ -1,8 +1,8 @@
 """The outcome of a run of commands: records to store first, then all that is sent after their commit.
 
 Events of destinations, consumers and dead letters are part of it, for the system topics (`$mom.…`). They are
-rare, never one for each message; all but `Arrived`, `MessagesEnded` and `InterestChanged` are emitted only
-while a system topic has subscribers."""
+rare, never one for each message; all but `Arrived`, `MessagesEnded`, `InterestChanged` and
+`SubscriptionChanged` are emitted only while a system topic has subscribers."""
 
 from __future__ import annotations
 
@@ -66,6 +66,13 @@ class InterestChanged(NamedTuple):
     want: Any
 
 
+class SubscriptionChanged(NamedTuple):
+    """A durable subscription was created or got other terms; without `terms` it was deleted."""
+
+    name: str
+    terms: records.Terms | None
+
+
 class SnapshotWanted(NamedTuple):
     """A new subscription of a system topic asks for the present state first."""
 
@@ -108,6 +115,7 @@ Event = (
     | ConsumerLeft
     | ConsumerSlow
     | InterestChanged
+    | SubscriptionChanged
     | SnapshotWanted
     | MessagesEnded
     | DeadLetter

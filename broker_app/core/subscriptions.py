@@ -359,7 +359,7 @@ class Subscriptions:
     def check_delete_durable(self, command: c.DeleteSubscription) -> NamedSubscription:
         """The durable subscription to be deleted; Refused when others use it."""
         own = _consumers_of(command.peer, command.name)
-        return self._durables.deletable(command.name, command.owner, *own)
+        return self._durables.deletable(command.name, command.owner, *own, decided=command.decided)
 
     def delete_durable(self, command: c.DeleteSubscription, named: NamedSubscription) -> None:
         """Delete a durable subscription, with all its messages."""

@@ -187,6 +187,12 @@ PROBLEMS = {
             "The journal cannot be written now. Nothing was stored.",
         ),
         Problem(
+            "master-unavailable", 503, "Master broker unavailable",
+            "MASTER_UNAVAILABLE: the broker that keeps the change record of the cluster is not connected. Declared "
+            "destinations and durable subscriptions cannot be created, changed or deleted until it is; all else "
+            "works. The member keeper has its name.",
+        ),
+        Problem(
             "flow-broken", 409, "Flow broken",
             "A message that a bridge forwarded was refused, so the messages after it are refused, too, to keep "
             "their order. The bridge restarts the flow.",

@@ -9,10 +9,13 @@ from broker_app.config import Config
 from broker_app.engine import Engine
 from broker_app.features.cluster import settings as cluster_settings
 from broker_app.features.cluster.cluster import Cluster, ClusterSettings
+from broker_app.features.cluster.destination_applier import Configuration, NoConfiguration
+from broker_app.features.cluster.replicated_record import KeeperSettings, ReplicatedRecord
 from broker_app.members.addresses import addresses_of
 from broker_app.net.server.listeners import Ports
 from broker_app.net.stomp.session import VERSION
 from broker_app.net.tls.certificates import Certificates
+from broker_app.telemetry.event_log import CLUSTER, EventLog
 
 _TLS = "tls"
 
@@ -43,6 +46,29 @@ def make_cluster(
         keeper=cluster_settings.keeper_address(config),
     )
     return Cluster(engine, settings, clients)
+
+
+def make_record(
+    config: Config,
+    engine: Engine,
+    cluster: Cluster,
+    configuration: Configuration | None,
+    events: EventLog,
+) -> ReplicatedRecord:
+    """The change record of a broker of this cluster."""
+    address = cluster_settings.keeper_address(config)
+    keeper = KeeperSettings(
+        address, is_here=address == cluster.address, may_change=config.cluster_dynamic_keeper
+    )
+
+    def note(name: str, event: str, detail: str) -> None:
+        events.note(CLUSTER, name, event, code="CONFLICT", detail=detail)
+
+    cluster.record = ReplicatedRecord(
+        *(config.name, config.data, keeper, engine, configuration or NoConfiguration()),
+        *(cluster.send_record, note),
+    )
+    return cluster.record
 
 
 def _client_context(config: Config) -> ssl.SSLContext:

@@ -33,6 +33,7 @@ from broker_app.features.callback_broker.callback_broker import CallbackBroker
 from broker_app.features.callbacks.webhooks.supervisor import Supervisor as Callbacks
 from broker_app.features.cluster import status as cluster_status
 from broker_app.features.cluster.cluster import Cluster
+from broker_app.features.cluster.destination_applier import Configuration
 from broker_app.features.cluster.report import ClusterReport
 from broker_app.features.jobs.job_manager import JobManager
 from broker_app.features.mirror.configuration_replicator import ConfigurationReplicator
@@ -68,7 +69,7 @@ from broker_app.net.tls.certificates import Certificates
 from broker_app.node.active_use import ActiveUse, in_use
 from broker_app.node.browser_sessions import BrowserSessions
 from broker_app.node.cluster_clients import ClusterClients
-from broker_app.node.cluster_member import make_cluster
+from broker_app.node.cluster_member import make_cluster, make_record
 from broker_app.node.cluster_notices import ClusterNotices
 from broker_app.node.collector_pauses import CollectorPauses
 from broker_app.node.housekeeping import Housekeeping
@@ -148,6 +149,7 @@ class Node:
         pipeline: PipelineStore | None = None,
         make_poster: Callable[[], Poster] | None = None,
         reflexes: Sequence[Declaration] = (),
+        configuration: Configuration | None = None,
     ) -> None:
         #: the settings that the node is started with; the policy overrides some of them
         self._started_with = config
@@ -156,6 +158,7 @@ class Node:
         self._pipeline = pipeline or NoPipeline()
         self._pipeline_runs = PipelineRuns(self._pipeline.runs)
         self._declared_reflexes = reflexes
+        self._configuration = configuration
         config = overridden(config, logins.policy.broker)
         self.loop = loop = asyncio.get_running_loop()
         #: set when the node must end because of an error
@@ -479,6 +482,9 @@ class Node:
         self.cluster = cluster = make_cluster(
             config, self.engine, ports, self._certificates, lambda: len(registry.sessions)
         )
+        record = make_record(config, self.engine, cluster, self._configuration, self.events)
+        policy = self.logins.policy
+        await record.start(policy.version, policy.destinations.rows)
         housekeeping.each_second.add(cluster.each_second)
         notices = ClusterNotices(self.events, cluster.report)
         cluster.listeners.add(notices.link)
@@ -494,6 +500,8 @@ class Node:
         if self.cluster is not None:
             await self._finish_accepted()
             await self.cluster.stop()
+            if self.cluster.record is not None:
+                await self.cluster.record.stop()
 
     def _end_input(self) -> None:
         """Take nothing more from clients, or those that go on sending would hold up the end. Where they
@@ -660,6 +668,8 @@ class Node:
     def reload(self, policy: Policy) -> None:
         """Use another policy; `wait_policy` returns when it is applied to what had begun before."""
         self._services.policy.reload(policy)
+        if self.cluster is not None and self.cluster.record is not None:
+            self.cluster.record.policy_changed(policy.version, policy.destinations.rows)
 
     async def wait_policy(self, version: int) -> None:
         """Wait until the policy of this version, or a later one, is applied to all clients, and replicated to

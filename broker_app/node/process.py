@@ -15,6 +15,7 @@ from broker_app.base import roles
 from broker_app.base.task_supervisor import TaskSupervisor, count_unhandled
 from broker_app.config import Config
 from broker_app.core.broker import Broker
+from broker_app.features.cluster.destination_applier import Configuration
 from broker_app.features.mirror.configuration_replicator import ConfigurationReplicator
 from broker_app.features.mirror.mirror import Mirror
 from broker_app.features.mirror.standby import Taken
@@ -54,6 +55,7 @@ class Site:
     `document` is the OpenAPI document. `pipeline` has what jobs of the pipeline have reported,
     `make_poster` makes what sends the requests of webhooks, None for an HTTP client, and `reflexes` are those
     of the file, which was read once: a takeover must not fail because of a file that was changed since.
+    `configuration` is that which brokers of a cluster change.
     """
 
     app: Callable[[Node], App]
@@ -64,6 +66,7 @@ class Site:
     pipeline: PipelineStore = NoPipeline()  # noqa: RUF009
     make_poster: Callable[[], Poster] | None = None
     reflexes: Sequence[Declaration] = ()
+    configuration: Configuration | None = None
 
 
 async def run(
@@ -232,6 +235,7 @@ class Process:
             pipeline=site.pipeline,
             make_poster=site.make_poster,
             reflexes=site.reflexes,
+            configuration=site.configuration,
         )
         ports = ports_of(listeners)
         node.web_port = ports.web

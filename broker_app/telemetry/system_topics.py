@@ -29,6 +29,7 @@ from broker_app.core.outcome import (
     InterestChanged,
     MessagesEnded,
     SnapshotWanted,
+    SubscriptionChanged,
 )
 from broker_app.core.topic import matches
 from broker_app.telemetry.alerts.alert import FIRING
@@ -123,7 +124,7 @@ class SystemTopics:
         """Facts of one batch of the core."""
         for fact in events:
             match fact:
-                case Arrived() | MessagesEnded() | InterestChanged():
+                case Arrived() | MessagesEnded() | InterestChanged() | SubscriptionChanged():
                     pass  # there is no event for each message, and none for other brokers
                 case DestinationCreated(address):
                     self._note(MADE, "mom.dest.created", address, {"destination": address})

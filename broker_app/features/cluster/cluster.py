@@ -21,6 +21,7 @@ from broker_app.engine import Engine
 from broker_app.features.cluster import frames as f
 from broker_app.features.cluster.link import Link, stopped
 from broker_app.features.cluster.members import Member, Members
+from broker_app.features.cluster.replicated_record import ReplicatedRecord
 from broker_app.features.cluster.report import ClusterReport, Interest, LinkReport, LinkState
 from broker_app.features.cluster.settings import difference, mismatch
 from broker_app.features.cluster.shared_limits import SharedLimits
@@ -77,6 +78,13 @@ class Cluster:
         #: whether this broker refuses new clients
         self.quiesced = False
         self.listeners: EventListeners[[str, str, str]] = EventListeners("the cluster's listeners")
+        #: the change record, once the node has started it
+        self.record: ReplicatedRecord | None = None
+
+    @property
+    def address(self) -> str:
+        """The address of this broker for the others."""
+        return self._settings.address
 
     # ------------------------------------------------------------------ start and stop
 
@@ -183,6 +191,8 @@ class Cluster:
         link.send(self._availability())
         for use in self._shared_limits.all():
             link.send(use)
+        if self.record is not None:
+            self.record.propagation.connected(broker.name)
 
     def ended(self, link: Link, reason: Refused) -> None:
         """Note the end of a link."""
@@ -193,6 +203,8 @@ class Cluster:
         if was_linked:
             log.info("the link to broker %s has ended: %s", name, reason.detail)
             self._shared_limits.forget(name)
+            if self.record is not None:
+                self.record.propagation.disconnected(name)
             self.listeners("down", name, reason.detail)
         elif (
             name
@@ -205,6 +217,15 @@ class Cluster:
 
     def receive_record(self, link: Link, message: bytes) -> None:
         """Take a message about the change record."""
+        assert link.broker is not None
+        if self.record is not None and self.members.link_to(link.broker.name) is link:
+            self.record.receive(link.broker.name, message)
+
+    def send_record(self, broker: str, message: bytes) -> None:
+        """Send a message about the change record to a broker that is linked."""
+        link = self.members.link_to(broker)
+        if link is not None:
+            link.send(f.Record(message))
 
     def receive_use(self, link: Link, frame: f.SharedUse) -> None:
         """Count what another broker uses of shared limits."""
@@ -245,10 +266,17 @@ class Cluster:
         """The cluster as this broker sees it."""
         settings = self._settings
         interest = self._engine.broker.interest
+        record = self.record
+        propagation = record.propagation if record is not None else None
+        refusal = propagation.refusal if propagation is not None else None
         return ClusterReport(
             broker=settings.name,
             address=settings.address,
-            keeper=settings.keeper,
+            keeper=propagation.keeper if propagation is not None else settings.keeper,
+            keeper_is_here=propagation is not None and propagation.is_keeper,
+            keeper_state=refusal.detail if refusal is not None else "",
+            record_entries=len(record.record) if record is not None else 0,
+            record_digest=f"{record.record.digest:014x}" if record is not None else "",
             quiesced=self.quiesced,
             links=[self._link_report(member) for member in self.members.all()],
             interest=[

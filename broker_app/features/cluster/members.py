@@ -97,6 +97,10 @@ class Members:
         """The links that are up."""
         return [member.link for member in self._members.values() if member.link is not None]
 
+    def link_to(self, name: str) -> Link | None:
+        """The link to the broker of this name."""
+        return next((member.link for member in self._members.values() if member.name == name), None)
+
     def addresses(self) -> list[str]:
         """The addresses of the others."""
         return list(self._members)
@@ -135,9 +139,10 @@ class Members:
             if same and (own.name if link.dials else broker.name) != first:
                 raise Refused("duplicate", "another connection between these brokers is kept")
             self._unlink(member, former)
-            former.close(Refused("duplicate", "another connection between these brokers is kept"))
         member.link, member.identity, member.name = link, broker, broker.name
         member.since = time.time()
+        if former is not None:  # once it is replaced: the address of the member stays known
+            former.close(Refused("duplicate", "another connection between these brokers is kept"))
 
     def _refuse_own(self, broker: f.Identity, own: f.Identity) -> None:
         if broker.incarnation == own.incarnation:

@@ -26,6 +26,8 @@ from broker_app.base.ownership import ForeignPath
 from broker_app.base.private_files import close_to_others, write_for_owner_alone
 from broker_app.config import Config, ConfigError
 from broker_app.features.callbacks.webhooks.worker_poster import WorkerPoster
+from broker_app.features.cluster.change_record import Change
+from broker_app.features.cluster.replicated_record import ReplicatedRecord
 from broker_app.journal.errors import JournalError
 from broker_app.journal.store import Unreachable
 from broker_app.management.host_programs import HostPrograms
@@ -47,7 +49,9 @@ from broker_app.web import actions, api, audit_sources, channel_layer, console_f
 from broker_app.web.auth.encryption import Unreadable
 from broker_app.web.auth.first_password import FirstPassword
 from broker_app.web.auth.sessions import session_ended
+from broker_app.web.cluster_configuration import ClusterConfiguration, ProposedChanges
 from broker_app.web.files import REFUSED, FileWatcher, Reload, owner_of, release
+from broker_app.web.policy_sync import ask
 from broker_app.web.resource_types import bridges, callbacks
 from broker_app.zero import InvalidFiles
 from mom_site.asgi import Site
@@ -57,6 +61,8 @@ log = logging.getLogger(__name__)
 
 # CPython's default interval for switching threads, 5 ms, is long compared with a turn of the node's loop.
 _SWITCH_INTERVAL_S = 0.0005
+#: seconds in which a proposal to a cluster is answered; the keeper has five of them
+_PROPOSAL_S = 10.0
 
 
 OF_DJANGO = {
@@ -193,6 +199,7 @@ class Command(BaseCommand):
                 pipeline=DatabaseStore(),
                 make_poster=_make_worker_poster if mom.channel_layer is not None else None,
                 reflexes=reflexes,
+                configuration=ClusterConfiguration() if mom.cluster_port is not None else None,
             )
             running = process.run(
                 mom,
@@ -323,7 +330,14 @@ def _site(files: FileWatcher | None, running: node.Node) -> Site:
     if files is not None:
         files.on_reload = on_reload
     session_ended.connect(end, weak=False)
+    if running.cluster is not None and running.cluster.record is not None:
+        ProposedChanges(partial(_propose, running, running.cluster.record))
     return Site(running, files=files)
+
+
+def _propose(running: node.Node, record: ReplicatedRecord, changes: list[Change]) -> None:
+    """Propose changes to the cluster. It answers within `_PROPOSAL_S`, for better or worse."""
+    ask(running, record.propose(changes), within_s=_PROPOSAL_S)
 
 
 def _read(files: FileWatcher | None, mom: Config) -> None:
