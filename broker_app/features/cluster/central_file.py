@@ -32,7 +32,18 @@ _OK: Final = 200
 _ANYWHERE: Final = AddressFilter(("0.0.0.0/0", "::/0"))
 #: settings that it may have besides numbers (limits, times and ports): none that decides about rights
 _TEXTS: Final = frozenset(
-    {"auto_create_queues", "cluster", "cluster_dynamic_keeper", "cluster_keeper", "cluster_transport"}
+    {
+        "auto_create_queues",
+        "cluster",
+        "cluster_dynamic_keeper",
+        "cluster_id",
+        "cluster_keeper",
+        "cluster_transport",
+        "rebalance_cluster_clients",
+        "update_cluster_clients",
+        "update_cluster_clients_on_remove",
+        "update_cluster_filter",
+    }
 )
 _OWN_NUMBERS: Final = frozenset({"role"})
 

@@ -39,7 +39,6 @@ class ImqName(NamedTuple):
 
 
 _NO_LIMIT: Final = MappingProxyType({"-1": "0"})
-_ENHANCED: Final = "brokers that share a store are mirrors: see docs/mirrors.md"
 
 _TABLE: Final = (
     ImqName("imq.cluster.brokerlist", "cluster"),
@@ -78,9 +77,9 @@ _TABLE: Final = (
     ImqName("imq.system.max_size", "max_bytes", values=_NO_LIMIT),
     ImqName("imq.message.max_size", "max_body_bytes"),
     ImqName("imq.service.activelist", about="stomp_port and stomp_tls_port choose what listens"),
-    ImqName("imq.cluster.ha", accepted=("false",), about=_ENHANCED),
-    ImqName("imq.cluster.clusterid", about=_ENHANCED),
-    ImqName("imq.persist.store", accepted=("file",), about=_ENHANCED),
+    ImqName("imq.cluster.clusterid", "cluster_id", must_be_equal=True),
+    ImqName("imq.cluster.ha", accepted=("true", "false"), about="set imq.cluster.clusterid, or leave it out"),
+    ImqName("imq.persist.store", accepted=("file", "jdbc"), about="set journal, the address of a store"),
 )
 
 #: by name
