@@ -77,8 +77,8 @@ class Cluster:
         self._refused: dict[str, str] = {}
         #: the journals of members that have failed which this broker serves
         self.adopted: Callable[[], list[AdoptedReport]] = list
-        #: what this broker has said to all others of itself, unless one has come since
-        self._said: f.Availability | None = None
+        #: the state that this broker has reported to all others, unless one has come since
+        self._reported: f.Availability | None = None
         #: whether this broker refuses new clients
         self.quiesced = False
         self.listeners: EventListeners[[str, str, str]] = EventListeners("the cluster's listeners")
@@ -145,9 +145,9 @@ class Cluster:
         now = time.monotonic()
         changes: list[f.Frame] = [*self._shared_limits.changes()]
         availability = self._availability()
-        if availability != self._said:  # it has the addresses of all brokers
+        if availability != self._reported:  # it has the addresses of all brokers
             changes.append(availability)
-            self._said = availability
+            self._reported = availability
         for link in self.members.links():
             link.each_second(now)
             if link.is_up:
@@ -195,7 +195,7 @@ class Cluster:
         log.info("broker %s at %s is linked", broker.name, broker.address)
         self.listeners("up", broker.name, "")
         self.members.learn(broker.brokers)
-        self._said = None  # all are told again: in the meantime it may have changed, and changed back
+        self._reported = None  # sent to all again: in the meantime it may have changed, and changed back
         link.send(self._availability())
         for use in self._shared_limits.all():
             link.send(use)
@@ -263,11 +263,11 @@ class Cluster:
 
     @property
     def client_uris(self) -> tuple[str, ...]:
-        """Where clients of this broker connect."""
+        """The addresses for clients of this broker."""
         return self._settings.uris
 
     def uris(self) -> dict[str, tuple[str, ...]]:
-        """Where clients of the other brokers connect, for those that are linked."""
+        """The addresses for clients of the other brokers that are linked."""
         links = self.members.links()
         return {
             link.broker.name: tuple(link.broker.uris) for link in links if link.broker and link.broker.uris
@@ -295,7 +295,7 @@ class Cluster:
         )
 
     def _interest(self) -> list[Interest]:
-        """What consumers of all brokers want."""
+        """The interest of the consumers of all brokers."""
         interest = self._engine.broker.interest
         own = [
             Interest(
@@ -356,6 +356,6 @@ def _state(member: Member) -> LinkState:
 
 
 def _first_stomp(identity: f.Identity | None) -> str:
-    """Where clients connect with STOMP over TCP; empty if that is not known."""
+    """The address for clients with STOMP over TCP; empty if that is not known."""
     uris = identity.uris if identity is not None else ()
     return next((uri for uri in uris if uri.startswith("stomp")), "")
