@@ -32,11 +32,6 @@ class BrokerAddress(NamedTuple):
     def __str__(self) -> str:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
-    @property
-    def is_here(self) -> bool:
-        """Whether only programs of this machine reach it."""
-        return is_loopback(self.host or "localhost")
-
 
 def parse(text: str) -> BrokerAddress:
     """The address that a text such as b1, b1:7676, :7676 or [::1]:7676 names. Raises ValueError."""

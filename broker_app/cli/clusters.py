@@ -9,6 +9,7 @@ import typer
 
 from broker_app.cli.base import invocation
 from broker_app.cli.base.failures import FAILED, USAGE, Failure
+from broker_app.cli.cluster_demo import demo
 from broker_app.cli.configuration.versions import is_machine_format
 from broker_app.features.cluster.report import LinkState
 
@@ -18,9 +19,11 @@ app = typer.Typer(
 
     Brokers of a cluster have a journal each. A client uses one of them, its home broker; messages cross to
     where their consumers are. Start each with the addresses of all, `mom up --name b1 --cluster-port 7676
-    --cluster b1host:7676,b2host:7676,b3host:7676`, and the same MOM_CLUSTER_SECRET.
+    --cluster b1host:7676,b2host:7676,b3host:7676`, and the same MOM_CLUSTER_SECRET. `mom cluster demo` starts
+    three of them on this machine.
     """,
 )
+app.command()(demo)
 
 _STATES = get_args(LinkState)
 _BROKERS = (

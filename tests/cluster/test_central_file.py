@@ -88,8 +88,12 @@ def test_values_of_a_broker_win_but_its_list_is_added(file: Path, tmp_path: Path
             "imq.cluster.hostname is different at each broker: set cluster_host there",
         ),
         (
-            "imq.cluster.nomasterbroker=false",
-            "imq.cluster.nomasterbroker is always true here, and 'false' is not",
+            "imq.autocreate.topic=false",
+            "imq.autocreate.topic is always true here, and 'false' is not possible",
+        ),
+        (
+            "cluster_keeper=b1\nimq.cluster.nomasterbroker=true",
+            "imq.cluster.nomasterbroker contradicts the keeper in cluster.properties:1",
         ),
         ("imq.service.activelist=jms", "imq.service.activelist is no setting here: stomp_port and"),
         (

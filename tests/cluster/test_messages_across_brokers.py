@@ -33,6 +33,13 @@ async def take(messages: mom_client.Subscription, count: int, *, ack: bool = Tru
     return taken
 
 
+async def shown(node: NodeProcess, path: str, *members: str) -> list[tuple[Any, ...]]:
+    """These members of each row of a list about the cluster."""
+    async with node.rest() as http:
+        found = (await http.get(f"/cluster/{path}")).json()["items"]
+    return [tuple(row[member] for member in members) for row in found]
+
+
 def bodies(messages: list[Any]) -> list[bytes]:
     return [message.body for message in messages]
 
@@ -57,6 +64,15 @@ async def test_a_message_crosses_to_the_broker_of_its_consumer_and_is_settled_wh
             assert not any(message.redelivered for message in taken)
             await becomes(lambda: depth(b1), (0, 0))
             assert await depth(b3) == (0, 0)
+            assert await shown(b1, "links", "broker", "state", "sent") == [("b2", "up", 0), ("b3", "up", 20)]
+            found = await shown(b1, "consumers?destination=orders", "broker", "address", "consumers")
+            assert found == [("b3", "/queue/orders", 1)]
+            await producer.send(QUEUE, b"unsettled")
+            (held,) = await take(messages, 1, ack=False)
+            async with b1.rest() as http:
+                reply = await http.get(f"/messages/{held.id}/why", params={"queue": "orders"})
+            assert "of broker b3 has received it and has not settled it" in reply.text
+            await held.ack()
         await becomes(lambda: consumers(b1), 0)
 
 

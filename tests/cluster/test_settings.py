@@ -92,7 +92,7 @@ def test_a_difference_is_named_with_both_values_and_both_brokers() -> None:
 def test_each_name_of_glassfish_is_a_setting_or_says_what_to_do(row: ImqName) -> None:
     if row.setting:
         assert row.setting in {setting.name for setting in config.settings()}
-        assert row.only is None
+        assert not row.accepted
     else:
         assert row.about
         assert not row.must_be_equal

@@ -49,8 +49,13 @@ async def test_links_are_a_list_that_can_be_filtered_and_sorted(admin: Rest) -> 
     )
     reply = (await admin.alice.get("/cluster/links", params={"sort": "-sent", "fields": "broker"})).json()
     assert [row["broker"] for row in reply["items"]] == ["b4", "b2", "b3"]
+    admin.cluster = a_report(
+        a_link("b2", round_trip_ms=0.21633400319842622, sent_rate=1.26), a_link("b3", state="connecting")
+    )
     reply = (await admin.alice.get("/cluster/links", params={"state": "connecting"})).json()
     assert [(row["broker"], row["health"]) for row in reply["items"]] == [("b3", "degraded")]
+    (first, _) = (await admin.alice.get("/cluster/links")).json()["items"]
+    assert (first["round_trip_ms"], first["sent_rate"]) == (0.216, 1.3)
 
 
 async def test_consumers_are_found_by_their_destination_also_by_that_of_a_topic_filter(admin: Rest) -> None:
@@ -93,8 +98,8 @@ async def test_a_message_that_waits_names_the_brokers_whose_consumers_want_it(ad
     assert (await why(admin, "orders", message_id))[0] == (
         "no-consumer",
         (
-            "/queue/orders has no consumers, at this broker or at b2; what b3 has is unknown: it is "
-            "connecting, no route to host"
+            "/queue/orders has no consumers at this broker, b2; whether b3 has any is unknown: its link is "
+            "connecting (no route to host)"
         ),
     )
     admin.cluster = a_report(

@@ -24,6 +24,7 @@ from broker_app.features.cluster.members import Member, Members
 from broker_app.features.cluster.replicated_record import ReplicatedRecord
 from broker_app.features.cluster.report import ClusterReport, Interest, LinkReport, LinkState
 from broker_app.features.cluster.settings import difference, mismatch
+from broker_app.features.cluster.shared_limits import SharedLimits
 from broker_app.features.cluster.traffic import Traffic
 
 log = logging.getLogger(__name__)
@@ -71,6 +72,8 @@ class Cluster:
         self._server: asyncio.Server | None = None
         self._looking: asyncio.Task[None] | None = None
         self._traffic = Traffic()
+        self._shared_limits = SharedLimits(engine.broker)
+        engine.broker.cluster_usage.brokers = lambda: 1 + len(self.members.links())
         self._refused: dict[str, str] = {}
         #: whether this broker refuses new clients
         self.quiesced = False
@@ -136,10 +139,13 @@ class Cluster:
     def each_second(self) -> None:
         """Send heart-beats, and count."""
         now = time.monotonic()
+        changes = self._shared_limits.changes()
         for link in self.members.links():
             link.each_second(now)
             if link.is_up:
                 link.send(self._availability())
+                for change in changes:
+                    link.send(change)
         for member in self.members.all():
             self._traffic.note(member.address, *_totals(member), now)
 
@@ -183,6 +189,8 @@ class Cluster:
         self.listeners("up", broker.name, "")
         self.members.learn(broker.brokers)
         link.send(self._availability())
+        for use in self._shared_limits.all():
+            link.send(use)
         if self.record is not None:
             self.record.propagation.connected(broker.name)
 
@@ -194,6 +202,7 @@ class Cluster:
         name = link.broker.name if link.broker is not None else ""
         if was_linked:
             log.info("the link to broker %s has ended: %s", name, reason.detail)
+            self._shared_limits.forget(name)
             if self.record is not None:
                 self.record.propagation.disconnected(name)
             self.listeners("down", name, reason.detail)
@@ -217,6 +226,11 @@ class Cluster:
         link = self.members.link_to(broker)
         if link is not None:
             link.send(f.Record(message))
+
+    def receive_use(self, link: Link, frame: f.SharedUse) -> None:
+        """Count what another broker uses of shared limits."""
+        if link.broker is not None:
+            self._shared_limits.receive(link.broker.name, frame)
 
     def availability(self, link: Link, frame: f.Availability) -> None:
         """Take what another broker says about itself."""

@@ -91,6 +91,13 @@ class Availability(_Frame):
     brokers: list[str]
 
 
+class SharedUse(_Frame):
+    """What the sender uses of limits that all share: (address, messages, bytes, producers) of destinations
+    where that has changed."""
+
+    entries: list[tuple[str, int, int, int]]
+
+
 # ---------------------------------------------------------------------- messages
 
 
@@ -193,6 +200,7 @@ Frame = (
     | Ping
     | Pong
     | Availability
+    | SharedUse
     | Subscribe
     | Credit
     | Unsubscribe

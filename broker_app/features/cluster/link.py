@@ -42,6 +42,9 @@ class LinkOwner(Protocol):
     def receive_record(self, link: Link, message: bytes) -> None:
         """Take a message about the change record."""
 
+    def receive_use(self, link: Link, frame: f.SharedUse) -> None:
+        """Take what the other broker uses of shared limits."""
+
     def availability(self, link: Link, frame: f.Availability) -> None:
         """Take what the other broker says about itself."""
 
@@ -99,8 +102,7 @@ class Link(asyncio.Protocol):
         except Refused as refusal:
             self.close(refusal)
         except Exception as error:
-            internal_errors.note("a link of the cluster", error)
-            self.close(Refused("internal", "the broker failed at what the other one sent; see its log"))
+            self._broken(error)
 
     def pause_writing(self) -> None:
         if self.is_up:
@@ -167,6 +169,8 @@ class Link(asyncio.Protocol):
             case f.Availability():
                 self.quiesced, self.clients = frame.quiesced, frame.clients
                 self._owner.availability(self, frame)
+            case f.SharedUse():
+                self._owner.receive_use(self, frame)
             case f.Record(message):
                 self._owner.receive_record(self, message)
             case f.Refuse(code, detail):
@@ -186,7 +190,7 @@ class Link(asyncio.Protocol):
         if not isinstance(frame, f.Identity):
             raise Refused("protocol-error", "the other broker did not say who it is")
         self.broker = frame
-        self.consumers = RemoteConsumers(self._engine, frame.name, self.send)
+        self.consumers = RemoteConsumers(self._engine, frame.name, self.send, self._broken)
         self.queues = RemoteQueues(self._engine, frame.name, self.send)
         self._owner.admit(self)
         if self._deadline is not None:
@@ -194,6 +198,11 @@ class Link(asyncio.Protocol):
         self._reader.most = self._most_bytes + _FRAME_BYTES
         self.is_up = True
         self.queues.refresh(self._engine.broker.interest.all())
+
+    def _broken(self, error: Exception) -> None:
+        """End the link after an internal error: all that is not settled is delivered again."""
+        internal_errors.note("a link of the cluster", error)
+        self.close(Refused("internal", "the broker failed at this link; its log has the details"))
 
     def _too_late(self) -> None:
         self.close(Refused("timeout", f"the other broker was silent for {HANDSHAKE_S:g} s"))

@@ -46,10 +46,18 @@ class _Consumers:
 
 
 class RemoteConsumers(InnerReceiver):
-    """The consumers of one broker, over one connection. `send` takes frames for it."""
+    """The consumers of one broker, over one connection. `send` takes frames for it; `broken` is called when
+    deliveries could not be sent, and are lost unless the connection ends."""
 
-    def __init__(self, engine: Engine, broker: str, send: Callable[[f.Frame], None]) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        broker: str,
+        send: Callable[[f.Frame], None],
+        broken: Callable[[Exception], None],
+    ) -> None:
         self._engine = engine
+        self._broken = broken
         self._broker = broker
         self._send = send
         self.peer = Peer(self, user=f"broker {broker}", detailed=True)
@@ -111,9 +119,9 @@ class RemoteConsumers(InnerReceiver):
             self._set_present(frame.number, consumers, consumers.credit)
 
     def unsubscribe(self, number: int) -> None:
-        """End a subscription: what it holds is delivered to others."""
+        """End a subscription. Consumers that have left may still hold deliveries: each is reported."""
         if self._forget(number):
-            self._engine.submit(c.Unsubscribe(self.peer, str(number)))
+            self._engine.submit(c.Unsubscribe(self.peer, str(number), keep_unsettled=True))
 
     def _forget(self, number: int) -> bool:
         consumers = self._consumers.pop(number, None)
@@ -195,7 +203,10 @@ class RemoteConsumers(InnerReceiver):
                 self._send(f.NotSubscribed(number, refusal.code, refusal.detail))
         if peer.deliveries:
             deliveries, peer.deliveries = peer.deliveries, []
-            self._deliver(deliveries)
+            try:
+                self._deliver(deliveries)
+            except Exception as error:
+                self._broken(error)
 
     def _deliver(self, deliveries: list[Delivery]) -> None:
         envelopes: dict[Envelope, int] = {}

@@ -7,12 +7,14 @@ has the credit of all of them, and ends with the last.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from itertools import count, groupby
 from operator import attrgetter
 from typing import Final, NamedTuple
 
+from broker_app.base.refused import Refused
 from broker_app.core import commands as c
+from broker_app.core.destination import parse
 from broker_app.core.interest import Want
 from broker_app.core.message import DeliveryOptions, Envelope
 from broker_app.core.model import InnerReceiver, Peer
@@ -24,6 +26,9 @@ from broker_app.features.cluster import frames as f
 PATIENCE_MS: Final = 100
 #: envelopes that are kept, so that sessions can keep what they made of them
 _KEPT_ENVELOPES: Final = 1_024
+#: characters of an id, and milliseconds since 1970, that are not reached
+_MOST_ID: Final = 200
+_MOST_MS: Final = 1 << 48
 _NUMBER = attrgetter("number")
 
 _Key = tuple[str, bytes, bool, int, str, str]
@@ -115,6 +120,7 @@ class RemoteQueues(InnerReceiver):
         for number, run in groupby(frame.messages, _NUMBER):
             want = self._wants.get(number)
             deliveries = list(run)
+            _check_deliveries(deliveries)
             if want is None:  # its consumers have left meanwhile
                 tags = [delivery.tag for delivery in deliveries if delivery.tag]
                 if tags:
@@ -146,6 +152,7 @@ class RemoteQueues(InnerReceiver):
         )
         envelope = self._envelopes.get(key)
         if envelope is None:
+            _check_envelope(shared)
             if len(self._envelopes) >= _KEPT_ENVELOPES:
                 self._envelopes.clear()
             options = None
@@ -187,3 +194,31 @@ class RemoteQueues(InnerReceiver):
     def end(self) -> None:
         """Forget what came, because the connection has ended."""
         self._engine.submit(c.EndOrigin(self._origin))
+
+
+def _check_envelope(shared: f.SharedEnvelope) -> None:
+    """Raise Refused for one that no broker would send: the core takes messages as valid."""
+    parse(shared.address)
+    block = shared.block
+    lines = block.split(b"\n")
+    is_complete = not lines.pop()
+    if not (is_complete and all(b":" in line for line in lines) and 0 <= shared.priority <= 9):
+        raise Refused("protocol-error", "a message came with headers that no client can send")
+    if b"\0" in block or b"\r" in block:
+        raise Refused("protocol-error", "a message came with headers that contain control characters")
+    try:
+        block.decode()
+    except UnicodeDecodeError:
+        raise Refused("protocol-error", "the headers of a message are not in UTF-8") from None
+
+
+def _check_deliveries(deliveries: Sequence[f.RemoteDelivery]) -> None:
+    """Raise Refused for numbers and ids that no broker would send."""
+    for one in deliveries:
+        if not (
+            0 < len(one.id) <= _MOST_ID
+            and one.id.isascii()
+            and min(one.tag, one.attempts, one.time_ms, one.expires_ms, one.envelope) >= 0
+            and max(one.time_ms, one.expires_ms) < _MOST_MS
+        ):
+            raise Refused("protocol-error", "a message came with numbers that no broker sends")

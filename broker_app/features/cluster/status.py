@@ -29,7 +29,15 @@ def status(report: ClusterReport) -> Facts:
 def status_of_link(link: LinkReport) -> Facts:
     """One link with its health, and with times as everywhere."""
     facts: Facts = msgspec.to_builtins(link)
-    return {**facts, "health": health_of(LINK, facts), "since": rfc3339(link.since) if link.since else None}
+    trip_ms = link.round_trip_ms
+    return {
+        **facts,
+        "health": health_of(LINK, facts),
+        "since": rfc3339(link.since) if link.since else None,
+        "sent_rate": round(link.sent_rate, 1),
+        "received_rate": round(link.received_rate, 1),
+        "round_trip_ms": round(trip_ms, 3) if trip_ms is not None else None,
+    }
 
 
 def consumers_of(report: ClusterReport, address: str) -> Iterator[Interest]:

@@ -1,4 +1,4 @@
-"""The page of the event log: events of bridges, files, alerts, mirrors, callbacks, reflexes, the store."""
+"""The page of the event log: bridges, files, alerts, mirrors, cluster, callbacks, reflexes, the store."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from broker_app.telemetry.event_log import (
     ALERTS,
     BRIDGES,
     CALLBACKS,
+    CLUSTER,
     FILES,
     MIRRORS,
     REFLEXES,
@@ -37,6 +38,7 @@ _KINDS = (
     (FILES, _("files")),
     (ALERTS, _("alerts")),
     (MIRRORS, _("mirrors")),
+    (CLUSTER, _("cluster")),
     (CALLBACKS, _("callbacks")),
     (REFLEXES, _("reflexes")),
     (STORE, _("store")),
@@ -90,6 +92,7 @@ def _row(event: LoggedEvent) -> dict[str, Any]:
         BRIDGES: f"{reverse('console:bridges')}?{urlencode({'filter': event.name})}",
         ALERTS: reverse("console:alerts"),
         MIRRORS: reverse("console:mirrors"),
+        CLUSTER: reverse("console:cluster"),
         CALLBACKS: _of_callback(event.name),
         REFLEXES: _of_reflex(event),
         STORE: reverse("console:alerts"),

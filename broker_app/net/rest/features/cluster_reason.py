@@ -27,10 +27,9 @@ def _of_others(address: str, report: ClusterReport) -> Reason:
             "consumers-elsewhere", f"{address} has no consumers here, but {where}", {"brokers": by_broker}
         )
     reached = [link.broker for link in report.links if link.state == "up"]
-    others = f" or at {', '.join(reached)}" if reached else ""
-    sentence = f"{address} has no consumers, at this broker{others}"
+    sentence = f"{address} has no consumers at {', '.join(('this broker', *reached))}"
     for link in report.links:
         if link.state != "up":
-            why = f", {link.reason}" if link.reason else ""
-            sentence += f"; what {link.broker} has is unknown: it is {link.state}{why}"
+            why = f" ({link.reason})" if link.reason else ""
+            sentence += f"; whether {link.broker} has any is unknown: its link is {link.state}{why}"
     return Reason(_NO_CONSUMER, sentence, {"brokers": {}})

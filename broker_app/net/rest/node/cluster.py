@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 
 from broker_app.base.refused import Refused
 from broker_app.core.destination import QUEUE
 from broker_app.features.cluster.report import ClusterReport, Interest, LinkReport
-from broker_app.features.cluster.status import HOW_TO_MAKE_ONE, consumers_of, status, status_of_link
+from broker_app.features.cluster.status import HOW_TO_MAKE_ONE, Facts, consumers_of, status, status_of_link
 from broker_app.net.http.limits import RestLimits
 from broker_app.net.http.listing import Listing
 from broker_app.net.http.replies import Reply, json_reply
@@ -25,15 +25,11 @@ class ClusterEndpoints:
 
     def __init__(self, read: ReadCluster, limits: RestLimits) -> None:
         self._read = read
-        self._links = Listing[LinkReport](
-            {
-                **{name: attrgetter(name) for name in LinkReport.__struct_fields__},
-                "health": lambda link: status_of_link(link)["health"],
-                "since": lambda link: status_of_link(link)["since"],
-            },
+        self._links = Listing[Facts](
+            {name: itemgetter(name) for name in (*LinkReport.__struct_fields__, "health")},
             {},
             limits.max_page,
-            matches={"state": lambda link, state: link.state == state},
+            matches={"state": lambda link, state: bool(link["state"] == state)},
             sortable=("broker", "state", "sent", "received", "sent_rate", "received_rate"),
             sort="broker",
             last="broker",
@@ -67,7 +63,7 @@ class ClusterEndpoints:
         """GET cluster/links: the other brokers, as this one sees them"""
         report = self._report(request)
         query = request.query(self._links.parameters)
-        return json_reply(self._links.page(report.links, query)._asdict())
+        return json_reply(self._links.page(map(status_of_link, report.links), query)._asdict())
 
     async def consumers(self, request: Request) -> Reply:
         """GET cluster/consumers: which broker has consumers of what"""
