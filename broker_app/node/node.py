@@ -357,6 +357,7 @@ class Node:
             origins=callback_broker.status if callback_broker is not None else None,
             mirror=self.mirror,
             cluster=self._cluster_report,
+            record=lambda: self.cluster.record if self.cluster is not None else None,
             control_document=self._control_document,
         )
         self._when_engine_ends(rest.engine_ended)
