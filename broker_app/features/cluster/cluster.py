@@ -61,7 +61,7 @@ class Cluster:
 
     def __init__(self, engine: Engine, settings: ClusterSettings, clients: Callable[[], int]) -> None:
         self._engine = engine
-        self._settings = settings
+        self.settings = self._settings = settings
         self._clients = clients
         self._incarnation = secrets.token_hex(8)
         self.members = Members(
@@ -73,7 +73,7 @@ class Cluster:
         self._looking: asyncio.Task[None] | None = None
         self._traffic = Traffic()
         self._shared_limits = SharedLimits(engine.broker)
-        engine.broker.cluster_usage.brokers = lambda: 1 + len(self.members.links())
+        engine.broker.cluster_usage.brokers = lambda: 1 + len(self.uris())
         self._refused: dict[str, str] = {}
         #: whether this broker refuses new clients
         self.quiesced = False
@@ -88,15 +88,15 @@ class Cluster:
 
     # ------------------------------------------------------------------ start and stop
 
-    async def start(self, listener: socket.socket) -> None:
-        """Accept links on `listener`, and connect to the others."""
+    async def start(self, listener: socket.socket | None) -> None:
+        """Accept links on `listener`, if there is one, and connect to the others."""
         interest = self._engine.broker.interest
         interest.watched = True
         self._engine.listeners.add(self._on_events)
-        loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(
-            partial(self._make_link, dials=False), sock=listener, ssl=self._settings.accepts_tls
-        )
+        if listener is not None:
+            self._server = await asyncio.get_running_loop().create_server(
+                partial(self._make_link, dials=False), sock=listener, ssl=self._settings.accepts_tls
+            )
         self._looking = asyncio.create_task(supervised("messages of other brokers", self._look))
         self.members.start()
 
@@ -147,7 +147,7 @@ class Cluster:
                 for change in changes:
                     link.send(change)
         for member in self.members.all():
-            self._traffic.note(member.address, *_totals(member), now)
+            self._traffic.note(member.address or member.name, *_totals(member), now)
 
     # ------------------------------------------------------------------ interest
 
@@ -250,7 +250,8 @@ class Cluster:
     def clients(self) -> dict[str, int]:
         """The number of clients of each other broker that is linked, and takes new ones."""
         links = self.members.links()
-        return {link.broker.name: link.clients for link in links if link.broker and not link.quiesced}
+        takers = (link for link in links if link.broker and link.broker.uris and not link.quiesced)
+        return {link.broker.name: link.clients for link in takers if link.broker}
 
     @property
     def client_uris(self) -> tuple[str, ...]:
@@ -260,7 +261,9 @@ class Cluster:
     def uris(self) -> dict[str, tuple[str, ...]]:
         """Where clients of the other brokers connect, for those that are linked."""
         links = self.members.links()
-        return {link.broker.name: tuple(link.broker.uris) for link in links if link.broker}
+        return {
+            link.broker.name: tuple(link.broker.uris) for link in links if link.broker and link.broker.uris
+        }
 
     def report(self) -> ClusterReport:
         """The cluster as this broker sees it."""
@@ -295,7 +298,7 @@ class Cluster:
     def _link_report(self, member: Member) -> LinkReport:
         link, identity = member.link, member.identity
         sent, received, returned = _totals(member)
-        sent_rate, received_rate = self._traffic.rates(member.address)
+        sent_rate, received_rate = self._traffic.rates(member.address or member.name)
         return LinkReport(
             broker=member.name or member.address,
             address=member.address,
