@@ -62,7 +62,7 @@ _COMMANDS = {
     "rule": (_CONTROL, "configuration.rules.app"),
     "user": (_CONTROL, "configuration.resources.users"),
     "group": (_CONTROL, "configuration.resources.groups"),
-    "broker": (_CONTROL, "broker_stop.app"),
+    "broker": (_CONTROL, "broker_control.app"),
     "bridge": (_CONTROL, "bridges.app"),
     "callback": (_CONTROL, "callbacks.app"),
     "mirror": (_OPERATE, "mirrors.app"),

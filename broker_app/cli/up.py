@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import sys
 from collections.abc import Sequence
 
 import typer
@@ -21,7 +22,8 @@ def up(ctx: typer.Context) -> None:
 
 
 def run_broker(arguments: Sequence[str]) -> None:
-    """Run a broker with these options until it ends. Raises Failure."""
+    """Run a broker with these options until it ends. Replaces the process by another one with the same
+    command line when a restart was ordered. Raises Failure."""
     gc.disable()  # until it runs: modules that are imported until then are never freed
     # Before Django reads its settings: the data directory is one of them.
     os.environ.update(config.options_in(arguments))
@@ -31,12 +33,18 @@ def run_broker(arguments: Sequence[str]) -> None:
     django.setup()
     from django.core.management import CommandError
 
-    from broker_app.management.commands.broker import OF_DJANGO, OWN, Command
+    from broker_app.management.commands.broker import OF_DJANGO, OPEN, OWN, Command
 
     if strange := config.unknown_option(arguments, {*OF_DJANGO, *OWN, "--help"}):
         raise Failure(USAGE, strange, fix="`mom up --help` lists all")
+    command = Command()
+    command.can_restart = True
     try:
         # Without --traceback, Django prints the error itself, in another format.
-        Command().run_from_argv(["mom", "up", *arguments, "--traceback"])
+        command.run_from_argv(["mom", "up", *arguments, "--traceback"])
     except CommandError as error:
         raise Failure(error.returncode, str(error)) from error
+    if command.restart_options is not None:
+        same = [word for word in sys.orig_argv[1:] if word != OPEN]
+        sys.stdout.flush()
+        os.execv(sys.executable, [sys.executable, *same, *command.restart_options])

@@ -175,7 +175,13 @@ PROBLEMS = {
         ),
         Problem(
             "paused", 503, "Paused",
-            "An administrator paused the destination: it accepts no messages now.",
+            "An administrator paused the destination, which accepts no messages now, or the broker, which serves no "
+            "clients now.",
+        ),
+        Problem(
+            "quiesced", 503, "Quiesced",
+            "An administrator has quiesced the broker: it takes no new clients, and serves those that are connected. "
+            "The member active names other brokers, if there are any.",
         ),
         Problem(
             "busy", 503, "Busy",

@@ -71,6 +71,16 @@ def make_record(
     return cluster.record
 
 
+def client_addresses(cluster: Cluster) -> list[str]:
+    """The addresses of other brokers that take clients."""
+    return [
+        uri
+        for member in cluster.members.all()
+        if member.link is not None and not member.link.quiesced and member.identity is not None
+        for uri in member.identity.uris
+    ]
+
+
 def _client_context(config: Config) -> ssl.SSLContext:
     """The TLS context for connections to the others: it accepts certificates of the same authorities, and
     shows the certificate of this broker."""

@@ -13,6 +13,7 @@ from typing import Any
 import httpx
 import pytest
 
+from broker_app.base.refused import Refused
 from broker_app.config import Config
 from broker_app.core.broker import Broker
 from broker_app.core.limits import Limits
@@ -29,6 +30,7 @@ from broker_app.features.services.seed_messages import SeedMessages
 from broker_app.journal.memory import MemoryJournal, MemoryStorage
 from broker_app.net import asyncapi
 from broker_app.net.auth.login import Logins
+from broker_app.net.broker_state import BrokerState
 from broker_app.net.live_subscribers import LiveSubscribers
 from broker_app.net.operator_audit import OperatorActions
 from broker_app.net.policy.access import Access
@@ -171,7 +173,8 @@ class Rest:
         )
         self.events = EventLog(lambda: 1_750_000_000.0)
         #: one item for each time that the broker was ordered to stop
-        self.shut_downs: list[None] = []
+        #: restarts (True) and shutdowns
+        self.shut_downs: list[bool] = []
         self.store_is_nearly_full = False
         #: the cluster that the broker is in
         self.cluster: ClusterReport | None = None
@@ -215,7 +218,10 @@ class Rest:
             services=self.services,
             seeds=self.seeds,
             live=self.live,
-            shut_down=lambda: self.shut_downs.append(None),
+            state=BrokerState("mom"),
+            clients=lambda: {"stomp": len(connections), "json": 0},
+            stop=self.shut_downs.append,
+            restart_refusal=lambda: Refused("conflict", "it cannot"),
             nearly_full=lambda: self.store_is_nearly_full,
             cluster=lambda: self.cluster,
             record=lambda: self.record,

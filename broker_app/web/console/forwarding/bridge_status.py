@@ -43,6 +43,8 @@ EVENT_LABELS: Final = {
     "link up": _("link up"), "link down": _("link down"), "link refused": _("link refused"),
     "keeper away": _("keeper away"), "keeper back": _("keeper back"),
     "nearly full": _("nearly full"), "has space again": _("has space again"),
+    "quiesced": _("quiesced"), "unquiesced": _("unquiesced"), "quiesce complete": _("quiesce complete"),
+    "restarts": _("restarts"), "shuts down": _("shuts down"),
     "applied": _("applied"), "unchanged": _("unchanged"),
 }  # fmt: skip
 #: states of a flow that is not paused
