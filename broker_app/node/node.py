@@ -538,6 +538,7 @@ class Node:
         await record.start(policy.version, policy.destinations.rows)
         housekeeping.each_second.add(cluster.each_second)
         self.state.other_addresses = partial(client_addresses, cluster)
+        self.state.waiting = lambda: record.propagation.waiting
         self.state.listeners.add(lambda *_: cluster.set_quiesced(self.state.quiesced is not None))
         notices = ClusterNotices(self.events, cluster.report)
         cluster.listeners.add(notices.link)

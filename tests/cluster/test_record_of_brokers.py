@@ -126,8 +126,22 @@ async def test_without_the_keeper_changes_are_refused_and_all_else_goes_on(two: 
     assert settings(b2, "declared") is not None
     assert b2.request("POST", "/api/v1/queues/made-by-its-use/messages", b"hello").status == 201
     await subscribe(b2, "before")
-    b1.start()
-    poll(lambda: accepts_changes(b2))
-    assert declare(b2, "after").status == 201
-    poll(lambda: settings(b1, "after") is not None)
+    await _a_broker_waits_for_the_keeper_when_it_starts(b1, b2)
     assert settings(b1, "made-by-its-use") is None
+
+
+async def _a_broker_waits_for_the_keeper_when_it_starts(b1: BrokerProcess, b2: BrokerProcess) -> None:
+    """CL-T08, with the brokers of the test before."""
+    b2.terminate()
+    b2.start(standby=True)
+    ready = b2.request("GET", "/api/v1/health/ready")
+    assert (ready.status, ready.json()["type"]) == (503, "/docs/problems/master-unavailable")
+    with pytest.raises(mom_client.ClientError, match="waits for the master broker"):
+        await subscribe(b2, "before")
+    sent = b2.request("POST", "/api/v1/queues/orders/messages", b"early")
+    assert sent.status == 503
+    b1.start()
+    assert declare(b1, "made-while-b2-was-away").status == 201
+    poll(lambda: b2.request("GET", "/api/v1/health/ready").status == 200, 5)
+    await subscribe(b2, "before")
+    poll(lambda: settings(b2, "made-while-b2-was-away") is not None)
