@@ -22,7 +22,7 @@ from broker_app.features.cluster import frames as f
 from broker_app.features.cluster.link import Link, stopped
 from broker_app.features.cluster.members import Member, Members
 from broker_app.features.cluster.replicated_record import ReplicatedRecord
-from broker_app.features.cluster.report import ClusterReport, Interest, LinkReport, LinkState
+from broker_app.features.cluster.report import AdoptedReport, ClusterReport, Interest, LinkReport, LinkState
 from broker_app.features.cluster.settings import difference, mismatch
 from broker_app.features.cluster.shared_limits import SharedLimits
 from broker_app.features.cluster.traffic import Traffic
@@ -75,6 +75,8 @@ class Cluster:
         self._shared_limits = SharedLimits(engine.broker)
         engine.broker.cluster_usage.brokers = lambda: 1 + len(self.uris())
         self._refused: dict[str, str] = {}
+        #: the journals of members that have failed which this broker serves
+        self.adopted: Callable[[], list[AdoptedReport]] = list
         #: whether this broker refuses new clients
         self.quiesced = False
         self.listeners: EventListeners[[str, str, str]] = EventListeners("the cluster's listeners")
@@ -281,6 +283,7 @@ class Cluster:
             record_entries=len(record.record) if record is not None else 0,
             record_digest=f"{record.record.digest:014x}" if record is not None else "",
             quiesced=self.quiesced,
+            adopted=self.adopted(),
             links=[self._link_report(member) for member in self.members.all()],
             interest=[
                 Interest(
