@@ -80,8 +80,8 @@ class ClusterRecordEndpoints:
 
     async def all(self, request: Request) -> Reply:
         """GET cluster/record: its entries, by name"""
-        record = self._record(request)
         query = request.query(self._entries.parameters)
+        record = self._record(request)
         return json_reply((await self._entries.page_of_many(record.record.entries(), query))._asdict())
 
     async def backup(self, request: Request) -> Reply:
@@ -114,8 +114,9 @@ class ClusterRecordEndpoints:
     async def change_keeper(self, request: Request) -> Reply:
         """PUT cluster/keeper: another broker gives the versions (imqcmd changemaster)"""
         request.query()
-        record = self._record(request)
+        _require_administrator(request)
         order = await request.json(KeeperOrder)
+        record = self._record(request)
         result = await record.change_keeper(order.broker)
         if result != KeeperResult.OK:
             raise Refused("conflict", f"{result.value}: {_REASONS[result]}", result=result.value)
@@ -123,11 +124,15 @@ class ClusterRecordEndpoints:
         return json_reply({"result": result.value, "keeper": record.propagation.keeper})
 
     def _record(self, request: Request) -> ReplicatedRecord:
-        if not request.access.is_admin(request.client.identity):
-            raise Refused("not-allowed", "the change record is for administrators", right="administer")
+        _require_administrator(request)
         record = self._read()
         if record is None:
             raise Refused(
                 "not-found", f"this broker is in no cluster; start it as one of several: `{HOW_TO_MAKE_ONE}`"
             )
         return record
+
+
+def _require_administrator(request: Request) -> None:
+    if not request.access.is_admin(request.client.identity):
+        raise Refused("not-allowed", "the change record is for administrators", right="administer")
