@@ -533,7 +533,9 @@ class Node:
         self.cluster = cluster = make_cluster(
             config, self.engine, ports, self._certificates, lambda: len(registry.sessions)
         )
-        record = make_record(config, self.engine, cluster, self._configuration, self.events)
+        record = make_record(
+            config, self.engine, cluster, ports.cluster or 0, self._configuration, self.events
+        )
         policy = self.logins.policy
         await record.start(policy.version, policy.destinations.rows)
         housekeeping.each_second.add(cluster.each_second)

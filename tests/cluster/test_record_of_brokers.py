@@ -9,7 +9,9 @@ import pytest
 
 import mom_client
 from tests.cluster.conftest import SECRET
+from tests.support.awaiting import becomes
 from tests.support.broker_process import BrokerProcess, Reply
+from tests.support.node_process import NodeProcess, Nodes
 from tests.support.polling import poll
 from tests.support.ports import reserve_ports
 
@@ -145,3 +147,39 @@ async def _a_broker_waits_for_the_keeper_when_it_starts(b1: BrokerProcess, b2: B
     poll(lambda: b2.request("GET", "/api/v1/health/ready").status == 200, 5)
     await subscribe(b2, "before")
     poll(lambda: settings(b2, "made-while-b2-was-away") is not None)
+
+
+async def test_another_broker_becomes_the_keeper_while_all_run(nodes: Nodes) -> None:
+    ports = reserve_ports(2)
+    addresses = tuple(f"127.0.0.1:{port}" for port in ports)
+    b1, b2 = (
+        nodes.node(
+            f"b{at}",
+            cluster_port=port,
+            cluster=addresses,
+            cluster_secret=SECRET,
+            cluster_keeper=addresses[0],
+            cluster_dynamic_keeper=True,
+        )
+        for at, port in enumerate(ports, 1)
+    )
+    b1.start()
+    b2.start()
+
+    async def keeper(node: NodeProcess) -> tuple[str, str]:
+        async with node.rest() as http:
+            found = (await http.get("/cluster")).json()
+        return found["keeper"], found["keeper_state"]
+
+    async with b1.rest() as http, b2.rest() as at_b2:
+        await becomes(lambda: keeper(b2), ("b1", ""))
+        refused = await at_b2.put("/cluster/keeper", json={"broker": "b2"})
+        assert refused.json()["result"] == "NOT_ALLOWED"
+        changed = await http.put("/cluster/keeper", json={"broker": "b2"})
+        assert changed.json() == {"result": "OK", "keeper": "b2"}
+    await becomes(lambda: keeper(b2), ("b2", ""))
+    b1.kill()
+    async with b2.stomp() as client, client.subscribe("/topic/prices", durable="of-b2"):
+        """It needs no other broker."""
+    b1.start()
+    await becomes(lambda: keeper(b1), ("b2", ""))
