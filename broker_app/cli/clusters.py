@@ -10,6 +10,7 @@ import typer
 from broker_app.cli.base import invocation
 from broker_app.cli.base.failures import FAILED, USAGE, Failure
 from broker_app.cli.cluster_demo import demo
+from broker_app.cli.cluster_record import app as record_app
 from broker_app.cli.configuration.versions import is_machine_format
 from broker_app.features.cluster.report import LinkState
 
@@ -24,6 +25,7 @@ app = typer.Typer(
     """,
 )
 app.command()(demo)
+app.add_typer(record_app, name="record")
 
 _STATES = get_args(LinkState)
 _BROKERS = (
@@ -101,6 +103,20 @@ def consumers(
     if not found:
         of = f" of {destination}" if destination else ""
         given.output.say(f"no broker of the cluster has consumers{of}, as far as they can be reached")
+
+
+@app.command()
+def changemaster(
+    ctx: typer.Context,
+    broker: Annotated[str, typer.Argument(help="name of the broker that is to be the keeper")],
+) -> None:
+    """Have another broker keep the change record (the master broker). Run it at the present keeper.
+
+    It needs cluster_dynamic_keeper (imq.cluster.dynamicChangeMasterBrokerEnabled) at all brokers.
+    """
+    given = invocation.of(ctx)
+    found = given.rest().call("PUT", "/cluster/keeper", {"broker": broker})
+    given.output.say(f"{found['result']}: {found['keeper']} is the keeper")
 
 
 def _summary(found: Mapping[str, Any]) -> str:

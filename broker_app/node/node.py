@@ -376,6 +376,7 @@ class Node:
             origins=callback_broker.status if callback_broker is not None else None,
             mirror=self.mirror,
             cluster=self._cluster_report,
+            record=lambda: self.cluster.record if self.cluster is not None else None,
             control_document=self._control_document,
         )
         self._when_engine_ends(rest.engine_ended)
@@ -532,11 +533,14 @@ class Node:
         self.cluster = cluster = make_cluster(
             config, self.engine, ports, self._certificates, lambda: len(registry.sessions)
         )
-        record = make_record(config, self.engine, cluster, self._configuration, self.events)
+        record = make_record(
+            config, self.engine, cluster, ports.cluster or 0, self._configuration, self.events
+        )
         policy = self.logins.policy
         await record.start(policy.version, policy.destinations.rows)
         housekeeping.each_second.add(cluster.each_second)
         self.state.other_addresses = partial(client_addresses, cluster)
+        self.state.waiting = lambda: record.propagation.waiting
         self.state.listeners.add(lambda *_: cluster.set_quiesced(self.state.quiesced is not None))
         notices = ClusterNotices(self.events, partial(cluster.report, interest=False))
         cluster.listeners.add(notices.link)

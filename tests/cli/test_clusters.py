@@ -10,9 +10,12 @@ from pathlib import Path
 import pytest
 import uvicorn
 
-from broker_app.cli.base.failures import FAILED, NOT_FOUND, OK
+from broker_app.cli.base.failures import FAILED, NOT_FOUND, OK, USAGE
+from broker_app.features.cluster.change_record import DESTINATION, Change
+from broker_app.features.cluster.replicated_record import KeeperSettings
 from tests.cli.conftest import CommandLine, Result
 from tests.rest.conftest import Rest
+from tests.rest.test_cluster_record import a_record
 from tests.rest.test_journal import administered
 from tests.support.clusters import a_link, a_report, an_interest
 
@@ -78,3 +81,26 @@ async def test_a_cluster_is_shown_by_its_brokers_links_and_consumers(served: Ser
     assert consumers.rows == [
         ["address", "broker", "consumers", "credit", "selector"], ["/queue/orders", "b2", "3", "100", ""]
     ]  # fmt: skip
+    none = await served.mom("consumers", "bills")
+    assert (none.code, "no broker of the cluster has consumers of bills" in none.err) == (OK, True)
+
+
+async def test_the_change_record_is_listed_backed_up_restored_and_compacted(
+    served: Served, tmp_path: Path
+) -> None:
+    record = served.rest.record = a_record(served.rest, tmp_path, KeeperSettings("b1host:7676", is_here=True))
+    await record.start(0, {})
+    await record.enter([Change(DESTINATION, "/queue/a", {"max_messages": 5})])
+    found = await served.mom("record", "ls", "--kind", "destination")
+    assert [row[:4] for row in found.rows[1:]] == [["/queue/a", "destination", "1", "b1"]]
+    backup = tmp_path / "backup"
+    assert (await served.mom("record", "backup", str(backup))).code == OK
+    await record.enter([Change(DESTINATION, "/queue/a", None)])
+    assert "1 entries were changed" in (await served.mom("record", "restore", str(backup))).err
+    assert record.record.value(DESTINATION, "/queue/a") == {"max_messages": 5}
+    assert "1 entries in 2 lines" in (await served.mom("record", "compact")).err
+    assert (await served.mom("record", "ls", "--kind", "queues")).code == USAGE
+    assert "No such file" in (await served.mom("record", "restore", str(tmp_path / "none"))).err
+    refused = await served.mom("changemaster", "b2")
+    assert "NOT_ALLOWED: only the present keeper" in refused.err
+    await record.stop()

@@ -22,6 +22,7 @@ from broker_app.features.bridge.remote import Remote
 from broker_app.features.bulk.batch_commits import BatchCommits
 from broker_app.features.bulk.stage_store import StageStore
 from broker_app.features.callbacks.webhooks.supervisor import Supervisor
+from broker_app.features.cluster.replicated_record import ReplicatedRecord
 from broker_app.features.cluster.report import ClusterReport
 from broker_app.features.jobs.job_manager import JobManager
 from broker_app.features.services.registry import ServiceRegistry
@@ -177,6 +178,7 @@ class Rest:
         self.store_is_nearly_full = False
         #: the cluster that the broker is in
         self.cluster: ClusterReport | None = None
+        self.record: ReplicatedRecord | None = None
         self.now = 1_750_000_000.0
         self.checks = ConditionChecks(
             self.engine.broker, self.statistics, bridges=list, taken=lambda: 0.0,
@@ -222,6 +224,7 @@ class Rest:
             restart_refusal=lambda: Refused("conflict", "it cannot"),
             nearly_full=lambda: self.store_is_nearly_full,
             cluster=lambda: self.cluster,
+            record=lambda: self.record,
             event_document=asyncapi.document(),
         )
         self.alice = self.client(authorization="Bearer mom_alice")

@@ -85,11 +85,6 @@ class Cluster:
         #: the change record, once the node has started it
         self.record: ReplicatedRecord | None = None
 
-    @property
-    def address(self) -> str:
-        """The address of this broker for the others."""
-        return self._settings.address
-
     # ------------------------------------------------------------------ start and stop
 
     async def start(self, listener: socket.socket | None) -> None:

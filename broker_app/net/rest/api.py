@@ -76,6 +76,7 @@ from broker_app.net.rest.node import opsmanager
 from broker_app.net.rest.node.alerts import AlertEndpoints, AlertOperations
 from broker_app.net.rest.node.broker import BrokerEndpoints
 from broker_app.net.rest.node.cluster import ClusterEndpoints, ReadCluster
+from broker_app.net.rest.node.cluster_record import ClusterRecordEndpoints, ReadRecord
 from broker_app.net.rest.node.event_log import EventLogEndpoint
 from broker_app.net.rest.node.metrics import DetailedEndpoint, Metrics, MetricsEndpoints
 from broker_app.net.rest.node.mirrors import MirrorEndpoints, MirrorOperations
@@ -105,7 +106,7 @@ class RestApi:
     - `state` says whether clients are served; `clients` counts those of other protocols, `stop` ends the
       process, to start it again if it is called with True, unless there is a `restart_refusal`;
     - `mirror` is this broker among those that share its journal, None with a journal of its own;
-    - `cluster` returns the report about its cluster, None for a broker in none;
+    - `cluster` returns the report about its cluster, `record` its change record, None for a broker in none;
     - `forwarding` has the status of bridges, and `trial` tests their connections;
     - `nearly_full` is true while the space for the journal nearly is;
     - `event_document` is the AsyncAPI document of the other ways to the node;
@@ -151,6 +152,7 @@ class RestApi:
         origins: ReadOrigins | None = None,
         mirror: MirrorOperations | None = None,
         cluster: ReadCluster = lambda: None,
+        record: ReadRecord = lambda: None,
         control_document: Mapping[str, Any] | None = None,
     ) -> None:
         self._limits = limits or RestLimits.of(config)
@@ -195,6 +197,7 @@ class RestApi:
             **orders.handlers(),
             **BulkEndpoints(bulk, self._limits, reflexes).handlers(),
             **ClusterEndpoints(cluster, self._limits).handlers(),
+            **ClusterRecordEndpoints(record, self._limits).handlers(),
             **JournalEndpoints(journal, config.name, rights, self._waiting).handlers(),
             **LiveSubscriberEndpoint(live, engine, self._limits).handlers(),
             **MirrorEndpoints(mirror, alone).handlers(),
