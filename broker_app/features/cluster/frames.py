@@ -84,7 +84,8 @@ class Pong(_Frame):
 
 
 class Availability(_Frame):
-    """Whether the sender refuses new clients, how many it has, and which addresses of brokers it knows."""
+    """Whether the sender refuses new clients, how many it has, and the addresses of brokers that it knows, if
+    they have changed."""
 
     quiesced: bool
     clients: int
