@@ -84,7 +84,8 @@ class Pong(_Frame):
 
 
 class Availability(_Frame):
-    """The state of the sender: whether it refuses new clients, how many it has, which brokers it knows."""
+    """The state of the sender: whether it refuses new clients, how many it has, and the addresses of brokers
+    that it knows, if they have changed."""
 
     quiesced: bool
     clients: int
