@@ -281,6 +281,7 @@ class Node:
         access = Access(self.logins, self.decisions.note)
         self.registry = registry = SessionRegistry(engine, self.logins, access, config, ids=broker.turn.ids)
         self._when_engine_ends(registry.engine_ended)
+        started.callback(registry.channels.stop)
         if self.web_port is not None:
             registry.websocket_url = config.websocket_url(self.web_port)
         self.services = ServiceRegistry()
@@ -479,6 +480,7 @@ class Node:
         self.cluster = cluster = make_cluster(
             config, self.engine, ports, self._certificates, lambda: len(registry.sessions)
         )
+        cluster.calls, registry.channels.sites.others = registry.channels, cluster
         housekeeping.each_second.add(cluster.each_second)
         notices = ClusterNotices(self.events, cluster.report)
         cluster.listeners.add(notices.link)
