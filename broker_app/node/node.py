@@ -349,6 +349,7 @@ class Node:
             services=self.services,
             seeds=seeds,
             live=live,
+            channels=registry.channels,
             shut_down=self._shut_down,
             event_document=asyncapi.document(config.base_path),
             nearly_full=lambda: store.nearly_full,

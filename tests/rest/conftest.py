@@ -159,7 +159,7 @@ class Rest:
         self.access = Access(self.logins)
         self.actions = OperatorActions()
         self.registry = SessionRegistry(
-            self.engine, self.logins, self.access, Config(), ids=self.engine.broker.turn.ids
+            self.engine, self.logins, self.access, Config(name="mom"), ids=self.engine.broker.turn.ids
         )
         self.bridges = FakeBridges()
         self.callbacks = Supervisor(self.engine, Config(data=jobs), OwnerRights(self.access).refusal)
@@ -213,6 +213,7 @@ class Rest:
             services=self.services,
             seeds=self.seeds,
             live=self.live,
+            channels=self.registry.channels,
             shut_down=lambda: self.shut_downs.append(None),
             nearly_full=lambda: self.store_is_nearly_full,
             cluster=lambda: self.cluster,
