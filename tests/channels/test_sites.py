@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 
 import mom_client
-from mom_client.channels import DB_REP_UNAVAIL, EINVAL
+from mom_client.channels import DB_REP_UNAVAIL, EINVAL, ResponseChannel
 from tests.cluster.conftest import Brokers
 from tests.cluster.conftest import nodes as nodes
 from tests.support.awaiting import becomes
@@ -166,7 +166,7 @@ async def test_a_handler_that_leaves_and_a_site_that_goes_away_leave_the_outcome
 
 
 async def test_applications_use_channels_with_the_names_of_berkeley_db(sites: Brokers) -> None:
-    async def handler(channel: mom_client.ResponseChannel, parts: list[bytes], need_response: bool) -> None:
+    async def handler(channel: ResponseChannel, parts: list[bytes], need_response: bool) -> None:
         assert need_response
         await channel.send_msg([b"re", *parts])
 

@@ -77,8 +77,10 @@ async def test_what_fails_is_a_problem_with_the_code_of_the_channel(rest: Rest) 
     ):
         reply = await rest.alice.post(path, content=b"?")
         assert (reply.status_code, reply.json()["type"]) == (status, f"/docs/problems/{code}"), reply.text
-    for parts in ({"parts": [{}]}, {"parts": [{"body_base64": "?"}]}, {"parts": [{"body": "x"}] * 1_001}):
-        reply = await rest.alice.post("/sites/mom/messages", params={"parts": "true"}, json=parts)
+    wrong: tuple[list[dict[str, str]], ...] = ([{}], [{"body_base64": "?"}], [{"body": "x"}] * 1_001)
+    for parts in wrong:
+        given = {"parts": parts}
+        reply = await rest.alice.post("/sites/mom/messages", params={"parts": "true"}, json=given)
         assert (reply.status_code, reply.json()["type"]) == (400, "/docs/problems/invalid"), reply.text
     assert (await rest.alice.post("/sites/mom/messages", content=b"!")).status_code == 204
     (site,) = (await rest.alice.get("/sites")).json()["items"]
