@@ -298,6 +298,7 @@ class Node:
             engine, self.logins, access, config, ids=broker.turn.ids, state=state
         )
         self._when_engine_ends(registry.engine_ended)
+        started.callback(registry.channels.stop)
         if self.web_port is not None:
             registry.websocket_url = config.websocket_url(self.web_port)
         self.services = ServiceRegistry()
@@ -371,6 +372,7 @@ class Node:
             clients=lambda: {"stomp": connections.of_programs, "json": len(self.json.sessions)},
             stop=self._shut_down,
             restart_refusal=self._restart_refusal,
+            channels=registry.channels,
             event_document=asyncapi.document(config.base_path),
             nearly_full=lambda: store.nearly_full,
             origins=callback_broker.status if callback_broker is not None else None,
@@ -538,6 +540,7 @@ class Node:
         )
         policy = self.logins.policy
         await record.start(policy.version, policy.destinations.rows)
+        cluster.calls, registry.channels.sites.others = registry.channels, cluster
         housekeeping.each_second.add(cluster.each_second)
         self.state.other_addresses = partial(client_addresses, cluster)
         self.state.waiting = lambda: record.propagation.waiting

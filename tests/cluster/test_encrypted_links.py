@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 from pathlib import Path
+from typing import Any
 
 import httpx
 
@@ -14,7 +15,7 @@ from tests.support.awaiting import becomes
 from tests.support.node_process import NodeProcess, Nodes
 from tests.support.patience import patient
 
-TLS = {"cluster_transport": "tls", "stomp_tls_port": -1}
+TLS: dict[str, Any] = {"cluster_transport": "tls", "stomp_tls_port": -1}
 
 
 async def link(node: NodeProcess, trusted: ssl.SSLContext, address: str) -> tuple[str, bool, bool]:

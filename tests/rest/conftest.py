@@ -162,7 +162,7 @@ class Rest:
         self.access = Access(self.logins)
         self.actions = OperatorActions()
         self.registry = SessionRegistry(
-            self.engine, self.logins, self.access, Config(), ids=self.engine.broker.turn.ids
+            self.engine, self.logins, self.access, Config(name="mom"), ids=self.engine.broker.turn.ids
         )
         self.bridges = FakeBridges()
         self.callbacks = Supervisor(self.engine, Config(data=jobs), OwnerRights(self.access).refusal)
@@ -222,6 +222,7 @@ class Rest:
             clients=lambda: {"stomp": len(connections), "json": 0},
             stop=self.shut_downs.append,
             restart_refusal=lambda: Refused("conflict", "it cannot"),
+            channels=self.registry.channels,
             nearly_full=lambda: self.store_is_nearly_full,
             cluster=lambda: self.cluster,
             record=lambda: self.record,

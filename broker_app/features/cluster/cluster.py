@@ -10,7 +10,7 @@ import ssl
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 from broker_app.base.internal_errors import EventListeners
 from broker_app.base.refused import Refused
@@ -55,6 +55,19 @@ class ClusterSettings(NamedTuple):
     keeper: str = ""
 
 
+class Calls(Protocol):
+    """Takes messages of applications at other brokers to those here: `Channels`."""
+
+    def linked(self, link: Link) -> None:
+        """A broker is linked."""
+
+    def receive(self, link: Link, frame: f.ChannelFrame) -> None:
+        """Take a frame. Raises Refused for one that no broker would send."""
+
+    def link_ended(self, link: Link) -> None:
+        """A link has ended, with all that waits for an answer over it."""
+
+
 class Cluster:
     """Owns the links. `listeners` are called with what happens to each: "up", "down" or "refused", the name
     of the other broker, and why."""
@@ -79,6 +92,8 @@ class Cluster:
         self.adopted: Callable[[], list[AdoptedReport]] = list
         #: the availability that was sent to all others; None when one has come since
         self._announced: f.Availability | None = None
+        #: takes the messages between applications
+        self.calls: Calls | None = None
         #: whether this broker refuses new clients
         self.quiesced = False
         self.listeners: EventListeners[[str, str, str]] = EventListeners("the cluster's listeners")
@@ -204,12 +219,16 @@ class Cluster:
             link.send(use)
         if self.record is not None:
             self.record.propagation.connected(broker.name)
+        if self.calls is not None:
+            self.calls.linked(link)
 
     def ended(self, link: Link, reason: Refused) -> None:
         """Note the end of a link."""
         self._strangers.discard(link)
         was_linked = any(member.link is link for member in self.members.all())
         self.members.ended(link, reason)
+        if self.calls is not None:
+            self.calls.link_ended(link)
         name = link.broker.name if link.broker is not None else ""
         if was_linked:
             log.info("the link to broker %s has ended: %s", name, reason.detail)
@@ -243,9 +262,28 @@ class Cluster:
         if link.broker is not None:
             self._shared_limits.receive(link.broker.name, frame)
 
+    def receive_channel(self, link: Link, frame: f.ChannelFrame) -> None:
+        """Take what an application at another broker sends to one here."""
+        if self.calls is not None:
+            self.calls.receive(link, frame)
+
     def availability(self, link: Link, frame: f.Availability) -> None:
         """Take what another broker says about itself."""
         self.members.learn(frame.brokers)
+
+    # ------------------------------------------------------------------ sites of message channels
+
+    def brokers(self) -> list[Member]:
+        """The other brokers."""
+        return self.members.all()
+
+    @property
+    def master(self) -> str:
+        """The name of the broker that keeps the change record; empty without one, or until it is known."""
+        settings = self._settings
+        if settings.keeper == settings.address:
+            return settings.name
+        return next((one.name for one in self.members.all() if one.address == settings.keeper), "")
 
     # ------------------------------------------------------------------ reports
 

@@ -14,6 +14,7 @@ from broker_app.core.destination import QUEUE, TOPIC
 from broker_app.engine import Engine
 from broker_app.engine.client import EngineClient
 from broker_app.features.bulk.batch_commits import BatchCommits
+from broker_app.features.channels.channels import Channels
 from broker_app.features.jobs.job_manager import JobManager
 from broker_app.features.jobs.message_reader import JournalRead
 from broker_app.features.services.registry import ServiceRegistry
@@ -51,6 +52,7 @@ from broker_app.net.rest.features.callbacks import CallbackEndpoints
 from broker_app.net.rest.features.jobs import JobEndpoints
 from broker_app.net.rest.features.origins import OriginEndpoint, ReadOrigins
 from broker_app.net.rest.features.reflexes import ReflexEndpoints
+from broker_app.net.rest.features.sites import SiteEndpoints
 from broker_app.net.rest.journal.cursor_status import CursorStatus
 from broker_app.net.rest.journal.cursors import CursorEndpoints
 from broker_app.net.rest.journal.frames import JournalEndpoints
@@ -96,8 +98,8 @@ class RestApi:
     """The endpoints of `/api/v1` that move or show messages.
 
     - `journal_read` is `Engine.records`, which reads from `journal`;
-    - `jobs`, `bulk`, `callbacks`, `alerts`, `events` (the log), `services`, `seeds`, `connections` are
-      the node's;
+    - `jobs`, `bulk`, `callbacks`, `alerts`, `events` (the log), `services`, `seeds`, `channels` and
+      `connections` are the node's;
     - `limits` replace those that follow from `config`; `statistics` are shown by `/stats`;
     - `cursor_lags` are samples of the journal's cursors;
     - `metrics` are what `/metrics` shows, `pipeline` has statistics of former days;
@@ -147,6 +149,7 @@ class RestApi:
         clients: Callable[[], Mapping[str, int]],
         stop: Callable[[bool], None],
         restart_refusal: Callable[[], Refused | None],
+        channels: Channels,
         event_document: Mapping[str, Any],
         nearly_full: Callable[[], object] = bool,
         origins: ReadOrigins | None = None,
@@ -206,6 +209,7 @@ class RestApi:
                 state,
             ).handlers(),
             **ReflexEndpoints(reflexes).handlers(),
+            **SiteEndpoints(channels, self._limits).handlers(),
             **ServiceEndpoints(services, engine, self._limits).handlers(),
             "list_events": EventLogEndpoint(events, self._limits).page,
             "list_cursors": cursors.all,
