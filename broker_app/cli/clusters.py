@@ -49,6 +49,9 @@ def status(ctx: typer.Context) -> None:
     else:
         given.output.say(_summary(found))
         given.output.say(_keeper(found))
+        for one in found["adopted"]:
+            left = f"messages left in it: {one['messages']}"
+            given.output.say(f"{one['member']} has failed, and this broker serves its journal; {left}")
         here = {"broker": found["broker"], "state": "here", "address": found["address"]}
         given.output.rows(_BROKERS, [here, *map(_row, found["links"])])
     trouble = [_trouble(link) for link in found["links"] if link["state"] != "up"]
@@ -119,9 +122,11 @@ def changemaster(
 def _summary(found: Mapping[str, Any]) -> str:
     links = found["links"]
     up = sum(link["state"] == "up" for link in links)
-    count = f"all {up}" if up == len(links) else f"{up} of {len(links)}"
+    count = f"{up} of {len(links)} other brokers"
+    if up == len(links):
+        count = "the other broker" if up == 1 else f"all {up} other brokers"
     quiesced = "; it refuses new clients (quiesced)" if found["quiesced"] else ""
-    return f"{found['broker']} at {found['address']}: connected with {count} other brokers{quiesced}"
+    return f"{found['broker']} at {found['address']}: connected with {count}{quiesced}"
 
 
 def _keeper(found: Mapping[str, Any]) -> str:

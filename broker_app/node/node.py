@@ -542,7 +542,7 @@ class Node:
         self.state.other_addresses = partial(client_addresses, cluster)
         self.state.waiting = lambda: record.propagation.waiting
         self.state.listeners.add(lambda *_: cluster.set_quiesced(self.state.quiesced is not None))
-        notices = ClusterNotices(self.events, cluster.report)
+        notices = ClusterNotices(self.events, partial(cluster.report, interest=False))
         cluster.listeners.add(notices.link)
         if config.cluster_keeper:
             housekeeping.each_second.add(notices.check_keeper)
@@ -625,8 +625,9 @@ class Node:
         return self.cluster.report() if self.cluster is not None else None
 
     def _cluster_status(self) -> Facts | None:
-        report = self._cluster_report()
-        return cluster_status.status(report) if report is not None else None
+        return (
+            cluster_status.status(self.cluster.report(interest=False)) if self.cluster is not None else None
+        )
 
     def _metrics(
         self,

@@ -53,48 +53,34 @@ async def test_a_cluster_is_shown_by_its_brokers_links_and_consumers(served: Ser
     assert (alone.code, "mom up --name b1 --cluster-port 7676 --cluster" in alone.err) == (NOT_FOUND, True)
 
     served.rest.cluster = a_report(
-        a_link("b2"),
-        interest=[
-            an_interest("b1", "/queue/bills"),
-            an_interest("b2", "/queue/orders", selector="colour = 'red'", consumers=3, credit=300),
-        ],
-    )
-    found = await served.mom("status")
-    assert (found.code, found.err) == (
-        OK,
-        "b1 at b1.example:7676: connected with all 1 other brokers\nno keeper\n",
-    )
-    assert [row[:2] for row in found.rows[1:]] == [["b1", "here"], ["b2", "up"]]
-
-    served.rest.cluster = a_report(
         a_link("b2"), a_link("b3", state="refused", reason="autocreate.queue is false here and true there"),
         keeper="b3:7676", keeper_state="the keeper b3:7676 cannot be reached", quiesced=True,
     )  # fmt: skip
     found = await served.mom("status")
     assert found.code == FAILED, "what does not work is for scripts, too"
+    assert [row[:2] for row in found.rows[1:]] == [["b1", "here"], ["b2", "up"], ["b3", "refused"]]
     assert found.err.splitlines() == [
         "b1 at b1.example:7676: connected with 1 of 2 other brokers; it refuses new clients (quiesced)",
         "keeper b3:7676; changes of the configuration are refused: the keeper b3:7676 cannot be reached",
         "mom: not connected with b3 (refused: autocreate.queue is false here and true there)",
         "  fix:   `mom cluster links` shows each link, docs/clusters.md what to do",
     ]
-    assert (await served.mom("status", "-o", "json")).json()["links"][1]["health"] == "failing"
-
     links = await served.mom("links", "--state", "up", "-o", "json")
     assert [(row["broker"], row["round_trip_ms"]) for row in links.json()] == [("b2", 0.8)]
-    wrong = await served.mom("links", "--state", "broken")
-    assert (wrong.code, "up, connecting, refused, stopped" in wrong.err) == (USAGE, True)
 
     served.rest.cluster = a_report(
         a_link("b2"),
         interest=[an_interest("b2", "/queue/orders", consumers=3), an_interest("b1", "/queue/b")],
     )
+    found = await served.mom("status")
+    assert (found.code, found.err) == (
+        OK,
+        "b1 at b1.example:7676: connected with the other broker\nno keeper\n",
+    )
     consumers = await served.mom("consumers", "orders")
     assert consumers.rows == [
         ["address", "broker", "consumers", "credit", "selector"], ["/queue/orders", "b2", "3", "100", ""]
     ]  # fmt: skip
-    none = await served.mom("consumers", "bills")
-    assert (none.code, "no broker of the cluster has consumers of bills" in none.err) == (OK, True)
 
 
 async def test_the_change_record_is_listed_backed_up_restored_and_compacted(

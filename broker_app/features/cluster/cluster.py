@@ -77,6 +77,8 @@ class Cluster:
         self._refused: dict[str, str] = {}
         #: the journals of members that have failed which this broker serves
         self.adopted: Callable[[], list[AdoptedReport]] = list
+        #: the state that this broker has reported to all others, unless one has come since
+        self._reported: f.Availability | None = None
         #: whether this broker refuses new clients
         self.quiesced = False
         self.listeners: EventListeners[[str, str, str]] = EventListeners("the cluster's listeners")
@@ -134,13 +136,16 @@ class Cluster:
                     link.queues.try_again()
 
     def each_second(self) -> None:
-        """Send heart-beats, and count."""
+        """Send heart-beats and what has changed, and count."""
         now = time.monotonic()
-        changes = self._shared_limits.changes()
+        changes: list[f.Frame] = [*self._shared_limits.changes()]
+        availability = self._availability()
+        if availability != self._reported:  # it has the addresses of all brokers
+            changes.append(availability)
+            self._reported = availability
         for link in self.members.links():
             link.each_second(now)
             if link.is_up:
-                link.send(self._availability())
                 for change in changes:
                     link.send(change)
         for member in self.members.all():
@@ -185,6 +190,7 @@ class Cluster:
         log.info("broker %s at %s is linked", broker.name, broker.address)
         self.listeners("up", broker.name, "")
         self.members.learn(broker.brokers)
+        self._reported = None  # sent to all again: in the meantime it may have changed, and changed back
         link.send(self._availability())
         for use in self._shared_limits.all():
             link.send(use)
@@ -252,20 +258,20 @@ class Cluster:
 
     @property
     def client_uris(self) -> tuple[str, ...]:
-        """Where clients of this broker connect."""
+        """The addresses for clients of this broker."""
         return self._settings.uris
 
     def uris(self) -> dict[str, tuple[str, ...]]:
-        """Where clients of the other brokers connect, for those that are linked."""
+        """The addresses for clients of the other brokers that are linked."""
         links = self.members.links()
         return {
             link.broker.name: tuple(link.broker.uris) for link in links if link.broker and link.broker.uris
         }
 
-    def report(self) -> ClusterReport:
-        """The cluster as this broker sees it."""
+    def report(self, *, interest: bool = True) -> ClusterReport:
+        """The cluster as this broker sees it; without `interest`, which may be much, at a cost that does not
+        depend on consumers."""
         settings = self._settings
-        interest = self._engine.broker.interest
         record = self.record
         propagation = record.propagation if record is not None else None
         refusal = propagation.refusal if propagation is not None else None
@@ -280,18 +286,23 @@ class Cluster:
             quiesced=self.quiesced,
             adopted=self.adopted(),
             links=[self._link_report(member) for member in self.members.all()],
-            interest=[
-                Interest(
-                    broker=settings.name,
-                    address=want.address,
-                    selector=want.selector,
-                    consumers=interest.consumers(want),
-                    credit=interest.credit(want),
-                )
-                for want in interest.all()
-            ]
-            + [one for link in self.members.links() for one in link.consumers.interest()],
+            interest=self._interest() if interest else [],
         )
+
+    def _interest(self) -> list[Interest]:
+        """The interest of the consumers of all brokers."""
+        interest = self._engine.broker.interest
+        own = [
+            Interest(
+                broker=self._settings.name,
+                address=want.address,
+                selector=want.selector,
+                consumers=interest.consumers(want),
+                credit=interest.credit(want),
+            )
+            for want in interest.all()
+        ]
+        return own + [one for link in self.members.links() for one in link.consumers.interest()]
 
     def _link_report(self, member: Member) -> LinkReport:
         link, identity = member.link, member.identity
@@ -340,6 +351,6 @@ def _state(member: Member) -> LinkState:
 
 
 def _first_stomp(identity: f.Identity | None) -> str:
-    """Where clients connect with STOMP over TCP; empty if that is not known."""
+    """The address for clients with STOMP over TCP; empty if that is not known."""
     uris = identity.uris if identity is not None else ()
     return next((uri for uri in uris if uri.startswith("stomp")), "")

@@ -84,7 +84,7 @@ class Pong(_Frame):
 
 
 class Availability(_Frame):
-    """Whether the sender refuses new clients, how many it has, and which addresses of brokers it knows."""
+    """The state of the sender: whether it refuses new clients, how many it has, which brokers it knows."""
 
     quiesced: bool
     clients: int
@@ -92,7 +92,7 @@ class Availability(_Frame):
 
 
 class SharedUse(_Frame):
-    """What the sender uses of limits that all share: (address, messages, bytes, producers) of destinations
+    """The use of limits that all share by the sender: (address, messages, bytes, producers) of destinations
     where that has changed."""
 
     entries: list[tuple[str, int, int, int]]

@@ -66,7 +66,7 @@ class WaitingRequests:
 
     @property
     def receiving(self) -> int:
-        """How many wait to receive messages."""
+        """The number of those that wait to receive messages."""
         return sum(wait.right == RECEIVE and wait.source is not None for wait in self._waits)
 
     def end_receiving(self, refusal: Callable[[], Refused | None]) -> None:
