@@ -26,6 +26,8 @@ log = logging.getLogger(__name__)
 RETRY_S: Final = 1.0
 RETRY_REFUSED_S: Final = 5.0
 CONNECT_S: Final = 5.0
+#: ends of a link after which there may be one at once
+_MAY_RETRY: Final = ("connecting", "connection-lost", "duplicate", "timeout", "unreachable", "stopped")
 #: brokers that are known, at most
 MOST_BROKERS: Final = 200
 
@@ -48,7 +50,7 @@ class Member:
     @property
     def is_refused(self) -> bool:
         """True if one of the two brokers does not want the other."""
-        return self.reason.code not in ("connecting", "connection-lost", "timeout", "unreachable", "stopped")
+        return self.reason.code not in _MAY_RETRY
 
     @property
     def is_stopped(self) -> bool:
@@ -175,10 +177,17 @@ class Members:
         elif dialled is not None and reason.code == "own-address":
             self._forget(dialled)
         elif dialled is not None and dialled.link is None:
-            if reason.code == "duplicate":  # the same broker under another address
+            if self._has_another_address(dialled, link):
                 self._forget(dialled)
             else:
                 dialled.reason = reason
+
+    def _has_another_address(self, dialled: Member, link: Link) -> bool:
+        """Return whether the broker that a link has reached is known by another address, and linked."""
+        name = link.broker.name if link.broker is not None else ""
+        return any(
+            one is not dialled and one.name == name and one.link is not None for one in self._members.values()
+        )
 
     def _unlink(self, member: Member, link: Link) -> None:
         member.link = None
@@ -206,21 +215,19 @@ class Members:
         host, _, port = member.address.rpartition(":")
         host = host.strip("[]")
 
-        def make() -> Link:
-            link = self._make_link()
-            self._dialled[link] = member
-            return link
-
+        link = self._make_link()
+        self._dialled[link] = member
         try:
             async with asyncio.timeout(CONNECT_S):
                 await asyncio.get_running_loop().create_connection(
-                    make,
+                    lambda: link,
                     host,
                     int(port),
                     ssl=self._tls,
                     server_hostname=host if self._tls else None,
                 )
         except (OSError, TimeoutError) as error:
+            self._dialled.pop(link, None)
             if member.link is None and not member.is_stopped:
                 detail = str(error) or f"it did not answer within {CONNECT_S:g} s"
                 member.reason = Refused("unreachable", detail)
