@@ -19,7 +19,7 @@ from broker_app.core.interest import Want
 from broker_app.core.outcome import Event, InterestChanged
 from broker_app.engine import Engine
 from broker_app.features.cluster import frames as f
-from broker_app.features.cluster.link import Link, stopped
+from broker_app.features.cluster.link import HANDSHAKE_S, Link, stopped
 from broker_app.features.cluster.members import Member, Members
 from broker_app.features.cluster.replicated_record import ReplicatedRecord
 from broker_app.features.cluster.report import ClusterReport, Interest, LinkReport, LinkState
@@ -67,7 +67,7 @@ class Cluster:
         self.members = Members(
             settings.address, settings.brokers, partial(self._make_link, dials=True), settings.tls
         )
-        self._strangers: set[Link] = set()
+        self._strangers: dict[Link, None] = {}
         self._changed: dict[Want, None] = {}
         self._server: asyncio.Server | None = None
         self._looking: asyncio.Task[None] | None = None
@@ -95,7 +95,10 @@ class Cluster:
         self._engine.listeners.add(self._on_events)
         loop = asyncio.get_running_loop()
         self._server = await loop.create_server(
-            partial(self._make_link, dials=False), sock=listener, ssl=self._settings.accepts_tls
+            partial(self._make_link, dials=False),
+            sock=listener,
+            ssl=self._settings.accepts_tls,
+            ssl_handshake_timeout=HANDSHAKE_S if self._settings.accepts_tls is not None else None,
         )
         self._looking = asyncio.create_task(supervised("messages of other brokers", self._look))
         self.members.start()
@@ -114,15 +117,13 @@ class Cluster:
 
     def _make_link(self, *, dials: bool) -> Link:
         settings = self._settings
-        link = Link(self._engine, self, settings.secret, settings.most_bytes, dials=dials)
-        if not dials:
-            if len(self._strangers) >= _MOST_STRANGERS:
-                oldest = next(iter(self._strangers))
-                asyncio.get_running_loop().call_soon(
-                    oldest.close, Refused("too-many", "too many connections")
-                )
-            self._strangers.add(link)
-        return link
+        return Link(self._engine, self, settings.secret, settings.most_bytes, dials=dials)
+
+    def connected(self, link: Link) -> None:
+        """Note a connection that this broker has accepted; of too many strangers the first has to go."""
+        self._strangers[link] = None
+        if len(self._strangers) > _MOST_STRANGERS:
+            next(iter(self._strangers)).close(Refused("too-many", "too many connections"))
 
     async def _look(self) -> None:
         """Return what waits too long for a consumer here, and ask again for what was refused."""
@@ -183,7 +184,7 @@ class Cluster:
         if found is not None:
             raise mismatch(settings.name, broker.name, found)
         self.members.admit(link, self.identity())
-        self._strangers.discard(link)
+        self._strangers.pop(link, None)
         self._refused.pop(broker.name, None)
         log.info("broker %s at %s is linked", broker.name, broker.address)
         self.listeners("up", broker.name, "")
@@ -196,7 +197,7 @@ class Cluster:
 
     def ended(self, link: Link, reason: Refused) -> None:
         """Note the end of a link."""
-        self._strangers.discard(link)
+        self._strangers.pop(link, None)
         was_linked = any(member.link is link for member in self.members.all())
         self.members.ended(link, reason)
         name = link.broker.name if link.broker is not None else ""
