@@ -72,6 +72,7 @@ from broker_app.node.cluster_clients import ClusterClients
 from broker_app.node.cluster_member import make_cluster, make_record
 from broker_app.node.cluster_notices import ClusterNotices
 from broker_app.node.collector_pauses import CollectorPauses
+from broker_app.node.enhanced_member import EnhancedMember
 from broker_app.node.housekeeping import Housekeeping
 from broker_app.node.mirror_notices import MirrorNotices
 from broker_app.node.node_reflexes import admit_services, make_reflexes
@@ -193,6 +194,7 @@ class Node:
         self.web_port: int | None = None
         #: this broker among those that deliver messages to each other's consumers; None outside of a cluster
         self.cluster: Cluster | None = None
+        self._enhanced: EnhancedMember | None = None
         self.registry: SessionRegistry
         self.json: JsonServer
         self.services: ServiceRegistry
@@ -486,7 +488,7 @@ class Node:
         policy = self.logins.policy
         await record.start(policy.version, policy.destinations.rows)
         housekeeping.each_second.add(cluster.each_second)
-        notices = ClusterNotices(self.events, cluster.report)
+        notices = ClusterNotices(self.events, partial(cluster.report, interest=False))
         cluster.listeners.add(notices.link)
         if config.cluster_keeper:
             housekeeping.each_second.add(notices.check_keeper)
@@ -494,11 +496,17 @@ class Node:
             clients = ClusterClients(config, cluster, registry, publisher)
             housekeeping.each_second.add(clients.each_second)
         await cluster.start(listener)
+        if config.cluster_id is not None and self._shared is not None:
+            self._enhanced = EnhancedMember(config, cluster, lambda: self.logins.policy, self.events)
+            housekeeping.each_second.add(self._enhanced.each_second)
+            self._enhanced.start(self._shared.taken.journal.epoch)
 
     async def _leave_cluster(self) -> None:
         """End the links, once the other brokers know what became of their messages here."""
         if self.cluster is not None:
             await self._finish_accepted()
+            if self._enhanced is not None:
+                await self._enhanced.stop(keeps_journal=not self.failed.done())
             await self.cluster.stop()
             if self.cluster.record is not None:
                 await self.cluster.record.stop()
@@ -563,8 +571,9 @@ class Node:
         return self.cluster.report() if self.cluster is not None else None
 
     def _cluster_status(self) -> Facts | None:
-        report = self._cluster_report()
-        return cluster_status.status(report) if report is not None else None
+        return (
+            cluster_status.status(self.cluster.report(interest=False)) if self.cluster is not None else None
+        )
 
     def _metrics(
         self,

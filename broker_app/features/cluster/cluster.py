@@ -22,7 +22,7 @@ from broker_app.features.cluster import frames as f
 from broker_app.features.cluster.link import HANDSHAKE_S, Link, stopped
 from broker_app.features.cluster.members import Member, Members
 from broker_app.features.cluster.replicated_record import ReplicatedRecord
-from broker_app.features.cluster.report import ClusterReport, Interest, LinkReport, LinkState
+from broker_app.features.cluster.report import AdoptedReport, ClusterReport, Interest, LinkReport, LinkState
 from broker_app.features.cluster.settings import difference, mismatch
 from broker_app.features.cluster.shared_limits import SharedLimits
 from broker_app.features.cluster.traffic import Traffic
@@ -61,7 +61,7 @@ class Cluster:
 
     def __init__(self, engine: Engine, settings: ClusterSettings, clients: Callable[[], int]) -> None:
         self._engine = engine
-        self._settings = settings
+        self.settings = self._settings = settings
         self._clients = clients
         self._incarnation = secrets.token_hex(8)
         self.members = Members(
@@ -73,8 +73,12 @@ class Cluster:
         self._looking: asyncio.Task[None] | None = None
         self._traffic = Traffic()
         self._shared_limits = SharedLimits(engine.broker)
-        engine.broker.cluster_usage.brokers = lambda: 1 + len(self.members.links())
+        engine.broker.cluster_usage.brokers = lambda: 1 + len(self.uris())
         self._refused: dict[str, str] = {}
+        #: the journals of members that have failed which this broker serves
+        self.adopted: Callable[[], list[AdoptedReport]] = list
+        #: what this broker has said to all others of itself, unless one has come since
+        self._said: f.Availability | None = None
         #: whether this broker refuses new clients
         self.quiesced = False
         self.listeners: EventListeners[[str, str, str]] = EventListeners("the cluster's listeners")
@@ -88,18 +92,19 @@ class Cluster:
 
     # ------------------------------------------------------------------ start and stop
 
-    async def start(self, listener: socket.socket) -> None:
-        """Accept links on `listener`, and connect to the others."""
+    async def start(self, listener: socket.socket | None) -> None:
+        """Accept links on `listener`, if there is one, and connect to the others."""
         interest = self._engine.broker.interest
         interest.watched = True
         self._engine.listeners.add(self._on_events)
-        loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(
-            partial(self._make_link, dials=False),
-            sock=listener,
-            ssl=self._settings.accepts_tls,
-            ssl_handshake_timeout=HANDSHAKE_S if self._settings.accepts_tls is not None else None,
-        )
+        if listener is not None:
+            tls = self._settings.accepts_tls
+            self._server = await asyncio.get_running_loop().create_server(
+                partial(self._make_link, dials=False),
+                sock=listener,
+                ssl=tls,
+                ssl_handshake_timeout=HANDSHAKE_S if tls is not None else None,
+            )
         self._looking = asyncio.create_task(supervised("messages of other brokers", self._look))
         self.members.start()
 
@@ -138,17 +143,20 @@ class Cluster:
                     link.queues.try_again()
 
     def each_second(self) -> None:
-        """Send heart-beats, and count."""
+        """Send heart-beats and what has changed, and count."""
         now = time.monotonic()
-        changes = self._shared_limits.changes()
+        changes: list[f.Frame] = [*self._shared_limits.changes()]
+        availability = self._availability()
+        if availability != self._said:  # it has the addresses of all brokers
+            changes.append(availability)
+            self._said = availability
         for link in self.members.links():
             link.each_second(now)
             if link.is_up:
-                link.send(self._availability())
                 for change in changes:
                     link.send(change)
         for member in self.members.all():
-            self._traffic.note(member.address, *_totals(member), now)
+            self._traffic.note(member.address or member.name, *_totals(member), now)
 
     # ------------------------------------------------------------------ interest
 
@@ -189,6 +197,7 @@ class Cluster:
         log.info("broker %s at %s is linked", broker.name, broker.address)
         self.listeners("up", broker.name, "")
         self.members.learn(broker.brokers)
+        self._said = None  # all are told again: in the meantime it may have changed, and changed back
         link.send(self._availability())
         for use in self._shared_limits.all():
             link.send(use)
@@ -251,7 +260,8 @@ class Cluster:
     def clients(self) -> dict[str, int]:
         """The number of clients of each other broker that is linked, and takes new ones."""
         links = self.members.links()
-        return {link.broker.name: link.clients for link in links if link.broker and not link.quiesced}
+        takers = (link for link in links if link.broker and link.broker.uris and not link.quiesced)
+        return {link.broker.name: link.clients for link in takers if link.broker}
 
     @property
     def client_uris(self) -> tuple[str, ...]:
@@ -261,12 +271,14 @@ class Cluster:
     def uris(self) -> dict[str, tuple[str, ...]]:
         """Where clients of the other brokers connect, for those that are linked."""
         links = self.members.links()
-        return {link.broker.name: tuple(link.broker.uris) for link in links if link.broker}
+        return {
+            link.broker.name: tuple(link.broker.uris) for link in links if link.broker and link.broker.uris
+        }
 
-    def report(self) -> ClusterReport:
-        """The cluster as this broker sees it."""
+    def report(self, *, interest: bool = True) -> ClusterReport:
+        """The cluster as this broker sees it; without `interest`, which may be much, at a cost that does not
+        depend on consumers."""
         settings = self._settings
-        interest = self._engine.broker.interest
         record = self.record
         propagation = record.propagation if record is not None else None
         refusal = propagation.refusal if propagation is not None else None
@@ -279,24 +291,30 @@ class Cluster:
             record_entries=len(record.record) if record is not None else 0,
             record_digest=f"{record.record.digest:014x}" if record is not None else "",
             quiesced=self.quiesced,
+            adopted=self.adopted(),
             links=[self._link_report(member) for member in self.members.all()],
-            interest=[
-                Interest(
-                    broker=settings.name,
-                    address=want.address,
-                    selector=want.selector,
-                    consumers=interest.consumers(want),
-                    credit=interest.credit(want),
-                )
-                for want in interest.all()
-            ]
-            + [one for link in self.members.links() for one in link.consumers.interest()],
+            interest=self._interest() if interest else [],
         )
+
+    def _interest(self) -> list[Interest]:
+        """What consumers of all brokers want."""
+        interest = self._engine.broker.interest
+        own = [
+            Interest(
+                broker=self._settings.name,
+                address=want.address,
+                selector=want.selector,
+                consumers=interest.consumers(want),
+                credit=interest.credit(want),
+            )
+            for want in interest.all()
+        ]
+        return own + [one for link in self.members.links() for one in link.consumers.interest()]
 
     def _link_report(self, member: Member) -> LinkReport:
         link, identity = member.link, member.identity
         sent, received, returned = _totals(member)
-        sent_rate, received_rate = self._traffic.rates(member.address)
+        sent_rate, received_rate = self._traffic.rates(member.address or member.name)
         return LinkReport(
             broker=member.name or member.address,
             address=member.address,

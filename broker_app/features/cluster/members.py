@@ -105,7 +105,7 @@ class Members:
 
     def addresses(self) -> list[str]:
         """The addresses of the others."""
-        return list(self._members)
+        return [member.address for member in self._members.values() if member.address]
 
     def learn(self, addresses: tuple[str, ...] | list[str]) -> None:
         """Connect to brokers that are not known yet."""
@@ -160,6 +160,8 @@ class Members:
         for member in self._members.values():
             if member.name == broker.name:
                 return member
+        if not broker.address:  # an adopted broker: it connects to others, and none to it
+            return self._members.setdefault(f"~{broker.name}", Member(""))
         if broker.address not in self._members:
             self.learn([broker.address])
         found = self._members.get(broker.address)
@@ -174,6 +176,8 @@ class Members:
         if member is not None:
             self._unlink(member, link)
             member.reason, member.since = reason, time.time()
+            if not member.address:
+                del self._members[f"~{member.name}"]
         elif dialled is not None and reason.code == "own-address":
             self._forget(dialled)
         elif dialled is not None and dialled.link is None:

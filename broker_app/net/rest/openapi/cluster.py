@@ -66,6 +66,17 @@ SCHEMAS: Json = {
             "record_entries": COUNT,
             "record_digest": {**TEXT, "description": "equal at all brokers that have the same change record"},
             "quiesced": {**BOOLEAN, "description": "this broker refuses new clients"},
+            "adopted": array_of(
+                object_of(
+                    {
+                        "member": {**TEXT, "description": "the broker that has failed"},
+                        "journal": {**TEXT, "description": "its journal, which this broker has taken over"},
+                        "epoch": COUNT,
+                        "took_s": {"type": ["number", "null"], "description": "seconds of the takeover"},
+                        "messages": {**COUNT, "description": "messages that are left"},
+                    }
+                )
+            ),
             "links": array_of(ref("ClusterLink")),
         }
     ),
