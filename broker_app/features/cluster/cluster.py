@@ -10,7 +10,7 @@ import ssl
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 from broker_app.base.internal_errors import EventListeners
 from broker_app.base.refused import Refused
@@ -19,7 +19,7 @@ from broker_app.core.interest import Want
 from broker_app.core.outcome import Event, InterestChanged
 from broker_app.engine import Engine
 from broker_app.features.cluster import frames as f
-from broker_app.features.cluster.link import HANDSHAKE_S, Link, stopped
+from broker_app.features.cluster.link import Link, stopped
 from broker_app.features.cluster.members import Member, Members
 from broker_app.features.cluster.replicated_record import ReplicatedRecord
 from broker_app.features.cluster.report import AdoptedReport, ClusterReport, Interest, LinkReport, LinkState
@@ -36,6 +36,16 @@ _TRY_AGAIN_S: Final = 5.0
 _MOST_STRANGERS: Final = 64
 
 
+class TlsServer(Protocol):
+    """A listener for connections with TLS."""
+
+    def close(self) -> None:
+        """Accept no more connections."""
+
+    async def wait_closed(self) -> None:
+        """Close the socket."""
+
+
 class ClusterSettings(NamedTuple):
     """The cluster as it was configured: this broker's `name`, its `address` for other brokers, theirs, the
     secret, the largest message in bytes, settings that must be equal, and where clients connect."""
@@ -49,9 +59,10 @@ class ClusterSettings(NamedTuple):
     must_be_equal: dict[str, str]
     uris: tuple[str, ...]
     web: str
-    #: for connections that this broker dials, and for those that it accepts; None without TLS
-    tls: ssl.SSLContext | None = None
-    accepts_tls: ssl.SSLContext | None = None
+    #: the context of a connection that this broker dials, and the listener for those that it accepts, both by
+    #: the certificates as they are then; None without TLS
+    tls: Callable[[], ssl.SSLContext] | None = None
+    listen_tls: Callable[[socket.socket, Callable[[], Link]], TlsServer] | None = None
     keeper: str = ""
 
 
@@ -70,6 +81,7 @@ class Cluster:
         self._strangers: dict[Link, None] = {}
         self._changed: dict[Want, None] = {}
         self._server: asyncio.Server | None = None
+        self._tls_server: TlsServer | None = None
         self._looking: asyncio.Task[None] | None = None
         self._traffic = Traffic()
         self._shared_limits = SharedLimits(engine.broker)
@@ -97,14 +109,11 @@ class Cluster:
         interest = self._engine.broker.interest
         interest.watched = True
         self._engine.listeners.add(self._on_events)
-        if listener is not None:
-            tls = self._settings.accepts_tls
-            self._server = await asyncio.get_running_loop().create_server(
-                partial(self._make_link, dials=False),
-                sock=listener,
-                ssl=tls,
-                ssl_handshake_timeout=HANDSHAKE_S if tls is not None else None,
-            )
+        make_link = partial(self._make_link, dials=False)
+        if listener is not None and self._settings.listen_tls is not None:
+            self._tls_server = self._settings.listen_tls(listener, make_link)
+        elif listener is not None:
+            self._server = await asyncio.get_running_loop().create_server(make_link, sock=listener)
         self._looking = asyncio.create_task(supervised("messages of other brokers", self._look))
         self.members.start()
 
@@ -112,6 +121,9 @@ class Cluster:
         """End all links: what consumers here hold is delivered by others."""
         if self._server is not None:
             self._server.close()
+        if self._tls_server is not None:
+            self._tls_server.close()
+            await self._tls_server.wait_closed()
         await self.members.stop()
         for link in [*self._strangers, *self.members.links()]:
             link.close(stopped())

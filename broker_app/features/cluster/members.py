@@ -66,7 +66,7 @@ class Members:
         own_address: str,
         addresses: tuple[str, ...],
         make_link: Callable[[], Link],
-        tls: ssl.SSLContext | None,
+        tls: Callable[[], ssl.SSLContext] | None,
     ) -> None:
         #: addresses that are not connected to: of this broker, and other ones of brokers that are known
         self._own = {own_address}
@@ -227,17 +227,33 @@ class Members:
                     lambda: link,
                     host,
                     int(port),
-                    ssl=self._tls,
-                    server_hostname=host if self._tls else None,
+                    ssl=self._tls() if self._tls is not None else None,
+                    server_hostname=host if self._tls is not None else None,
+                    ssl_handshake_timeout=CONNECT_S if self._tls is not None else None,
                 )
         except (OSError, TimeoutError) as error:
             self._dialled.pop(link, None)
             if member.link is None and not member.is_stopped:
-                detail = str(error) or f"it did not answer within {CONNECT_S:g} s"
-                member.reason = Refused("unreachable", detail)
+                member.reason = _reason(error)
             log.debug("%s cannot be reached: %s", member.address, error)
 
 
 def _is_address(text: str) -> bool:
     host, _, port = text.rpartition(":")
     return bool(host) and len(text) <= 300 and port.isdigit() and 0 < int(port) < 65536
+
+
+def _reason(error: OSError | TimeoutError) -> Refused:
+    """The reason why a connection was not made, and what to do about it."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return Refused(
+            "tls-failed",
+            f"its certificate is not accepted: {error.verify_message}; set tls_ca at each broker to the "
+            "authorities of all of them",
+        )
+    if isinstance(error, ssl.SSLError):
+        reason = (error.reason or str(error)).lower().replace("_", " ")
+        return Refused(
+            "tls-failed", f"it does not speak TLS ({reason}); set cluster_transport to tls at each broker"
+        )
+    return Refused("unreachable", str(error) or f"it did not answer within {CONNECT_S:g} s")
