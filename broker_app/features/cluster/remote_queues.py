@@ -47,6 +47,7 @@ class RemoteQueues(InnerReceiver):
 
     def __init__(self, engine: Engine, broker: str, send: Callable[[f.Frame], None]) -> None:
         self._engine = engine
+        self._broker = broker
         self._send = send
         self.peer = Peer(self, user=f"broker {broker}", own=True)
         turn = engine.broker.turn
@@ -158,7 +159,10 @@ class RemoteQueues(InnerReceiver):
                 self._envelopes.clear()
             options = None
             if shared.group or shared.dedup_id:
-                options = DeliveryOptions(dedup_id=shared.dedup_id, group=shared.group)
+                # Groups of two brokers are two: each is kept together by the broker that stores its messages,
+                # and may belong to a consumer of the other one.
+                group = f"{shared.group} of {self._broker}" if shared.group else ""
+                options = DeliveryOptions(dedup_id=shared.dedup_id, group=group)
             envelope = self._envelopes[key] = Envelope(
                 shared.address,
                 shared.block,
