@@ -91,6 +91,9 @@ class Member:
     def receive_use(self, link: Link, frame: f.SharedUse) -> None:
         raise AssertionError("no limits are shared here")
 
+    def receive_channel(self, link: Link, frame: f.ChannelFrame) -> None:
+        raise AssertionError("there are no channels here")
+
     def availability(self, link: Link, frame: f.Availability) -> None:
         raise AssertionError("no broker is quiesced here")
 

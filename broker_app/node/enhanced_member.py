@@ -39,6 +39,7 @@ class EnhancedMember:
         self._events = events
         self._adopted: dict[str, AdoptedBroker] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
+        cluster.adopted = lambda: [adopted.report() for adopted in self._adopted.values()]
         uri = settings.uris[0] if settings.uris else ""
         self.watch = JournalWatch(
             config,

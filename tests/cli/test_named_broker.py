@@ -30,6 +30,8 @@ OF_THIS_MACHINE = {
     "group set",  # a group has no fields
     "pipeline",
 }
+#: commands that give an order to a broker
+ORDERS = ("quiesce", "unquiesce", "pause", "resume", "restart", "stop", "shutdown")
 #: arguments of commands for which a word alone is none
 ARGUMENTS = {
     "pub": ["x", "body"],
@@ -37,7 +39,7 @@ ARGUMENTS = {
     "service seed rm": ["x", "--yes"],
     "rule test": ["--queue", "x", "--action", "GET"],
     "rule explain": ["--queue", "x", "--action", "GET"],
-    "broker stop": ["x", "--yes"],
+    **{f"broker {order}": ["x", "--yes"] for order in ORDERS},
     "bridge forget": ["x", "x", "--yes"],
     "config diff": ["1", "2"],
     "config rollback": ["1"],

@@ -10,7 +10,7 @@ import ssl
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 from broker_app.base.internal_errors import EventListeners
 from broker_app.base.refused import Refused
@@ -22,7 +22,7 @@ from broker_app.features.cluster import frames as f
 from broker_app.features.cluster.link import Link, stopped
 from broker_app.features.cluster.members import Member, Members
 from broker_app.features.cluster.replicated_record import ReplicatedRecord
-from broker_app.features.cluster.report import ClusterReport, Interest, LinkReport, LinkState
+from broker_app.features.cluster.report import AdoptedReport, ClusterReport, Interest, LinkReport, LinkState
 from broker_app.features.cluster.settings import difference, mismatch
 from broker_app.features.cluster.shared_limits import SharedLimits
 from broker_app.features.cluster.traffic import Traffic
@@ -56,6 +56,19 @@ class ClusterSettings(NamedTuple):
     keeper: str = ""
 
 
+class Calls(Protocol):
+    """Takes messages of applications at other brokers to those here: `Channels`."""
+
+    def linked(self, link: Link) -> None:
+        """A broker is linked."""
+
+    def receive(self, link: Link, frame: f.ChannelFrame) -> None:
+        """Take a frame. Raises Refused for one that no broker would send."""
+
+    def link_ended(self, link: Link) -> None:
+        """A link has ended, with all that waits for an answer over it."""
+
+
 class Cluster:
     """Owns the links. `listeners` are called with what happens to each: "up", "down" or "refused", the name
     of the other broker, and why."""
@@ -76,18 +89,17 @@ class Cluster:
         self._shared_limits = SharedLimits(engine.broker)
         engine.broker.cluster_usage.brokers = lambda: 1 + len(self.uris())
         self._refused: dict[str, str] = {}
+        #: the journals of members that have failed which this broker serves
+        self.adopted: Callable[[], list[AdoptedReport]] = list
         #: the availability that was sent to all others; None when one has come since
         self._announced: f.Availability | None = None
+        #: takes the messages between applications
+        self.calls: Calls | None = None
         #: whether this broker refuses new clients
         self.quiesced = False
         self.listeners: EventListeners[[str, str, str]] = EventListeners("the cluster's listeners")
         #: the change record, once the node has started it
         self.record: ReplicatedRecord | None = None
-
-    @property
-    def address(self) -> str:
-        """The address of this broker for the others."""
-        return self._settings.address
 
     # ------------------------------------------------------------------ start and stop
 
@@ -210,12 +222,16 @@ class Cluster:
             link.send(use)
         if self.record is not None:
             self.record.propagation.connected(broker.name)
+        if self.calls is not None:
+            self.calls.linked(link)
 
     def ended(self, link: Link, reason: Refused) -> None:
         """Note the end of a link."""
         self._strangers.discard(link)
         was_linked = any(member.link is link for member in self.members.all())
         self.members.ended(link, reason)
+        if self.calls is not None:
+            self.calls.link_ended(link)
         name = link.broker.name if link.broker is not None else ""
         if was_linked:
             log.info("the link to broker %s has ended: %s", name, reason.detail)
@@ -249,9 +265,28 @@ class Cluster:
         if link.broker is not None:
             self._shared_limits.receive(link.broker.name, frame)
 
+    def receive_channel(self, link: Link, frame: f.ChannelFrame) -> None:
+        """Take what an application at another broker sends to one here."""
+        if self.calls is not None:
+            self.calls.receive(link, frame)
+
     def availability(self, link: Link, frame: f.Availability) -> None:
         """Take what another broker says about itself."""
         self.members.learn(frame.brokers)
+
+    # ------------------------------------------------------------------ sites of message channels
+
+    def brokers(self) -> list[Member]:
+        """The other brokers."""
+        return self.members.all()
+
+    @property
+    def master(self) -> str:
+        """The name of the broker that keeps the change record; empty without one, or until it is known."""
+        settings = self._settings
+        if settings.keeper == settings.address:
+            return settings.name
+        return next((one.name for one in self.members.all() if one.address == settings.keeper), "")
 
     # ------------------------------------------------------------------ reports
 
@@ -272,11 +307,11 @@ class Cluster:
 
     @property
     def client_uris(self) -> tuple[str, ...]:
-        """Where clients of this broker connect."""
+        """The addresses for clients of this broker."""
         return self._settings.uris
 
     def uris(self) -> dict[str, tuple[str, ...]]:
-        """Where clients of the other brokers connect, for those that are linked."""
+        """The addresses for clients of the other brokers that are linked."""
         links = self.members.links()
         return {
             link.broker.name: tuple(link.broker.uris) for link in links if link.broker and link.broker.uris
@@ -298,12 +333,13 @@ class Cluster:
             record_entries=len(record.record) if record is not None else 0,
             record_digest=f"{record.record.digest:014x}" if record is not None else "",
             quiesced=self.quiesced,
+            adopted=self.adopted(),
             links=[self._link_report(member) for member in self.members.all()],
             interest=self._interest() if interest else [],
         )
 
     def _interest(self) -> list[Interest]:
-        """What consumers of all brokers want."""
+        """The interest of the consumers of all brokers."""
         interest = self._engine.broker.interest
         own = [
             Interest(
@@ -364,6 +400,6 @@ def _state(member: Member) -> LinkState:
 
 
 def _first_stomp(identity: f.Identity | None) -> str:
-    """Where clients connect with STOMP over TCP; empty if that is not known."""
+    """The address for clients with STOMP over TCP; empty if that is not known."""
     uris = identity.uris if identity is not None else ()
     return next((uri for uri in uris if uri.startswith("stomp")), "")

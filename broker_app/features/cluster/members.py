@@ -52,7 +52,7 @@ class Member:
 
     @property
     def is_stopped(self) -> bool:
-        """True if it has said that it stops."""
+        """True if it has reported that it stops."""
         return is_stop(self.reason)
 
 
@@ -179,10 +179,16 @@ class Members:
         elif dialled is not None and reason.code == "own-address":
             self._forget(dialled)
         elif dialled is not None and dialled.link is None:
-            if reason.code == "duplicate":  # the same broker under another address
+            if reason.code == "duplicate" and self._is_known_elsewhere(link, dialled):
                 self._forget(dialled)
             else:
                 dialled.reason = reason
+
+    def _is_known_elsewhere(self, link: Link, dialled: Member) -> bool:
+        """Return whether the broker of a link has another address, so that this one is not needed. Otherwise
+        the connection that is kept, which the other broker has dialled, is still to come."""
+        name = link.broker.name if link.broker is not None else ""
+        return any(one.name == name for one in self._members.values() if one is not dialled and name)
 
     def _unlink(self, member: Member, link: Link) -> None:
         member.link = None

@@ -16,6 +16,7 @@ from broker_app.core.limits import Limits
 from broker_app.core.policy import Policies
 from broker_app.engine import Engine
 from broker_app.features.cluster.cluster import Cluster, ClusterSettings
+from broker_app.features.cluster.report import AdoptedReport
 from broker_app.features.enhanced_cluster.takeover import TakenJournal
 
 log = logging.getLogger(__name__)
@@ -48,6 +49,18 @@ class AdoptedBroker:
         self.engine.submit(Reconfigure(policies, limits))
         await self.cluster.start(None)
         self.cluster.members.learn(brokers)
+
+    def report(self) -> AdoptedReport:
+        """The journal, and what is left in it."""
+        note = self.note
+        queues = self.broker.destinations.queues.values()
+        return AdoptedReport(
+            member=note.member,
+            journal=note.journal,
+            epoch=note.epoch,
+            took_s=note.took_s,
+            messages=sum(queue.depth + queue.unsettled for queue in queues),
+        )
 
     @property
     def is_drained(self) -> bool:
