@@ -108,6 +108,11 @@ class Member:
         """End a consumer."""
         self.engine.submit(c.Unsubscribe(self._consumers, id))
 
+    def send_small_changes(self) -> None:
+        """Send what `Cluster` sends a few times a second."""
+        for link in self.links.values():
+            link.queues.send_small_changes()
+
     def _on_events(self, events: Sequence[Event]) -> None:
         wants = dict.fromkeys(event.want for event in events if isinstance(event, InterestChanged))
         for link in self.links.values():
@@ -260,7 +265,7 @@ _HEADS = (
     "links, of each and all",
     "MiB for the others' interest",
     "first consumer: frames, bytes, ms",
-    "another consumer: frames, bytes, ms",
+    "second consumer: frames, bytes, ms",
     "last one leaves: frames, bytes, ms",
     "restart: frames, MiB, s",
     "heart-beats: ms a second",

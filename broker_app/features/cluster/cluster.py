@@ -29,7 +29,8 @@ from broker_app.features.cluster.traffic import Traffic
 
 log = logging.getLogger(__name__)
 
-#: seconds between two looks at messages that wait for a consumer, and between two attempts at refused wants
+#: seconds between two looks at messages that wait for a consumer and at small changes of credit, and between
+#: two attempts at refused wants
 _LOOK_S: Final = 0.05
 _TRY_AGAIN_S: Final = 5.0
 #: connections that have not proven to be of the cluster
@@ -153,12 +154,14 @@ class Cluster:
             next(iter(self._strangers)).close(Refused("too-many", "too many connections"))
 
     async def _look(self) -> None:
-        """Return what waits too long for a consumer here, and ask again for what was refused."""
+        """Return what waits too long for a consumer here, send small changes of credit, and ask again for
+        what was refused."""
         began = time.monotonic()
         while True:
             await asyncio.sleep(_LOOK_S)
             for link in self.members.links():
                 link.queues.give_back_old()
+                link.queues.send_small_changes()
             if time.monotonic() - began > _TRY_AGAIN_S:
                 began = time.monotonic()
                 for link in self.members.links():
