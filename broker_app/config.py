@@ -215,6 +215,12 @@ class Config:
         "itself may be among them",
         added=True,
     )
+    cluster_id: str | None = _setting(
+        None,
+        "name of an enhanced cluster: brokers with the same name in the same journal store take over the "
+        "messages of one that fails; needs journal and cluster_port",
+        pattern=r"[A-Za-z0-9]{1,32}",
+    )
     cluster_keeper: str | None = _setting(
         None,
         "HOST:PORT of the broker that keeps the change record (the master broker); without it, all do",
@@ -435,11 +441,19 @@ class Config:
 
     #: where each value is from that is no default: a variable, or FILE:LINE
     sources: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
+    #: how many journals of this broker others of its enhanced cluster have taken over; not a setting
+    journal_generation: int = 0
 
     @property
     def max_websocket_bytes(self) -> int:
         """The longest WebSocket message: the longest STOMP frame, and a buffer's worth of the next ones."""
         return self.max_body_bytes + self.max_header_bytes + MIB
+
+    @property
+    def journal_name(self) -> str:
+        """The name of the shared journal: the brokers of an enhanced cluster have one each."""
+        name = self.name if self.cluster_id is None else f"{self.cluster_id}.{self.name}"
+        return f"{name}.{self.journal_generation}" if self.journal_generation else name
 
     def websocket_url(self, port: int) -> str:
         """The WebSocket of the node, whose web port this is. Without a host if it does not know by which name

@@ -53,6 +53,7 @@ _COMMANDS = {
     "queue": (_OPERATE, "queues.app"),
     "topic": (_OPERATE, "topics.app"),
     "conn": (_OPERATE, "connections.app"),
+    "channel": (_USE, "channels.app"),
     "service": (_OPERATE, "services.app"),
     "stats": (_OPERATE, "top.stats"),
     "top": (_OPERATE, "top.top"),

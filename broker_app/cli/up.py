@@ -11,6 +11,7 @@ import typer
 
 from broker_app import config
 from broker_app.cli.base.failures import USAGE, Failure
+from broker_app.cli.imq_options import translated
 
 #: all arguments after `up`, --help included, are passed to the broker
 PASSED_ON = {"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []}
@@ -24,6 +25,7 @@ def up(ctx: typer.Context) -> None:
 def run_broker(arguments: Sequence[str]) -> None:
     """Run a broker with these options until it ends. Replaces the process by another one with the same
     command line when a restart was ordered. Raises Failure."""
+    arguments = translated(arguments)
     gc.disable()  # until it runs: modules that are imported until then are never freed
     # Before Django reads its settings: the data directory is one of them.
     os.environ.update(config.options_in(arguments))

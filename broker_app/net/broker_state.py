@@ -23,6 +23,8 @@ OPERATING, QUIESCE_STARTED, QUIESCE_COMPLETE, SHUTDOWN_STARTED = STATES = (
 )
 #: codes of refusals, and what an operation of the REST API is refused while
 QUIESCED, PAUSED = "quiesced", "paused"
+#: code of the refusals of a broker that waits for the keeper of its cluster
+MASTER_UNAVAILABLE = "master-unavailable"
 #: what happens to a broker
 EVENTS = QUIESCE, UNQUIESCE, PAUSE, RESUME, RESTART, SHUTDOWN = (
     "quiesced",
@@ -57,6 +59,8 @@ class BrokerState:
         #: the order by which clients are not served; None while they are
         self.paused: Order | None = None
         self.is_stopping = False
+        #: returns why no client can be served yet; empty when they can
+        self.waiting: Callable[[], str] = str
         #: returns the addresses of brokers to which new clients may go
         self.other_addresses: Callable[[], Sequence[str]] = tuple
         #: called with each of `EVENTS` when it has happened, and with its order
@@ -109,7 +113,7 @@ class BrokerState:
     @property
     def is_refusing(self) -> bool:
         """True while new clients are refused."""
-        return self.quiesced is not None or self.paused is not None
+        return self.quiesced is not None or self.paused is not None or self.waiting() != ""
 
     def check(self, states: Container[str] = (PAUSED, QUIESCED)) -> None:
         """Raise Refused if the broker is in one of these states."""
@@ -123,6 +127,8 @@ class BrokerState:
             return self._refusal(PAUSED, "serves no clients", "resume", self.paused)
         if self.quiesced is not None and QUIESCED in states:
             return self._refusal(QUIESCED, "takes no new clients", "unquiesce", self.quiesced)
+        if why := self.waiting():
+            return self._elsewhere(MASTER_UNAVAILABLE, f"broker {self._name} {why}", "connect again later")
         return None
 
     def check_ready(self) -> None:
@@ -130,13 +136,18 @@ class BrokerState:
         for code, order in ((PAUSED, self.paused), (QUIESCED, self.quiesced)):
             if order is not None:
                 raise Refused(code, f"the broker is {code} by an administrator")
+        if self.waiting():
+            raise Refused(MASTER_UNAVAILABLE, "the broker waits for the master broker of its cluster")
 
     def _refusal(self, code: str, does: str, end: str, order: Order) -> Refused:
         why = f" ({order.reason})" if order.reason else ""
         state = f"broker {self._name} is {code}{why} and {does}"
+        return self._elsewhere(code, state, f"connect again later; `mom broker {end} {self._name}` ends it")
+
+    def _elsewhere(self, code: str, state: str, fix: str) -> Refused:
+        """A refusal with the addresses of other brokers, or with a fix if there are none."""
         addresses = self.other_addresses()
         if not addresses:
-            fix = f"connect again later; `mom broker {end} {self._name}` ends it"
             return Refused(code, f"{state}: {fix}")
         detail = f"{state}: connect to {' or '.join(addresses)}"
         return Refused(code, detail, active=",".join(addresses))

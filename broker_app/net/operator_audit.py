@@ -24,6 +24,8 @@ SWITCHED_OVER, TOOK_OVER, PAUSED, RESUMED = "switched over", "took over", "pause
 ACTIVATED, DEACTIVATED, DEREGISTERED = "activated", "deactivated", "deregistered"
 #: of brokers
 SHUT_DOWN, QUIESCED, UNQUIESCED = "shut down", "quiesced", "unquiesced"
+#: of the change record of a cluster, and of its keeper
+RESTORED, COMPACTED, CHANGED = "restored", "compacted", "changed"
 #: origins of REST requests: a browser session is the console
 CONSOLE, API = "console", "api"
 

@@ -74,6 +74,7 @@ from broker_app.node.cluster_clients import ClusterClients
 from broker_app.node.cluster_member import client_addresses, make_cluster, make_record
 from broker_app.node.cluster_notices import ClusterNotices
 from broker_app.node.collector_pauses import CollectorPauses
+from broker_app.node.enhanced_member import EnhancedMember
 from broker_app.node.housekeeping import Housekeeping
 from broker_app.node.mirror_notices import MirrorNotices
 from broker_app.node.node_reflexes import admit_services, make_reflexes
@@ -201,6 +202,7 @@ class Node:
         self.web_port: int | None = None
         #: this broker among those that deliver messages to each other's consumers; None outside of a cluster
         self.cluster: Cluster | None = None
+        self._enhanced: EnhancedMember | None = None
         self.registry: SessionRegistry
         self.json: JsonServer
         self.services: ServiceRegistry
@@ -296,6 +298,7 @@ class Node:
             engine, self.logins, access, config, ids=broker.turn.ids, state=state
         )
         self._when_engine_ends(registry.engine_ended)
+        started.callback(registry.channels.stop)
         if self.web_port is not None:
             registry.websocket_url = config.websocket_url(self.web_port)
         self.services = ServiceRegistry()
@@ -369,11 +372,13 @@ class Node:
             clients=lambda: {"stomp": connections.of_programs, "json": len(self.json.sessions)},
             stop=self._shut_down,
             restart_refusal=self._restart_refusal,
+            channels=registry.channels,
             event_document=asyncapi.document(config.base_path),
             nearly_full=lambda: store.nearly_full,
             origins=callback_broker.status if callback_broker is not None else None,
             mirror=self.mirror,
             cluster=self._cluster_report,
+            record=lambda: self.cluster.record if self.cluster is not None else None,
             control_document=self._control_document,
         )
         self._when_engine_ends(rest.engine_ended)
@@ -530,13 +535,17 @@ class Node:
         self.cluster = cluster = make_cluster(
             config, self.engine, ports, self._certificates, lambda: len(registry.sessions)
         )
-        record = make_record(config, self.engine, cluster, self._configuration, self.events)
+        record = make_record(
+            config, self.engine, cluster, ports.cluster or 0, self._configuration, self.events
+        )
         policy = self.logins.policy
         await record.start(policy.version, policy.destinations.rows)
+        cluster.calls, registry.channels.sites.others = registry.channels, cluster
         housekeeping.each_second.add(cluster.each_second)
         self.state.other_addresses = partial(client_addresses, cluster)
+        self.state.waiting = lambda: record.propagation.waiting
         self.state.listeners.add(lambda *_: cluster.set_quiesced(self.state.quiesced is not None))
-        notices = ClusterNotices(self.events, cluster.report)
+        notices = ClusterNotices(self.events, partial(cluster.report, interest=False))
         cluster.listeners.add(notices.link)
         if config.cluster_keeper:
             housekeeping.each_second.add(notices.check_keeper)
@@ -544,11 +553,17 @@ class Node:
             clients = ClusterClients(config, cluster, registry, publisher)
             housekeeping.each_second.add(clients.each_second)
         await cluster.start(listener)
+        if config.cluster_id is not None and self._shared is not None:
+            self._enhanced = EnhancedMember(config, cluster, lambda: self.logins.policy, self.events)
+            housekeeping.each_second.add(self._enhanced.each_second)
+            self._enhanced.start(self._shared.taken.journal.epoch)
 
     async def _leave_cluster(self) -> None:
         """End the links, once the other brokers know what became of their messages here."""
         if self.cluster is not None:
             await self._finish_accepted()
+            if self._enhanced is not None:
+                await self._enhanced.stop(keeps_journal=not self.failed.done())
             await self.cluster.stop()
             if self.cluster.record is not None:
                 await self.cluster.record.stop()
@@ -613,8 +628,9 @@ class Node:
         return self.cluster.report() if self.cluster is not None else None
 
     def _cluster_status(self) -> Facts | None:
-        report = self._cluster_report()
-        return cluster_status.status(report) if report is not None else None
+        return (
+            cluster_status.status(self.cluster.report(interest=False)) if self.cluster is not None else None
+        )
 
     def _metrics(
         self,

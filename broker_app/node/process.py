@@ -168,7 +168,7 @@ class Process:
 
     async def _check_identity(self, taken: Taken, place: str) -> None:
         """Raise ForeignJournal for one that this broker has not used before, unless it has used none."""
-        identity = JournalIdentity(self._config.data)
+        identity = JournalIdentity(self._config.data, self._config.journal_generation)
         try:
             identity.check(taken.journal.tag, place)
         except ForeignJournal:

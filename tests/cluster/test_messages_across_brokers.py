@@ -14,7 +14,7 @@ from tests.support.patience import patient
 QUEUE = "/queue/orders"
 
 
-async def depth(node: NodeProcess, queue: str = "orders") -> tuple[int, int]:
+async def depth(node: Any, queue: str = "orders") -> tuple[int, int]:
     """(waiting, unsettled) messages of a queue at one broker."""
     async with node.rest() as http:
         found = (await http.get(f"/queues/{queue}")).json()

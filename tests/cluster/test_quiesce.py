@@ -45,7 +45,8 @@ async def test_new_clients_of_a_quiesced_broker_are_sent_to_another(nodes: Nodes
                 assert bodies(await take(messages, 1)) == [b"crosses"]
             assert client.address == there
     await order(b2, "quiesce")
-    await becomes(lambda: other_addresses(b1), [])
+    none: list[str] = []
+    await becomes(lambda: other_addresses(b1), none)
     await order(b1, "unquiesce")
     async with b1.stomp() as again:
         await again.send(QUEUE, b"here")

@@ -22,6 +22,7 @@ from broker_app.features.bridge.remote import Remote
 from broker_app.features.bulk.batch_commits import BatchCommits
 from broker_app.features.bulk.stage_store import StageStore
 from broker_app.features.callbacks.webhooks.supervisor import Supervisor
+from broker_app.features.cluster.replicated_record import ReplicatedRecord
 from broker_app.features.cluster.report import ClusterReport
 from broker_app.features.jobs.job_manager import JobManager
 from broker_app.features.services.registry import ServiceRegistry
@@ -161,7 +162,7 @@ class Rest:
         self.access = Access(self.logins)
         self.actions = OperatorActions()
         self.registry = SessionRegistry(
-            self.engine, self.logins, self.access, Config(), ids=self.engine.broker.turn.ids
+            self.engine, self.logins, self.access, Config(name="mom"), ids=self.engine.broker.turn.ids
         )
         self.bridges = FakeBridges()
         self.callbacks = Supervisor(self.engine, Config(data=jobs), OwnerRights(self.access).refusal)
@@ -177,6 +178,7 @@ class Rest:
         self.store_is_nearly_full = False
         #: the cluster that the broker is in
         self.cluster: ClusterReport | None = None
+        self.record: ReplicatedRecord | None = None
         self.now = 1_750_000_000.0
         self.checks = ConditionChecks(
             self.engine.broker, self.statistics, bridges=list, taken=lambda: 0.0,
@@ -220,8 +222,10 @@ class Rest:
             clients=lambda: {"stomp": len(connections), "json": 0},
             stop=self.shut_downs.append,
             restart_refusal=lambda: Refused("conflict", "it cannot"),
+            channels=self.registry.channels,
             nearly_full=lambda: self.store_is_nearly_full,
             cluster=lambda: self.cluster,
+            record=lambda: self.record,
             event_document=asyncapi.document(),
         )
         self.alice = self.client(authorization="Bearer mom_alice")

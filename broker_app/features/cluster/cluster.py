@@ -10,7 +10,7 @@ import ssl
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 from broker_app.base.internal_errors import EventListeners
 from broker_app.base.refused import Refused
@@ -22,7 +22,7 @@ from broker_app.features.cluster import frames as f
 from broker_app.features.cluster.link import Link, stopped
 from broker_app.features.cluster.members import Member, Members
 from broker_app.features.cluster.replicated_record import ReplicatedRecord
-from broker_app.features.cluster.report import ClusterReport, Interest, LinkReport, LinkState
+from broker_app.features.cluster.report import AdoptedReport, ClusterReport, Interest, LinkReport, LinkState
 from broker_app.features.cluster.settings import difference, mismatch
 from broker_app.features.cluster.shared_limits import SharedLimits
 from broker_app.features.cluster.traffic import Traffic
@@ -55,13 +55,26 @@ class ClusterSettings(NamedTuple):
     keeper: str = ""
 
 
+class Calls(Protocol):
+    """Takes messages of applications at other brokers to those here: `Channels`."""
+
+    def linked(self, link: Link) -> None:
+        """A broker is linked."""
+
+    def receive(self, link: Link, frame: f.ChannelFrame) -> None:
+        """Take a frame. Raises Refused for one that no broker would send."""
+
+    def link_ended(self, link: Link) -> None:
+        """A link has ended, with all that waits for an answer over it."""
+
+
 class Cluster:
     """Owns the links. `listeners` are called with what happens to each: "up", "down" or "refused", the name
     of the other broker, and why."""
 
     def __init__(self, engine: Engine, settings: ClusterSettings, clients: Callable[[], int]) -> None:
         self._engine = engine
-        self._settings = settings
+        self.settings = self._settings = settings
         self._clients = clients
         self._incarnation = secrets.token_hex(8)
         self.members = Members(
@@ -73,30 +86,31 @@ class Cluster:
         self._looking: asyncio.Task[None] | None = None
         self._traffic = Traffic()
         self._shared_limits = SharedLimits(engine.broker)
-        engine.broker.cluster_usage.brokers = lambda: 1 + len(self.members.links())
+        engine.broker.cluster_usage.brokers = lambda: 1 + len(self.uris())
         self._refused: dict[str, str] = {}
+        #: the journals of members that have failed which this broker serves
+        self.adopted: Callable[[], list[AdoptedReport]] = list
+        #: the availability that was sent to all others; None when one has come since
+        self._announced: f.Availability | None = None
+        #: takes the messages between applications
+        self.calls: Calls | None = None
         #: whether this broker refuses new clients
         self.quiesced = False
         self.listeners: EventListeners[[str, str, str]] = EventListeners("the cluster's listeners")
         #: the change record, once the node has started it
         self.record: ReplicatedRecord | None = None
 
-    @property
-    def address(self) -> str:
-        """The address of this broker for the others."""
-        return self._settings.address
-
     # ------------------------------------------------------------------ start and stop
 
-    async def start(self, listener: socket.socket) -> None:
-        """Accept links on `listener`, and connect to the others."""
+    async def start(self, listener: socket.socket | None) -> None:
+        """Accept links on `listener`, if there is one, and connect to the others."""
         interest = self._engine.broker.interest
         interest.watched = True
         self._engine.listeners.add(self._on_events)
-        loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(
-            partial(self._make_link, dials=False), sock=listener, ssl=self._settings.accepts_tls
-        )
+        if listener is not None:
+            self._server = await asyncio.get_running_loop().create_server(
+                partial(self._make_link, dials=False), sock=listener, ssl=self._settings.accepts_tls
+            )
         self._looking = asyncio.create_task(supervised("messages of other brokers", self._look))
         self.members.start()
 
@@ -137,17 +151,28 @@ class Cluster:
                     link.queues.try_again()
 
     def each_second(self) -> None:
-        """Send heart-beats, and count."""
+        """Send heart-beats and what has changed, and count."""
         now = time.monotonic()
-        changes = self._shared_limits.changes()
+        changes: list[f.Frame] = [*self._shared_limits.changes()]
+        changes += self._changed_availability()
         for link in self.members.links():
             link.each_second(now)
             if link.is_up:
-                link.send(self._availability())
                 for change in changes:
                     link.send(change)
         for member in self.members.all():
-            self._traffic.note(member.address, *_totals(member), now)
+            self._traffic.note(member.address or member.name, *_totals(member), now)
+
+    def _changed_availability(self) -> list[f.Availability]:
+        """The availability, if it has changed since it was sent; with the addresses if those have: in a
+        cluster of a hundred brokers they are 20 MB a second otherwise."""
+        before, now = self._announced, self._availability()
+        self._announced = now
+        if now == before:
+            return []
+        if before is not None and now.brokers == before.brokers:
+            return [f.Availability(now.quiesced, now.clients, [])]
+        return [now]
 
     # ------------------------------------------------------------------ interest
 
@@ -188,17 +213,22 @@ class Cluster:
         log.info("broker %s at %s is linked", broker.name, broker.address)
         self.listeners("up", broker.name, "")
         self.members.learn(broker.brokers)
+        self._announced = None  # it may have changed in the meantime, and change back
         link.send(self._availability())
         for use in self._shared_limits.all():
             link.send(use)
         if self.record is not None:
             self.record.propagation.connected(broker.name)
+        if self.calls is not None:
+            self.calls.linked(link)
 
     def ended(self, link: Link, reason: Refused) -> None:
         """Note the end of a link."""
         self._strangers.discard(link)
         was_linked = any(member.link is link for member in self.members.all())
         self.members.ended(link, reason)
+        if self.calls is not None:
+            self.calls.link_ended(link)
         name = link.broker.name if link.broker is not None else ""
         if was_linked:
             log.info("the link to broker %s has ended: %s", name, reason.detail)
@@ -232,9 +262,28 @@ class Cluster:
         if link.broker is not None:
             self._shared_limits.receive(link.broker.name, frame)
 
+    def receive_channel(self, link: Link, frame: f.ChannelFrame) -> None:
+        """Take what an application at another broker sends to one here."""
+        if self.calls is not None:
+            self.calls.receive(link, frame)
+
     def availability(self, link: Link, frame: f.Availability) -> None:
         """Take what another broker says about itself."""
         self.members.learn(frame.brokers)
+
+    # ------------------------------------------------------------------ sites of message channels
+
+    def brokers(self) -> list[Member]:
+        """The other brokers."""
+        return self.members.all()
+
+    @property
+    def master(self) -> str:
+        """The name of the broker that keeps the change record; empty without one, or until it is known."""
+        settings = self._settings
+        if settings.keeper == settings.address:
+            return settings.name
+        return next((one.name for one in self.members.all() if one.address == settings.keeper), "")
 
     # ------------------------------------------------------------------ reports
 
@@ -250,22 +299,25 @@ class Cluster:
     def clients(self) -> dict[str, int]:
         """The number of clients of each other broker that is linked, and takes new ones."""
         links = self.members.links()
-        return {link.broker.name: link.clients for link in links if link.broker and not link.quiesced}
+        takers = (link for link in links if link.broker and link.broker.uris and not link.quiesced)
+        return {link.broker.name: link.clients for link in takers if link.broker}
 
     @property
     def client_uris(self) -> tuple[str, ...]:
-        """Where clients of this broker connect."""
+        """The addresses for clients of this broker."""
         return self._settings.uris
 
     def uris(self) -> dict[str, tuple[str, ...]]:
-        """Where clients of the other brokers connect, for those that are linked."""
+        """The addresses for clients of the other brokers that are linked."""
         links = self.members.links()
-        return {link.broker.name: tuple(link.broker.uris) for link in links if link.broker}
+        return {
+            link.broker.name: tuple(link.broker.uris) for link in links if link.broker and link.broker.uris
+        }
 
-    def report(self) -> ClusterReport:
-        """The cluster as this broker sees it."""
+    def report(self, *, interest: bool = True) -> ClusterReport:
+        """The cluster as this broker sees it; without `interest`, which may be much, at a cost that does not
+        depend on consumers."""
         settings = self._settings
-        interest = self._engine.broker.interest
         record = self.record
         propagation = record.propagation if record is not None else None
         refusal = propagation.refusal if propagation is not None else None
@@ -278,24 +330,30 @@ class Cluster:
             record_entries=len(record.record) if record is not None else 0,
             record_digest=f"{record.record.digest:014x}" if record is not None else "",
             quiesced=self.quiesced,
+            adopted=self.adopted(),
             links=[self._link_report(member) for member in self.members.all()],
-            interest=[
-                Interest(
-                    broker=settings.name,
-                    address=want.address,
-                    selector=want.selector,
-                    consumers=interest.consumers(want),
-                    credit=interest.credit(want),
-                )
-                for want in interest.all()
-            ]
-            + [one for link in self.members.links() for one in link.consumers.interest()],
+            interest=self._interest() if interest else [],
         )
+
+    def _interest(self) -> list[Interest]:
+        """The interest of the consumers of all brokers."""
+        interest = self._engine.broker.interest
+        own = [
+            Interest(
+                broker=self._settings.name,
+                address=want.address,
+                selector=want.selector,
+                consumers=interest.consumers(want),
+                credit=interest.credit(want),
+            )
+            for want in interest.all()
+        ]
+        return own + [one for link in self.members.links() for one in link.consumers.interest()]
 
     def _link_report(self, member: Member) -> LinkReport:
         link, identity = member.link, member.identity
         sent, received, returned = _totals(member)
-        sent_rate, received_rate = self._traffic.rates(member.address)
+        sent_rate, received_rate = self._traffic.rates(member.address or member.name)
         return LinkReport(
             broker=member.name or member.address,
             address=member.address,
@@ -339,6 +397,6 @@ def _state(member: Member) -> LinkState:
 
 
 def _first_stomp(identity: f.Identity | None) -> str:
-    """Where clients connect with STOMP over TCP; empty if that is not known."""
+    """The address for clients with STOMP over TCP; empty if that is not known."""
     uris = identity.uris if identity is not None else ()
     return next((uri for uri in uris if uri.startswith("stomp")), "")

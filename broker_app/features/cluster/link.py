@@ -22,6 +22,8 @@ BEAT_S: Final = 1.0
 SILENCE_S: Final = 5.0
 #: bytes that wait to be sent, above which the engine delivers nothing more
 _OUTBOX_BYTES: Final = 1 * f.MIB
+#: bytes that wait to be sent, above which calls of applications are refused
+_CALLS_BYTES: Final = 32 * f.MIB
 #: bytes of a frame with one message, in addition to its body
 _FRAME_BYTES: Final = 1 * f.MIB
 _STOPPED = "stopped"
@@ -44,6 +46,9 @@ class LinkOwner(Protocol):
 
     def receive_use(self, link: Link, frame: f.SharedUse) -> None:
         """Take what the other broker uses of shared limits."""
+
+    def receive_channel(self, link: Link, frame: f.ChannelFrame) -> None:
+        """Take what applications at the other broker send to those here."""
 
     def availability(self, link: Link, frame: f.Availability) -> None:
         """Take what the other broker says about itself."""
@@ -124,6 +129,13 @@ class Link(asyncio.Protocol):
         if not self.is_closed:
             self._transport.write(f.encode(frame))
 
+    def send_call(self, frame: f.ChannelCall | f.ChannelAnswer) -> bool:
+        """Send what an application sends to another one, unless too much waits; returns whether it was."""
+        if self.is_closed or self._transport.get_write_buffer_size() > _CALLS_BYTES:
+            return False
+        self._transport.write(f.encode(frame))
+        return True
+
     def close(self, refusal: Refused) -> None:
         """End the link, and say why."""
         if not self.is_closed:
@@ -173,6 +185,8 @@ class Link(asyncio.Protocol):
                 self._owner.receive_use(self, frame)
             case f.Record(message):
                 self._owner.receive_record(self, message)
+            case f.ChannelCall() | f.ChannelAnswer() | f.ChannelHandlers():
+                self._owner.receive_channel(self, frame)
             case f.Refuse(code, detail):
                 raise Refused(code, detail)
             case _:

@@ -52,7 +52,7 @@ class Member:
 
     @property
     def is_stopped(self) -> bool:
-        """True if it has said that it stops."""
+        """True if it has reported that it stops."""
         return is_stop(self.reason)
 
 
@@ -103,7 +103,7 @@ class Members:
 
     def addresses(self) -> list[str]:
         """The addresses of the others."""
-        return list(self._members)
+        return [member.address for member in self._members.values() if member.address]
 
     def learn(self, addresses: tuple[str, ...] | list[str]) -> None:
         """Connect to brokers that are not known yet."""
@@ -158,6 +158,8 @@ class Members:
         for member in self._members.values():
             if member.name == broker.name:
                 return member
+        if not broker.address:  # an adopted broker: it connects to others, and none to it
+            return self._members.setdefault(f"~{broker.name}", Member(""))
         if broker.address not in self._members:
             self.learn([broker.address])
         found = self._members.get(broker.address)
@@ -172,13 +174,21 @@ class Members:
         if member is not None:
             self._unlink(member, link)
             member.reason, member.since = reason, time.time()
+            if not member.address:
+                del self._members[f"~{member.name}"]
         elif dialled is not None and reason.code == "own-address":
             self._forget(dialled)
         elif dialled is not None and dialled.link is None:
-            if reason.code == "duplicate":  # the same broker under another address
+            if reason.code == "duplicate" and self._is_known_elsewhere(link, dialled):
                 self._forget(dialled)
             else:
                 dialled.reason = reason
+
+    def _is_known_elsewhere(self, link: Link, dialled: Member) -> bool:
+        """Return whether the broker of a link has another address, so that this one is not needed. Otherwise
+        the connection that is kept, which the other broker has dialled, is still to come."""
+        name = link.broker.name if link.broker is not None else ""
+        return any(one.name == name for one in self._members.values() if one is not dialled and name)
 
     def _unlink(self, member: Member, link: Link) -> None:
         member.link = None

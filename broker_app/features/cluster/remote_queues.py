@@ -42,7 +42,7 @@ class RefusedWant(NamedTuple):
 
 
 class RemoteQueues(InnerReceiver):
-    """What is consumed from one other broker, over one connection. `send` takes frames for it."""
+    """The subscriptions at one other broker, over one connection. `send` takes frames for it."""
 
     def __init__(self, engine: Engine, broker: str, send: Callable[[f.Frame], None]) -> None:
         self._engine = engine

@@ -23,7 +23,8 @@ def status(report: ClusterReport) -> Facts:
     """The cluster without its consumers, which may be many."""
     facts = {name: getattr(report, name) for name in ClusterReport.__struct_fields__}
     del facts["interest"]
-    return {**facts, "links": [status_of_link(link) for link in report.links]}
+    adopted: list[Facts] = msgspec.to_builtins(report.adopted)
+    return {**facts, "adopted": adopted, "links": [status_of_link(link) for link in report.links]}
 
 
 def status_of_link(link: LinkReport) -> Facts:

@@ -29,6 +29,7 @@ from broker_app.config import Config, ConfigError
 from broker_app.features.callbacks.webhooks.worker_poster import WorkerPoster
 from broker_app.features.cluster.change_record import Change
 from broker_app.features.cluster.replicated_record import ReplicatedRecord
+from broker_app.features.enhanced_cluster.generation import with_generation
 from broker_app.journal.errors import JournalError
 from broker_app.journal.store import Unreachable
 from broker_app.management.host_programs import HostPrograms
@@ -136,6 +137,7 @@ class Command(BaseCommand):
     def _serve(
         self, mom: Config, listeners: Listeners, reflexes: list[Declaration], *, open_browser: bool
     ) -> None:
+        mom = with_generation(mom)
         shared = SharedBroker.of(mom, listeners)
         if shared is not None:
             _check_journal(mom)

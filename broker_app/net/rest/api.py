@@ -14,6 +14,7 @@ from broker_app.core.destination import QUEUE, TOPIC
 from broker_app.engine import Engine
 from broker_app.engine.client import EngineClient
 from broker_app.features.bulk.batch_commits import BatchCommits
+from broker_app.features.channels.channels import Channels
 from broker_app.features.jobs.job_manager import JobManager
 from broker_app.features.jobs.message_reader import JournalRead
 from broker_app.features.services.registry import ServiceRegistry
@@ -51,6 +52,7 @@ from broker_app.net.rest.features.callbacks import CallbackEndpoints
 from broker_app.net.rest.features.jobs import JobEndpoints
 from broker_app.net.rest.features.origins import OriginEndpoint, ReadOrigins
 from broker_app.net.rest.features.reflexes import ReflexEndpoints
+from broker_app.net.rest.features.sites import SiteEndpoints
 from broker_app.net.rest.journal.cursor_status import CursorStatus
 from broker_app.net.rest.journal.cursors import CursorEndpoints
 from broker_app.net.rest.journal.frames import JournalEndpoints
@@ -76,6 +78,7 @@ from broker_app.net.rest.node import opsmanager
 from broker_app.net.rest.node.alerts import AlertEndpoints, AlertOperations
 from broker_app.net.rest.node.broker import BrokerEndpoints
 from broker_app.net.rest.node.cluster import ClusterEndpoints, ReadCluster
+from broker_app.net.rest.node.cluster_record import ClusterRecordEndpoints, ReadRecord
 from broker_app.net.rest.node.event_log import EventLogEndpoint
 from broker_app.net.rest.node.metrics import DetailedEndpoint, Metrics, MetricsEndpoints
 from broker_app.net.rest.node.mirrors import MirrorEndpoints, MirrorOperations
@@ -95,8 +98,8 @@ class RestApi:
     """The endpoints of `/api/v1` that move or show messages.
 
     - `journal_read` is `Engine.records`, which reads from `journal`;
-    - `jobs`, `bulk`, `callbacks`, `alerts`, `events` (the log), `services`, `seeds`, `connections` are
-      the node's;
+    - `jobs`, `bulk`, `callbacks`, `alerts`, `events` (the log), `services`, `seeds`, `channels` and
+      `connections` are the node's;
     - `limits` replace those that follow from `config`; `statistics` are shown by `/stats`;
     - `cursor_lags` are samples of the journal's cursors;
     - `metrics` are what `/metrics` shows, `pipeline` has statistics of former days;
@@ -105,7 +108,7 @@ class RestApi:
     - `state` says whether clients are served; `clients` counts those of other protocols, `stop` ends the
       process, to start it again if it is called with True, unless there is a `restart_refusal`;
     - `mirror` is this broker among those that share its journal, None with a journal of its own;
-    - `cluster` returns the report about its cluster, None for a broker in none;
+    - `cluster` returns the report about its cluster, `record` its change record, None for a broker in none;
     - `forwarding` has the status of bridges, and `trial` tests their connections;
     - `nearly_full` is true while the space for the journal nearly is;
     - `event_document` is the AsyncAPI document of the other ways to the node;
@@ -146,11 +149,13 @@ class RestApi:
         clients: Callable[[], Mapping[str, int]],
         stop: Callable[[bool], None],
         restart_refusal: Callable[[], Refused | None],
+        channels: Channels,
         event_document: Mapping[str, Any],
         nearly_full: Callable[[], object] = bool,
         origins: ReadOrigins | None = None,
         mirror: MirrorOperations | None = None,
         cluster: ReadCluster = lambda: None,
+        record: ReadRecord = lambda: None,
         control_document: Mapping[str, Any] | None = None,
     ) -> None:
         self._limits = limits or RestLimits.of(config)
@@ -195,6 +200,7 @@ class RestApi:
             **orders.handlers(),
             **BulkEndpoints(bulk, self._limits, reflexes).handlers(),
             **ClusterEndpoints(cluster, self._limits).handlers(),
+            **ClusterRecordEndpoints(record, self._limits).handlers(),
             **JournalEndpoints(journal, config.name, rights, self._waiting).handlers(),
             **LiveSubscriberEndpoint(live, engine, self._limits).handlers(),
             **MirrorEndpoints(mirror, alone).handlers(),
@@ -203,6 +209,7 @@ class RestApi:
                 state,
             ).handlers(),
             **ReflexEndpoints(reflexes).handlers(),
+            **SiteEndpoints(channels, self._limits).handlers(),
             **ServiceEndpoints(services, engine, self._limits).handlers(),
             "list_events": EventLogEndpoint(events, self._limits).page,
             "list_cursors": cursors.all,

@@ -484,7 +484,7 @@ _TRANSACTION_COMMANDS: dict[bytes, type[c.Begin | c.Commit | c.Abort]] = {
     wire.ABORT: c.Abort,
 }
 
-#: runs of SEND are taken without it; those within a transaction and to profiles are not
+#: runs of SEND are taken without it; those within a transaction, to profiles and to channels are not
 _HANDLERS: dict[bytes, Callable[[StompSession, Frame], None]] = {
     wire.CONNECT: lambda session, frame: session._opening.connect(frame),
     wire.STOMP: lambda session, frame: session._opening.connect(frame),
