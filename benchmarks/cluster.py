@@ -1,4 +1,4 @@
-"""Brokers of a cluster: what a link costs next to one broker alone, and beside a RabbitMQ cluster of two.
+"""Brokers of a cluster: what a link costs next to one broker alone, and a RabbitMQ cluster of two.
 
 `python -m benchmarks.cluster` starts a broker without a cluster, one that is alone in its cluster, and three
 that are linked. A case does the same work on several routes by turns; which is first changes each round, and
@@ -160,8 +160,7 @@ class Cases:
         b1, b2, _ = self._linked
 
         def prefer_local(queue: str) -> str:
-            for broker in (b1, b2):
-                broker.ask("PUT", f"queues/{queue}", {"prefer_local": True})
+            b1.ask("PUT", f"queues/{queue}", {"prefer_local": True})  # the others learn it from this one
             return _plain(queue)
 
         for size in (100, 1024):
@@ -287,10 +286,9 @@ class Runs:
                 server.check()
             return Measurement(case.name, route.name, number, {}, [f"could not run: {failure}"], {})
         found = faults(raw)
+        raw["crossed"] = crossed = {name: sent - before[name] for name, sent in _sent(route).items()}
         if case.topic:
-            crossed = {name: sent - before[name] for name, sent in _sent(route).items()}
             found += [f"{count} crossed to {name}" for name, count in crossed.items() if count != raw["sent"]]
-            raw["crossed"] = crossed
         return Measurement(case.name, route.name, number, workloads.measured(raw), found, raw)
 
 

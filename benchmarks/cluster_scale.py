@@ -91,6 +91,9 @@ class Member:
     def receive_use(self, link: Link, frame: f.SharedUse) -> None:
         raise AssertionError("no limits are shared here")
 
+    def receive_channel(self, link: Link, frame: f.ChannelFrame) -> None:
+        raise AssertionError("there are no channels here")
+
     def availability(self, link: Link, frame: f.Availability) -> None:
         raise AssertionError("no broker is quiesced here")
 
@@ -104,6 +107,11 @@ class Member:
     def unsubscribe(self, id: str) -> None:
         """End a consumer."""
         self.engine.submit(c.Unsubscribe(self._consumers, id))
+
+    def send_small_changes(self) -> None:
+        """Send what `Cluster` sends a few times a second."""
+        for link in self.links.values():
+            link.queues.send_small_changes()
 
     def _on_events(self, events: Sequence[Event]) -> None:
         wants = dict.fromkeys(event.want for event in events if isinstance(event, InterestChanged))
@@ -198,17 +206,19 @@ class Row:
     report_ms: float
 
 
-async def simulate(brokers: int, destinations: int, *, memory: bool) -> Row:
-    """Build the cluster and measure. With `memory` that alone is measured: it makes all else slow."""
+async def simulate(brokers: int, destinations: int, *, everywhere: bool = False, memory: bool) -> Row:
+    """Build the cluster and measure. Each destination has a consumer at one broker, or `everywhere` at all.
+    With `memory` that alone is measured: it makes all else slow."""
     random = Random(brokers)
     async with Simulation(brokers) as simulation:
         here, members = simulation.here, (simulation.here, *simulation.others)
-        own = [
-            address
-            for number in range(destinations)
-            if (member := random.choice(members)).subscribe(address := f"/queue/orders.{number}")
-            and member is here
-        ]
+        own = []
+        for address in (f"/queue/orders.{number}" for number in range(destinations)):
+            chosen = members if everywhere else (random.choice(members),)
+            for member in chosen:
+                member.subscribe(address)
+            if here in chosen:
+                own.append(address)
         await simulation.settle()
         gc.collect()
         if memory:
@@ -243,7 +253,7 @@ async def simulate(brokers: int, destinations: int, *, memory: bool) -> Row:
         began = time.process_time()
         shown = sum(len(link.consumers.interest()) for link in here.links.values())
         report_ms = (time.process_time() - began) * 1000
-        assert shown >= destinations - len(own)
+        assert shown >= destinations - len(own), "the interest of all others is known"
         meter = Meter()
         await simulation.unlink()
         await simulation.link()
@@ -255,7 +265,7 @@ _HEADS = (
     "links, of each and all",
     "MiB for the others' interest",
     "first consumer: frames, bytes, ms",
-    "another consumer: frames, bytes, ms",
+    "second consumer: frames, bytes, ms",
     "last one leaves: frames, bytes, ms",
     "restart: frames, MiB, s",
     "heart-beats: ms a second",
@@ -284,13 +294,18 @@ def line(row: Row, memory_mib: float) -> str:
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="benchmarks.cluster_scale", description=__doc__)
     parser.add_argument("--brokers", default=",".join(map(str, SIZES)), help="sizes of clusters")
-    parser.add_argument("--destinations", type=int, default=DESTINATIONS, help="with a consumer each")
+    parser.add_argument("--destinations", type=int, default=DESTINATIONS, help="that have consumers (10000)")
+    parser.add_argument("--everywhere", action="store_true", help="a consumer at each broker, not at one")
     arguments = parser.parse_args(argv)
     print(f"| {' | '.join(_HEADS)} |")
     print("|---" * len(_HEADS) + "|")
     for brokers in map(int, arguments.brokers.split(",")):
-        held = asyncio.run(simulate(brokers, arguments.destinations, memory=True))
-        row = asyncio.run(simulate(brokers, arguments.destinations, memory=False))
+        held, row = (
+            asyncio.run(
+                simulate(brokers, arguments.destinations, everywhere=arguments.everywhere, memory=memory)
+            )
+            for memory in (True, False)
+        )
         print(line(row, held.memory_mib), flush=True)
     return 0
 

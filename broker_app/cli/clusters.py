@@ -10,6 +10,7 @@ import typer
 from broker_app.cli.base import invocation
 from broker_app.cli.base.failures import FAILED, USAGE, Failure
 from broker_app.cli.cluster_demo import demo
+from broker_app.cli.cluster_record import app as record_app
 from broker_app.cli.configuration.versions import is_machine_format
 from broker_app.features.cluster.report import LinkState
 
@@ -24,6 +25,7 @@ app = typer.Typer(
     """,
 )
 app.command()(demo)
+app.add_typer(record_app, name="record")
 
 _STATES = get_args(LinkState)
 _BROKERS = (
@@ -47,6 +49,9 @@ def status(ctx: typer.Context) -> None:
     else:
         given.output.say(_summary(found))
         given.output.say(_keeper(found))
+        for one in found["adopted"]:
+            left = f"messages left in it: {one['messages']}"
+            given.output.say(f"{one['member']} has failed, and this broker serves its journal; {left}")
         here = {"broker": found["broker"], "state": "here", "address": found["address"]}
         given.output.rows(_BROKERS, [here, *map(_row, found["links"])])
     trouble = [_trouble(link) for link in found["links"] if link["state"] != "up"]
@@ -100,12 +105,28 @@ def consumers(
         given.output.say(f"no broker of the cluster has consumers{of}, as far as they can be reached")
 
 
+@app.command()
+def changemaster(
+    ctx: typer.Context,
+    broker: Annotated[str, typer.Argument(help="name of the broker that is to be the keeper")],
+) -> None:
+    """Have another broker keep the change record (the master broker). Run it at the present keeper.
+
+    It needs cluster_dynamic_keeper (imq.cluster.dynamicChangeMasterBrokerEnabled) at all brokers.
+    """
+    given = invocation.of(ctx)
+    found = given.rest().call("PUT", "/cluster/keeper", {"broker": broker})
+    given.output.say(f"{found['result']}: {found['keeper']} is the keeper")
+
+
 def _summary(found: Mapping[str, Any]) -> str:
     links = found["links"]
     up = sum(link["state"] == "up" for link in links)
-    count = f"all {up}" if up == len(links) else f"{up} of {len(links)}"
+    count = f"{up} of {len(links)} other brokers"
+    if up == len(links):
+        count = "the other broker" if up == 1 else f"all {up} other brokers"
     quiesced = "; it refuses new clients (quiesced)" if found["quiesced"] else ""
-    return f"{found['broker']} at {found['address']}: connected with {count} other brokers{quiesced}"
+    return f"{found['broker']} at {found['address']}: connected with {count}{quiesced}"
 
 
 def _keeper(found: Mapping[str, Any]) -> str:

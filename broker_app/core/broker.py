@@ -136,7 +136,7 @@ class Broker:
             *(self.destination_limits, self.resource_alarms),
         )
         chosen = ChosenDelivery(turn, destinations, store, dead_letters, selective, self.unsettled)
-        administration = Administration(
+        administration = self.administration = Administration(
             *(turn, destinations, store, self.scheduler, consumers, self.unsettled),
             *(self.histories, self.destination_limits, self.resource_alarms, self.admission, self.remote),
         )

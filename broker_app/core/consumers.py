@@ -93,5 +93,5 @@ class Consumers:
 
 
 def _asked(subscription: Subscription) -> int:
-    """When a consumer has asked to be the only one."""
+    """The time when a consumer has asked to be the only one."""
     return subscription.exclusive_since_us

@@ -79,11 +79,13 @@ class DurableSubscriptions:
             raise Refused("too-many", f"the broker has {most} durable and shared subscriptions, its maximum")
 
     def check_create(self, command: c.CreateSubscription) -> None:
-        """Refused when there is no room, or one of this name with another topic or selector."""
+        """Refused when there is no room, for wrong terms, and when there is one of this name with others."""
         check_name(command.name)
         terms = command.terms
         if parse(terms.filter).kind != TOPIC:
             raise Refused("invalid", f"{terms.filter} is not a topic; only topics have named subscriptions")
+        if terms.selector:
+            compiler.compile_stored(terms.selector)
         named = self._destinations.named.get(DURABLE_PREFIX + command.name)
         if named is None:
             self._check_room()

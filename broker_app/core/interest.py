@@ -107,7 +107,7 @@ class Interest:
 
 
 def _want_of(subscription: Subscription) -> Want | None:
-    """What a consumer wants of other brokers; None for one that is served from this one alone."""
+    """The want of a consumer; None for one that is served from this broker alone."""
     queue = subscription.queue
     if subscription.remote or queue.forwarded:
         return None

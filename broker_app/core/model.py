@@ -120,6 +120,7 @@ class Peer:
         "stopped",
         "strict",
         "subscriptions",
+        "suspended",
         "temporary",
         "touched",
         "transactions",
@@ -161,6 +162,8 @@ class Peer:
         self.deliveries: list[Delivery] = []
         self.touched = False
         self.paused = False
+        #: whether it is paused with the whole broker, for which it is not called slow
+        self.suspended = False
         self.next_tag = 1
         #: messages that its ended topic subscriptions received by fan-out
         self.fanned_out = 0

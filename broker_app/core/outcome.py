@@ -61,7 +61,7 @@ class ConsumerSlow(NamedTuple):
 
 
 class InterestChanged(NamedTuple):
-    """What the consumers of this broker want has changed; `want` is an `interest.Want`."""
+    """Consumers of this broker have come or left; `want` is the `interest.Want` of them."""
 
     want: Any
 

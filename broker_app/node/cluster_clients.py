@@ -91,7 +91,7 @@ class ClusterClients:
             self.lists.left(broker)
 
     def preview(self) -> dict[str, int]:
-        """How many clients would go to each broker now."""
+        """The number of clients that would go to each broker now."""
         counts = self._cluster.clients()
         return plan(
             len(self._registry.sessions),
@@ -128,7 +128,7 @@ class ClusterClients:
             left -= 1
         self._moving = {broker: number for broker, number in self._moving.items() if number > 0}
         if left == PER_SECOND:
-            self._moving = {}  # nobody is left who can be asked
+            self._moving = {}  # no client is left that can be asked
 
 
 def _listens(session: StompSession) -> Subscription | None:

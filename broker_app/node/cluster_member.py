@@ -60,14 +60,14 @@ def make_record(
     config: Config,
     engine: Engine,
     cluster: Cluster,
+    port: int,
     configuration: Configuration | None,
     events: EventLog,
 ) -> ReplicatedRecord:
-    """The change record of a broker of this cluster."""
+    """The change record of a broker of this cluster, which listens for the others at `port`."""
     address = cluster_settings.keeper_address(config)
-    keeper = KeeperSettings(
-        address, is_here=address == cluster.address, may_change=config.cluster_dynamic_keeper
-    )
+    is_here = bool(address) and address not in cluster_settings.others(config, port)
+    keeper = KeeperSettings(address, is_here, config.cluster_dynamic_keeper)
 
     def note(name: str, event: str, detail: str) -> None:
         events.note(CLUSTER, name, event, code="CONFLICT", detail=detail)
@@ -77,6 +77,16 @@ def make_record(
         *(cluster.send_record, note),
     )
     return cluster.record
+
+
+def client_addresses(cluster: Cluster) -> list[str]:
+    """The addresses of other brokers that take clients."""
+    return [
+        uri
+        for member in cluster.members.all()
+        if member.link is not None and not member.link.quiesced and member.identity is not None
+        for uri in member.identity.uris
+    ]
 
 
 class _ClientContexts:

@@ -47,6 +47,7 @@ from broker_app.journal.shared.shared_journal import SharedJournal
 from broker_app.members.membership import Member
 from broker_app.net import asyncapi
 from broker_app.net.auth.login import Identity, Logins
+from broker_app.net.broker_state import PAUSE, RESUME, BrokerState, Order
 from broker_app.net.json import JsonServer
 from broker_app.net.live_subscribers import LiveSubscribers
 from broker_app.net.operator_audit import OperatorActions
@@ -67,9 +68,10 @@ from broker_app.net.stomp.session_registry import SessionRegistry
 from broker_app.net.stomp.transports import tcp
 from broker_app.net.tls.certificates import Certificates
 from broker_app.node.active_use import ActiveUse, in_use
+from broker_app.node.broker_notices import BrokerNotices
 from broker_app.node.browser_sessions import BrowserSessions
 from broker_app.node.cluster_clients import ClusterClients
-from broker_app.node.cluster_member import make_cluster, make_record
+from broker_app.node.cluster_member import client_addresses, make_cluster, make_record
 from broker_app.node.cluster_notices import ClusterNotices
 from broker_app.node.collector_pauses import CollectorPauses
 from broker_app.node.enhanced_member import EnhancedMember
@@ -136,7 +138,8 @@ class Node:
 
     Every part registers its end when it has started: a start that fails half-way stops what had started.
     With a `shared` journal, that and the state of the broker are there already. `make_poster` makes what
-    sends the requests of webhooks, by default an HTTP client.
+    sends the requests of webhooks, by default an HTTP client. `can_restart` is True if the caller starts the
+    process again when that was ordered.
     """
 
     def __init__(
@@ -151,6 +154,8 @@ class Node:
         make_poster: Callable[[], Poster] | None = None,
         reflexes: Sequence[Declaration] = (),
         configuration: Configuration | None = None,
+        *,
+        can_restart: bool = False,
     ) -> None:
         #: the settings that the node is started with; the policy overrides some of them
         self._started_with = config
@@ -175,8 +180,11 @@ class Node:
         self.events = EventLog(time.time)
         #: set with the broker that takes over, when an operator has ordered a switch-over
         self.handed_over: asyncio.Future[Member] = loop.create_future()
-        #: set when an operator has ordered that the broker stops
-        self.shut_down: asyncio.Future[None] = loop.create_future()
+        #: set when an operator has ordered that the broker stops: True if it is to start again
+        self.shut_down: asyncio.Future[bool] = loop.create_future()
+        self._can_restart = can_restart
+        #: whether clients are served
+        self.state = BrokerState(config.name)
         self._shared = shared
         self._journal: SegmentJournal | SharedJournal
         if shared is None:
@@ -260,6 +268,7 @@ class Node:
 
     async def stop(self) -> None:
         """Accept nothing more, finish what was accepted, notify the clients, keep a snapshot."""
+        self.state.is_stopping = True
         await self._started.aclose()
         await self.registry.wait_closed(tcp.LINGER_S)
 
@@ -284,8 +293,12 @@ class Node:
         started.callback(pauses.stop)
 
         access = Access(self.logins, self.decisions.note)
-        self.registry = registry = SessionRegistry(engine, self.logins, access, config, ids=broker.turn.ids)
+        state = self.state
+        self.registry = registry = SessionRegistry(
+            engine, self.logins, access, config, ids=broker.turn.ids, state=state
+        )
         self._when_engine_ends(registry.engine_ended)
+        started.callback(registry.channels.stop)
         if self.web_port is not None:
             registry.websocket_url = config.websocket_url(self.web_port)
         self.services = ServiceRegistry()
@@ -295,7 +308,9 @@ class Node:
             callback_broker = CallbackBroker(engine, config.max_websocket_bytes)
             self.services.register_at_origin = callback_broker.register
             started.push_async_callback(callback_broker.stop)
-        self.json = JsonServer(engine, self.logins, access, config, self.services, live, f"MOM/{VERSION}")
+        self.json = JsonServer(
+            *(engine, self.logins, access, config, self.services, live, f"MOM/{VERSION}"), state=state
+        )
         self._when_engine_ends(self.json.engine_ended)
         self.logins.present = lambda: (*registry.identities(), *self.json.identities())
         connections = Connections(registry)
@@ -353,12 +368,17 @@ class Node:
             services=self.services,
             seeds=seeds,
             live=live,
-            shut_down=self._shut_down,
+            state=state,
+            clients=lambda: {"stomp": connections.of_programs, "json": len(self.json.sessions)},
+            stop=self._shut_down,
+            restart_refusal=self._restart_refusal,
+            channels=registry.channels,
             event_document=asyncapi.document(config.base_path),
             nearly_full=lambda: store.nearly_full,
             origins=callback_broker.status if callback_broker is not None else None,
             mirror=self.mirror,
             cluster=self._cluster_report,
+            record=lambda: self.cluster.record if self.cluster is not None else None,
             control_document=self._control_document,
         )
         self._when_engine_ends(rest.engine_ended)
@@ -370,6 +390,10 @@ class Node:
         browser_sessions = BrowserSessions(self.logins, registry, self.json, rest)
         self._services = Services(policy, browser_sessions, events)
 
+        notices = BrokerNotices(config.name, state, self.events, lambda: sum(rest.clients().values()))
+        state.listeners.add(notices.ordered)
+        state.listeners.add(self._state_changed)
+        housekeeping.each_second.add(notices.each_second)
         tasks = TaskSupervisor()
         started.push_async_callback(tasks.stop)
         bridges.listeners.add(events.bridge)
@@ -454,9 +478,34 @@ class Node:
         if not self.handed_over.done():
             self.handed_over.set_result(successor)
 
-    def _shut_down(self) -> None:
+    def _shut_down(self, restart: bool) -> None:
         if not self.shut_down.done():
-            self.shut_down.set_result(None)
+            self.shut_down.set_result(restart)
+
+    def _restart_refusal(self) -> Refused | None:
+        """The reason why the broker cannot be restarted by an order; None if it can."""
+        if self.mirror is not None and self.mirror.standbys and self.mirror.membership.pause is None:
+            return Refused(
+                "conflict",
+                "a mirror would take over while this broker restarts: pause that first (`mom mirror pause "
+                "--for 5m`), or have the mirror serve (`mom mirror switchover`) and restart this one then",
+            )
+        if not self._can_restart:
+            return Refused(
+                "conflict",
+                "this broker was not started by `mom up` or `mom broker run`, so it cannot start itself "
+                "again: stop it, and start it as it was started",
+            )
+        return None
+
+    def _state_changed(self, event: str, _: Order) -> None:
+        """Stop to serve clients, or serve them again."""
+        if event == PAUSE:
+            self.registry.suspend()
+            self.json.suspend()
+        elif event == RESUME:
+            self.registry.resume()
+            self.json.resume()
 
     def _serve_as_mirror(
         self, shared: Shared, housekeeping: Housekeeping, tasks: TaskSupervisor, publisher: SystemPublisher
@@ -464,6 +513,8 @@ class Node:
         """Report to clients, to operators and to the other brokers what concerns mirrors."""
         mirror, takeover = shared.mirror, shared.taken.takeover
         self.registry.failover_uris = lambda: mirror.failover_uris
+        own = mirror.addresses.uris
+        self.state.other_addresses = lambda: [uri for uri in mirror.failover_uris if uri not in own]
         notices = MirrorNotices(mirror, self.events, publisher)
         housekeeping.each_second.add(mirror.each_second)
         housekeeping.each_second.add(notices.each_second)
@@ -484,10 +535,16 @@ class Node:
         self.cluster = cluster = make_cluster(
             config, self.engine, ports, self._certificates, lambda: len(registry.sessions)
         )
-        record = make_record(config, self.engine, cluster, self._configuration, self.events)
+        record = make_record(
+            config, self.engine, cluster, ports.cluster or 0, self._configuration, self.events
+        )
         policy = self.logins.policy
         await record.start(policy.version, policy.destinations.rows)
+        cluster.calls, registry.channels.sites.others = registry.channels, cluster
         housekeeping.each_second.add(cluster.each_second)
+        self.state.other_addresses = partial(client_addresses, cluster)
+        self.state.waiting = lambda: record.propagation.waiting
+        self.state.listeners.add(lambda *_: cluster.set_quiesced(self.state.quiesced is not None))
         notices = ClusterNotices(self.events, partial(cluster.report, interest=False))
         cluster.listeners.add(notices.link)
         if config.cluster_keeper:

@@ -97,6 +97,14 @@ class Operations:
         """The cluster with its consumers, for administrators; None for a broker in none."""
         return self._cluster()
 
+    async def check_queue_deletion(self, address: str, *, force: bool) -> None:
+        """Raise Refused if `delete_queue` would."""
+        client = self._rest.engine_client
+        administration = client.engine.broker.administration
+        await client.inspect(
+            lambda: administration.check_delete(DeleteQueue(client.peer, address, force=force))
+        )
+
     async def delete_queue(self, address: str, *, force: bool) -> None:
         """Delete a queue; one with messages or consumers only with `force`. Raises Refused."""
         client = self._rest.engine_client

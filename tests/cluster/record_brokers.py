@@ -25,6 +25,7 @@ class Network:
         self.chance = Random(seed)
         #: the broker whose address the configuration of all names
         self.keeper, self._facts = keeper, facts
+        self.keeper_address = f"{keeper}host:7676" if keeper else ""
         #: by sender and receiver, while they are connected
         self.links: dict[tuple[str, str], deque[bytes]] = {}
         self.work: dict[str, deque[Callable[[], object]]] = {}
@@ -50,8 +51,7 @@ class Network:
             self.links[name, broker].append(encoded)
 
         record = ChangeRecord(self.saved[name])
-        address = f"{self.keeper}host:7676" if self.keeper else ""
-        keeper = Keeper(name, record, address, is_here=name == self.keeper)
+        keeper = Keeper(name, record, self.keeper_address, is_here=name == self.keeper)
         broker = Propagation(name, record, keeper, send, save, self.work[name].append, **self._facts)
         self.brokers[name] = broker
         return broker

@@ -46,6 +46,13 @@ class TestMerging:
         assert record.merge([entry(5), entry(4), entry(5, broker="a")]) == []
         assert record.merge([entry(5, broker="c")]) == [entry(5, broker="c")]
 
+    def test_of_two_values_with_one_version_all_brokers_keep_the_same(self) -> None:
+        # A broker that has lost its file counts from the beginning.
+        one, other = entry(1, value=5), entry(1, value=3)
+        forward, backward = ChangeRecord([one, other]), ChangeRecord([other, one])
+        assert forward.entries() == backward.entries()
+        assert ChangeRecord([one]).digest != ChangeRecord([other]).digest, "so that the difference is seen"
+
     def test_a_deleted_name_does_not_come_back_with_an_older_version(self) -> None:
         record = ChangeRecord([entry(1), entry(3, value=None)])
         record.merge([entry(2)])

@@ -159,6 +159,31 @@ class TestWithKeeper:
         network.settle()
         assert network.values("b3") == network.values("b1") == {A: {"max_messages": 2}}
 
+    def test_what_was_changed_back_while_the_keeper_was_away_is_not_changed(self) -> None:
+        network = together(keeper="b1")
+        network.change("b1", A, {"max_messages": 1})
+        network.settle()
+        network.cut_off("b1")
+        network.brokers["b2"].note([Change(DESTINATION, A, {"max_messages": 2})])
+        network.brokers["b2"].note([Change(DESTINATION, A, {"max_messages": 1})])
+        network.connect_all()
+        network.settle()
+        entry = network.brokers["b3"].record.get(DESTINATION, A)
+        assert entry is not None
+        assert (entry.value, entry.version.number) == ({"max_messages": 1}, 1)
+
+    def test_a_broker_with_another_name_at_the_address_of_the_keeper_is_it(self) -> None:
+        network = together("12", keeper="b1")
+        network.cut_off("b1")
+        del network.brokers["b1"]
+        network.saved["b9"] = network.saved["b1"]
+        network.keeper = "b9"
+        network.start("b9")
+        network.connect_all()
+        network.settle()
+        assert network.brokers["b2"].keeper == "b9"
+        assert network.brokers["b2"].refusal is None
+
     def test_a_broker_waits_for_the_keeper_until_it_was_reached_once(self) -> None:
         network = Network(["b1", "b2"], keeper="b1")
         network.change("b1", A, {})
@@ -244,7 +269,7 @@ class TestChangeOfKeeper:
         for name in network.brokers:
             network.crash(name)
         assert {broker.keeper for broker in network.brokers.values()} == {"b2"}
-        network.keeper = "b3"
+        network.keeper, network.keeper_address = "b3", "b3host:7676"
         network.start("b1")
         assert network.brokers["b1"].keeper == "b3host:7676", "unless the configuration names another one"
 

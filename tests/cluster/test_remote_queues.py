@@ -72,3 +72,38 @@ def test_what_no_broker_sends_is_refused_before_the_core_sees_it(
     with pytest.raises(Refused):
         queues.deliver(f.Deliver([shared], [one]))
     assert stage.queue("/queue/q").unsettled == 0
+
+
+def test_consumers_that_come_one_after_the_other_are_few_frames_and_all_are_reported_later(
+    stage: Stage,
+) -> None:
+    sent: list[f.Frame] = []
+    queues = RemoteQueues(StageEngine(stage), "b2", sent.append)  # type: ignore[arg-type]  # what it uses of it
+    for number in range(1_000):
+        stage.client(f"c{number}").subscribe("/queue/q", credit=10)
+        queues.refresh(stage.broker.interest.all())
+    assert sent[0] == f.Subscribe(1, "/queue/q", 1, 10)
+    assert sent[1] == f.Credit(1, 2, 20)
+    assert len(sent) < 25
+    queues.send_small_changes()
+    assert sent[-1] == f.Credit(1, 1_000, 10_000)
+    count = len(sent)
+    queues.send_small_changes()
+    assert len(sent) == count
+
+
+def test_a_consumer_that_leaves_before_its_credit_was_sent_is_not_reported(stage: Stage) -> None:
+    sent: list[f.Frame] = []
+    queues = RemoteQueues(StageEngine(stage), "b2", sent.append)  # type: ignore[arg-type]  # what it uses of it
+    clients = [stage.client(f"c{number}") for number in range(4)]
+    for client in clients:
+        client.subscribe("/queue/q", credit=10)
+    wants = stage.broker.interest.all()
+    queues.refresh(wants)
+    clients[0].disconnect()
+    queues.refresh(wants)
+    for client in clients[1:]:
+        client.disconnect()
+    queues.refresh(wants)
+    queues.send_small_changes()
+    assert sent == [f.Subscribe(1, "/queue/q", 4, 40), f.Unsubscribe(1)]

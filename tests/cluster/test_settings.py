@@ -69,6 +69,7 @@ def test_the_keeper_is_one_of_the_brokers() -> None:
 def test_settings_that_must_be_equal_have_the_names_that_users_know() -> None:
     assert settings.must_be_equal(member(cluster="b1", cluster_keeper="b1")) == {
         "imq.autocreate.queue": "true",
+        "imq.cluster.clusterid": "",
         "imq.cluster.dynamicChangeMasterBrokerEnabled": "false",
         "imq.cluster.masterbroker": "b1:7676",
         "imq.cluster.transport": "tcp",

@@ -130,7 +130,7 @@ def cluster_settings() -> str:
     rows = [
         f"| `{one.name}` | `{one.option}` | {_node_default(one)} | {one.rule.about} |"
         for one in config.settings()
-        if one.name.startswith("cluster") or one.name in {row.setting for row in _COMPARED}
+        if "cluster" in one.name or one.name in {row.setting for row in _COMPARED}
     ]
     return "\n".join(["| setting | option | default | meaning |", "|---|---|---|---|", *rows])
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import jsonschema
 import pytest
 
+from broker_app.features.cluster.report import AdoptedReport
+from broker_app.net.rest import openapi
 from tests.rest.conftest import Rest
 from tests.rest.test_journal import administered
 from tests.support.clusters import a_link, a_report, an_interest
@@ -41,6 +44,23 @@ async def test_the_cluster_is_shown_with_the_health_of_each_link(admin: Rest) ->
     assert (up["broker"], up["health"], up["since"]) == ("b2", "running", "2025-06-15T15:06:40.000Z")
     assert (refused["health"], refused["since"]) == ("failing", None)
     assert "autocreate" in refused["reason"]
+
+
+async def test_what_is_answered_is_as_it_is_described(admin: Rest) -> None:
+    admin.cluster = a_report(
+        a_link("b2"), a_link("b3", state="connecting", since=0.0, round_trip_ms=None, stomp="", web=""),
+        interest=[an_interest("b2", "/queue/orders")],
+        adopted=[AdoptedReport(member="b4", journal="redis://store", epoch=3, took_s=0.2, messages=17)],
+    )  # fmt: skip
+    described = openapi.document()
+    for path, schema in (
+        ("/cluster", "Cluster"),
+        ("/cluster/links", "ClusterLinkPage"),
+        ("/cluster/consumers", "ClusterConsumerPage"),
+    ):
+        answer = (await admin.alice.get(path)).json()
+        whole = {"$ref": f"#/components/schemas/{schema}", "components": described["components"]}
+        jsonschema.validate(answer, whole)
 
 
 async def test_links_are_a_list_that_can_be_filtered_and_sorted(admin: Rest) -> None:

@@ -6,13 +6,14 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from django.db import connection
 from django.test import Client
 
 from broker_app.base.refused import Refused
 from broker_app.features.cluster.change_record import Change, ChangeRecord, Entry, Version
 from broker_app.features.cluster.destination_changes import Applied, DestinationChanges, Wanted
 from broker_app.models import AuditEntry
-from broker_app.web import actions, cluster_configuration, snapshot
+from broker_app.web import actions, snapshot
 from broker_app.web.cluster_configuration import ClusterConfiguration, ProposedChanges
 
 pytestmark = pytest.mark.django_db
@@ -23,7 +24,7 @@ A, B, C = "/queue/a", "/queue/b", "/queue/c"
 @pytest.fixture(autouse=True)
 def one_connection(monkeypatch: pytest.MonkeyPatch) -> None:
     """The connection of the test stays open; a broker applies changes in a thread."""
-    monkeypatch.setattr(cluster_configuration.connection, "close", lambda: None, raising=False)
+    monkeypatch.setattr(connection, "close", lambda: None, raising=False)
 
 
 def declare(address: str, values: dict[str, Any] | None, origin: str = "") -> None:

@@ -18,7 +18,7 @@ from broker_app.base.refused import Refused
 from broker_app.base.suggestions import suggestion
 from broker_app.config import CentralValue, Config, ConfigError
 from broker_app.features.cluster import properties, settings
-from broker_app.features.cluster.imq_names import NAMES, NO_KEEPER, ImqName
+from broker_app.features.cluster.imq_names import NAMES, NO_KEEPER
 from broker_app.peers.http_client.address_filter import AddressFilter
 from broker_app.peers.http_client.client import HttpClient
 from broker_app.peers.http_client.exchange import HttpRequest, Unanswered
@@ -32,7 +32,18 @@ _OK: Final = 200
 _ANYWHERE: Final = AddressFilter(("0.0.0.0/0", "::/0"))
 #: settings that it may have besides numbers (limits, times and ports): none that decides about rights
 _TEXTS: Final = frozenset(
-    {"auto_create_queues", "cluster", "cluster_dynamic_keeper", "cluster_keeper", "cluster_transport"}
+    {
+        "auto_create_queues",
+        "cluster",
+        "cluster_dynamic_keeper",
+        "cluster_id",
+        "cluster_keeper",
+        "cluster_transport",
+        "rebalance_cluster_clients",
+        "update_cluster_clients",
+        "update_cluster_clients_on_remove",
+        "update_cluster_filter",
+    }
 )
 _OWN_NUMBERS: Final = frozenset({"role"})
 
@@ -51,7 +62,7 @@ async def reload(running: Config, port: int, environment: Mapping[str, str] | No
 
 def read(url: str) -> list[CentralValue]:
     """The settings in the file at a URL. Raises ConfigError with all that is wrong in it."""
-    name = urlsplit(url).path.rpartition("/")[2] or url
+    name = url.rpartition("/")[2] or url
     wrong: list[str] = []
     found: dict[str, CentralValue] = {}
     without_keeper = ""
@@ -85,10 +96,9 @@ def _value(key: str, text: str, source: str) -> CentralValue | None:
         return CentralValue(key, text, source) if text else None
     if not row.is_central:
         raise ValueError(f"{key} is different at each broker: set {row.setting} there")
-    if not row.setting:
-        _check_fixed(row, text)
+    value = row.value(text)
     # Copied files have properties without values.
-    return CentralValue(row.setting, row.values.get(text, text), source) if row.setting and text else None
+    return CentralValue(row.setting, value, source) if value else None
 
 
 def _check_setting(name: str) -> None:
@@ -109,21 +119,12 @@ def _check_setting(name: str) -> None:
     )
 
 
-def _check_fixed(row: ImqName, text: str) -> None:
-    """Raise ValueError for a property of GlassFish MQ that is no setting here."""
-    if not row.accepted:
-        raise ValueError(f"{row.name} is no setting here: {row.about}")
-    if text and text.lower() not in row.accepted:
-        accepted = " or ".join(row.accepted)
-        raise ValueError(f"{row.name} is always {accepted} here, and {text!r} is not possible: {row.about}")
-
-
 def _text_at(url: str) -> str:
     """Raises ConfigError."""
-    parts = urlsplit(url)
     try:
+        parts = urlsplit(url)
         content = _of_file(parts.netloc, unquote(parts.path)) if parts.scheme == "file" else _of_server(url)
-    except (Unreadable, Unanswered) as error:
+    except (ValueError, Unreadable, Unanswered) as error:
         raise ConfigError(f"the central file {url} cannot be read: {error}") from error
     if len(content) > MAX_BYTES:
         raise ConfigError(

@@ -1,7 +1,8 @@
 """The change record: what administrators have changed and the durable subscriptions, equal at all brokers.
 
 An entry has a version, and of two entries of one name the higher version wins: so any order of arrival ends
-in the same record. Digests by bucket show where two records differ, and only that is sent.
+in the same record. (Two with one version, of a broker that has lost its file, are ordered by their values.)
+Digests by bucket show where two records differ, and only that is sent.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ MOST_VALUE_BYTES: Final = 32 * 1024
 #: a version beyond it is no version that brokers have counted up to
 MOST_NUMBER: Final = 1 << 52
 _DIGEST_BYTES: Final = 8
+_encode = msgspec.msgpack.Encoder(order="sorted").encode
 
 
 class Version(msgspec.Struct, frozen=True, order=True, array_like=True):
@@ -105,7 +107,9 @@ class ChangeRecord:
         if present is None:
             if entry.value is not None and len(self) >= MOST:
                 return False
-        elif present.version >= entry.version:
+        elif present.version > entry.version or (
+            present.version == entry.version and _encoded(present) >= _encoded(entry)
+        ):
             return False
         else:
             self._remove(present)
@@ -166,9 +170,13 @@ def fault(entry: Entry) -> str:
     return ""
 
 
+def _encoded(entry: Entry) -> bytes:
+    """The same bytes for equal entries; where they were changed makes no difference."""
+    return _encode((entry.kind, entry.name, entry.version, entry.value))
+
+
 def _digest(entry: Entry) -> int:
-    text = f"{entry.kind}\0{entry.name}\0{entry.version.number}\0{entry.version.broker}"
-    return int.from_bytes(blake2b(text.encode(), digest_size=_DIGEST_BYTES).digest(), "big")
+    return int.from_bytes(blake2b(_encoded(entry), digest_size=_DIGEST_BYTES).digest(), "big")
 
 
 def _bucket(key: tuple[str, str]) -> int:

@@ -29,7 +29,8 @@ from broker_app.features.cluster.traffic import Traffic
 
 log = logging.getLogger(__name__)
 
-#: seconds between two looks at messages that wait for a consumer, and between two attempts at refused wants
+#: seconds between two looks at messages that wait for a consumer and at small changes of credit, and between
+#: two attempts at refused wants
 _LOOK_S: Final = 0.05
 _TRY_AGAIN_S: Final = 5.0
 #: connections that have not proven to be of the cluster
@@ -66,6 +67,19 @@ class ClusterSettings(NamedTuple):
     keeper: str = ""
 
 
+class Calls(Protocol):
+    """Takes messages of applications at other brokers to those here: `Channels`."""
+
+    def linked(self, link: Link) -> None:
+        """A broker is linked."""
+
+    def receive(self, link: Link, frame: f.ChannelFrame) -> None:
+        """Take a frame. Raises Refused for one that no broker would send."""
+
+    def link_ended(self, link: Link) -> None:
+        """A link has ended, with all that waits for an answer over it."""
+
+
 class Cluster:
     """Owns the links. `listeners` are called with what happens to each: "up", "down" or "refused", the name
     of the other broker, and why."""
@@ -89,18 +103,15 @@ class Cluster:
         self._refused: dict[str, str] = {}
         #: the journals of members that have failed which this broker serves
         self.adopted: Callable[[], list[AdoptedReport]] = list
-        #: what this broker has said to all others of itself, unless one has come since
-        self._said: f.Availability | None = None
+        #: the availability that was sent to all others; None when one has come since
+        self._announced: f.Availability | None = None
+        #: takes the messages between applications
+        self.calls: Calls | None = None
         #: whether this broker refuses new clients
         self.quiesced = False
         self.listeners: EventListeners[[str, str, str]] = EventListeners("the cluster's listeners")
         #: the change record, once the node has started it
         self.record: ReplicatedRecord | None = None
-
-    @property
-    def address(self) -> str:
-        """The address of this broker for the others."""
-        return self._settings.address
 
     # ------------------------------------------------------------------ start and stop
 
@@ -143,12 +154,14 @@ class Cluster:
             next(iter(self._strangers)).close(Refused("too-many", "too many connections"))
 
     async def _look(self) -> None:
-        """Return what waits too long for a consumer here, and ask again for what was refused."""
+        """Return what waits too long for a consumer here, send small changes of credit, and ask again for
+        what was refused."""
         began = time.monotonic()
         while True:
             await asyncio.sleep(_LOOK_S)
             for link in self.members.links():
                 link.queues.give_back_old()
+                link.queues.send_small_changes()
             if time.monotonic() - began > _TRY_AGAIN_S:
                 began = time.monotonic()
                 for link in self.members.links():
@@ -158,10 +171,7 @@ class Cluster:
         """Send heart-beats and what has changed, and count."""
         now = time.monotonic()
         changes: list[f.Frame] = [*self._shared_limits.changes()]
-        availability = self._availability()
-        if availability != self._said:  # it has the addresses of all brokers
-            changes.append(availability)
-            self._said = availability
+        changes += self._changed_availability()
         for link in self.members.links():
             link.each_second(now)
             if link.is_up:
@@ -169,6 +179,17 @@ class Cluster:
                     link.send(change)
         for member in self.members.all():
             self._traffic.note(member.address or member.name, *_totals(member), now)
+
+    def _changed_availability(self) -> list[f.Availability]:
+        """The availability, if it has changed since it was sent; with the addresses if those have: in a
+        cluster of a hundred brokers they are 20 MB a second otherwise."""
+        before, now = self._announced, self._availability()
+        self._announced = now
+        if now == before:
+            return []
+        if before is not None and now.brokers == before.brokers:
+            return [f.Availability(now.quiesced, now.clients, [])]
+        return [now]
 
     # ------------------------------------------------------------------ interest
 
@@ -209,18 +230,22 @@ class Cluster:
         log.info("broker %s at %s is linked", broker.name, broker.address)
         self.listeners("up", broker.name, "")
         self.members.learn(broker.brokers)
-        self._said = None  # all are told again: in the meantime it may have changed, and changed back
+        self._announced = None  # it may have changed in the meantime, and change back
         link.send(self._availability())
         for use in self._shared_limits.all():
             link.send(use)
         if self.record is not None:
             self.record.propagation.connected(broker.name)
+        if self.calls is not None:
+            self.calls.linked(link)
 
     def ended(self, link: Link, reason: Refused) -> None:
         """Note the end of a link."""
         self._strangers.pop(link, None)
         was_linked = any(member.link is link for member in self.members.all())
         self.members.ended(link, reason)
+        if self.calls is not None:
+            self.calls.link_ended(link)
         name = link.broker.name if link.broker is not None else ""
         if was_linked:
             log.info("the link to broker %s has ended: %s", name, reason.detail)
@@ -254,9 +279,28 @@ class Cluster:
         if link.broker is not None:
             self._shared_limits.receive(link.broker.name, frame)
 
+    def receive_channel(self, link: Link, frame: f.ChannelFrame) -> None:
+        """Take what an application at another broker sends to one here."""
+        if self.calls is not None:
+            self.calls.receive(link, frame)
+
     def availability(self, link: Link, frame: f.Availability) -> None:
         """Take what another broker says about itself."""
         self.members.learn(frame.brokers)
+
+    # ------------------------------------------------------------------ sites of message channels
+
+    def brokers(self) -> list[Member]:
+        """The other brokers."""
+        return self.members.all()
+
+    @property
+    def master(self) -> str:
+        """The name of the broker that keeps the change record; empty without one, or until it is known."""
+        settings = self._settings
+        if settings.keeper == settings.address:
+            return settings.name
+        return next((one.name for one in self.members.all() if one.address == settings.keeper), "")
 
     # ------------------------------------------------------------------ reports
 
@@ -277,11 +321,11 @@ class Cluster:
 
     @property
     def client_uris(self) -> tuple[str, ...]:
-        """Where clients of this broker connect."""
+        """The addresses for clients of this broker."""
         return self._settings.uris
 
     def uris(self) -> dict[str, tuple[str, ...]]:
-        """Where clients of the other brokers connect, for those that are linked."""
+        """The addresses for clients of the other brokers that are linked."""
         links = self.members.links()
         return {
             link.broker.name: tuple(link.broker.uris) for link in links if link.broker and link.broker.uris
@@ -309,7 +353,7 @@ class Cluster:
         )
 
     def _interest(self) -> list[Interest]:
-        """What consumers of all brokers want."""
+        """The interest of the consumers of all brokers."""
         interest = self._engine.broker.interest
         own = [
             Interest(
@@ -370,6 +414,6 @@ def _state(member: Member) -> LinkState:
 
 
 def _first_stomp(identity: f.Identity | None) -> str:
-    """Where clients connect with STOMP over TCP; empty if that is not known."""
+    """The address for clients with STOMP over TCP; empty if that is not known."""
     uris = identity.uris if identity is not None else ()
     return next((uri for uri in uris if uri.startswith("stomp")), "")

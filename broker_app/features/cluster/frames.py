@@ -91,7 +91,8 @@ class Pong(_Frame):
 
 
 class Availability(_Frame):
-    """Whether the sender refuses new clients, how many it has, and which addresses of brokers it knows."""
+    """The state of the sender: whether it refuses new clients, how many it has, and the addresses of brokers
+    that it knows, if they have changed."""
 
     quiesced: bool
     clients: int
@@ -99,7 +100,7 @@ class Availability(_Frame):
 
 
 class SharedUse(_Frame):
-    """What the sender uses of limits that all share: (address, messages, bytes, producers) of destinations
+    """The use of limits that all share by the sender: (address, messages, bytes, producers) of destinations
     where that has changed."""
 
     entries: list[tuple[str, int, int, int]]
@@ -208,6 +209,37 @@ class Record(_Frame):
     message: bytes
 
 
+# ---------------------------------------------------------------------- message channels
+
+
+class ChannelCall(_Frame):
+    """A message of an application for a handler at the other site, or with a number a request, which has
+    `timeout_ms`. `lengths` are those of the parts of the body, as the header `parts` has them."""
+
+    number: int
+    timeout_ms: int
+    multiple: bool
+    lengths: str | None
+    body: bytes
+
+
+class ChannelAnswer(_Frame):
+    """The answer to the request of that number; `reason` says why it has another status than "ok"."""
+
+    number: int
+    status: str
+    lengths: str | None
+    body: bytes
+    reason: str = ""
+
+
+class ChannelHandlers(_Frame):
+    """The number of handlers that applications at the sender have."""
+
+    number: int
+
+
+ChannelFrame = ChannelCall | ChannelAnswer | ChannelHandlers
 FirstFrame = Hello | Challenge | Proof | Identity | Refuse
 Frame = (
     FirstFrame
@@ -222,6 +254,7 @@ Frame = (
     | Deliver
     | Settled
     | Record
+    | ChannelFrame
 )
 
 _encoder = msgspec.msgpack.Encoder()

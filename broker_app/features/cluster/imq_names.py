@@ -24,9 +24,21 @@ class ImqName(NamedTuple):
     values: Mapping[str, str] = MappingProxyType({})
     accepted: tuple[str, ...] = ()
 
+    def value(self, text: str) -> str:
+        """The value of the setting; empty if it stays as it is. Raises ValueError."""
+        if self.setting:
+            return self.values.get(text, text)
+        if not self.accepted:
+            raise ValueError(f"{self.name} is no setting here: {self.about}")
+        if text and text.lower() not in self.accepted:
+            accepted = " or ".join(self.accepted)
+            raise ValueError(
+                f"{self.name} is always {accepted} here, and {text!r} is not possible: {self.about}"
+            )
+        return ""
+
 
 _NO_LIMIT: Final = MappingProxyType({"-1": "0"})
-_ENHANCED: Final = "brokers that share a store are mirrors: see docs/mirrors.md"
 
 _TABLE: Final = (
     ImqName("imq.cluster.brokerlist", "cluster"),
@@ -39,7 +51,8 @@ _TABLE: Final = (
     ),
     ImqName("imq.cluster.dynamicChangeMasterBrokerEnabled", "cluster_dynamic_keeper", must_be_equal=True),
     ImqName("imq.cluster.port", "cluster_port"),
-    ImqName("imq.cluster.hostname", "cluster_host", is_central=False),
+    # Installations have it where no name was chosen.
+    ImqName("imq.cluster.hostname", "cluster_host", is_central=False, values={"localhost": ""}),
     ImqName("imq.cluster.transport", "cluster_transport", must_be_equal=True),
     ImqName("imq.brokerid", "name", is_central=False),
     ImqName("imq.instancename", "name", is_central=False),
@@ -64,9 +77,9 @@ _TABLE: Final = (
     ImqName("imq.system.max_size", "max_bytes", values=_NO_LIMIT),
     ImqName("imq.message.max_size", "max_body_bytes"),
     ImqName("imq.service.activelist", about="stomp_port and stomp_tls_port choose what listens"),
-    ImqName("imq.cluster.ha", accepted=("false",), about=_ENHANCED),
-    ImqName("imq.cluster.clusterid", about=_ENHANCED),
-    ImqName("imq.persist.store", accepted=("file",), about=_ENHANCED),
+    ImqName("imq.cluster.clusterid", "cluster_id", must_be_equal=True),
+    ImqName("imq.cluster.ha", accepted=("true", "false"), about="set imq.cluster.clusterid, or leave it out"),
+    ImqName("imq.persist.store", accepted=("file", "jdbc"), about="set journal, the address of a store"),
 )
 
 #: by name

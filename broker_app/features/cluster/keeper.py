@@ -42,10 +42,16 @@ class Keeper:
         """The name of the keeper's broker, or its address until that is known; empty without a keeper."""
         if not self.address:
             return ""
-        chosen = self._record.value(KEEPER, _NAME)
-        if chosen is not None and chosen.get("instead_of") == self.address:
-            return str(chosen.get("broker"))
-        return self._at_address or self.address
+        return str(self._chosen.get("broker")) if self._is_chosen else self._at_address or self.address
+
+    @property
+    def _chosen(self) -> dict[str, Any]:
+        return self._record.value(KEEPER, _NAME) or {}
+
+    @property
+    def _is_chosen(self) -> bool:
+        """True if an administrator has chosen a keeper instead of the one of the configuration."""
+        return self._chosen.get("instead_of") == self.address
 
     @property
     def is_here(self) -> bool:
@@ -57,8 +63,8 @@ class Keeper:
         return bool(self.address) and not self.is_here
 
     def claimed_by(self, broker: str) -> None:
-        """Learn the name of the broker at the address of the configuration."""
-        if self.name == self.address:
+        """Learn the name of the broker at the address of the configuration; it may have another one since."""
+        if self.address and self._at_address != self._own_name and not self._is_chosen:
             self._at_address = broker
 
     def change(self, broker: str) -> Change:

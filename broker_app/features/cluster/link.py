@@ -22,9 +22,11 @@ BEAT_S: Final = 1.0
 SILENCE_S: Final = 5.0
 #: bytes that wait to be sent, above which the engine delivers nothing more
 _OUTBOX_BYTES: Final = 1 * f.MIB
+#: bytes that wait to be sent, above which calls of applications are refused
+_CALLS_BYTES: Final = 32 * f.MIB
 #: bytes that wait to be sent, in addition to those of messages, when the other broker has read too little
 _MOST_OUTBOX_BYTES: Final = 32 * f.MIB
-#: all that a broker is told that has not proven to be one of the cluster, besides the code
+#: the detail for a broker that has not proven to be one of the cluster
 _STRANGER: Final = "this port is for brokers of the cluster"
 #: bytes of a frame with one message, in addition to its body
 _FRAME_BYTES: Final = 1 * f.MIB
@@ -51,6 +53,9 @@ class LinkOwner(Protocol):
 
     def receive_use(self, link: Link, frame: f.SharedUse) -> None:
         """Take what the other broker uses of shared limits."""
+
+    def receive_channel(self, link: Link, frame: f.ChannelFrame) -> None:
+        """Take what applications at the other broker send to those here."""
 
     def availability(self, link: Link, frame: f.Availability) -> None:
         """Take what the other broker says about itself."""
@@ -154,6 +159,13 @@ class Link(asyncio.Protocol):
             self._sent_bytes += len(data)
             self._transport.write(data)
 
+    def send_call(self, frame: f.ChannelCall | f.ChannelAnswer) -> bool:
+        """Send what an application sends to another one, unless too much waits; returns whether it was."""
+        if self.is_closed or self._transport.get_write_buffer_size() > _CALLS_BYTES:
+            return False
+        self._transport.write(f.encode(frame))
+        return True
+
     def close(self, refusal: Refused) -> None:
         """End the link, and say why."""
         if not self.is_closed:
@@ -163,7 +175,7 @@ class Link(asyncio.Protocol):
             self._end(refusal)
 
     def _lose(self, reason: str) -> None:
-        """End the link at once: the other broker would not be told."""
+        """End the link at once: the other broker would not read why."""
         self._transport.abort()
         self._end(Refused("connection-lost", reason))
 
@@ -219,6 +231,8 @@ class Link(asyncio.Protocol):
                 self._owner.receive_use(self, frame)
             case f.Record(message):
                 self._owner.receive_record(self, message)
+            case f.ChannelCall() | f.ChannelAnswer() | f.ChannelHandlers():
+                self._owner.receive_channel(self, frame)
             case _:
                 raise Refused("protocol-error", "the handshake is over")
 

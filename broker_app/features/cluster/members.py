@@ -54,7 +54,7 @@ class Member:
 
     @property
     def is_stopped(self) -> bool:
-        """True if it has said that it stops."""
+        """True if it has reported that it stops."""
         return is_stop(self.reason)
 
 

@@ -155,7 +155,7 @@ class Propagation:
         return [
             change
             for key, change in last.items()
-            if key in self._under_way or change.value != self.record.value(*key)
+            if self.is_under_way(*key) or change.value != self.record.value(*key)
         ]
 
     def _propose(self, changes: list[Change], done: Done) -> None:

@@ -1,4 +1,4 @@
-"""Who goes where when a broker has joined: as many clients as each broker has more than its share.
+"""The clients that move when a broker has joined: as many clients as each broker has more than its share.
 
 All brokers know how many clients each has, so that each moves its own surplus only, to those that have too
 few, in proportion.
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 
 def plan(own: int, others: Mapping[str, int]) -> dict[str, int]:
-    """How many of this broker's `own` clients go to each of the `others`, which have so many clients."""
+    """The number of this broker's `own` clients that go to each of the `others`, which have so many."""
     total = own + sum(others.values())
     share, left = divmod(total, len(others) + 1)
     most = share + (left > 0)

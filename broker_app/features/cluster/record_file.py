@@ -61,9 +61,9 @@ class RecordFile:
         if rest:
             log.warning("%s: its last line was cut off, and is removed", self.path)
             os.truncate(self.path, len(content) - len(rest))
-        contents = _contents(self.path, whole.split(b"\n") if whole else [])
-        self.lines = contents.lines
-        return contents
+        found = contents(str(self.path), whole.split(b"\n") if whole else [])
+        self.lines = found.lines
+        return found
 
     def append(self, entries: Iterable[Entry], configuration: int = 0) -> None:
         """Append lines, and return when they are on the disk."""
@@ -94,7 +94,13 @@ class RecordFile:
         self.lines = len(lines)
 
 
-def _contents(path: Path, lines: list[bytes]) -> Contents:
+def backup(entries: Iterable[Entry]) -> bytes:
+    """A file with these entries."""
+    return _encoded([Line(format=_FORMAT), *_lines(entries, 0)])
+
+
+def contents(path: str, lines: list[bytes]) -> Contents:
+    """The contents of a file, or of a backup, by its lines. Raises UnreadableRecord."""
     entries: list[Entry] = []
     configuration = 0
     decoder = msgspec.json.Decoder(Line)

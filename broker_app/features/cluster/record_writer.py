@@ -28,6 +28,7 @@ class RecordWriter:
         self._waiting: list[tuple[Sequence[Entry], Saved]] = []
         self._wanted = asyncio.Event()
         self._lock = asyncio.Lock()
+        self._written_version = 0
         #: True if the file lacks entries that could not be written
         self._is_incomplete = False
 
@@ -56,6 +57,10 @@ class RecordWriter:
                 refusal = await self._append([entry for entries, _ in waiting for entry in entries])
                 for _, then in waiting:
                     then(refusal)
+            if (version := self._configuration()) > self._written_version:
+                # What was entered is in the file by now: a restart need not look for it.
+                await self._append([])
+                self._written_version = version
         if self._is_incomplete or self._file.lines > 2 * len(self._record.entries()) + _SPARE_LINES:
             try:
                 await self.compact()

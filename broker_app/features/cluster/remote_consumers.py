@@ -271,7 +271,7 @@ class RemoteConsumers(InnerReceiver):
         return False
 
     def interest(self) -> list[Interest]:
-        """What the other broker's consumers want."""
+        """The interest of the other broker's consumers."""
         return [
             Interest(
                 broker=self._broker,

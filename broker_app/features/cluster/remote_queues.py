@@ -43,7 +43,7 @@ class RefusedWant(NamedTuple):
 
 
 class RemoteQueues(InnerReceiver):
-    """What is consumed from one other broker, over one connection. `send` takes frames for it."""
+    """The subscriptions at one other broker, over one connection. `send` takes frames for it."""
 
     def __init__(self, engine: Engine, broker: str, send: Callable[[f.Frame], None]) -> None:
         self._engine = engine
@@ -56,6 +56,8 @@ class RemoteQueues(InnerReceiver):
         self._numbers: dict[Want, int] = {}
         self._wants: dict[int, Want] = {}
         self._credit: dict[int, tuple[int, int]] = {}
+        #: those whose credit differs a little from what was sent
+        self._small_changes: dict[Want, None] = {}
         self._next = count(1)
         self._envelopes: dict[_Key, Envelope] = {}
         #: what is not delivered from there, and why
@@ -84,8 +86,24 @@ class RemoteQueues(InnerReceiver):
                 if want not in self.refused:
                     self._begin(want, present)
             elif self._credit[number] != present:
-                self._credit[number] = present
-                self._send(f.Credit(number, *present))
+                if _is_small(present[1] - self._credit[number][1], self._credit[number][1]):
+                    self._small_changes[want] = None
+                else:
+                    self._set_credit(number, present)
+
+    def send_small_changes(self) -> None:
+        """Send the changes of credit that made little difference: many consumers that come or leave one after
+        the other are one of them."""
+        changes, self._small_changes = self._small_changes, {}
+        for want in changes:
+            number = self._numbers.get(want)
+            present = self._interest.consumers(want), self._interest.credit(want)
+            if number is not None and self._credit[number] != present:
+                self._set_credit(number, present)
+
+    def _set_credit(self, number: int, present: tuple[int, int]) -> None:
+        self._credit[number] = present
+        self._send(f.Credit(number, *present))
 
     def try_again(self) -> None:
         """Ask again for what was refused: the reason may have gone."""
@@ -227,3 +245,8 @@ def _check_deliveries(deliveries: Sequence[f.RemoteDelivery], envelopes: int) ->
             and max(one.time_ms, one.expires_ms) < _MOST_MS
         ):
             raise Refused("protocol-error", "a message came with numbers that no broker sends")
+
+
+def _is_small(change: int, credit: int) -> bool:
+    """Return whether a change of credit may wait for a moment: it is at most the half."""
+    return 2 * abs(change) <= credit

@@ -13,12 +13,12 @@ from broker_app.base.refused import Refused
 from broker_app.base.task_supervisor import TaskSupervisor
 from broker_app.engine import Engine
 from broker_app.engine.client import EngineClient
-from broker_app.features.cluster.change_record import KINDS, Change, ChangeRecord, Entry
+from broker_app.features.cluster.change_record import KEEPER, Change, ChangeRecord
 from broker_app.features.cluster.destination_applier import Configuration, DestinationApplier
 from broker_app.features.cluster.destination_changes import DestinationChanges, Rows
 from broker_app.features.cluster.keeper import Keeper, KeeperResult
 from broker_app.features.cluster.propagation import Done, Propagation
-from broker_app.features.cluster.record_file import NAME, RecordFile
+from broker_app.features.cluster.record_file import NAME, RecordFile, UnreadableRecord, backup, contents
 from broker_app.features.cluster.record_messages import RecordMessage
 from broker_app.features.cluster.record_writer import RecordWriter
 from broker_app.features.cluster.subscription_changes import SubscriptionChanges
@@ -58,9 +58,9 @@ class ReplicatedRecord:
         self._engine = engine
         self._configuration = configuration
         self._file = RecordFile(data / NAME)
-        contents = self._file.read()
-        self._since = contents.configuration
-        record = self.record = ChangeRecord(contents.entries)
+        found = self._file.read()
+        self._since = found.configuration
+        record = self.record = ChangeRecord(found.entries)
         self.writer = RecordWriter(self._file, record, self._noted_version)
         self.propagation = Propagation(
             name,
@@ -177,14 +177,21 @@ class ReplicatedRecord:
         except TimeoutError:
             return KeeperResult.UNKNOWN
 
-    async def restore(self, entries: Iterable[Entry]) -> int:
-        """Enter what the entries of a backup have and the record has not; return their number. Names that the
-        backup does not have are left alone. Raises Refused."""
-        saved = ChangeRecord(entries).entries()
+    async def backup(self) -> bytes:
+        """The record as a file."""
+        return await asyncio.to_thread(backup, self.record.entries())
+
+    async def restore(self, lines: list[bytes]) -> int:
+        """Enter what a backup, by its lines, has and the record has not; return the number of changes. Names
+        that the backup does not have are left alone. Raises Refused."""
+        try:
+            saved = ChangeRecord((await asyncio.to_thread(contents, "the backup", lines)).entries).entries()
+        except UnreadableRecord as error:
+            raise Refused("invalid", str(error)) from error
         changes = [
             Change(entry.kind, entry.name, entry.value)
             for entry in saved
-            if entry.kind != KINDS[-1] and entry.value != self.record.value(entry.kind, entry.name)
+            if entry.kind != KEEPER and entry.value != self.record.value(entry.kind, entry.name)
         ]
         await self.enter(changes)
         return len(changes)

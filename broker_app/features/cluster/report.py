@@ -7,7 +7,7 @@ from typing import Literal
 import msgspec
 
 #: up: messages pass. connecting: not yet reached, or its connection is lost; it is tried again. refused: one
-#: of the two does not want the other, `reason` says why. stopped: the other has said that it stops.
+#: of the two does not want the other, `reason` says why. stopped: the other has reported that it stops.
 LinkState = Literal["up", "connecting", "refused", "stopped"]
 
 

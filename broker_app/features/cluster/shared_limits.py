@@ -22,7 +22,7 @@ class SharedLimits:
         self._others: defaultdict[str, dict[str, Usage]] = defaultdict(dict)
 
     def changes(self) -> list[f.SharedUse]:
-        """What has changed since the last call, for all links."""
+        """The changes since the last call, for all links."""
         present = self._broker.destination_limits.shared()
         changed = {
             address: usage for address, usage in present.items() if self._reported.get(address) != usage
@@ -32,7 +32,7 @@ class SharedLimits:
         return _frames(changed)
 
     def all(self) -> list[f.SharedUse]:
-        """What was reported, for a link that is new."""
+        """All that was reported, for a link that is new."""
         return _frames(self._reported)
 
     def receive(self, broker: str, frame: f.SharedUse) -> None:

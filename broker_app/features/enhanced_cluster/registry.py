@@ -9,7 +9,7 @@ import msgspec
 from broker_app.journal.store import Store
 
 #: serving: its own broker, or one that has taken it over, serves it. stopped: its holder has stopped in good
-#: order, and another may take it over. restarting: its holder comes back. kept: nobody is to take it over.
+#: order, and another may take it over. restarting: its holder comes back. kept: none is to take it over.
 #: drained: it was taken over, and nothing is left in it.
 JournalState = Literal["serving", "stopped", "restarting", "kept", "drained"]
 

@@ -163,7 +163,7 @@ class JournalWatch:
                 self._take(seen.note)
 
     def _is_free(self, seen: Seen) -> bool:
-        """Return whether nobody serves a journal that somebody should."""
+        """Return whether a journal has no holder, and is to have one."""
         note, age_s = seen
         waits_s = {"serving": 0.0, "stopped": STOPPED_S, "restarting": RESTARTING_S}.get(note.state)
         if waits_s is None or age_s < waits_s:

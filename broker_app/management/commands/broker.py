@@ -5,6 +5,7 @@ import gc
 import logging
 import sys
 import webbrowser
+from collections.abc import Sequence
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
@@ -37,7 +38,7 @@ from broker_app.management.shared_broker import SharedBroker
 from broker_app.management.trusted_files import make_directories, refuse_foreign
 from broker_app.management.welcome import Welcome, write_private
 from broker_app.net.auth.login import Logins
-from broker_app.net.server.listeners import Listeners, Ports, PortTaken, bound
+from broker_app.net.server.listeners import Listeners, Ports, PortTaken, bound, drawn_ports
 from broker_app.node import configuration_copy, node, process
 from broker_app.pipeline import database as pipeline_database
 from broker_app.pipeline.store import DatabaseStore
@@ -72,12 +73,17 @@ OF_DJANGO = {
 
 
 #: options that are no settings
-OWN = {"--open": "open the console in a browser, logged in"}
+OPEN = "--open"
+OWN = {OPEN: "open the console in a browser, logged in"}
 
 
 class Command(BaseCommand):
     help = "Runs a node: STOMP, WebSocket, REST and the console. Each option is also a variable MOM_…"
     requires_system_checks = ()
+    #: whether the caller starts the process again when `restart_options` is set
+    can_restart = False
+    #: set when an operator has ordered a restart: options that follow those of this start
+    restart_options: Sequence[str] | None = None
 
     def create_parser(self, prog_name: str, subcommand: str, **kwargs: Any) -> CommandParser:
         # The help is that of `mom up`, without Django's options.
@@ -142,6 +148,7 @@ class Command(BaseCommand):
         _make_data(mom, first_password, is_copy=shared is not None and shared.configuration is not None)
         files = FileWatcher(mom.config_file, mom) if mom.config_file is not None else None
         link = None
+        drawn = drawn_ports(mom, listeners)
         try:
             _read(files, mom)
             call_command("clearsessions")
@@ -202,6 +209,7 @@ class Command(BaseCommand):
                 make_poster=_make_worker_poster if mom.channel_layer is not None else None,
                 reflexes=reflexes,
                 configuration=ClusterConfiguration() if mom.cluster_port is not None else None,
+                can_restart=self.can_restart,
             )
             running = process.run(
                 mom,
@@ -214,7 +222,8 @@ class Command(BaseCommand):
                 replicator=shared.replicator() if shared is not None else None,
             )
             try:
-                runner.run(running)
+                if runner.run(running):
+                    self.restart_options = drawn
             finally:
                 local.stopped()
                 if programs is not None:

@@ -1,4 +1,4 @@
-"""The page of the event log: bridges, files, alerts, mirrors, cluster, callbacks, reflexes, the store."""
+"""The page of the event log: events of bridges, files, alerts, mirrors and others, by kind."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from broker_app.reflex.reflexes import FAILED, RECOVERED
 from broker_app.telemetry.event_log import (
     ALERTS,
     BRIDGES,
+    BROKER,
     CALLBACKS,
     CLUSTER,
     FILES,
@@ -42,6 +43,7 @@ _KINDS = (
     (CALLBACKS, _("callbacks")),
     (REFLEXES, _("reflexes")),
     (STORE, _("store")),
+    (BROKER, _("broker")),
 )
 
 
@@ -96,6 +98,7 @@ def _row(event: LoggedEvent) -> dict[str, Any]:
         CALLBACKS: _of_callback(event.name),
         REFLEXES: _of_reflex(event),
         STORE: reverse("console:alerts"),
+        BROKER: reverse("console:settings"),
     }.get(event.kind, reverse("console:files"))
     label = EVENT_LABELS.get(event.event, event.event)
     return {

@@ -15,6 +15,7 @@ export interface LoggedEvent {
 }
 
 export function aboutOf({ kind, name, event }: LoggedEvent): string {
+  if (kind === "broker") return consolePage("settings/");
   if (kind === "alerts") return consolePage("alerts/");
   if (kind === "mirrors" || kind === "cluster") return consolePage(`${kind}/`);
   // A host, with its port, may be called by many callbacks.

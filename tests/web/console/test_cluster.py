@@ -10,7 +10,7 @@ from itertools import pairwise
 import pytest
 from django.test import Client
 
-from broker_app.features.cluster.report import ClusterReport
+from broker_app.features.cluster.report import AdoptedReport, ClusterReport
 from broker_app.web.console.forwarding.cluster_drawing import HEIGHT, draw
 from tests.support.answering_node import answering
 from tests.support.clusters import a_link, a_report, an_interest
@@ -60,6 +60,7 @@ def test_the_page_begins_with_what_does_not_work_and_why(inside: Client, node: A
         a_link("b3", state="refused", reason="autocreate.queue is false here and true there"),
         a_link("b4", state="connecting", reason="no route to host", stomp="", web=""),
         keeper="b4:7676", keeper_state="the keeper cannot be reached", quiesced=True,
+        adopted=[AdoptedReport(member="b9", journal="redis://store", epoch=3, took_s=0.2, messages=17)],
     )  # fmt: skip
     page = page_of(inside)
     assert "<b>b1</b> is linked to 1 of 3 other brokers." in page
@@ -68,6 +69,7 @@ def test_the_page_begins_with_what_does_not_work_and_why(inside: Client, node: A
         "Changes of the configuration are refused.",
         "the keeper cannot be reached",
         "This broker refuses new clients",
+        "b9 has failed, and this broker serves its journal.</strong> 17 messages are left in it.",
     ):
         assert shown in page
     assert '<a href="http://b2.example:8000/console/" data-whole>b2</a>' in page

@@ -4,8 +4,17 @@ from __future__ import annotations
 
 from typing import get_args
 
+from broker_app.features.cluster.change_record import KINDS
+from broker_app.features.cluster.keeper import KeeperResult
 from broker_app.features.cluster.report import LinkState
-from broker_app.net.rest.openapi.operations import AFTER, json_reply, operation, parameter
+from broker_app.net.rest.openapi.operations import (
+    AFTER,
+    LINES,
+    json_body,
+    json_reply,
+    operation,
+    parameter,
+)
 from broker_app.net.rest.openapi.schemas import (
     BOOLEAN,
     COUNT,
@@ -48,6 +57,23 @@ _LINK: Json = {
     "web": {**TEXT, "description": "failover address of its web clients; empty until it was up"},
 }
 
+_BACKUP: Json = {
+    "required": True,
+    "content": {
+        "application/x-ndjson": {"schema": {"type": "string", "description": "the file of a backup"}}
+    },
+}
+_ENTRY: Json = {
+    "id": TEXT,
+    "kind": {"enum": list(KINDS)},
+    "name": TEXT,
+    "version": {**COUNT, "description": "the higher one wins, of equal ones that of the last broker by name"},
+    "broker": {**TEXT, "description": "which has given the version"},
+    "origin": {**TEXT, "description": "broker at which it was changed"},
+    "deleted": BOOLEAN,
+    "value": {"type": ["object", "null"]},
+}
+
 SCHEMAS: Json = {
     "ClusterLink": object_of(_LINK),
     "Cluster": object_of(
@@ -80,6 +106,13 @@ SCHEMAS: Json = {
             "links": array_of(ref("ClusterLink")),
         }
     ),
+    "RecordPage": object_of({"items": array_of(object_of(_ENTRY, required=())), **PAGING}),
+    "RecordRestored": object_of({"changes": COUNT}),
+    "RecordCompacted": object_of({"entries": COUNT, "lines": COUNT}),
+    "KeeperOrder": object_of(
+        {"broker": {**TEXT, "description": "name of the new keeper; it has to be connected"}}
+    ),
+    "KeeperChanged": object_of({"result": {"enum": [KeeperResult.OK.value]}, "keeper": TEXT}),
     "ClusterLinkPage": object_of({"items": array_of(object_of(_LINK, required=())), **PAGING}),
     "ClusterConsumerPage": object_of(
         {
@@ -126,6 +159,45 @@ PATHS: Json = {
                 parameter("q", TEXT, "words of the broker's name, or a pattern"),
                 parameter("state", _STATE, "only links in this state"),
             ],
+        ),
+    },
+    "/cluster/keeper": {
+        "put": operation(
+            "change_keeper",
+            "Make another broker the keeper (imqcmd changemaster). A refusal has its result as `result`",
+            {"200": json_reply("it is the keeper", ref("KeeperChanged"))},
+            404, 408, 409, 413, 415, body=json_body("KeeperOrder"),
+        ),
+    },
+    "/cluster/record": {
+        "get": operation(
+            "list_record", "The change record: destinations and durable subscriptions of the cluster",
+            {"200": json_reply("a page of entries", ref("RecordPage"))}, 404,
+            parameters=[
+                *_PAGE,
+                parameter("sort", TEXT, "such as -version"),
+                parameter("q", TEXT, "words of name and brokers, or a pattern"),
+                parameter("kind", {"enum": list(KINDS)}, "only of this kind"),
+            ],
+        ),
+    },
+    "/cluster/record/backup": {
+        "get": operation(
+            "backup_record", "The change record as a file, a line for each entry", {"200": LINES}, 404
+        ),
+    },
+    "/cluster/record/restore": {
+        "post": operation(
+            "restore_record",
+            "Enter what a backup has and the record has not; other entries stay as they are",
+            {"200": json_reply("how many entries were changed", ref("RecordRestored"))},
+            404, 408, 413, 415, 503, body=_BACKUP,
+        ),
+    },
+    "/cluster/record/compact": {
+        "post": operation(
+            "compact_record", "Rewrite the file of the change record with the newest entries only",
+            {"200": json_reply("what it has now", ref("RecordCompacted"))}, 404, 503,
         ),
     },
     "/cluster/consumers": {

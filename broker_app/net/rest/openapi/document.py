@@ -22,6 +22,7 @@ from broker_app.net.rest.openapi import (
     operations,
     reflexes,
     services,
+    sites,
     stats,
 )
 from broker_app.net.rest.openapi.schemas import Json
@@ -29,7 +30,7 @@ from broker_app.net.rest.openapi.schemas import Json
 _VERSION = "1"
 _PARTS = (
     *(messages, leases, destinations, jobs, connections, bridges, callbacks, cluster, mirrors, reflexes),
-    *(alerts, stats, bulk, journal, services, node),
+    *(alerts, stats, bulk, journal, services, sites, node),
 )
 
 

@@ -42,7 +42,10 @@ EVENT_LABELS: Final = {
     "settings differ": _("settings differ"),
     "link up": _("link up"), "link down": _("link down"), "link refused": _("link refused"),
     "keeper away": _("keeper away"), "keeper back": _("keeper back"),
+    "not applied": _("not applied"), "not deleted": _("not deleted"), "not changed yet": _("not changed yet"),
     "nearly full": _("nearly full"), "has space again": _("has space again"),
+    "quiesced": _("quiesced"), "unquiesced": _("unquiesced"), "quiesce complete": _("quiesce complete"),
+    "restarts": _("restarts"), "shuts down": _("shuts down"),
     "applied": _("applied"), "unchanged": _("unchanged"),
 }  # fmt: skip
 #: states of a flow that is not paused

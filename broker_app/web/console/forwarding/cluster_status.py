@@ -59,6 +59,7 @@ def shown(report: ClusterReport) -> Facts:
         "keeper_state": report.keeper_state,
         "record_entries": report.record_entries,
         "quiesced": report.quiesced,
+        "adopted": report.adopted,
         "links": [_link(link) for link in report.links],
         "up": len(up),
         "refused": [link for link in report.links if link.state == "refused"],

@@ -1,4 +1,4 @@
-"""Brokers that dial each other at the same moment keep one connection, and both know it."""
+"""Links of two brokers: one connection is kept, which carries what consumers want and what has changed."""
 
 from __future__ import annotations
 
@@ -17,18 +17,21 @@ from broker_app.journal.memory import MemoryJournal
 from tests.support.awaiting import until
 
 
-class Counting(Cluster):
-    """Counts what other brokers say of themselves."""
+class Noting(Cluster):
+    """Notes the availability that other brokers send."""
 
-    said = 0
+    def __init__(self, engine: Engine, settings: ClusterSettings) -> None:
+        super().__init__(engine, settings, lambda: self.clients_here)
+        self.clients_here = 0
+        self.noted: list[f.Availability] = []
 
     def availability(self, link: Link, frame: f.Availability) -> None:
         super().availability(link, frame)
-        self.said += 1
+        self.noted.append(frame)
 
 
 @contextlib.asynccontextmanager
-async def two_clusters() -> AsyncIterator[list[tuple[Engine, Counting]]]:
+async def two_clusters() -> AsyncIterator[list[tuple[Engine, Noting]]]:
     """Two brokers that begin to dial each other in the same turn of the loop."""
     listeners = [socket.create_server(("127.0.0.1", 0)) for _ in range(2)]
     addresses = ["{}:{}".format(*listener.getsockname()) for listener in listeners]
@@ -47,7 +50,7 @@ async def two_clusters() -> AsyncIterator[list[tuple[Engine, Counting]]]:
             uris=(),
             web="",
         )
-        brokers.append((engine, Counting(engine, settings, lambda: 0)))
+        brokers.append((engine, Noting(engine, settings)))
     for (_, cluster), listener in zip(brokers, listeners, strict=True):
         await cluster.start(listener)
     try:
@@ -68,19 +71,23 @@ async def test_of_two_connections_that_cross_one_is_kept_and_both_brokers_know_i
         assert second.report(interest=False).interest == []
 
 
-async def test_what_a_broker_says_of_itself_is_sent_when_it_has_changed() -> None:
+async def test_availability_is_sent_when_it_has_changed_and_addresses_when_they_have() -> None:
     async with two_clusters() as ((_, first), (_, second)):
         await until(lambda: all(len(one.members.links()) == 1 for one in (first, second)))
         first.each_second()
         await answered(first)
-        said = second.said
+        second.noted.clear()
         for _ in range(3):
             first.each_second()
             await answered(first)
-        assert second.said == said
+        assert not second.noted
+        first.clients_here = 7
+        first.each_second()
+        await until(lambda: second.noted == [f.Availability(False, 7, [])])
         first.members.learn(["192.0.2.1:7676"])
         first.each_second()
-        await until(lambda: second.said == said + 1)
+        await until(lambda: len(second.noted) == 2)
+        assert "192.0.2.1:7676" in second.noted[1].brokers
 
 
 async def answered(cluster: Cluster) -> None:
