@@ -22,6 +22,8 @@ from broker_app.features.cluster.remote_queues import RemoteQueues
 from tests.core.stage import Client, Stage
 
 QUEUES = ("/queue/a", "/queue/b")
+#: a topic with one named subscription that consumers share
+TOPIC, SHARED = "/topic/t", {"name": "s", "shared": True, "durable": True}
 #: kinds of consumers
 KINDS: tuple[dict[str, Any], ...] = (
     *({}, {}, {"credit": 1}, {"credit": 3}, {"selector": "colour = 'red'"}),
@@ -155,18 +157,18 @@ class Simulation:
 
     def run(self, steps: int) -> None:
         """Do so many things by chance, then let everything arrive."""
-        actions: list[Callable[[], None]] = [
-            *[self._publish] * 8,
-            *[self._settle] * 8,
-            *[self._carry] * 30,
-            *[self._turn] * 20,
-            *[self._subscribe, self._subscribe, self._leave, self._nack],
-            *[self._pause, self._resume, self._transaction, self._pass_time, self._pass_time],
+        usual: list[tuple[Callable[[], None], int]] = [
+            *((self._publish, 8), (self._settle, 8), (self._carry, 30), (self._turn, 20)),
+            *((self._subscribe, 2), (self._leave, 1), (self._nack, 1), (self._pass_time, 2)),
+            *((self._pause, 1), (self._resume, 1), (self._transaction, 1)),
         ]
         rare = [self._break, self._connect, self._purge, self._delete]
+        actions = [action for action, _ in usual]
+        weights = [self.random.choice((0.3, 1, 1, 3)) * often for _, often in usual]
         self._connect_all()
         for _ in range(steps):
-            action = self.random.choice(actions if self.random.random() < 0.98 else rare)
+            is_rare = self.random.random() < 0.02
+            action = self.random.choice(rare) if is_rare else self.random.choices(actions, weights)[0]
             if self._trace:
                 print(action.__name__, flush=True)
             action()
@@ -177,18 +179,20 @@ class Simulation:
         return self.random.choice(self.homes)
 
     def _publish(self) -> None:
-        home, queue = self._home(), self.random.choice(QUEUES)
+        home, queue = self._home(), self.random.choice((*QUEUES, TOPIC))
         colour, group = self.random.choice((b"red", b"blue")), self.random.choice(("", "", "", "g", "h"))
         self._number += 1
         body = b"%b %b %b %b %d" % (home.name.encode(), queue.encode(), colour, group.encode(), self._number)
         options = DeliveryOptions(group=group) if group else None
         producer = self.producers[self.homes.index(home)]
         producer.publish(queue, body, block=b"colour:%b\n" % colour, options=options)
-        self.promised[body] = home, queue
+        if queue != TOPIC or home.broker.destinations.named:
+            self.promised[body] = home, queue
 
     def _subscribe(self) -> None:
         if len(self.consumers) < 3 * len(self.homes):
-            queue, facts = self.random.choice(QUEUES), self.random.choice(KINDS)
+            queue = self.random.choice((*QUEUES, TOPIC))
+            facts = SHARED if queue == TOPIC else self.random.choice(KINDS)
             self.consumers.append(Consumer(self, self._home(), queue, facts))
 
     def _consumer(self) -> Consumer | None:
@@ -328,6 +332,7 @@ class Simulation:
         for home in self.homes:
             for queue in QUEUES:
                 self.consumers.append(Consumer(self, home, queue, {}))
+            self.consumers.append(Consumer(self, home, TOPIC, SHARED))
         for _ in range(200):
             for home in self.homes:
                 home.turn()
@@ -343,7 +348,8 @@ class Simulation:
         lost = self.promised.keys() - self.acked
         assert not lost, f"{len(lost)} of {len(self.promised)} are lost, as {sorted(lost)[:3]}"
         for home in self.homes:
-            for queue in home.queues.values():
+            named = [one.queue for one in home.broker.destinations.named.values()]
+            for queue in (*home.queues.values(), *named):
                 assert (queue.depth, queue.unsettled, queue.remote) == (0, 0, None), (
                     home.name,
                     queue.address,

@@ -11,7 +11,7 @@ from tests.support.chance import FIRST_SEED
 SIMULATIONS = 10_000 if "SOAK" in os.environ else 40
 PARTS = 4
 #: those that have found something: overtaken messages without a mark, groups that waited for each other
-FOUND = (3, 35)
+FOUND = (65, 25)
 
 
 @pytest.mark.timeout(0 if "SOAK" in os.environ else 60)
