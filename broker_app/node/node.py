@@ -16,6 +16,8 @@ from contextlib import AsyncExitStack
 from functools import partial
 from typing import Any, NamedTuple
 
+import msgspec
+
 from broker_app.base.internal_errors import internal_errors
 from broker_app.base.refused import Refused
 from broker_app.base.roles import CALLBACK
@@ -557,6 +559,10 @@ class Node:
     def _cluster_report(self) -> ClusterReport | None:
         return self.cluster.report() if self.cluster is not None else None
 
+    def _sites(self) -> list[Facts]:
+        """The sites of message channels."""
+        return [msgspec.to_builtins(site) for site in self.registry.channels.report().sites]
+
     def _cluster_status(self) -> Facts | None:
         report = self._cluster_report()
         return cluster_status.status(report) if report is not None else None
@@ -582,6 +588,7 @@ class Node:
             cluster=self._cluster_status,
             components=self._components(statistics, store).all,
             alerts=alerts.state.open,
+            sites=self._sites,
         )
         return Metrics(
             NodeMetrics(self.broker, statistics, config.name, VERSION, sources),
