@@ -361,7 +361,9 @@ class Node:
             control_document=self._control_document,
         )
         self._when_engine_ends(rest.engine_ended)
-        self.operations = Operations(rest, callbacks, reflexes, self.mirror, self._cluster_report)
+        self.operations = Operations(
+            rest, callbacks, reflexes, self.mirror, self._cluster_report, registry.channels.report
+        )
         policy = PolicyFollower(
             *(self._started_with, engine, self.logins, registry, self.json, rest, bridges, callbacks),
             reflexes,
