@@ -380,6 +380,7 @@ class Node:
             origins=callback_broker.status if callback_broker is not None else None,
             mirror=self.mirror,
             cluster=self._cluster_report,
+            cluster_uris=lambda: registry.failover_uris() if self.cluster is not None else (),
             record=lambda: self.cluster.record if self.cluster is not None else None,
             control_document=self._control_document,
         )
