@@ -209,6 +209,13 @@ class Config:
     cluster_host: str | None = _setting(
         None, "host name or address by which the other brokers of the cluster reach this one"
     )
+    cluster_advertised_port: int | None = _setting(
+        None,
+        "port by which the other brokers of the cluster reach this one, where a proxy or a container has another "
+        "than cluster_port",
+        least=1,
+        most=65535,
+    )
     cluster: tuple[str, ...] = _setting(
         (),
         "brokers of the cluster, by comma: HOST:PORT, HOST (port 7676), or :PORT for this machine; the broker "

@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
+import socket
 import ssl
 from collections.abc import Callable
 
 from broker_app.config import Config
 from broker_app.engine import Engine
+from broker_app.features.cluster import frames as f
 from broker_app.features.cluster import settings as cluster_settings
 from broker_app.features.cluster.cluster import Cluster, ClusterSettings
 from broker_app.features.cluster.destination_applier import Configuration, NoConfiguration
+from broker_app.features.cluster.link import HANDSHAKE_S, Link
 from broker_app.features.cluster.replicated_record import KeeperSettings, ReplicatedRecord
 from broker_app.members.addresses import addresses_of
 from broker_app.net.server.listeners import Ports
 from broker_app.net.stomp.session import VERSION
 from broker_app.net.tls.certificates import Certificates
+from broker_app.net.tls.listener import TlsListener
 from broker_app.telemetry.event_log import CLUSTER, EventLog
 
 _TLS = "tls"
+#: the answer to brokers without TLS
+_NO_TLS = f.encode(
+    f.Refuse("tls-required", "this port speaks TLS: set cluster_transport to tls at each broker")
+)
 
 
 def make_cluster(
@@ -41,8 +49,8 @@ def make_cluster(
         must_be_equal=cluster_settings.must_be_equal(config),
         uris=addresses.uris,
         web=addresses.web,
-        tls=_client_context(config) if encrypted else None,
-        accepts_tls=certificates.context if encrypted and certificates is not None else None,
+        tls=_ClientContexts(config, certificates) if encrypted and certificates is not None else None,
+        listen_tls=_listen_tls(certificates) if encrypted and certificates is not None else None,
         keeper=cluster_settings.keeper_address(config),
     )
     return Cluster(engine, settings, clients)
@@ -79,6 +87,33 @@ def client_addresses(cluster: Cluster) -> list[str]:
         if member.link is not None and not member.link.quiesced and member.identity is not None
         for uri in member.identity.uris
     ]
+
+
+class _ClientContexts:
+    """Makes the TLS context of a connection to another broker: the same until there are new certificates."""
+
+    def __init__(self, config: Config, certificates: Certificates) -> None:
+        self._config = config
+        self._certificates = certificates
+        self._generation = certificates.generation
+        self._context = _client_context(config)
+
+    def __call__(self) -> ssl.SSLContext:
+        if self._generation != self._certificates.generation:
+            self._context = _client_context(self._config)
+            self._generation = self._certificates.generation
+        return self._context
+
+
+def _listen_tls(certificates: Certificates) -> Callable[[socket.socket, Callable[[], Link]], TlsListener]:
+    def listen(listener: socket.socket, make_link: Callable[[], Link]) -> TlsListener:
+        return TlsListener(
+            *(listener, certificates, make_link),
+            plain_answer=_NO_TLS,
+            handshake_timeout_s=HANDSHAKE_S,
+        )
+
+    return listen
 
 
 def _client_context(config: Config) -> ssl.SSLContext:

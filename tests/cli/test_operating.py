@@ -96,8 +96,9 @@ def test_statistics_of_the_broker_and_of_a_queue(broker: BrokerProcess, mom: Com
     assert mom("stats", "/topic/numbers", "-o", "json").json()["kind"] == "topic"
 
 
-def test_statistics_are_repeated_until_interrupted(mom: CommandLine) -> None:
-    with mom.popen("stats", "--watch", "0.1", "-o", "ndjson") as watching:
+@pytest.mark.parametrize("command", [("stats", "--watch"), ("broker", "metrics", "--interval")])
+def test_statistics_are_repeated_until_interrupted(mom: CommandLine, command: tuple[str, ...]) -> None:
+    with mom.popen(*command, "0.1", "-o", "ndjson") as watching:
         assert watching.stdout is not None
         lines = [json.loads(watching.stdout.readline()) for _ in range(3)]
         watching.send_signal(signal.SIGINT)

@@ -48,6 +48,12 @@ def test_the_broker_itself_and_repeated_entries_are_left_out_of_the_list() -> No
     assert settings.others(broker, 7676) == ("b2.example:7676", "b3.example:5000", "b1.example:9876")
 
 
+def test_others_reach_a_broker_at_the_port_that_is_advertised_and_itself_is_left_out_of_the_list() -> None:
+    broker = member(cluster=":5001,:5002,:7676", cluster_advertised_port="5001")
+    assert settings.own_address(broker, 7676) == "127.0.0.1:5001"
+    assert settings.others(broker, 7676) == ("127.0.0.1:5002",)
+
+
 def test_all_names_of_loopback_are_one_machine() -> None:
     broker = member(cluster="localhost,127.0.0.1:7677,localhost:7677,:7678,127.0.0.1:7676")
     assert settings.others(broker, 7676) == ("127.0.0.1:7677", "127.0.0.1:7678")

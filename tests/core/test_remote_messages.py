@@ -202,6 +202,22 @@ def test_local_messages_and_those_of_others_take_turns(stage: Stage, owner: Owne
     assert 3 <= sum(body.startswith(b"other") for body in got) <= 7
 
 
+@pytest.mark.parametrize(("max_attempts", "attempts"), [(16, 1), (1, 0)])
+def test_what_another_broker_could_not_deliver_is_marked_since_later_messages_have_overtaken_it(
+    max_attempts: int, attempts: int
+) -> None:
+    stage = Stage(max_attempts=max_attempts)
+    other = stage.client("b3")
+    other.subscribe(QUEUE, remote=True)
+    stage.client().publish(QUEUE, b"1")
+    other.give_back(*other.tags, attempted=False)
+    consumer = stage.client()
+    consumer.subscribe(QUEUE)
+    other.pause()
+    other.give_back(*other.tags, attempted=False)
+    assert consumer.take_attempts() == [(b"1", attempts)]
+
+
 def test_interest_counts_local_consumers_by_what_they_want(stage: Stage) -> None:
     interest = stage.broker.interest
     first, second, remote = stage.client(), stage.client(), stage.client("b3")

@@ -37,6 +37,16 @@ _TRY_AGAIN_S: Final = 5.0
 _MOST_STRANGERS: Final = 64
 
 
+class TlsServer(Protocol):
+    """A listener for connections with TLS."""
+
+    def close(self) -> None:
+        """Accept no more connections."""
+
+    async def wait_closed(self) -> None:
+        """Close the socket."""
+
+
 class ClusterSettings(NamedTuple):
     """The cluster as it was configured: this broker's `name`, its `address` for other brokers, theirs, the
     secret, the largest message in bytes, settings that must be equal, and where clients connect."""
@@ -50,9 +60,10 @@ class ClusterSettings(NamedTuple):
     must_be_equal: dict[str, str]
     uris: tuple[str, ...]
     web: str
-    #: for connections that this broker dials, and for those that it accepts; None without TLS
-    tls: ssl.SSLContext | None = None
-    accepts_tls: ssl.SSLContext | None = None
+    #: the context of a connection that this broker dials, and the listener for those that it accepts, both by
+    #: the certificates as they are then; None without TLS
+    tls: Callable[[], ssl.SSLContext] | None = None
+    listen_tls: Callable[[socket.socket, Callable[[], Link]], TlsServer] | None = None
     keeper: str = ""
 
 
@@ -81,9 +92,10 @@ class Cluster:
         self.members = Members(
             settings.address, settings.brokers, partial(self._make_link, dials=True), settings.tls
         )
-        self._strangers: set[Link] = set()
+        self._strangers: dict[Link, None] = {}
         self._changed: dict[Want, None] = {}
         self._server: asyncio.Server | None = None
+        self._tls_server: TlsServer | None = None
         self._looking: asyncio.Task[None] | None = None
         self._traffic = Traffic()
         self._shared_limits = SharedLimits(engine.broker)
@@ -108,10 +120,11 @@ class Cluster:
         interest = self._engine.broker.interest
         interest.watched = True
         self._engine.listeners.add(self._on_events)
-        if listener is not None:
-            self._server = await asyncio.get_running_loop().create_server(
-                partial(self._make_link, dials=False), sock=listener, ssl=self._settings.accepts_tls
-            )
+        make_link = partial(self._make_link, dials=False)
+        if listener is not None and self._settings.listen_tls is not None:
+            self._tls_server = self._settings.listen_tls(listener, make_link)
+        elif listener is not None:
+            self._server = await asyncio.get_running_loop().create_server(make_link, sock=listener)
         self._looking = asyncio.create_task(supervised("messages of other brokers", self._look))
         self.members.start()
 
@@ -119,6 +132,9 @@ class Cluster:
         """End all links: what consumers here hold is delivered by others."""
         if self._server is not None:
             self._server.close()
+        if self._tls_server is not None:
+            self._tls_server.close()
+            await self._tls_server.wait_closed()
         await self.members.stop()
         for link in [*self._strangers, *self.members.links()]:
             link.close(stopped())
@@ -129,15 +145,13 @@ class Cluster:
 
     def _make_link(self, *, dials: bool) -> Link:
         settings = self._settings
-        link = Link(self._engine, self, settings.secret, settings.most_bytes, dials=dials)
-        if not dials:
-            if len(self._strangers) >= _MOST_STRANGERS:
-                oldest = next(iter(self._strangers))
-                asyncio.get_running_loop().call_soon(
-                    oldest.close, Refused("too-many", "too many connections")
-                )
-            self._strangers.add(link)
-        return link
+        return Link(self._engine, self, settings.secret, settings.most_bytes, dials=dials)
+
+    def connected(self, link: Link) -> None:
+        """Note a connection that this broker has accepted; of too many strangers the first has to go."""
+        self._strangers[link] = None
+        if len(self._strangers) > _MOST_STRANGERS:
+            next(iter(self._strangers)).close(Refused("too-many", "too many connections"))
 
     async def _look(self) -> None:
         """Return what waits too long for a consumer here, send small changes of credit, and ask again for
@@ -211,7 +225,7 @@ class Cluster:
         if found is not None:
             raise mismatch(settings.name, broker.name, found)
         self.members.admit(link, self.identity())
-        self._strangers.discard(link)
+        self._strangers.pop(link, None)
         self._refused.pop(broker.name, None)
         log.info("broker %s at %s is linked", broker.name, broker.address)
         self.listeners("up", broker.name, "")
@@ -227,7 +241,7 @@ class Cluster:
 
     def ended(self, link: Link, reason: Refused) -> None:
         """Note the end of a link."""
-        self._strangers.discard(link)
+        self._strangers.pop(link, None)
         was_linked = any(member.link is link for member in self.members.all())
         self.members.ended(link, reason)
         if self.calls is not None:

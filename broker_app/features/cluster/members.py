@@ -26,6 +26,8 @@ log = logging.getLogger(__name__)
 RETRY_S: Final = 1.0
 RETRY_REFUSED_S: Final = 5.0
 CONNECT_S: Final = 5.0
+#: ends of a link after which there may be one at once
+_MAY_RETRY: Final = ("connecting", "connection-lost", "duplicate", "timeout", "unreachable", "stopped")
 #: brokers that are known, at most
 MOST_BROKERS: Final = 200
 
@@ -48,7 +50,7 @@ class Member:
     @property
     def is_refused(self) -> bool:
         """True if one of the two brokers does not want the other."""
-        return self.reason.code not in ("connecting", "connection-lost", "timeout", "unreachable", "stopped")
+        return self.reason.code not in _MAY_RETRY
 
     @property
     def is_stopped(self) -> bool:
@@ -64,7 +66,7 @@ class Members:
         own_address: str,
         addresses: tuple[str, ...],
         make_link: Callable[[], Link],
-        tls: ssl.SSLContext | None,
+        tls: Callable[[], ssl.SSLContext] | None,
     ) -> None:
         #: addresses that are not connected to: of this broker, and other ones of brokers that are known
         self._own = {own_address}
@@ -179,16 +181,17 @@ class Members:
         elif dialled is not None and reason.code == "own-address":
             self._forget(dialled)
         elif dialled is not None and dialled.link is None:
-            if reason.code == "duplicate" and self._is_known_elsewhere(link, dialled):
+            if self._has_another_address(dialled, link):
                 self._forget(dialled)
             else:
                 dialled.reason = reason
 
-    def _is_known_elsewhere(self, link: Link, dialled: Member) -> bool:
-        """Return whether the broker of a link has another address, so that this one is not needed. Otherwise
-        the connection that is kept, which the other broker has dialled, is still to come."""
+    def _has_another_address(self, dialled: Member, link: Link) -> bool:
+        """Return whether the broker that a link has reached is known by another address, and linked."""
         name = link.broker.name if link.broker is not None else ""
-        return any(one.name == name for one in self._members.values() if one is not dialled and name)
+        return any(
+            one is not dialled and one.name == name and one.link is not None for one in self._members.values()
+        )
 
     def _unlink(self, member: Member, link: Link) -> None:
         member.link = None
@@ -216,27 +219,41 @@ class Members:
         host, _, port = member.address.rpartition(":")
         host = host.strip("[]")
 
-        def make() -> Link:
-            link = self._make_link()
-            self._dialled[link] = member
-            return link
-
+        link = self._make_link()
+        self._dialled[link] = member
         try:
             async with asyncio.timeout(CONNECT_S):
                 await asyncio.get_running_loop().create_connection(
-                    make,
+                    lambda: link,
                     host,
                     int(port),
-                    ssl=self._tls,
-                    server_hostname=host if self._tls else None,
+                    ssl=self._tls() if self._tls is not None else None,
+                    server_hostname=host if self._tls is not None else None,
+                    ssl_handshake_timeout=CONNECT_S if self._tls is not None else None,
                 )
         except (OSError, TimeoutError) as error:
+            self._dialled.pop(link, None)
             if member.link is None and not member.is_stopped:
-                detail = str(error) or f"it did not answer within {CONNECT_S:g} s"
-                member.reason = Refused("unreachable", detail)
+                member.reason = _reason(error)
             log.debug("%s cannot be reached: %s", member.address, error)
 
 
 def _is_address(text: str) -> bool:
     host, _, port = text.rpartition(":")
     return bool(host) and len(text) <= 300 and port.isdigit() and 0 < int(port) < 65536
+
+
+def _reason(error: OSError | TimeoutError) -> Refused:
+    """The reason why a connection was not made, and what to do about it."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return Refused(
+            "tls-failed",
+            f"its certificate is not accepted: {error.verify_message}; set tls_ca at each broker to the "
+            "authorities of all of them",
+        )
+    if isinstance(error, ssl.SSLError):
+        reason = (error.reason or str(error)).lower().replace("_", " ")
+        return Refused(
+            "tls-failed", f"it does not speak TLS ({reason}); set cluster_transport to tls at each broker"
+        )
+    return Refused("unreachable", str(error) or f"it did not answer within {CONNECT_S:g} s")

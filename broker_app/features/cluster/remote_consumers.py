@@ -143,12 +143,15 @@ class RemoteConsumers(InnerReceiver):
             self._count_acked(frame.acked)
         if frame.returned:
             self._reduce(frame.returned)
-        if frame.acked:
-            self._engine.submit(c.Settle(self.peer, frame.acked, lenient=True))
-        if frame.returned:
-            self._engine.submit(c.Return(self.peer, frame.returned, attempted=False, lenient=True))
+        submit = self._engine.submit
+        if acked := self._settle(frame.acked):
+            submit(c.Settle(self.peer, acked, lenient=True))
+        if returned := self._settle(frame.returned):
+            submit(c.Return(self.peer, returned, attempted=False, lenient=True))
         for failed in frame.failed:
-            self._engine.submit(
+            if not self._settle([failed.tag]):
+                continue
+            submit(
                 c.Return(
                     self.peer,
                     [failed.tag],
@@ -158,10 +161,18 @@ class RemoteConsumers(InnerReceiver):
                     lenient=True,
                 )
             )
-        sizes = self._bytes
-        for tag in (*frame.acked, *frame.returned, *(failed.tag for failed in frame.failed)):
-            self._under_way -= sizes.pop(tag, 0)
         self._check_room()
+
+    def _settle(self, tags: list[int]) -> list[int]:
+        """Those of the tags that were delivered and are not settled: they are, from now on."""
+        sizes, known, settled = self._bytes, [], 0
+        for tag in tags:
+            size = sizes.pop(tag, 0)
+            if size:
+                known.append(tag)
+                settled += size
+        self._under_way -= settled
+        return known
 
     def _reduce(self, tags: list[int]) -> None:
         """Send less at a time to subscriptions from which deliveries came back."""
@@ -200,7 +211,7 @@ class RemoteConsumers(InnerReceiver):
         refusals, peer.refusals = peer.refusals, []
         for number, refusal in refusals:
             if isinstance(number, int) and self._forget(number):
-                self._send(f.NotSubscribed(number, refusal.code, refusal.detail))
+                self._send(f.NotSubscribed(number, refusal.code, refusal.detail[:1_000]))
         if peer.deliveries:
             deliveries, peer.deliveries = peer.deliveries, []
             try:
@@ -218,13 +229,15 @@ class RemoteConsumers(InnerReceiver):
             id = id_of(message)
             if not tag and self._topics > 1 and self._is_known(id):
                 continue
-            envelope = message.envelope
+            envelope, body = message.envelope, message.body
             index = envelopes.get(envelope)
+            more = len(body) if index is not None else len(body) + _bytes_of(envelope)
+            if messages and size + more > f.USUAL_BYTES:  # a large one has a frame of its own
+                self._send_messages(shared, messages)
+                envelopes, shared, messages, size, index = {}, [], [], 0, None
             if index is None:
                 index = envelopes[envelope] = len(shared)
                 shared.append(_shared(envelope))
-                size += len(envelope.block) + 100
-            body = message.body
             messages.append(
                 f.RemoteDelivery(
                     *(int(subscription.id), tag, index, message.attempts),
@@ -233,10 +246,7 @@ class RemoteConsumers(InnerReceiver):
             )
             if tag:
                 self._hold(tag, message)
-            size += len(body) + 100
-            if size >= f.USUAL_BYTES:
-                self._send_messages(shared, messages)
-                envelopes, shared, messages, size = {}, [], [], 0
+            size += more + f.DELIVERY_BYTES
         if messages:
             self._send_messages(shared, messages)
         self._check_room()
@@ -305,11 +315,16 @@ class RemoteConsumers(InnerReceiver):
         """Report that the broker has ended a subscription."""
         number = int(subscription.id)
         if self._forget(number):
-            self._send(f.NotSubscribed(number, refusal.code, refusal.detail))
+            self._send(f.NotSubscribed(number, refusal.code, refusal.detail[:1_000]))
 
 
 def _bounded(credit: int) -> int:
     return max(1, min(credit, MOST_CREDIT))
+
+
+def _bytes_of(envelope: Envelope) -> int:
+    """About the size of an envelope in a frame: its group and other options are headers, too."""
+    return 2 * len(envelope.block) + 1_000
 
 
 def _shared(envelope: Envelope) -> f.SharedEnvelope:

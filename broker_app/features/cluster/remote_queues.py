@@ -6,6 +6,7 @@ has the credit of all of them, and ends with the last.
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterable, Sequence
 from itertools import count, groupby
@@ -26,8 +27,8 @@ from broker_app.features.cluster import frames as f
 PATIENCE_MS: Final = 100
 #: envelopes that are kept, so that sessions can keep what they made of them
 _KEPT_ENVELOPES: Final = 1_024
-#: characters of an id, and milliseconds since 1970, that are not reached
-_MOST_ID: Final = 200
+#: the id of a message, which becomes a line of a frame, and milliseconds since 1970 that are not reached
+_ID: Final = re.compile(rb"[!-~]{1,200}")
 _MOST_MS: Final = 1 << 48
 _NUMBER = attrgetter("number")
 
@@ -46,6 +47,7 @@ class RemoteQueues(InnerReceiver):
 
     def __init__(self, engine: Engine, broker: str, send: Callable[[f.Frame], None]) -> None:
         self._engine = engine
+        self._broker = broker
         self._send = send
         self.peer = Peer(self, user=f"broker {broker}", own=True)
         turn = engine.broker.turn
@@ -138,12 +140,12 @@ class RemoteQueues(InnerReceiver):
         for number, run in groupby(frame.messages, _NUMBER):
             want = self._wants.get(number)
             deliveries = list(run)
-            _check_deliveries(deliveries)
+            _check_deliveries(deliveries, len(envelopes))
             if want is None:  # its consumers have left meanwhile
                 tags = [delivery.tag for delivery in deliveries if delivery.tag]
-                if tags:
-                    self.returned += len(tags)
-                    self._send(f.Settled(returned=tags))
+                self.returned += len(tags)
+                for settled in f.settled([], tags, []):
+                    self._send(settled)
                 continue
             messages = []
             size = 0
@@ -175,7 +177,10 @@ class RemoteQueues(InnerReceiver):
                 self._envelopes.clear()
             options = None
             if shared.group or shared.dedup_id:
-                options = DeliveryOptions(dedup_id=shared.dedup_id, group=shared.group)
+                # Groups of two brokers are two: each is kept together by the broker that stores its messages,
+                # and may belong to a consumer of the other one.
+                group = f"{shared.group} of {self._broker}" if shared.group else ""
+                options = DeliveryOptions(dedup_id=shared.dedup_id, group=group)
             envelope = self._envelopes[key] = Envelope(
                 shared.address,
                 shared.block,
@@ -200,8 +205,8 @@ class RemoteQueues(InnerReceiver):
         ]
         self.returned += len(returned)
         self.unsettled -= len(acked) + len(ended)
-        if acked or ended:
-            self._send(f.Settled(acked, returned, failed))
+        for settled in f.settled(acked, returned, failed):
+            self._send(settled)
 
     def give_back_old(self) -> None:
         """Return what has waited too long for a consumer here."""
@@ -230,12 +235,12 @@ def _check_envelope(shared: f.SharedEnvelope) -> None:
         raise Refused("protocol-error", "the headers of a message are not in UTF-8") from None
 
 
-def _check_deliveries(deliveries: Sequence[f.RemoteDelivery]) -> None:
-    """Raise Refused for numbers and ids that no broker would send."""
+def _check_deliveries(deliveries: Sequence[f.RemoteDelivery], envelopes: int) -> None:
+    """Raise Refused for numbers and ids that no broker would send; so many `envelopes` came with them."""
     for one in deliveries:
         if not (
-            0 < len(one.id) <= _MOST_ID
-            and one.id.isascii()
+            _ID.fullmatch(one.id)
+            and one.envelope < envelopes
             and min(one.tag, one.attempts, one.time_ms, one.expires_ms, one.envelope) >= 0
             and max(one.time_ms, one.expires_ms) < _MOST_MS
         ):

@@ -8,7 +8,7 @@ from typing import Final
 from broker_app.base.rate_limit import RateLimit
 from broker_app.base.refused import Refused
 from broker_app.core import commands as c
-from broker_app.net.stomp.conversation import CLOSING, OPEN, Conversation
+from broker_app.net.stomp.conversation import AUTHENTICATING, CLOSING, OPEN, Conversation
 
 #: reasons to read nothing of a client for a while; bits. UNREAD: what was received has to be read first;
 #: SUSPENDED: the broker is paused
@@ -98,7 +98,7 @@ class FlowControl:
     def suspend(self) -> None:
         """Read nothing and deliver nothing while the broker is paused."""
         peer = self._conversation.peer
-        if self._conversation.state == OPEN and not peer.suspended:
+        if self._conversation.state in (AUTHENTICATING, OPEN) and not peer.suspended:
             peer.suspended = True
             self.pause(SUSPENDED)
             self._conversation.submit(c.Pause(peer))
@@ -109,7 +109,7 @@ class FlowControl:
         if peer.suspended:
             peer.suspended = False
             self.resume(SUSPENDED)
-            if self._conversation.state == OPEN and not (draining or self.stuck_since):
+            if self._conversation.state < CLOSING and not (draining or self.stuck_since):
                 self._conversation.submit(c.Resume(peer))
 
     def pause(self, reason: int) -> None:
