@@ -55,6 +55,10 @@ class Wire(asyncio.Transport):
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
         """Do nothing: all that is written leaves at once."""
 
+    def get_write_buffer_size(self) -> int:
+        """Nothing waits to be sent."""
+        return 0
+
     def close(self) -> None:
         self._loop.call_soon(self.other.link.connection_lost, None)
 
