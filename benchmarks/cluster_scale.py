@@ -81,6 +81,9 @@ class Member:
     def identity(self) -> f.Identity:
         return f.Identity(self.name, "1", "simulation", f"{self.name}:7676", [], "", {}, [])
 
+    def connected(self, link: Link) -> None:
+        """Do nothing: there are no strangers here."""
+
     def admit(self, link: Link) -> None:
         assert link.broker is not None
         self.links[link.broker.name] = link

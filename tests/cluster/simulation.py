@@ -243,10 +243,11 @@ class Simulation:
     def _pass_time(self) -> None:
         for home in self.homes:
             home.pass_time(self.random.choice((1, 30)))
-            self._give_back_old(home)
+            self._look(home)
 
-    def _give_back_old(self, home: Home) -> None:
+    def _look(self, home: Home) -> None:
         for side in home.sides.values():
+            side.queues.send_small_changes()
             home.submit(c.ReturnRemote(side.queues._origin, home.now_ms - 50))
 
     def _purge(self) -> None:
@@ -330,14 +331,14 @@ class Simulation:
         self.consumers = []
         self._connect()
         for home in self.homes:
-            for queue in QUEUES:
-                self.consumers.append(Consumer(self, home, queue, {}))
+            for address in QUEUES:
+                self.consumers.append(Consumer(self, home, address, {}))
             self.consumers.append(Consumer(self, home, TOPIC, SHARED))
         for _ in range(200):
             for home in self.homes:
                 home.turn()
                 home.pass_time(200)
-                self._give_back_old(home)
+                self._look(home)
             for side in self._sides():
                 while side.wire:
                     side.carry()

@@ -176,10 +176,11 @@ class Storm:
         """Those of all destinations, at all brokers."""
         running, number = [], 0
         for target, ledger in self._ledgers.items():
+            options: dict[str, Any] = {}
             if target in QUEUES:
-                many, options = len(self._brokers) + 1, {}
+                many = len(self._brokers) + 1
             elif target.endswith(DURABLE):
-                many, options = 1, {"durable": DURABLE}
+                many, options["durable"] = 1, DURABLE
             else:
                 many, options = 2, {"durable": SHARED, "shared": True}
             for at in range(many):
@@ -296,7 +297,7 @@ async def _get(broker: NodeProcess, path: str) -> Any:
 
 
 async def _holds(
-    fault: Callable[[], Awaitable[str]], deadline_s: float = 15.0, say: Callable[[str], None] = str
+    fault: Callable[[], Awaitable[str]], deadline_s: float = 15.0, say: Callable[[str], object] = str
 ) -> None:
     """Wait until there is no fault; fails with one that has been there for so long."""
     clock = asyncio.get_running_loop().time
@@ -326,7 +327,8 @@ async def networked(nodes: Nodes, number: int) -> AsyncIterator[tuple[list[NodeP
             )
             for at, (port, one) in enumerate(zip(ports, proxies, strict=True), 1)
         ]
-        await asyncio.to_thread(lambda: [broker.start() for broker in brokers])
+        for broker in brokers:
+            await asyncio.to_thread(broker.start)
         yield brokers, proxies
 
 

@@ -70,7 +70,8 @@ def test_a_long_frame_costs_as_much_as_its_bytes_in_pieces_of_any_size(most: int
     size = f.MIB if most > 1 else 64 * 1024
     envelope = f.SharedEnvelope("/queue/a", b"", True, 4)
     sent = f.Deliver([envelope], [f.RemoteDelivery(1, 1, 0, 0, 1, 0, b"id", bytes(size))])
-    data, reader, got = f.encode(sent), f.Reader(2 * f.MIB), []
+    data, reader = f.encode(sent), f.Reader(2 * f.MIB)
+    got: list[f.Frame] = []
     began = time.process_time()
     for start in range(0, len(data), most):
         got += reader.feed(data[start : start + most])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import ssl
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +24,10 @@ def tls(authority: Authority, file: str = "server") -> dict[str, Any]:
     return {"cluster_transport": "tls", **trusted, **authority.server(file)}
 
 
-async def links(broker: NodeProcess, trusts: Authority) -> dict[str, tuple[str, bool, str]]:
+async def links(broker: NodeProcess, trusted: ssl.SSLContext) -> dict[str, tuple[str, bool, str]]:
     """(state, whether with TLS, start of the reason) of each link."""
     login = httpx.BasicAuth(broker.user, broker.password)
-    async with httpx.AsyncClient(verify=trusts.trusted(), auth=login) as http:
+    async with httpx.AsyncClient(verify=trusted, auth=login) as http:
         found = (await http.get(f"https://127.0.0.1:{broker.port}/api/v1/cluster")).json()["links"]
     return {one["address"]: (one["state"], one["tls"], one["reason"][:31]) for one in found}
 
@@ -35,14 +36,16 @@ async def test_brokers_with_certificates_of_one_authority_are_linked_and_others_
     nodes: Nodes, tmp_path: Path
 ) -> None:
     ours, other = Authority(tmp_path, "ours"), Authority(tmp_path, "other")
+    both = ours.trusted()
+    both.load_verify_locations(other.ca_file)
     brokers = Brokers(nodes, 3, **tls(ours))
     b1, b2, b3 = brokers
     b3.settings |= tls(other, "b3")
     brokers.start()
     to_b1, to_b2, to_b3 = brokers.addresses
     linked, refused = ("up", True, ""), ("refused", False, NOT_ACCEPTED)
-    await becomes(lambda: links(b1, ours), {to_b2: linked, to_b3: refused})
-    await becomes(lambda: links(b3, other), {to_b1: refused, to_b2: refused})
+    await becomes(lambda: links(b1, both), {to_b2: linked, to_b3: refused})
+    await becomes(lambda: links(b3, both), {to_b1: refused, to_b2: refused})
     async with b1.stomp() as producer, b2.stomp() as consumer, consumer.subscribe("/queue/a") as messages:
         await producer.send("/queue/a", b"over TLS")
         assert (await messages.get(20)).body == b"over TLS"
@@ -50,17 +53,17 @@ async def test_brokers_with_certificates_of_one_authority_are_linked_and_others_
     ours.server("b3")  # its certificate is renewed, by our authority
     (tmp_path / "other.pem").write_bytes((tmp_path / "ours.pem").read_bytes())
     os.kill(b3.pid, signal.SIGHUP)
-    await becomes(lambda: links(b3, ours), {to_b1: linked, to_b2: linked})
+    await becomes(lambda: links(b3, both), {to_b1: linked, to_b2: linked})
 
 
 async def test_a_broker_with_tls_and_one_without_are_told_that_all_need_it(
     nodes: Nodes, tmp_path: Path
 ) -> None:
     ours = Authority(tmp_path)
-    brokers = Brokers(nodes, 2, **tls(ours))
+    brokers, trusted = Brokers(nodes, 2, **tls(ours)), ours.trusted()
     b1, b2 = brokers
     b2.settings["cluster_transport"] = "tcp"
     brokers.start()
     to_b1, to_b2 = brokers.addresses
-    await becomes(lambda: links(b1, ours), {to_b2: ("refused", False, "it does not speak TLS (wrong ve")})
-    await becomes(lambda: links(b2, ours), {to_b1: ("refused", False, "this port speaks TLS: set clust")})
+    await becomes(lambda: links(b1, trusted), {to_b2: ("refused", False, "it does not speak TLS (wrong ve")})
+    await becomes(lambda: links(b2, trusted), {to_b1: ("refused", False, "this port speaks TLS: set clust")})

@@ -258,7 +258,7 @@ Frame = (
 )
 
 _encoder = msgspec.msgpack.Encoder()
-_decoder = msgspec.msgpack.Decoder(Frame)
+_decoder: msgspec.msgpack.Decoder[Frame] = msgspec.msgpack.Decoder(Frame)
 _large_decoder = msgspec.msgpack.Decoder(_LargeDelivery)
 
 
