@@ -21,7 +21,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 from urllib.parse import urlsplit
 
-from broker_app.base import cluster_addresses, durations, roles
+from broker_app.base import cluster_addresses, durations, name_filter, roles
 from broker_app.base.shipped_files import REFLEX_FILES
 from broker_app.base.suggestions import suggestion
 
@@ -209,11 +209,24 @@ class Config:
     cluster_host: str | None = _setting(
         None, "host name or address by which the other brokers of the cluster reach this one"
     )
+    cluster_advertised_port: int | None = _setting(
+        None,
+        "port by which the other brokers of the cluster reach this one, where a proxy or a container has another "
+        "than cluster_port",
+        least=1,
+        most=65535,
+    )
     cluster: tuple[str, ...] = _setting(
         (),
         "brokers of the cluster, by comma: HOST:PORT, HOST (port 7676), or :PORT for this machine; the broker "
         "itself may be among them",
         added=True,
+    )
+    cluster_id: str | None = _setting(
+        None,
+        "name of an enhanced cluster: brokers with the same name in the same journal store take over the "
+        "messages of one that fails; needs journal and cluster_port",
+        pattern=r"[A-Za-z0-9]{1,32}",
     )
     cluster_keeper: str | None = _setting(
         None,
@@ -235,6 +248,21 @@ class Config:
         None,
         "central configuration file of the cluster, which all its brokers read: file:/PATH, https://… or http://…",
         pattern=r"(file:|https?://)\S+",
+    )
+
+    # clients of a cluster: the names that ActiveMQ has for attributes of its transport connectors
+    update_cluster_clients: bool = _setting(
+        False, "send clients the addresses of the other brokers of the cluster, and again when one joins"
+    )
+    update_cluster_clients_on_remove: bool = _setting(
+        False, "send them the addresses again when a broker has left, too; needs update_cluster_clients"
+    )
+    rebalance_cluster_clients: bool = _setting(
+        False, "ask clients to go to a broker that has joined, so that all have equally many; needs the same"
+    )
+    update_cluster_filter: str = _setting(
+        "",
+        "names of brokers whose addresses are sent to clients: regular expressions, by comma; empty: all",
     )
 
     # console sign-in through an OpenID Connect provider, in addition to passwords
@@ -305,6 +333,14 @@ class Config:
     max_store_bytes: int = _setting(0, "maximum size of the journal; 0: no limit", "bytes", least=0)
     store_warn: float = _setting(
         80, "part of the space of the journal from which it is nearly full", "percent", least=1, most=100
+    )
+    queue_reap: float = _setting(
+        120,
+        "time after which a queue that was created by its first use is deleted, without consumers and messages; "
+        "0: never",
+        "s",
+        least=0,
+        reloadable=True,
     )
     full_wait: float = _setting(
         30, "time a message waits for room before it is refused", "s", least=0.1, reloadable=True
@@ -412,11 +448,19 @@ class Config:
 
     #: where each value is from that is no default: a variable, or FILE:LINE
     sources: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
+    #: how many journals of this broker others of its enhanced cluster have taken over; not a setting
+    journal_generation: int = 0
 
     @property
     def max_websocket_bytes(self) -> int:
         """The longest WebSocket message: the longest STOMP frame, and a buffer's worth of the next ones."""
         return self.max_body_bytes + self.max_header_bytes + MIB
+
+    @property
+    def journal_name(self) -> str:
+        """The name of the shared journal: the brokers of an enhanced cluster have one each."""
+        name = self.name if self.cluster_id is None else f"{self.cluster_id}.{self.name}"
+        return f"{name}.{self.journal_generation}" if self.journal_generation else name
 
     def websocket_url(self, port: int) -> str:
         """The WebSocket of the node, whose web port this is. Without a host if it does not know by which name
@@ -499,12 +543,19 @@ def load(
             wrong += _add_central(central(values["cluster_url"]), values, sources)
     except ConfigError as error:
         wrong.append(str(error))
-    contradictions = (*roles.faults(values), *cluster_addresses.faults(values))
+    contradictions = (*roles.faults(values), *cluster_addresses.faults(values), *_filter_faults(values))
     wrong += [f"{sources.get(name, PREFIX + name.upper())}: {fault}" for name, fault in contradictions]
     if wrong:
         raise ConfigError("\n".join(wrong))
     values = {**roles.defaults(values.get("role", roles.MAIN)), **values}
     return Config(**values, sources=MappingProxyType(sources))
+
+
+def _filter_faults(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    try:
+        name_filter.parse(values.get("update_cluster_filter") or "")
+    except ValueError as error:
+        yield "update_cluster_filter", str(error)
 
 
 def _add_central(

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .callbacks import Service
+    from .channels import MASTER, ChannelError, environment
     from .client import Client, connect
     from .errors import ClientError, ConnectionLost, Overrun, Refused, Timeout, TransactionInDoubt
     from .events import ConnectionEvent
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
     from .transaction import Transaction
 
 __all__ = [
+    "MASTER",
+    "ChannelError",
     "Client",
     "ClientError",
     "ConnectionEvent",
@@ -47,9 +50,12 @@ __all__ = [
     "Transaction",
     "TransactionInDoubt",
     "connect",
+    "environment",
 ]
 
 _MODULES = {
+    "MASTER": "channels",
+    "ChannelError": "channels",
     "Client": "client",
     "ClientError": "errors",
     "ConnectionEvent": "events",
@@ -63,6 +69,7 @@ _MODULES = {
     "Transaction": "transaction",
     "TransactionInDoubt": "errors",
     "connect": "client",
+    "environment": "channels",
 }
 
 

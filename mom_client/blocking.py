@@ -13,22 +13,48 @@ Runs the asyncio client in a thread of its own; may be used from several threads
 import asyncio
 import logging
 import threading
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
+from . import channels as asynchronous_channels
 from . import client as asynchronous
+from .channels import Channel, Handler, Part
 from .events import ConnectionEvent, Listener
 from .message import Message
 from .subscription import Subscription
 from .transaction import Transaction
 
-__all__ = ["Client", "Messages", "connect"]
+__all__ = ["Client", "Environment", "Messages", "connect", "environment"]
 
 log = logging.getLogger("mom_client")
 
 T = TypeVar("T")
+
+
+class _LoopThread:
+    """A loop that runs in a thread of its own."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="mom_client", daemon=True)
+        self._thread.start()
+
+    def wait(self, work: Coroutine[Any, Any, T]) -> T:
+        """Do this in the loop, and wait for its result."""
+        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return future.result()
+        except BaseException:  # Ctrl-C must not leave the work behind
+            future.cancel()
+            raise
+
+    def stop(self) -> None:
+        """End the thread."""
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
 
 
 class Client:
@@ -37,20 +63,16 @@ class Client:
     A `listener` is called in a thread of its own and may use the client, except to leave it.
     """
 
-    _loop: asyncio.AbstractEventLoop
-    _thread: threading.Thread
-
     def __init__(
         self, url: str | list[str] | None = None, *, listener: Listener | None = None, **options: Any
     ) -> None:
+        self._runner: _LoopThread
         self._listener = listener
         self._events: ThreadPoolExecutor | None = None
         self._client = asynchronous.connect(url, listener=self._notify, **options)
 
     def __enter__(self) -> Self:
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="mom_client", daemon=True)
-        self._thread.start()
+        self._runner = _LoopThread()
         try:
             self._wait(self._client.open())
         except BaseException:
@@ -78,17 +100,10 @@ class Client:
             log.exception("the listener for connection events failed on %s", event)
 
     def _wait(self, work: Coroutine[Any, Any, T]) -> T:
-        future = asyncio.run_coroutine_threadsafe(work, self._loop)
-        try:
-            return future.result()
-        except BaseException:  # Ctrl-C must not leave the work behind
-            future.cancel()
-            raise
+        return self._runner.wait(work)
 
     def _stop(self) -> None:
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
+        self._runner.stop()
         if self._events is not None:
             self._events.shutdown()
 
@@ -186,3 +201,71 @@ class BlockingTransaction:
 def connect(url: str | list[str] | None = None, **options: Any) -> Client:
     """As `mom_client.connect`, for ``with``."""
     return Client(url, **options)
+
+
+class Environment:
+    """Made by `environment`; options, results and errors are those of `mom_client.channels.Environment`. A
+    handler is called in a thread."""
+
+    def __init__(
+        self, url: str | list[str] | None = None, *, site: str | None = None, **options: Any
+    ) -> None:
+        self._runner = _LoopThread()
+        self._env = asynchronous_channels.environment(url, site=site, **options)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        try:
+            self._runner.wait(self._env.__aexit__(*exception))
+        finally:
+            self._runner.stop()
+
+    @property
+    def site(self) -> str:
+        """The name of the site; empty before the start."""
+        return self._env.site
+
+    def repmgr_msg_dispatch(self, handler: Handler) -> None:
+        self._runner.wait(self._env.repmgr_msg_dispatch(handler))
+
+    def repmgr_start(self) -> None:
+        self._runner.wait(self._env.repmgr_start())
+
+    def repmgr_channel(self, site: str) -> "BlockingChannel":
+        return BlockingChannel(self._runner, self._runner.wait(self._env.repmgr_channel(site)))
+
+    def close(self) -> None:
+        """End the environment. Raises EINVAL while channels are open."""
+        self._runner.wait(self._env.close())
+
+
+class BlockingChannel:
+    """A channel whose calls wait."""
+
+    def __init__(self, runner: "_LoopThread", channel: Channel) -> None:
+        self._runner = runner
+        self._channel = channel
+        self.site = channel.site
+
+    def send_msg(self, parts: Iterable[Part]) -> None:
+        self._runner.wait(self._channel.send_msg(parts))
+
+    def send_request(
+        self, parts: Iterable[Part], timeout_s: float = 0, *, multiple: bool = False
+    ) -> bytes | list[bytes]:
+        return self._runner.wait(self._channel.send_request(parts, timeout_s, multiple=multiple))
+
+    def set_timeout(self, timeout_s: float) -> None:
+        self._channel.set_timeout(timeout_s)
+
+    def close(self) -> None:
+        self._runner.wait(self._channel.close())
+
+
+def environment(
+    url: str | list[str] | None = None, *, site: str | None = None, **options: Any
+) -> Environment:
+    """As `mom_client.environment`, for ``with``."""
+    return Environment(url, site=site, **options)

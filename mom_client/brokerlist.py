@@ -27,6 +27,7 @@ class BrokerLists:
     |-----------------------------------------|------------------------------------------------------------|
     | ["uri", …]                              | the list of the broker                                     |
     | {"uris": ["uri", …], "rebalance": true} | the same; a changed list makes the client go to its first  |
+    | the same with "to": "uri"               | the client goes there, whether the list has changed or not |
     | {"reconnect": "uri"}                    | the client goes there and forgets its configured addresses |
     """
 
@@ -79,8 +80,10 @@ class BrokerLists:
                 self._go(target, f"the broker sends the client to {target}", forget=True)
             else:
                 log.info("the broker's order to reconnect to %.200s is not obeyed", target)
-        elif changed and order.get("rebalance") is True and address not in self._preferred:
-            first = self._failover.shuffled[0]
+        elif order.get("rebalance") is True and address not in self._preferred:
+            first = order.get("to")
+            if not (isinstance(first, str) and self._failover.accepts(first)):
+                first = self._failover.shuffled[0] if changed else address
             if first != address:
                 self._go(first, f"the list of brokers has changed: rebalancing to {first}")
 

@@ -32,11 +32,6 @@ class BrokerAddress(NamedTuple):
     def __str__(self) -> str:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
-    @property
-    def is_here(self) -> bool:
-        """Whether only programs of this machine reach it."""
-        return is_loopback(self.host or "localhost")
-
 
 def parse(text: str) -> BrokerAddress:
     """The address that a text such as b1, b1:7676, :7676 or [::1]:7676 names. Raises ValueError."""
@@ -63,7 +58,7 @@ def faults(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield from _faults_of_addresses(brokers, values.get("cluster_host"))
     if values.get("cluster_port") is not None:
         yield from _faults_of_member(values)
-    elif brokers:
+    elif brokers or values.get("cluster_id") is not None:
         fault = (
             "this broker has no port for the others: set it to the port that they have for this broker "
             f"({DEFAULT_PORT} is usual), or to 0 for a free one"
@@ -107,5 +102,11 @@ def _faults_of_member(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     elif len(secret) < MIN_SECRET:
         fault = f"its {len(secret)} characters can be guessed, at least {MIN_SECRET} are needed"
         yield "cluster_secret", f"{fault}; {_MAKE_A_SECRET}"
+    if values.get("cluster_id") is not None and values.get("journal") is None:
+        fault = (
+            "the brokers of an enhanced cluster keep their journals in one store: set journal, as "
+            "postgresql://USER:PASSWORD@HOST/NAME, or leave cluster_id out"
+        )
+        yield "cluster_id", fault
     if values.get("cluster_transport") == "tls" and values.get("tls_cert") is None:
         yield "cluster_transport", "tls needs a certificate: set tls_cert"

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import gc
 import os
+import sys
 from collections.abc import Sequence
 
 import typer
 
 from broker_app import config
 from broker_app.cli.base.failures import USAGE, Failure
+from broker_app.cli.imq_options import translated
 
 #: all arguments after `up`, --help included, are passed to the broker
 PASSED_ON = {"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []}
@@ -21,7 +23,9 @@ def up(ctx: typer.Context) -> None:
 
 
 def run_broker(arguments: Sequence[str]) -> None:
-    """Run a broker with these options until it ends. Raises Failure."""
+    """Run a broker with these options until it ends. Replaces the process by another one with the same
+    command line when a restart was ordered. Raises Failure."""
+    arguments = translated(arguments)
     gc.disable()  # until it runs: modules that are imported until then are never freed
     # Before Django reads its settings: the data directory is one of them.
     os.environ.update(config.options_in(arguments))
@@ -31,12 +35,18 @@ def run_broker(arguments: Sequence[str]) -> None:
     django.setup()
     from django.core.management import CommandError
 
-    from broker_app.management.commands.broker import OF_DJANGO, OWN, Command
+    from broker_app.management.commands.broker import OF_DJANGO, OPEN, OWN, Command
 
     if strange := config.unknown_option(arguments, {*OF_DJANGO, *OWN, "--help"}):
         raise Failure(USAGE, strange, fix="`mom up --help` lists all")
+    command = Command()
+    command.can_restart = True
     try:
         # Without --traceback, Django prints the error itself, in another format.
-        Command().run_from_argv(["mom", "up", *arguments, "--traceback"])
+        command.run_from_argv(["mom", "up", *arguments, "--traceback"])
     except CommandError as error:
         raise Failure(error.returncode, str(error)) from error
+    if command.restart_options is not None:
+        same = [word for word in sys.orig_argv[1:] if word != OPEN]
+        sys.stdout.flush()
+        os.execv(sys.executable, [sys.executable, *same, *command.restart_options])

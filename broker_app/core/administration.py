@@ -66,6 +66,8 @@ class Administration:
     def _apply_policy(self, queue: Queue) -> None:
         self._admission.apply_policy(queue, self._destinations.policy_of(queue))
         for subscription in queue.consumers:
+            if subscription.remote:
+                self._consumers.prefer_local(subscription, queue.policy.prefer_local)
             if queue.consumers_paused:
                 self._consumers.make_unavailable(subscription)
             else:

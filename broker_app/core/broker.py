@@ -19,6 +19,7 @@ from broker_app.core.admission import Admission
 from broker_app.core.backlog import Backlog
 from broker_app.core.bulk_publishing import BulkPublishing
 from broker_app.core.chosen_delivery import ChosenDelivery
+from broker_app.core.cluster_usage import ClusterUsage
 from broker_app.core.consumers import Consumers
 from broker_app.core.damaged_messages import DamagedMessages
 from broker_app.core.dead_letters import DeadLetters
@@ -63,11 +64,16 @@ class Broker:
     """All destinations, subscriptions and unsettled deliveries of one broker, each with its owner.
 
     Each component owns its state, and uses those that are built before it. `tag` distinguishes this broker's
-    message ids from others'.
+    message ids from others'; `name` is in its dead letters.
     """
 
     def __init__(
-        self, *, tag: int = 0, limits: Limits | None = None, policies: Policies | None = None
+        self,
+        *,
+        tag: int = 0,
+        name: str = "",
+        limits: Limits | None = None,
+        policies: Policies | None = None,
     ) -> None:
         topics, offsets = Topics(), dict[str, Offset]()
         turn = self.turn = Turn(tag=tag, limits=limits, policies=policies, topics=topics)
@@ -78,7 +84,7 @@ class Broker:
         store = self.store = MessageStore(turn)
         self.scheduler = Scheduler(turn)
         self.histories = Histories(turn, store)
-        dead_letters = DeadLetters(turn, destinations, store)
+        dead_letters = DeadLetters(turn, destinations, store, name)
         selective = self.selective = SelectiveDelivery(turn, store)
         self.remote = RemoteMessages(turn, destinations, store, selective, self.unsettled.leases)
         self.dispatcher = Dispatcher(
@@ -97,8 +103,10 @@ class Broker:
         self.publisher = Publisher(
             turn, destinations, store, self.scheduler, selective, self.histories, topic_delivery
         )
+        self.cluster_usage = ClusterUsage()
         self.destination_limits = DestinationLimits(
-            turn, destinations, store, self.scheduler, dead_letters, self.unsettled, half_open
+            *(turn, destinations, store, self.scheduler, dead_letters, self.unsettled, half_open),
+            self.cluster_usage,
         )
         self.resource_alarms = ResourceAlarms(turn, destinations, store)
         self.admission = Admission(
@@ -128,7 +136,7 @@ class Broker:
             *(self.destination_limits, self.resource_alarms),
         )
         chosen = ChosenDelivery(turn, destinations, store, dead_letters, selective, self.unsettled)
-        administration = Administration(
+        administration = self.administration = Administration(
             *(turn, destinations, store, self.scheduler, consumers, self.unsettled),
             *(self.histories, self.destination_limits, self.resource_alarms, self.admission, self.remote),
         )
@@ -144,7 +152,11 @@ class Broker:
         self.sweeper = Sweeper(
             *(turn, destinations, store, self.scheduler, dead_letters, selective, self.deliveries),
             *(self.histories, self.publisher.dedup_windows, self.unsettled),
-            (self.admission.refuse_overdue, self.subscriptions.check_slow_consumers),
+            (
+                self.admission.refuse_overdue,
+                self.subscriptions.check_slow_consumers,
+                self.destination_limits.check_shared,
+            ),
         )
         self._commands = self._table(transfers, chosen, administration, damaged)
         #: commands that were left when the deadline had passed
@@ -174,6 +186,7 @@ class Broker:
             c.PublishRemote: (None, self.publisher.publish_remote),
             c.ReturnRemote: (None, self.remote.give_back_old),
             c.EndOrigin: (None, self.remote.end_origin),
+            c.CreateSubscription: (self.durables.check_create, self.durables.create),
             c.DeleteSubscription: (subscriptions.check_delete_durable, subscriptions.delete_durable),
             c.Settle: (deliveries.check_tags, deliveries.settle),
             c.Return: (deliveries.check_tags, deliveries.return_),

@@ -15,6 +15,7 @@ from broker_app.core.message import Envelope
 from broker_app.core.model import NamedSubscription, Peer, Subscription
 from broker_app.core.origin import Origin, RemoteMessage
 from broker_app.core.policy import Policies
+from broker_app.core.records import Terms
 
 AUTO, CLIENT, INDIVIDUAL = "auto", "client", "client-individual"
 ACK_MODES = (AUTO, CLIENT, INDIVIDUAL)
@@ -53,7 +54,8 @@ class Subscribe:
     with ack AUTO: see `SetInnerAck`. - `client`: the `client_address` of the consumer where a peer receives
     for several. - `principal`, on a system topic: the publisher decides with it what the subscription is
     sent. - `remote`: it is for consumers of another broker, and not sent what came from there; `owner` is the
-    user to whom the named subscription then belongs."""
+    user to whom the named subscription then belongs. - `exclusive_since_us`: when it has asked to be the only
+    one, if that was at another broker."""
 
     peer: Peer
     id: str
@@ -77,6 +79,7 @@ class Subscribe:
     principal: object = None
     remote: bool = False
     owner: str = ""
+    exclusive_since_us: int = 0
 
 
 @dataclass(slots=True)
@@ -113,11 +116,24 @@ class SetCredit:
 @dataclass(slots=True)
 class DeleteSubscription:
     """Delete the durable subscription of this name and all its messages. It must belong to `owner`, unless
-    that is empty, and must have no consumers but those of the peer itself, which end with it."""
+    that is empty, and must have no consumers but those of the peer itself, which end with it. `decided`: a
+    cluster has deleted it, so that a missing keeper is no reason to refuse."""
 
     peer: Peer
     name: str
     owner: str = ""
+    receipt: Any = None
+    decided: bool = False
+
+
+@dataclass(slots=True)
+class CreateSubscription:
+    """Create a durable subscription without a consumer, which another broker of the cluster has created; one
+    with the same filter and selector gets these `terms`."""
+
+    peer: Peer
+    name: str
+    terms: Terms
     receipt: Any = None
 
 
@@ -567,6 +583,7 @@ Command = (
     | PublishRemote
     | ReturnRemote
     | EndOrigin
+    | CreateSubscription
     | DeleteSubscription
     | Settle
     | Return

@@ -6,6 +6,9 @@ from broker_app.core.message_store import MessageStore
 from broker_app.core.model import Queue, Subscription
 from broker_app.core.selective.delivery import SelectiveDelivery
 
+#: added to the priority of consumers of other brokers where local ones are preferred: below all of theirs
+AFTER_LOCAL = -(1 << 32)
+
 
 class Consumers:
     """Adds consumers to queues and removes them, and keeps those with credit in rotation."""
@@ -22,6 +25,8 @@ class Consumers:
         subscription.watched |= queue.counts
         if subscription.exclusive:
             queue.exclusive[subscription] = None
+            if subscription.remote:  # local ones come in this order
+                queue.exclusive = dict.fromkeys(sorted(queue.exclusive, key=_asked))
             self._choose_active(queue)
 
     def leave(self, subscription: Subscription) -> None:
@@ -35,12 +40,14 @@ class Consumers:
             self._choose_active(queue)
 
     def _choose_active(self, queue: Queue) -> None:
-        """Serve the first exclusive consumer while all others are on standby; without one, serve all."""
+        """Serve the first exclusive consumer while all others are on standby; without one, serve all. All
+        brokers of a cluster choose the same one."""
         former, active = queue.active, next(iter(queue.exclusive), None)
         if active is former:
             return
         queue.active = active
-        if former is not None and active is not None:  # the former one has left, and the others wait already
+        if former is not None and active is not None:  # the others wait already
+            self.make_unavailable(former)
             self.make_available(active)
         else:
             for subscription in queue.consumers:
@@ -70,8 +77,21 @@ class Consumers:
             subscription.queue.selective.mark_ready(subscription.selector_group)
         self._store.mark_dirty(subscription.queue)
 
+    def prefer_local(self, subscription: Subscription, preferred: bool) -> None:
+        """Serve a consumer of another broker after local ones with credit, or like them."""
+        is_behind = subscription.priority < AFTER_LOCAL // 2
+        if preferred != is_behind:
+            self.make_unavailable(subscription)
+            subscription.priority += AFTER_LOCAL if preferred else -AFTER_LOCAL
+            self.make_available(subscription)
+
     def make_unavailable(self, subscription: Subscription) -> None:
         """Remove a subscription from the rotation."""
         if subscription.available:
             subscription.available = False
             subscription.rotation.leave(subscription)
+
+
+def _asked(subscription: Subscription) -> int:
+    """The time when a consumer has asked to be the only one."""
+    return subscription.exclusive_since_us

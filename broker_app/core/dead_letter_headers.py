@@ -10,7 +10,7 @@ FACTS = (
     ORIGIN,
     ORIGIN_TOPIC,
     "sent-at",
-    *("dead-reason", "dead-detail", "dead-attempts", "dead-at", "dead-consumer"),
+    *("dead-reason", "dead-detail", "dead-attempts", "dead-at", "dead-broker", "dead-consumer"),
 )
 #: those that do not change when a message is dead-lettered again
 _KEPT = (ORIGIN, ORIGIN_TOPIC, "sent-at")

@@ -16,12 +16,14 @@ from broker_app.core.turn import Turn
 
 
 class DeadLetters:
-    """Moves messages to the dead letters of their queue, or discards them where there are none."""
+    """Moves messages to the dead letters of their queue, or discards them where there are none. `broker` is
+    the name of the broker."""
 
-    def __init__(self, turn: Turn, destinations: Destinations, store: MessageStore) -> None:
+    def __init__(self, turn: Turn, destinations: Destinations, store: MessageStore, broker: str) -> None:
         self._turn = turn
         self._destinations = destinations
         self._store = store
+        self._broker = broker
 
     def add(
         self,
@@ -51,6 +53,7 @@ class DeadLetters:
             "dead-detail": detail,
             "dead-attempts": str(message.attempts),
             "dead-at": str(self._turn.now_ms),
+            "dead-broker": self._broker,
             "sent-at": str(self._turn.ids.time_ms(message)),
         }
         if consumer is not None:

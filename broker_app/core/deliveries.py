@@ -126,6 +126,8 @@ class Deliveries:
                 if message.origin is not None:
                     message.origin.give_back(message)
                 elif not subscription.queue.deleted:
+                    if subscription.remote:
+                        _mark(subscription.queue, message)
                     self._back_to_place(subscription.queue, message)
         self._turn.accept(peer, command.receipt)
 
@@ -298,3 +300,11 @@ class Deliveries:
         if queue.address in self._store.taps:
             self._store.taps.note_returned(queue.address, message)
         self._store.mark_dirty(queue)
+
+
+def _mark(queue: Queue, message: Message) -> None:
+    """Mark a message that another broker had and could not deliver as redelivered: others that were sent
+    later have overtaken it. It waits as often as it must, so that this counts once, and never is the last
+    attempt."""
+    if not message.attempts and queue.policy.max_attempts > 1:
+        message.attempts = 1

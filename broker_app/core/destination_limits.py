@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from broker_app.base.refused import Refused
 from broker_app.core import reasons, records
+from broker_app.core.cluster_usage import ClusterUsage, Usage
 from broker_app.core.dead_letters import DeadLetters
 from broker_app.core.destinations import Destinations
 from broker_app.core.half_open import HalfOpenConnections
@@ -13,7 +14,7 @@ from broker_app.core.lane import Lane
 from broker_app.core.message_store import MessageStore
 from broker_app.core.model import BlockedPublish, LimitUsage, Peer, Queue
 from broker_app.core.outcome import DestinationFull
-from broker_app.core.policy import REMOVE_LOW_PRIORITY, DestinationPolicy
+from broker_app.core.policy import CLUSTER, REMOVE_LOW_PRIORITY, DestinationPolicy
 from broker_app.core.scheduler import Scheduler
 from broker_app.core.turn import Turn
 from broker_app.core.unsettled import UnsettledDeliveries
@@ -35,6 +36,7 @@ class DestinationLimits:
         dead_letters: DeadLetters,
         unsettled: UnsettledDeliveries,
         half_open: HalfOpenConnections,
+        cluster_usage: ClusterUsage,
     ) -> None:
         self._turn = turn
         self._destinations = destinations
@@ -43,6 +45,7 @@ class DestinationLimits:
         self._dead_letters = dead_letters
         self._unsettled = unsettled
         self._half_open = half_open
+        self._cluster_usage = cluster_usage
         self.limits_topics = turn.policies.limits_topics
         self._of_topics: dict[str, LimitUsage] = {}
         #: queues that were full recently, and when last
@@ -79,14 +82,64 @@ class DestinationLimits:
         messages count as well."""
         if queue is None:
             return usage.holds(messages, bytes_)
-        there = queue.depth + queue.unsettled
-        if not there and usage.bytes:
+        used, used_bytes = self.used(queue, usage)
+        return usage.holds(used + messages, used_bytes + bytes_)
+
+    def used(self, queue: Queue, usage: LimitUsage) -> tuple[int, int]:
+        """The messages, and their bytes, that count against the limits of a queue."""
+        messages, bytes_ = self._held(queue, usage)
+        if usage.policy.scope == CLUSTER:
+            elsewhere = self._counted_elsewhere(queue, usage)
+            return messages + elsewhere.messages, bytes_ + elsewhere.bytes
+        return messages, bytes_
+
+    def _held(self, queue: Queue, usage: LimitUsage) -> tuple[int, int]:
+        """The messages that a queue has here, delayed ones among them, and their bytes."""
+        messages = queue.depth + queue.unsettled
+        if not messages and usage.bytes:
             usage.recount(0, 0, 0)  # an empty queue needs no estimate
+        messages -= queue.remote_unsettled
+        bytes_ = usage.estimated_bytes - queue.remote_bytes
         schedule = self._scheduler.schedules.get(queue.address)
-        if schedule is not None:
-            messages += len(schedule)
-            bytes_ += len(schedule) * schedule.average_body_bytes
-        return usage.holds(there + messages, usage.estimated_bytes + bytes_)
+        if schedule is None:
+            return messages, bytes_
+        delayed = len(schedule)
+        return messages + delayed, bytes_ + delayed * schedule.average_body_bytes
+
+    def _counted_elsewhere(self, queue: Queue, usage: LimitUsage) -> Usage:
+        """The part of shared limits that other brokers use. Where older messages make room, each broker keeps
+        at least an equal part of the limits for its own."""
+        elsewhere, policy = self._cluster_usage.of(queue.address), usage.policy
+        if not usage.removes:
+            return elsewhere
+        brokers = self._cluster_usage.brokers()
+        return Usage(
+            min(elsewhere.messages, policy.max_messages - policy.max_messages // brokers),
+            min(elsewhere.bytes, policy.max_bytes - policy.max_bytes // brokers),
+        )
+
+    def shared(self) -> dict[str, Usage]:
+        """The use of shared limits by this broker, by destination."""
+        if not self._turn.policies.shares_limits:
+            return {}
+        found = {
+            address: Usage(producers=len(usage.producers))
+            for address, usage in self._of_topics.items()
+            if usage.policy.scope == CLUSTER
+        }
+        for queue in self._destinations.queues.values():
+            usage = queue.limit_usage
+            if usage is not None and usage.policy.scope == CLUSTER:
+                found[queue.address] = Usage(*self._held(queue, usage), len(usage.producers))
+        return found
+
+    def check_shared(self) -> None:
+        """Have queues trimmed whose limits other brokers use more than before."""
+        for address in self._cluster_usage.grown:
+            queue = self._destinations.queues.get(address)
+            if queue is not None:
+                self._store.over_limit[queue] = None
+        self._cluster_usage.grown.clear()
 
     def check_room(self, queue: Queue, messages: int, bytes_: int) -> None:
         """Refused when a queue has no room for so much more now."""
@@ -102,11 +155,13 @@ class DestinationLimits:
         most = largest_body(policy)
         if 0 < most < size:
             raise Refused("too-large", f"the body has {size} bytes; {address} takes at most {most}")
-        now_ms = self._turn.now_ms
-        if not usage.admits(peer, now_ms) and not (
-            self._half_open.give_way(peer, usage.producers) and usage.admits(peer, now_ms)
+        now_ms, shared = self._turn.now_ms, policy.scope == CLUSTER
+        elsewhere = self._cluster_usage.of(address).producers if shared else 0
+        if not usage.admits(peer, now_ms, elsewhere) and not (
+            self._half_open.give_way(peer, usage.producers) and usage.admits(peer, now_ms, elsewhere)
         ):
-            raise Refused("too-many", f"{address} has {policy.max_producers} producers, its maximum")
+            where = " in the cluster" if shared else ""
+            raise Refused("too-many", f"{address} has {policy.max_producers} producers{where}, its maximum")
 
     def of_topic(self, address: str) -> LimitUsage | None:
         """The limits of a topic, None when it has none."""
@@ -217,7 +272,8 @@ def queue_full(queue: Queue) -> Refused:
     policy = queue.policy
     limits = [f"{policy.max_messages} messages"] if policy.max_messages else []
     limits += [f"{policy.max_bytes} bytes"] if policy.max_bytes else []
-    return Refused("queue-full", f"{queue.address} is full: it holds at most {' and '.join(limits)}")
+    where = " in all brokers of the cluster together" if policy.scope == CLUSTER else ""
+    return Refused("queue-full", f"{queue.address} is full: it holds at most {' and '.join(limits)}{where}")
 
 
 def _lane_to_trim(queue: Queue) -> Lane | None:

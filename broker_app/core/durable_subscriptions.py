@@ -20,7 +20,7 @@ from broker_app.core.destination import (
 from broker_app.core.destinations import Destinations
 from broker_app.core.message_store import MessageStore
 from broker_app.core.model import NamedSubscription, Queue, Subscription
-from broker_app.core.outcome import DestinationDeleted
+from broker_app.core.outcome import DestinationDeleted, SubscriptionChanged
 from broker_app.core.record import Record
 from broker_app.core.records import Terms
 from broker_app.core.selectors import compiler
@@ -46,6 +46,10 @@ class DurableSubscriptions:
         self._store = store
         self._consumers = consumers
         self._unsettled = unsettled
+        #: why clients can create and delete no durable ones now; set by a cluster whose keeper is away
+        self.refusal: Refused | None = None
+        #: whether each change of a durable one is an event
+        self.watched = False
 
     def join(self, subscription: Subscription, command: c.Subscribe, destination: Destination) -> None:
         """Make a subscription a consumer of the named subscription that it asks for."""
@@ -56,11 +60,9 @@ class DurableSubscriptions:
         terms = Terms(destination.address, command.selector, command.shared, owner)
         named = self._destinations.named.get(address)
         if named is None:
-            most = self._turn.limits.named_subscriptions
-            if len(self._destinations.named) >= most:
-                raise Refused(
-                    "too-many", f"the broker has {most} durable and shared subscriptions, its maximum"
-                )
+            self._check_room()
+            if command.durable and self.refusal is not None:
+                raise self.refusal
             named = self.begin(address, terms)
             self._record_terms(named)
         else:
@@ -70,6 +72,35 @@ class DurableSubscriptions:
                 self._record_terms(named)
         subscription.queue = named.queue
         self._consumers.join(subscription)
+
+    def _check_room(self) -> None:
+        most = self._turn.limits.named_subscriptions
+        if len(self._destinations.named) >= most:
+            raise Refused("too-many", f"the broker has {most} durable and shared subscriptions, its maximum")
+
+    def check_create(self, command: c.CreateSubscription) -> None:
+        """Refused when there is no room, for wrong terms, and when there is one of this name with others."""
+        check_name(command.name)
+        terms = command.terms
+        if parse(terms.filter).kind != TOPIC:
+            raise Refused("invalid", f"{terms.filter} is not a topic; only topics have named subscriptions")
+        if terms.selector:
+            compiler.compile_stored(terms.selector)
+        named = self._destinations.named.get(DURABLE_PREFIX + command.name)
+        if named is None:
+            self._check_room()
+        elif (named.terms.filter, named.terms.selector) != (terms.filter, terms.selector):
+            raise _other_terms(named)
+
+    def create(self, command: c.CreateSubscription) -> None:
+        """Create a durable subscription without a consumer, or change the terms of one."""
+        address = DURABLE_PREFIX + command.name
+        named = self._destinations.named.get(address)
+        if named is None:
+            named = self.begin(address, command.terms)
+        named.terms = command.terms
+        self._record_terms(named)
+        self._turn.accept(command.peer, command.receipt)
 
     def begin(self, address: str, terms: Terms) -> NamedSubscription:
         """Create a named subscription, durable or not by its address, and add it to its topic."""
@@ -96,6 +127,8 @@ class DurableSubscriptions:
         if named.durable:
             out = self._turn.out
             out.record(records.subscribed(out.destination(named.queue.address), named.terms))
+            if self.watched:
+                out.events.append(SubscriptionChanged(named.name, named.terms))
 
     def consumer_left(self, named: NamedSubscription) -> None:
         """End a shared subscription that is not durable with its last consumer."""
@@ -115,8 +148,12 @@ class DurableSubscriptions:
         del self._destinations.queues[queue.address]
         out.record(records.forgotten(out.destination(queue.address)))
         self._turn.emit_destination(DestinationDeleted(queue.address))
+        if self.watched:
+            out.events.append(SubscriptionChanged(named.name, None))
 
-    def deletable(self, name: str, owner: str, *leaving: Subscription) -> NamedSubscription:
+    def deletable(
+        self, name: str, owner: str, *leaving: Subscription, decided: bool = False
+    ) -> NamedSubscription:
         """The durable subscription of `name`; Refused when it cannot be deleted once `leaving` have left."""
         named = self._destinations.named.get(DURABLE_PREFIX + name)
         if named is None:
@@ -133,6 +170,8 @@ class DurableSubscriptions:
             raise Refused(
                 "conflict", f"durable subscription {name!r} has unsettled deliveries; settle them first"
             )
+        if self.refusal is not None and not decided:
+            raise self.refusal
         return named
 
     # ------------------------------------------------------------------ recovery and following
@@ -177,16 +216,21 @@ def _check_terms(named: NamedSubscription, requested: Terms) -> None:
     if terms.owner != requested.owner:
         raise Refused("not-allowed", f"subscription {name!r} belongs to {terms.owner!r}")
     if (terms.filter, terms.selector) != (requested.filter, requested.selector):
-        raise Refused(
-            "conflict",
-            f"subscription {name!r} is on {terms.filter}"
-            + (f" with the selector {terms.selector!r}" if terms.selector else "")
-            + "; delete it first, or use another name",
-        )
+        raise _other_terms(named)
     if named.queue.consumers and not (terms.shared and requested.shared):
         raise Refused(
             "conflict", f"subscription {name!r} is consumed by {_describe(next(iter(named.queue.consumers)))}"
         )
+
+
+def _other_terms(named: NamedSubscription) -> Refused:
+    terms = named.terms
+    return Refused(
+        "conflict",
+        f"subscription {named.name!r} is on {terms.filter}"
+        + (f" with the selector {terms.selector!r}" if terms.selector else "")
+        + "; delete it first, or use another name",
+    )
 
 
 def _describe(consumer: Subscription) -> str:

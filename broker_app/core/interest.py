@@ -17,48 +17,75 @@ AUTO_CREDIT = 1_000
 
 class Want(NamedTuple):
     """The same for several consumers: messages of `address`, a queue, a topic filter or the queue of a named
-    subscription (with its `terms`)."""
+    subscription (with its `terms`). An exclusive consumer, who has asked to be the only one at
+    `exclusive_since_us`, is by itself."""
 
     address: str
     selector: str = ""
-    exclusive: bool = False
+    exclusive_since_us: int = 0
     priority: int = 0
     terms: Terms | None = None
 
 
+class _Consumers:
+    """The consumers that want the same."""
+
+    __slots__ = ("credit", "number")
+
+    def __init__(self) -> None:
+        self.number = self.credit = 0
+
+
 class Interest:
-    """The local consumers by what they want. Each change is an event while it is `watched`."""
+    """The local consumers by what they want. Each change is an event while it is `watched`.
+
+    Sums are kept, not made: each change is reported to every other broker of the cluster."""
 
     def __init__(self, turn: Turn) -> None:
         self._turn = turn
         self.watched = False
-        self._consumers: dict[Want, dict[Subscription, None]] = {}
-        self._wants: dict[Subscription, Want] = {}
+        self._consumers: dict[Want, _Consumers] = {}
+        #: what each consumer wants, and the credit that counts for it
+        self._counted: dict[Subscription, tuple[Want, int]] = {}
 
     def begin(self, subscription: Subscription) -> None:
         """Count a consumer that has come."""
         want = _want_of(subscription)
         if want is not None:
-            self._wants[subscription] = want
-            self._consumers.setdefault(want, {})[subscription] = None
-            self._emit(want)
+            consumers = self._consumers.get(want)
+            if consumers is None:
+                consumers = self._consumers[want] = _Consumers()
+            consumers.number += 1
+            self._count(subscription, want, consumers, 0)
 
     def end(self, subscription: Subscription) -> None:
         """Count a consumer that has left no longer."""
-        want = self._wants.pop(subscription, None)
-        if want is None:
+        counted = self._counted.pop(subscription, None)
+        if counted is None:
             return
+        want, credit = counted
         consumers = self._consumers[want]
-        del consumers[subscription]
-        if not consumers:
+        consumers.number -= 1
+        consumers.credit -= credit
+        if not consumers.number:
             del self._consumers[want]
         self._emit(want)
 
     def credit_changed(self, subscription: Subscription) -> None:
         """Note that a consumer has other credit."""
-        want = self._wants.get(subscription)
-        if want is not None:
-            self._emit(want)
+        counted = self._counted.get(subscription)
+        if counted is not None:
+            want, credit = counted
+            self._count(subscription, want, self._consumers[want], credit)
+
+    def _count(self, subscription: Subscription, want: Want, consumers: _Consumers, before: int) -> None:
+        """Count the credit of a consumer, in place of that of before."""
+        credit = subscription.credit
+        if subscription.ack == AUTO or subscription.inner_ack:
+            credit = max(credit, AUTO_CREDIT)
+        self._counted[subscription] = want, credit
+        consumers.credit += credit - before
+        self._emit(want)
 
     def _emit(self, want: Want) -> None:
         if self.watched:
@@ -70,25 +97,25 @@ class Interest:
 
     def consumers(self, want: Want) -> int:
         """The number of consumers that want it."""
-        return len(self._consumers.get(want, ()))
+        consumers = self._consumers.get(want)
+        return consumers.number if consumers is not None else 0
 
     def credit(self, want: Want) -> int:
         """The messages that they take together before any is settled."""
-        return sum(
-            max(one.credit, AUTO_CREDIT) if one.ack == AUTO else one.credit
-            for one in self._consumers.get(want, ())
-        )
+        consumers = self._consumers.get(want)
+        return consumers.credit if consumers is not None else 0
 
 
 def _want_of(subscription: Subscription) -> Want | None:
-    """What a consumer wants of other brokers; None for one that is served from this one alone."""
+    """The want of a consumer; None for one that is served from this broker alone."""
     queue = subscription.queue
     if subscription.remote or queue.forwarded:
         return None
+    since_us = subscription.exclusive_since_us if subscription.exclusive else 0
     selector = subscription.selector.text if subscription.selector is not None else ""
     if queue.named is not None:
-        return Want(queue.address, terms=queue.named.terms)
+        return Want(queue.address, "", since_us, terms=queue.named.terms)
     destination = parse(subscription.address)
     if is_reserved(destination.name):
         return None
-    return Want(destination.address, selector, subscription.exclusive, subscription.priority)
+    return Want(destination.address, selector, since_us, subscription.priority)

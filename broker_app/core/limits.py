@@ -48,7 +48,7 @@ class Limits:
     #: dedup-ids that are remembered: for one destination, and in all
     dedup_ids: int = 500_000
     dedup_ids_together: int = 2_000_000
-    #: an automatically created queue without consumers and messages is deleted after this time
+    #: an automatically created queue without consumers and messages is deleted after this time; 0 is never
     idle_queue_ms: int = 120_000
     #: how long a message waits for room in a full queue before it is refused
     blocked_timeout_ms: int = 30_000

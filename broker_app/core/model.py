@@ -120,6 +120,7 @@ class Peer:
         "stopped",
         "strict",
         "subscriptions",
+        "suspended",
         "temporary",
         "touched",
         "transactions",
@@ -161,6 +162,8 @@ class Peer:
         self.deliveries: list[Delivery] = []
         self.touched = False
         self.paused = False
+        #: whether it is paused with the whole broker, for which it is not called slow
+        self.suspended = False
         self.next_tag = 1
         #: messages that its ended topic subscriptions received by fan-out
         self.fanned_out = 0
@@ -270,6 +273,7 @@ class Subscription:
         "dead_lettered",
         "delivered_directly",
         "exclusive",
+        "exclusive_since_us",
         "fanned_out_before",
         "fanout_group",
         "head",
@@ -322,6 +326,8 @@ class Subscription:
         self.selector_group: Any = None
         #: whether it asks to be the only consumer that is served
         self.exclusive = False
+        #: when it has asked for that, µs: of several, the first one is served
+        self.exclusive_since_us = 0
         #: consumers of a queue with a higher one are served first
         self.priority = 0
         #: whether it is not sent what its own connection publishes
@@ -475,16 +481,17 @@ class LimitUsage:
         """Shift when producers have sent, because the clock was set."""
         self.producers = {peer: sent_ms + by_ms for peer, sent_ms in self.producers.items()}
 
-    def admits(self, peer: Peer, now_ms: int) -> bool:
-        """Return whether the number of producers allows `peer` to send; it is then counted as one."""
+    def admits(self, peer: Peer, now_ms: int, elsewhere: int = 0) -> bool:
+        """Return whether the number of producers, with those `elsewhere`, allows `peer` to send; it is then
+        counted as one."""
         most, producers = self.policy.max_producers, self.producers
-        if most and peer not in producers and len(producers) >= most:
+        if most and peer not in producers and len(producers) + elsewhere >= most:
             self.producers = producers = {
                 producer: sent_ms
                 for producer, sent_ms in producers.items()
                 if not (producer.disconnected or producer.stopped) and now_ms - sent_ms < PRODUCER_MS
             }
-            if len(producers) >= most:
+            if len(producers) + elsewhere >= most:
                 return False
         if most:
             producers[peer] = now_ms
@@ -553,6 +560,8 @@ class Queue:
         "reader",
         "released",
         "remote",
+        "remote_bytes",
+        "remote_unsettled",
         "samples",
         "selective",
         "unsettled",
@@ -571,7 +580,7 @@ class Queue:
         self.consumers: dict[Subscription, None] = {}
         #: consumers that can take a message now, the next one in turn first
         self.available = Rotation()
-        #: those of them that are exclusive, in that order
+        #: those of them that are exclusive, in the order in which they have asked for it
         self.exclusive: dict[Subscription, None] = {}
         #: the exclusive consumer that is served while all others are on standby
         self.active: Subscription | None = None
@@ -598,6 +607,8 @@ class Queue:
         self.unsettled = 0
         #: messages of other brokers that wait for a consumer here; None while there are none
         self.remote: deque[Any] | None = None
+        #: those that are unsettled, and their bytes; no limit counts them
+        self.remote_unsettled = self.remote_bytes = 0
         #: whether bodies of unsettled deliveries may be only in the journal
         self.released = False
         #: the `paced_producers.Pace` of its producers; only that sets it and knows what it contains

@@ -6,13 +6,13 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from broker_app.core.message import Envelope, Message
-from broker_app.core.model import Peer
+from broker_app.core.model import Peer, Queue
 
 
 class RemoteMessage(Message):
     """A message of another broker. `origin_tag` is its delivery there, 0 if that has not to be settled."""
 
-    __slots__ = ("arrived_ms", "origin", "origin_tag")
+    __slots__ = ("arrived_ms", "holding", "origin", "origin_tag")
 
     def __init__(
         self,
@@ -30,6 +30,8 @@ class RemoteMessage(Message):
         self.explicit_id = id
         self.attempts = attempts
         self.arrived_ms = 0
+        #: the queue in which it is unsettled here
+        self.holding: Queue | None = None
 
 
 class ReturnedDelivery(NamedTuple):
@@ -62,18 +64,21 @@ class Origin:
 
     def acknowledge(self, message: RemoteMessage) -> None:
         """Report that a message was acknowledged."""
+        _release(message)
         if message.origin_tag and not self.ended:
             self.acked.append(message.origin_tag)
             self._schedule_flush(self.peer)
 
     def give_back(self, message: RemoteMessage) -> None:
         """Return a message that no consumer has seen."""
+        _release(message)
         self._give_back(ReturnedDelivery(message.origin_tag))
 
     def fail(
         self, message: RemoteMessage, reason: str, dead_reason: str = "", detail: str = "", delay_ms: int = 0
     ) -> None:
         """Return a message whose delivery failed."""
+        _release(message)
         self._give_back(
             ReturnedDelivery(message.origin_tag, True, reason, dead_reason, detail[:1_000], delay_ms)
         )
@@ -82,3 +87,11 @@ class Origin:
         if returned.tag and not self.ended:
             self.returned.append(returned)
             self._schedule_flush(self.peer)
+
+
+def _release(message: RemoteMessage) -> None:
+    """Count a message as unsettled here no longer."""
+    queue, message.holding = message.holding, None
+    if queue is not None:
+        queue.remote_unsettled -= 1
+        queue.remote_bytes -= len(message.body)

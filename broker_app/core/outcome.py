@@ -1,8 +1,8 @@
 """The outcome of a run of commands: records to store first, then all that is sent after their commit.
 
 Events of destinations, consumers and dead letters are part of it, for the system topics (`$mom.…`). They are
-rare, never one for each message; all but `Arrived`, `MessagesEnded` and `InterestChanged` are emitted only
-while a system topic has subscribers."""
+rare, never one for each message; all but `Arrived`, `MessagesEnded`, `InterestChanged` and
+`SubscriptionChanged` are emitted only while a system topic has subscribers."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ from broker_app.core.model import Fanout, Peer, Subscription
 
 #: the first level of all system topics
 SYSTEM = "$mom"
+#: why a destination was deleted: by an administrator or its owner; without use for some time
+DELETED, UNUSED = "deleted", "unused"
 
 
 class DestinationCreated(NamedTuple):
@@ -26,9 +28,10 @@ class DestinationCreated(NamedTuple):
 
 
 class DestinationDeleted(NamedTuple):
-    """A destination was deleted."""
+    """A destination was deleted, for a `reason` such as `UNUSED`."""
 
     address: str
+    reason: str = DELETED
 
 
 class DestinationFull(NamedTuple):
@@ -58,9 +61,16 @@ class ConsumerSlow(NamedTuple):
 
 
 class InterestChanged(NamedTuple):
-    """What the consumers of this broker want has changed; `want` is an `interest.Want`."""
+    """Consumers of this broker have come or left; `want` is the `interest.Want` of them."""
 
     want: Any
+
+
+class SubscriptionChanged(NamedTuple):
+    """A durable subscription was created or got other terms; without `terms` it was deleted."""
+
+    name: str
+    terms: records.Terms | None
 
 
 class SnapshotWanted(NamedTuple):
@@ -105,6 +115,7 @@ Event = (
     | ConsumerLeft
     | ConsumerSlow
     | InterestChanged
+    | SubscriptionChanged
     | SnapshotWanted
     | MessagesEnded
     | DeadLetter

@@ -18,6 +18,10 @@ FLOW_CONTROL, REJECT_NEWEST, REMOVE_OLDEST, REMOVE_LOW_PRIORITY = LIMIT_BEHAVIOR
     "REMOVE_OLDEST",
     "REMOVE_LOW_PRIORITY",
 )
+#: whether each broker of a cluster has the limits of a destination for itself, or all have them together
+BROKER, CLUSTER = SCOPES = ("broker", "cluster")
+#: the limits to which the scope applies
+SCOPED_LIMITS = ("max_messages", "max_bytes", "max_producers")
 NONE, PRODUCERS, CONSUMERS, ALL = PAUSES = ("none", "producers", "consumers", "all")
 
 
@@ -31,6 +35,8 @@ class DestinationPolicy:
     max_producers: int = 0
     max_consumers: int = 0
     limit_behavior: str = FLOW_CONTROL
+    #: of max_messages, max_bytes and max_producers
+    scope: str = BROKER
     #: a message that is returned this often is dead-lettered
     max_attempts: int = 16
     #: delay before a returned message is delivered again; each time `retry_factor` longer
@@ -134,6 +140,12 @@ class Policies:
         """True if any topic may have a history."""
         policies = (self.default, *self.exact.values(), *self.prefixes.values())
         return any(policy.retains for policy in policies)
+
+    @property
+    def shares_limits(self) -> bool:
+        """True if any destination may share limits with other brokers."""
+        policies = (self.default, *self.exact.values(), *self.prefixes.values())
+        return any(policy.scope == CLUSTER for policy in policies)
 
     @property
     def limits_topics(self) -> bool:

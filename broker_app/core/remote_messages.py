@@ -16,6 +16,7 @@ from broker_app.core.destinations import Destinations
 from broker_app.core.message_store import MessageStore
 from broker_app.core.model import Queue, Subscription
 from broker_app.core.origin import RemoteMessage
+from broker_app.core.rotation import Rotation
 from broker_app.core.selective.delivery import SelectiveDelivery
 from broker_app.core.timers import Leases
 from broker_app.core.turn import Turn
@@ -136,6 +137,9 @@ class RemoteMessages:
             peer.unsettled[tag] = (subscription, message)
             subscription.unsettled += 1
             queue.unsettled += 1
+            queue.remote_unsettled += 1
+            queue.remote_bytes += len(message.body)
+            message.holding = queue
             if queue.limit_usage is not None:
                 queue.limit_usage.bytes += len(message.body)
             if queue.account is not None:
@@ -212,6 +216,9 @@ def _has_local(queue: Queue) -> bool:
     return any(not subscription.remote for subscription in queue.consumers)
 
 
-def _first_local(available: Iterable[Subscription]) -> Subscription | None:
+def _first_local(available: Rotation) -> Subscription | None:
     """The first consumer with credit that is of this broker."""
+    first = available.first
+    if first is None or not first.remote:
+        return first
     return next((subscription for subscription in available if not subscription.remote), None)

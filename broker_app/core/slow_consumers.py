@@ -58,8 +58,8 @@ class SlowConsumers:
 
 
 def _can_receive(subscription: Subscription) -> bool:
-    """Return whether a consumer can receive more. With leases, deliveries are returned by themselves: not
-    slow."""
-    if subscription.lease_ms:
+    """Return whether a consumer can receive more, or could if the broker were not paused. With leases,
+    deliveries are returned by themselves: not slow."""
+    if subscription.lease_ms or subscription.peer.suspended:
         return True
     return subscription.unsettled < subscription.credit and not subscription.peer.paused

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from broker_app.base.refused import Refused
 from broker_app.core import commands as c
 from broker_app.core.accounts import Accounts
-from broker_app.core.consumers import Consumers
+from broker_app.core.consumers import AFTER_LOCAL, Consumers
 from broker_app.core.deliveries import Deliveries
 from broker_app.core.destination import (
     DURABLE_PREFIX,
@@ -43,8 +43,6 @@ from broker_app.core.topic_delivery import TopicDelivery, is_fanned_out
 from broker_app.core.turn import Turn
 from broker_app.core.unsettled import UnsettledDeliveries
 
-#: the priority of consumers of other brokers where local ones are preferred: below all that clients can have
-AFTER_LOCAL = -(1 << 31)
 #: deliveries of ended subscriptions that a connection may still acknowledge, in vain
 MAX_RETURNED = 10_000
 
@@ -171,6 +169,7 @@ class Subscriptions:
         if DURABLE_PREFIX + command.name not in self._destinations.named:
             self._check_searches(peer.user, subscription.selector)
         subscription.exclusive, subscription.priority = command.exclusive, command.priority
+        subscription.exclusive_since_us = command.exclusive_since_us or self._turn.out.time_us
         subscription.no_local = command.no_local
         if command.remote:
             self._check_remote(subscription)
@@ -198,7 +197,7 @@ class Subscriptions:
             raise Refused("local-only", f"{subscription.address} serves the consumers of its own broker only")
         subscription.remote = True
         if policy.prefer_local:
-            subscription.priority = AFTER_LOCAL
+            subscription.priority += AFTER_LOCAL
 
     def _begin(self, subscription: Subscription, destination: Destination, command: c.Subscribe) -> None:
         """Add a subscription to its destination. Refused when that cannot take it."""
@@ -360,7 +359,7 @@ class Subscriptions:
     def check_delete_durable(self, command: c.DeleteSubscription) -> NamedSubscription:
         """The durable subscription to be deleted; Refused when others use it."""
         own = _consumers_of(command.peer, command.name)
-        return self._durables.deletable(command.name, command.owner, *own)
+        return self._durables.deletable(command.name, command.owner, *own, decided=command.decided)
 
     def delete_durable(self, command: c.DeleteSubscription, named: NamedSubscription) -> None:
         """Delete a durable subscription, with all its messages."""

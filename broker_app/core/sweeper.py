@@ -12,7 +12,7 @@ from broker_app.core.destinations import Destinations
 from broker_app.core.histories import Histories
 from broker_app.core.message_store import MessageStore
 from broker_app.core.model import Queue
-from broker_app.core.outcome import DestinationDeleted
+from broker_app.core.outcome import UNUSED, DestinationDeleted
 from broker_app.core.scheduler import Scheduler
 from broker_app.core.selective.delivery import SelectiveDelivery
 from broker_app.core.sync_queue import SYNC_ADDRESS
@@ -52,6 +52,8 @@ class Sweeper:
         self._dedup_windows = dedup_windows
         self._unsettled = unsettled
         self._each_second = each_second
+        #: whether other brokers of a cluster use a queue, which then stays
+        self.is_wanted: Callable[[str], bool] = lambda address: False
         self.sweep_ms = 0
         #: queues that the present sweep has not checked yet
         self._unswept: list[Queue] = []
@@ -111,14 +113,18 @@ class Sweeper:
             or not queue.durable
             or queue.address in self._scheduler.schedules
             or queue.address in self._turn.policies.exact
+            or queue.address in self._store.taps
             or queue.address == SYNC_ADDRESS
         ):
             queue.idle_since_ms = 0
         elif not queue.idle_since_ms:
             queue.idle_since_ms = self._turn.now_ms
-        elif self._turn.now_ms - queue.idle_since_ms >= self._turn.limits.idle_queue_ms:
+        elif 0 < self._turn.limits.idle_queue_ms <= self._turn.now_ms - queue.idle_since_ms:
+            if self.is_wanted(queue.address):
+                queue.idle_since_ms = 0
+                return
             del self._destinations.queues[queue.address]
-            self._turn.emit_destination(DestinationDeleted(queue.address))
+            self._turn.emit_destination(DestinationDeleted(queue.address, UNUSED))
 
     def _forget_old_ids(self) -> None:
         found = self._dedup_windows.next_to_sweep()

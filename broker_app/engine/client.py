@@ -27,6 +27,7 @@ _Command = (
     | c.Insert
     | c.PublishBulk
     | c.DeleteBulkProducer
+    | c.CreateSubscription
     | c.DeleteSubscription
     | c.Subscribe
     | c.Answer

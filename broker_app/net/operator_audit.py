@@ -23,7 +23,9 @@ SWITCHED_OVER, TOOK_OVER, PAUSED, RESUMED = "switched over", "took over", "pause
 #: of services
 ACTIVATED, DEACTIVATED, DEREGISTERED = "activated", "deactivated", "deregistered"
 #: of brokers
-SHUT_DOWN = "shut down"
+SHUT_DOWN, QUIESCED, UNQUIESCED = "shut down", "quiesced", "unquiesced"
+#: of the change record of a cluster, and of its keeper
+RESTORED, COMPACTED, CHANGED = "restored", "compacted", "changed"
 #: origins of REST requests: a browser session is the console
 CONSOLE, API = "console", "api"
 

@@ -82,7 +82,11 @@ PROBLEMS = {
             "not-acceptable", 406, "Not acceptable",
             "The reply is not available in the requested media type.",
         ),
-        Problem("timeout", 408, "Request timed out", "The body of the request did not arrive in time."),
+        Problem(
+            "timeout", 408, "Request timed out",
+            "The body of the request did not arrive in time; or no answer came to a request to a site, whose outcome is "
+            "unknown then.",
+        ),
         Problem(
             "conflict", 409, "Conflict",
             "The current state does not allow the operation. The reply has the reason.",
@@ -175,7 +179,13 @@ PROBLEMS = {
         ),
         Problem(
             "paused", 503, "Paused",
-            "An administrator paused the destination: it accepts no messages now.",
+            "An administrator paused the destination, which accepts no messages now, or the broker, which serves no "
+            "clients now.",
+        ),
+        Problem(
+            "quiesced", 503, "Quiesced",
+            "An administrator has quiesced the broker: it takes no new clients, and serves those that are connected. "
+            "The member active names other brokers, if there are any.",
         ),
         Problem(
             "busy", 503, "Busy",
@@ -187,6 +197,12 @@ PROBLEMS = {
             "The journal cannot be written now. Nothing was stored.",
         ),
         Problem(
+            "master-unavailable", 503, "Master broker unavailable",
+            "MASTER_UNAVAILABLE: the broker that keeps the change record of the cluster is not connected. Declared "
+            "destinations and durable subscriptions cannot be created, changed or deleted until it is; all else "
+            "works. The member keeper has its name.",
+        ),
+        Problem(
             "flow-broken", 409, "Flow broken",
             "A message that a bridge forwarded was refused, so the messages after it are refused, too, to keep "
             "their order. The bridge restarts the flow.",
@@ -194,6 +210,18 @@ PROBLEMS = {
         Problem(
             "disconnected", 409, "Disconnected",
             "An operator closed the connection. The detail is the operator's reason.",
+        ),
+        # Message channels between sites; the answers to requests have these names as their status, too.
+        Problem(
+            "rep-unavail", 503, "Site unavailable",
+            "The site is not linked, has too much to do, or went away while the request waited; or there is no "
+            "master now. The outcome of a request is unknown: it may have been carried out.",
+        ),
+        Problem("noserver", 503, "No handler", "No application at the site has a handler for requests."),
+        Problem("keyempty", 502, "No answer", "The handler at the site returned without an answer."),
+        Problem(
+            "buffer-small", 409, "Several parts",
+            "The answer has several parts, and one was asked for. Ask for several.",
         ),
         # Errors that end a STOMP connection.
         Problem(

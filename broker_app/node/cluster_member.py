@@ -2,22 +2,40 @@
 
 from __future__ import annotations
 
+import socket
 import ssl
+from collections.abc import Callable
 
 from broker_app.config import Config
 from broker_app.engine import Engine
+from broker_app.features.cluster import frames as f
 from broker_app.features.cluster import settings as cluster_settings
 from broker_app.features.cluster.cluster import Cluster, ClusterSettings
+from broker_app.features.cluster.destination_applier import Configuration, NoConfiguration
+from broker_app.features.cluster.link import HANDSHAKE_S, Link
+from broker_app.features.cluster.replicated_record import KeeperSettings, ReplicatedRecord
 from broker_app.members.addresses import addresses_of
 from broker_app.net.server.listeners import Ports
 from broker_app.net.stomp.session import VERSION
 from broker_app.net.tls.certificates import Certificates
+from broker_app.net.tls.listener import TlsListener
+from broker_app.telemetry.event_log import CLUSTER, EventLog
 
 _TLS = "tls"
+#: the answer to brokers without TLS
+_NO_TLS = f.encode(
+    f.Refuse("tls-required", "this port speaks TLS: set cluster_transport to tls at each broker")
+)
 
 
-def make_cluster(config: Config, engine: Engine, ports: Ports, certificates: Certificates | None) -> Cluster:
-    """The cluster of a broker with these ports."""
+def make_cluster(
+    config: Config,
+    engine: Engine,
+    ports: Ports,
+    certificates: Certificates | None,
+    clients: Callable[[], int],
+) -> Cluster:
+    """The cluster of a broker with these ports; `clients` returns how many clients it has."""
     assert config.cluster_secret is not None and ports.cluster is not None
     addresses = addresses_of(config, ports)
     encrypted = config.cluster_transport == _TLS
@@ -29,13 +47,73 @@ def make_cluster(config: Config, engine: Engine, ports: Ports, certificates: Cer
         secret=config.cluster_secret,
         most_bytes=config.max_body_bytes + config.max_header_bytes,
         must_be_equal=cluster_settings.must_be_equal(config),
-        stomp=addresses.uris[0] if addresses.uris[0].startswith("stomp") else "",
+        uris=addresses.uris,
         web=addresses.web,
-        tls=_client_context(config) if encrypted else None,
-        accepts_tls=certificates.context if encrypted and certificates is not None else None,
+        tls=_ClientContexts(config, certificates) if encrypted and certificates is not None else None,
+        listen_tls=_listen_tls(certificates) if encrypted and certificates is not None else None,
         keeper=cluster_settings.keeper_address(config),
     )
-    return Cluster(engine, settings)
+    return Cluster(engine, settings, clients)
+
+
+def make_record(
+    config: Config,
+    engine: Engine,
+    cluster: Cluster,
+    port: int,
+    configuration: Configuration | None,
+    events: EventLog,
+) -> ReplicatedRecord:
+    """The change record of a broker of this cluster, which listens for the others at `port`."""
+    address = cluster_settings.keeper_address(config)
+    is_here = bool(address) and address not in cluster_settings.others(config, port)
+    keeper = KeeperSettings(address, is_here, config.cluster_dynamic_keeper)
+
+    def note(name: str, event: str, detail: str) -> None:
+        events.note(CLUSTER, name, event, code="CONFLICT", detail=detail)
+
+    cluster.record = ReplicatedRecord(
+        *(config.name, config.data, keeper, engine, configuration or NoConfiguration()),
+        *(cluster.send_record, note),
+    )
+    return cluster.record
+
+
+def client_addresses(cluster: Cluster) -> list[str]:
+    """The addresses of other brokers that take clients."""
+    return [
+        uri
+        for member in cluster.members.all()
+        if member.link is not None and not member.link.quiesced and member.identity is not None
+        for uri in member.identity.uris
+    ]
+
+
+class _ClientContexts:
+    """Makes the TLS context of a connection to another broker: the same until there are new certificates."""
+
+    def __init__(self, config: Config, certificates: Certificates) -> None:
+        self._config = config
+        self._certificates = certificates
+        self._generation = certificates.generation
+        self._context = _client_context(config)
+
+    def __call__(self) -> ssl.SSLContext:
+        if self._generation != self._certificates.generation:
+            self._context = _client_context(self._config)
+            self._generation = self._certificates.generation
+        return self._context
+
+
+def _listen_tls(certificates: Certificates) -> Callable[[socket.socket, Callable[[], Link]], TlsListener]:
+    def listen(listener: socket.socket, make_link: Callable[[], Link]) -> TlsListener:
+        return TlsListener(
+            *(listener, certificates, make_link),
+            plain_answer=_NO_TLS,
+            handshake_timeout_s=HANDSHAKE_S,
+        )
+
+    return listen
 
 
 def _client_context(config: Config) -> ssl.SSLContext:

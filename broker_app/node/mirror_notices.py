@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import json
-
-from broker_app.core.message import Envelope
 from broker_app.features.mirror.mirror import Mirror
 from broker_app.members.takeovers import Takeover
 from broker_app.net.rest.node.mirrors import STARTED
+from broker_app.node.cluster_clients import list_message
 from broker_app.node.system_events import SystemPublisher
 from broker_app.telemetry.event_log import MIRRORS, EventLog
 
-#: the topic of the list; clients subscribe to it after they have logged in
-_FAILOVER = "/topic/$mom.failover"
-_HEADERS = b"content-type:application/json\n"
 #: code of the event of a mirror that was started while there was no main broker
 WITHOUT_MAIN = "MIRROR_ACTIVE_WITHOUT_MAIN"
 #: code of the event of a mirror with other settings than this broker
@@ -59,5 +54,4 @@ class MirrorNotices:
         uris = self._mirror.failover_uris
         if uris != self._uris:
             self._uris = uris
-            envelope = Envelope(_FAILOVER, _HEADERS, persistent=False)
-            self._publisher.publish([(envelope, json.dumps(list(uris)).encode())])
+            self._publisher.publish([list_message(list(uris))])

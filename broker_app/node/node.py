@@ -31,7 +31,10 @@ from broker_app.features.bulk.batch_commits import BatchCommits
 from broker_app.features.bulk.stage_store import StageStore
 from broker_app.features.callback_broker.callback_broker import CallbackBroker
 from broker_app.features.callbacks.webhooks.supervisor import Supervisor as Callbacks
+from broker_app.features.cluster import status as cluster_status
 from broker_app.features.cluster.cluster import Cluster
+from broker_app.features.cluster.destination_applier import Configuration
+from broker_app.features.cluster.report import ClusterReport
 from broker_app.features.jobs.job_manager import JobManager
 from broker_app.features.mirror.configuration_replicator import ConfigurationReplicator
 from broker_app.features.mirror.mirror import Mirror
@@ -44,6 +47,7 @@ from broker_app.journal.shared.shared_journal import SharedJournal
 from broker_app.members.membership import Member
 from broker_app.net import asyncapi
 from broker_app.net.auth.login import Identity, Logins
+from broker_app.net.broker_state import PAUSE, RESUME, BrokerState, Order
 from broker_app.net.json import JsonServer
 from broker_app.net.live_subscribers import LiveSubscribers
 from broker_app.net.operator_audit import OperatorActions
@@ -64,9 +68,13 @@ from broker_app.net.stomp.session_registry import SessionRegistry
 from broker_app.net.stomp.transports import tcp
 from broker_app.net.tls.certificates import Certificates
 from broker_app.node.active_use import ActiveUse, in_use
+from broker_app.node.broker_notices import BrokerNotices
 from broker_app.node.browser_sessions import BrowserSessions
-from broker_app.node.cluster_member import make_cluster
+from broker_app.node.cluster_clients import ClusterClients
+from broker_app.node.cluster_member import client_addresses, make_cluster, make_record
+from broker_app.node.cluster_notices import ClusterNotices
 from broker_app.node.collector_pauses import CollectorPauses
+from broker_app.node.enhanced_member import EnhancedMember
 from broker_app.node.housekeeping import Housekeeping
 from broker_app.node.mirror_notices import MirrorNotices
 from broker_app.node.node_reflexes import admit_services, make_reflexes
@@ -130,7 +138,8 @@ class Node:
 
     Every part registers its end when it has started: a start that fails half-way stops what had started.
     With a `shared` journal, that and the state of the broker are there already. `make_poster` makes what
-    sends the requests of webhooks, by default an HTTP client.
+    sends the requests of webhooks, by default an HTTP client. `can_restart` is True if the caller starts the
+    process again when that was ordered.
     """
 
     def __init__(
@@ -144,6 +153,9 @@ class Node:
         pipeline: PipelineStore | None = None,
         make_poster: Callable[[], Poster] | None = None,
         reflexes: Sequence[Declaration] = (),
+        configuration: Configuration | None = None,
+        *,
+        can_restart: bool = False,
     ) -> None:
         #: the settings that the node is started with; the policy overrides some of them
         self._started_with = config
@@ -152,6 +164,7 @@ class Node:
         self._pipeline = pipeline or NoPipeline()
         self._pipeline_runs = PipelineRuns(self._pipeline.runs)
         self._declared_reflexes = reflexes
+        self._configuration = configuration
         config = overridden(config, logins.policy.broker)
         self.loop = loop = asyncio.get_running_loop()
         #: set when the node must end because of an error
@@ -167,13 +180,18 @@ class Node:
         self.events = EventLog(time.time)
         #: set with the broker that takes over, when an operator has ordered a switch-over
         self.handed_over: asyncio.Future[Member] = loop.create_future()
-        #: set when an operator has ordered that the broker stops
-        self.shut_down: asyncio.Future[None] = loop.create_future()
+        #: set when an operator has ordered that the broker stops: True if it is to start again
+        self.shut_down: asyncio.Future[bool] = loop.create_future()
+        self._can_restart = can_restart
+        #: whether clients are served
+        self.state = BrokerState(config.name)
         self._shared = shared
         self._journal: SegmentJournal | SharedJournal
         if shared is None:
             self._journal = make_files(config, loop)
-            self.broker = Broker(limits=limits_of(config), policies=policies_of(logins.policy))
+            self.broker = Broker(
+                name=config.name, limits=limits_of(config), policies=policies_of(logins.policy)
+            )
         else:
             self._journal, self.broker = shared.taken.journal, shared.taken.broker
         self.engine = Engine(self.broker, self._journal, inbox_bytes=config.inbox_bytes, failed=self._fail)
@@ -184,6 +202,7 @@ class Node:
         self.web_port: int | None = None
         #: this broker among those that deliver messages to each other's consumers; None outside of a cluster
         self.cluster: Cluster | None = None
+        self._enhanced: EnhancedMember | None = None
         self.registry: SessionRegistry
         self.json: JsonServer
         self.services: ServiceRegistry
@@ -249,6 +268,7 @@ class Node:
 
     async def stop(self) -> None:
         """Accept nothing more, finish what was accepted, notify the clients, keep a snapshot."""
+        self.state.is_stopping = True
         await self._started.aclose()
         await self.registry.wait_closed(tcp.LINGER_S)
 
@@ -273,8 +293,12 @@ class Node:
         started.callback(pauses.stop)
 
         access = Access(self.logins, self.decisions.note)
-        self.registry = registry = SessionRegistry(engine, self.logins, access, config, ids=broker.turn.ids)
+        state = self.state
+        self.registry = registry = SessionRegistry(
+            engine, self.logins, access, config, ids=broker.turn.ids, state=state
+        )
         self._when_engine_ends(registry.engine_ended)
+        started.callback(registry.channels.stop)
         if self.web_port is not None:
             registry.websocket_url = config.websocket_url(self.web_port)
         self.services = ServiceRegistry()
@@ -284,7 +308,9 @@ class Node:
             callback_broker = CallbackBroker(engine, config.max_websocket_bytes)
             self.services.register_at_origin = callback_broker.register
             started.push_async_callback(callback_broker.stop)
-        self.json = JsonServer(engine, self.logins, access, config, self.services, live, f"MOM/{VERSION}")
+        self.json = JsonServer(
+            *(engine, self.logins, access, config, self.services, live, f"MOM/{VERSION}"), state=state
+        )
         self._when_engine_ends(self.json.engine_ended)
         self.logins.present = lambda: (*registry.identities(), *self.json.identities())
         connections = Connections(registry)
@@ -342,15 +368,21 @@ class Node:
             services=self.services,
             seeds=seeds,
             live=live,
-            shut_down=self._shut_down,
+            state=state,
+            clients=lambda: {"stomp": connections.of_programs, "json": len(self.json.sessions)},
+            stop=self._shut_down,
+            restart_refusal=self._restart_refusal,
+            channels=registry.channels,
             event_document=asyncapi.document(config.base_path),
             nearly_full=lambda: store.nearly_full,
             origins=callback_broker.status if callback_broker is not None else None,
             mirror=self.mirror,
+            cluster=self._cluster_report,
+            record=lambda: self.cluster.record if self.cluster is not None else None,
             control_document=self._control_document,
         )
         self._when_engine_ends(rest.engine_ended)
-        self.operations = Operations(rest, callbacks, reflexes, self.mirror)
+        self.operations = Operations(rest, callbacks, reflexes, self.mirror, self._cluster_report)
         policy = PolicyFollower(
             *(self._started_with, engine, self.logins, registry, self.json, rest, bridges, callbacks),
             reflexes,
@@ -358,6 +390,10 @@ class Node:
         browser_sessions = BrowserSessions(self.logins, registry, self.json, rest)
         self._services = Services(policy, browser_sessions, events)
 
+        notices = BrokerNotices(config.name, state, self.events, lambda: sum(rest.clients().values()))
+        state.listeners.add(notices.ordered)
+        state.listeners.add(self._state_changed)
+        housekeeping.each_second.add(notices.each_second)
         tasks = TaskSupervisor()
         started.push_async_callback(tasks.stop)
         bridges.listeners.add(events.bridge)
@@ -384,6 +420,7 @@ class Node:
         tasks.start("seed messages", seeds.run)
         tasks.start("housekeeping", housekeeping.run)
         tasks.start("runs of pipelines", self._pipeline_runs.run)
+        started.push_async_callback(self._leave_cluster)
         started.push_async_callback(self._close_clients)
         started.push_async_callback(self._finish_accepted)
         reflexes.reload(self.logins.policy.reflexes)
@@ -400,9 +437,8 @@ class Node:
         callbacks.start(self.logins.policy.callbacks)
         started.push_async_callback(callbacks.stop)
         if cluster is not None:
-            await self._join_cluster(
-                started, config, housekeeping, cluster, _port_of(stomp), _port_of(stomp_tls)
-            )
+            ports = Ports(self.web_port or 0, _port_of(stomp), _port_of(stomp_tls), _port_of(cluster))
+            await self._join_cluster(config, housekeeping, publisher, cluster, ports)
         if self.failed.done():
             raise self.failed.result()
         started.callback(self._end_input)
@@ -442,9 +478,34 @@ class Node:
         if not self.handed_over.done():
             self.handed_over.set_result(successor)
 
-    def _shut_down(self) -> None:
+    def _shut_down(self, restart: bool) -> None:
         if not self.shut_down.done():
-            self.shut_down.set_result(None)
+            self.shut_down.set_result(restart)
+
+    def _restart_refusal(self) -> Refused | None:
+        """The reason why the broker cannot be restarted by an order; None if it can."""
+        if self.mirror is not None and self.mirror.standbys and self.mirror.membership.pause is None:
+            return Refused(
+                "conflict",
+                "a mirror would take over while this broker restarts: pause that first (`mom mirror pause "
+                "--for 5m`), or have the mirror serve (`mom mirror switchover`) and restart this one then",
+            )
+        if not self._can_restart:
+            return Refused(
+                "conflict",
+                "this broker was not started by `mom up` or `mom broker run`, so it cannot start itself "
+                "again: stop it, and start it as it was started",
+            )
+        return None
+
+    def _state_changed(self, event: str, _: Order) -> None:
+        """Stop to serve clients, or serve them again."""
+        if event == PAUSE:
+            self.registry.suspend()
+            self.json.suspend()
+        elif event == RESUME:
+            self.registry.resume()
+            self.json.resume()
 
     def _serve_as_mirror(
         self, shared: Shared, housekeeping: Housekeeping, tasks: TaskSupervisor, publisher: SystemPublisher
@@ -452,6 +513,8 @@ class Node:
         """Report to clients, to operators and to the other brokers what concerns mirrors."""
         mirror, takeover = shared.mirror, shared.taken.takeover
         self.registry.failover_uris = lambda: mirror.failover_uris
+        own = mirror.addresses.uris
+        self.state.other_addresses = lambda: [uri for uri in mirror.failover_uris if uri not in own]
         notices = MirrorNotices(mirror, self.events, publisher)
         housekeeping.each_second.add(mirror.each_second)
         housekeeping.each_second.add(notices.each_second)
@@ -461,19 +524,49 @@ class Node:
 
     async def _join_cluster(
         self,
-        started: AsyncExitStack,
         config: Config,
         housekeeping: Housekeeping,
+        publisher: SystemPublisher,
         listener: socket.socket,
-        stomp: int | None,
-        stomp_tls: int | None,
+        ports: Ports,
     ) -> None:
         """Link this broker to the others of its cluster, once its own clients can be served."""
-        ports = Ports(self.web_port or 0, stomp, stomp_tls, _port_of(listener))
-        self.cluster = cluster = make_cluster(config, self.engine, ports, self._certificates)
+        registry = self.registry
+        self.cluster = cluster = make_cluster(
+            config, self.engine, ports, self._certificates, lambda: len(registry.sessions)
+        )
+        record = make_record(
+            config, self.engine, cluster, ports.cluster or 0, self._configuration, self.events
+        )
+        policy = self.logins.policy
+        await record.start(policy.version, policy.destinations.rows)
+        cluster.calls, registry.channels.sites.others = registry.channels, cluster
         housekeeping.each_second.add(cluster.each_second)
+        self.state.other_addresses = partial(client_addresses, cluster)
+        self.state.waiting = lambda: record.propagation.waiting
+        self.state.listeners.add(lambda *_: cluster.set_quiesced(self.state.quiesced is not None))
+        notices = ClusterNotices(self.events, partial(cluster.report, interest=False))
+        cluster.listeners.add(notices.link)
+        if config.cluster_keeper:
+            housekeeping.each_second.add(notices.check_keeper)
+        if ClusterClients.wanted(config):
+            clients = ClusterClients(config, cluster, registry, publisher)
+            housekeeping.each_second.add(clients.each_second)
         await cluster.start(listener)
-        started.push_async_callback(cluster.stop)
+        if config.cluster_id is not None and self._shared is not None:
+            self._enhanced = EnhancedMember(config, cluster, lambda: self.logins.policy, self.events)
+            housekeeping.each_second.add(self._enhanced.each_second)
+            self._enhanced.start(self._shared.taken.journal.epoch)
+
+    async def _leave_cluster(self) -> None:
+        """End the links, once the other brokers know what became of their messages here."""
+        if self.cluster is not None:
+            await self._finish_accepted()
+            if self._enhanced is not None:
+                await self._enhanced.stop(keeps_journal=not self.failed.done())
+            await self.cluster.stop()
+            if self.cluster.record is not None:
+                await self.cluster.record.stop()
 
     def _end_input(self) -> None:
         """Take nothing more from clients, or those that go on sending would hold up the end. Where they
@@ -503,6 +596,7 @@ class Node:
             flapping=connections.client_events.flapping,
             events=self.events.all,
             components=self._components(statistics, store).all,
+            cluster=self._cluster_status,
         )
         return AlertEvaluator(
             config.data / "alerts.json", checks, lambda: self.logins.policy.alerts, time.time
@@ -518,6 +612,7 @@ class Node:
             reflexes=lambda: self.reflexes.report(),
             bridges=partial(self._bridge_reports, statistics),
             pipelines=self._pipeline_runs.reports,
+            links=lambda: (self._cluster_status() or {"links": ()})["links"],
             mirror=self._mirror_report,
             full=full,
             nearly_full=lambda: store.nearly_full,
@@ -528,6 +623,14 @@ class Node:
 
     def _mirror_report(self) -> Facts | None:
         return self.mirror.status() if self.mirror is not None else None
+
+    def _cluster_report(self) -> ClusterReport | None:
+        return self.cluster.report() if self.cluster is not None else None
+
+    def _cluster_status(self) -> Facts | None:
+        return (
+            cluster_status.status(self.cluster.report(interest=False)) if self.cluster is not None else None
+        )
 
     def _metrics(
         self,
@@ -547,6 +650,7 @@ class Node:
             bridges=bridges,
             callbacks=self.callbacks.totals,
             mirrors=self._mirror_report,
+            cluster=self._cluster_status,
             components=self._components(statistics, store).all,
             alerts=alerts.state.open,
         )
@@ -579,6 +683,7 @@ class Node:
             callbacks=lambda: map(shown_callback, self.callbacks.reports()),
             jobs=lambda: [job.progress for job in self.jobs.all()],
             mirrors=self._mirror_report,
+            cluster=self._cluster_status,
             alerts=lambda: [shown(alert) for alert in alerts.state.open()],
             clock=time.time,
         )
@@ -629,6 +734,8 @@ class Node:
     def reload(self, policy: Policy) -> None:
         """Use another policy; `wait_policy` returns when it is applied to what had begun before."""
         self._services.policy.reload(policy)
+        if self.cluster is not None and self.cluster.record is not None:
+            self.cluster.record.policy_changed(policy.version, policy.destinations.rows)
 
     async def wait_policy(self, version: int) -> None:
         """Wait until the policy of this version, or a later one, is applied to all clients, and replicated to

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from contextlib import suppress
 
 from broker_app.base.refused import Refused
 from broker_app.core.commands import DeleteQueue
 from broker_app.features.bridge.remote import Remote
 from broker_app.features.callbacks.webhooks.supervisor import Supervisor as Callbacks
+from broker_app.features.cluster.report import ClusterReport
 from broker_app.features.mirror.mirror import Mirror
 from broker_app.net.rest.api import RestApi
 from broker_app.reflex.reflexes import Reflexes
@@ -22,12 +24,18 @@ class Operations:
     """Its coroutines run on the loop of the node; Django asks from the threads of requests."""
 
     def __init__(
-        self, rest: RestApi, callbacks: Callbacks, reflexes: Reflexes, mirror: Mirror | None
+        self,
+        rest: RestApi,
+        callbacks: Callbacks,
+        reflexes: Reflexes,
+        mirror: Mirror | None,
+        cluster: Callable[[], ClusterReport | None] = lambda: None,
     ) -> None:
         self._rest = rest
         self._callbacks = callbacks
         self._reflexes = reflexes
         self._mirror = mirror
+        self._cluster = cluster
 
     async def list_bridges(self) -> Facts:
         """The status of all bridges, for administrators."""
@@ -84,6 +92,18 @@ class Operations:
             async with asyncio.timeout(_READ_S):
                 await self._mirror.refresh()
         return self._mirror.status()
+
+    async def cluster_report(self) -> ClusterReport | None:
+        """The cluster with its consumers, for administrators; None for a broker in none."""
+        return self._cluster()
+
+    async def check_queue_deletion(self, address: str, *, force: bool) -> None:
+        """Raise Refused if `delete_queue` would."""
+        client = self._rest.engine_client
+        administration = client.engine.broker.administration
+        await client.inspect(
+            lambda: administration.check_delete(DeleteQueue(client.peer, address, force=force))
+        )
 
     async def delete_queue(self, address: str, *, force: bool) -> None:
         """Delete a queue; one with messages or consumers only with `force`. Raises Refused."""

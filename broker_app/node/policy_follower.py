@@ -134,6 +134,7 @@ def limits_of(config: Config) -> Limits:
         max_messages=config.max_messages,
         max_bytes=config.max_bytes,
         transient_bytes=config.transient_bytes,
+        idle_queue_ms=round(config.queue_reap * 1000),
         blocked_timeout_ms=round(config.full_wait * 1000),
         blocked_bytes=config.blocked_bytes,
     )

@@ -15,6 +15,7 @@ from broker_app.base import roles
 from broker_app.base.task_supervisor import TaskSupervisor, count_unhandled
 from broker_app.config import Config
 from broker_app.core.broker import Broker
+from broker_app.features.cluster.destination_applier import Configuration
 from broker_app.features.mirror.configuration_replicator import ConfigurationReplicator
 from broker_app.features.mirror.mirror import Mirror
 from broker_app.features.mirror.standby import Taken
@@ -54,6 +55,8 @@ class Site:
     `document` is the OpenAPI document. `pipeline` has what jobs of the pipeline have reported,
     `make_poster` makes what sends the requests of webhooks, None for an HTTP client, and `reflexes` are those
     of the file, which was read once: a takeover must not fail because of a file that was changed since.
+    `configuration` is that which brokers of a cluster change.
+    `can_restart` is True if the process is started again when `run` returns True.
     """
 
     app: Callable[[Node], App]
@@ -64,6 +67,8 @@ class Site:
     pipeline: PipelineStore = NoPipeline()  # noqa: RUF009
     make_poster: Callable[[], Poster] | None = None
     reflexes: Sequence[Declaration] = ()
+    configuration: Configuration | None = None
+    can_restart: bool = False
 
 
 async def run(
@@ -76,8 +81,9 @@ async def run(
     on_standby: Callable[[Ports], None] = lambda _: None,
     mirror: Mirror | None = None,
     replicator: ConfigurationReplicator | None = None,
-) -> None:
+) -> bool:
     """Run a broker until SIGTERM or SIGINT, or until its journal fails. Raises what ended it, if it failed.
+    Returns True if an operator has ordered that it starts again.
 
     `ready` is called with the ports when the node serves, `on_standby` when it is on standby. With `mirror`
     the journal is shared; `replicator` then replicates the configuration, unless a database has it.
@@ -87,6 +93,7 @@ async def run(
         await process.serve(listeners, None)
     else:
         await process.run_shared(listeners, mirror, replicator)
+    return process.restarts
 
 
 class Process:
@@ -109,6 +116,8 @@ class Process:
         #: of operators, on standby and active
         self._actions = OperatorActions()
         self._stop = asyncio.Event()
+        #: whether an operator has ordered that it starts again after it has stopped
+        self.restarts = False
         #: what has stopped it, if a signal has
         self._signal: signal.Signals | None = None
         loop = asyncio.get_running_loop()
@@ -122,6 +131,10 @@ class Process:
         self._signal = number
         self._stop.set()
 
+    def _shut_down(self, ordered: asyncio.Future[bool]) -> None:
+        self.restarts = ordered.result()
+        self._stop.set()
+
     def _why(self, node: Node, failures: Sequence[BaseException | None]) -> str:
         """The reason why a node stops."""
         if failures:
@@ -129,7 +142,7 @@ class Process:
         if node.handed_over.done():
             return f"an operator has handed over to {node.handed_over.result().id}"
         if node.shut_down.done():
-            return "an operator has shut it down"
+            return "an operator restarts it" if self.restarts else "an operator has shut it down"
         return (
             f"it has received {self._signal.name}" if self._signal is not None else "its caller has ended it"
         )
@@ -155,7 +168,7 @@ class Process:
 
     async def _check_identity(self, taken: Taken, place: str) -> None:
         """Raise ForeignJournal for one that this broker has not used before, unless it has used none."""
-        identity = JournalIdentity(self._config.data)
+        identity = JournalIdentity(self._config.data, self._config.journal_generation)
         try:
             identity.check(taken.journal.tag, place)
         except ForeignJournal:
@@ -184,7 +197,7 @@ class Process:
             return make_shared(config, store, holder, loop.call_soon_threadsafe)
 
         def make_broker() -> Broker:
-            return Broker(limits=limits_of(config), policies=policies_of(logins.policy))
+            return Broker(name=config.name, limits=limits_of(config), policies=policies_of(logins.policy))
 
         ports = ports_of(listeners)
         standby = mirror.stand_by(
@@ -232,6 +245,8 @@ class Process:
             pipeline=site.pipeline,
             make_poster=site.make_poster,
             reflexes=site.reflexes,
+            configuration=site.configuration,
+            can_restart=site.can_restart,
         )
         ports = ports_of(listeners)
         node.web_port = ports.web
@@ -246,7 +261,7 @@ class Process:
         following = asyncio.create_task(site.follow(node.reload))
         stopped = asyncio.create_task(self._stop.wait())
         endings: set[asyncio.Future[Any]] = {web, stopped, node.failed, node.handed_over, following}
-        node.shut_down.add_done_callback(lambda _: self._stop.set())
+        node.shut_down.add_done_callback(self._shut_down)
         await asyncio.wait(endings, return_when=asyncio.FIRST_COMPLETED)
         is_ordered = self._stop.is_set() or node.handed_over.done()
         failures = [task.exception() for task in (web, following) if task.done() and not is_ordered]

@@ -7,7 +7,6 @@ the broker than the socket: no secrets, no files that are open.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import gc
 import os
 import resource
@@ -19,6 +18,7 @@ import traceback
 from functools import lru_cache
 from typing import Any
 
+from broker_app.base.parent_process import end_with_parent
 from broker_app.core import header_block
 from broker_app.reflex import library_loader, wire
 from broker_app.reflex.api import Answer, Message, Registration, Verdict, service_of
@@ -28,7 +28,6 @@ MAX_FILES = 256
 #: further processes and threads of the user, where the system counts them (not for root)
 MAX_TASKS = 64
 _RECEIVE_BYTES = 256 * 1024
-_PR_SET_PDEATHSIG = 1
 #: characters of an error that the broker logs
 _ERROR_CHARACTERS = 2_000
 
@@ -54,8 +53,7 @@ def main(arguments: list[str]) -> None:
 
 def _end_with_broker() -> None:
     """Have the kernel end this process when the broker ends, whatever the library does."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    end_with_parent(signal.SIGKILL)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the broker decides when it ends
 
 

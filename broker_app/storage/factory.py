@@ -72,7 +72,7 @@ def journal_directories(config: Config) -> dict[str, Path]:
     have none. Raises ConfigError."""
     found = {}
     if config.journal is not None and urlsplit(config.journal).scheme == _FILES:
-        found["journal"] = FileStore(_directory(config.journal), config.name).directory
+        found["journal"] = FileStore(_directory(config.journal), config.journal_name).directory
     if config.private_journal is not None:
         found["private_journal"] = FileStore(config.private_journal, config.name).directory
     return found
@@ -81,7 +81,7 @@ def journal_directories(config: Config) -> dict[str, Path]:
 def make_store(config: Config) -> Store:
     """A store with connections of its own. Raises ConfigError for an address that is not one of a store."""
     assert config.journal is not None
-    return store_at(config.journal, config.name)
+    return store_at(config.journal, config.journal_name)
 
 
 def is_address(place: str) -> bool:

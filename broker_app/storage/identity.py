@@ -35,8 +35,8 @@ class _Known(NamedTuple):
 class JournalIdentity:
     """Remembers the journal of a broker in its data directory."""
 
-    def __init__(self, data: Path) -> None:
-        self._path = data / FILE
+    def __init__(self, data: Path, generation: int = 0) -> None:
+        self._path = data / (f"{FILE}.{generation}" if generation else FILE)
         self._known = self._read()
 
     def check(self, tag: int | None, place: str) -> None:
@@ -78,6 +78,6 @@ def check(config: Config) -> None:
     """Raise ForeignJournal unless the shared journal is the one that was used. Raises JournalError."""
     store = make_store(config)
     try:
-        JournalIdentity(config.data).check(store.tag(), store.description)
+        JournalIdentity(config.data, config.journal_generation).check(store.tag(), store.description)
     finally:
         store.release()

@@ -1,4 +1,4 @@
-"""The health of callbacks, reflexes, bridges, mirrors, runs of pipelines and the store: decided only here.
+"""The health of callbacks, reflexes, bridges, links, mirrors, runs of pipelines and the store: decided here.
 
 What each does at present is its `state`, in words of its own. Its `health` is one of the same words for all,
 so that API, command line, metrics, alerts and console agree: `running` only if it works.
@@ -23,9 +23,10 @@ CALLBACK: Final = "callback"
 REFLEX: Final = "reflex"
 BRIDGE: Final = "bridge"
 MIRROR: Final = "mirror"
+LINK: Final = "link"
 PIPELINE: Final = "pipeline"
 STORE: Final = "store"
-Kind = Literal["callback", "reflex", "bridge", "mirror", "pipeline", "store"]
+Kind = Literal["callback", "reflex", "bridge", "mirror", "link", "pipeline", "store"]
 
 #: failures in a row, without any success between them, from which something fails rather than stumbles
 FAILURES: Final = 3
@@ -99,6 +100,11 @@ TABLE: Final[Mapping[Kind, Sequence[tuple[str, Condition]]]] = MappingProxyType(
             (DEGRADED, _flow("retrying")),
         ),
         MIRROR: ((DEGRADED, _is_alone), (DEGRADED, _private_journal_fails)),
+        LINK: (
+            (OFF, _state("stopped")),
+            (FAILING, _state("refused")),
+            (DEGRADED, _state("connecting")),
+        ),
         PIPELINE: (
             (OFF, _state("done", "stopped", "stopping")),
             (FAILING, _state("failed")),
@@ -129,8 +135,8 @@ class Component(NamedTuple):
 
 class Components:
     """All components of a node. Each argument returns the reports of one kind, which have their `health`;
-    `mirror` returns one or None, `full` the reason why the store takes no messages, or an empty text, and
-    `nearly_full` a sentence while it soon will not."""
+    `links` are those to the other brokers of a cluster; `mirror` returns one or None, `full` the reason why
+    the store takes no messages, or an empty text, and `nearly_full` a sentence while it soon will not."""
 
     def __init__(
         self,
@@ -139,6 +145,7 @@ class Components:
         reflexes: Callable[[], Iterable[Facts]] = tuple,
         bridges: Callable[[], Iterable[Facts]] = tuple,
         pipelines: Callable[[], Iterable[Facts]] = tuple,
+        links: Callable[[], Iterable[Facts]] = tuple,
         mirror: Callable[[], Facts | None] = lambda: None,
         full: Callable[[], str] = str,
         nearly_full: Callable[[], str] = str,
@@ -147,6 +154,7 @@ class Components:
         self._reflexes = reflexes
         self._bridges = bridges
         self._pipelines = pipelines
+        self._links = links
         self._mirror = mirror
         self._full = full
         self._nearly_full = nearly_full
@@ -160,6 +168,8 @@ class Components:
         if mirror is not None:
             reason = "" if mirror["health"] == RUNNING else "no standby is in step, or a copy is not written"
             yield Component(MIRROR, mirror["name"], mirror["health"], reason)
+        for one in self._links():
+            yield Component(LINK, one["broker"], one["health"], one["reason"])
         for one in self._callbacks():
             last = one["last"]
             reason = one["reason"] or (last["detail"] if last is not None else "")

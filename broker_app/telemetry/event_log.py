@@ -1,7 +1,7 @@
-"""The event log: events of bridges, files, alerts, mirrors, callbacks, reflexes and the store; bounded.
+"""The event log: events of bridges, files, alerts, mirrors, clusters, callbacks, reflexes, store and broker.
 
-It is for operators: rare events, each with a sentence. Operators' actions are in the audit log; live events
-are published on topics (`system_topics`).
+It is bounded, and for operators: rare events, each with a sentence. Operators' actions are in the audit log;
+live events are published on topics (`system_topics`).
 """
 
 from __future__ import annotations
@@ -18,8 +18,18 @@ from broker_app.base.times import rfc3339
 log = logging.getLogger(__name__)
 
 #: kinds of what something happens to
-KINDS: Final = ("bridges", "files", "alerts", "mirrors", "callbacks", "reflexes", "store")
-BRIDGES, FILES, ALERTS, MIRRORS, CALLBACKS, REFLEXES, STORE = KINDS
+KINDS: Final = (
+    "bridges",
+    "files",
+    "alerts",
+    "mirrors",
+    "cluster",
+    "callbacks",
+    "reflexes",
+    "store",
+    "broker",
+)
+BRIDGES, FILES, ALERTS, MIRRORS, CLUSTER, CALLBACKS, REFLEXES, STORE, BROKER = KINDS
 #: events that are kept
 MOST: Final = 2_000
 

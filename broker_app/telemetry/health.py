@@ -66,10 +66,9 @@ def _fill(broker: Broker, queue: Queue) -> float | None:
     guard, policy = queue.limit_usage, queue.policy
     if guard is None or not (policy.max_messages or policy.max_bytes):
         return None
-    # What is scheduled has its place already.
-    messages = queue.depth + queue.unsettled + broker.scheduler.delayed(queue.address)
+    messages, bytes_ = broker.destination_limits.used(queue, guard)
     by_messages = messages / policy.max_messages if policy.max_messages else 0.0
-    by_bytes = guard.estimated_bytes / policy.max_bytes if policy.max_bytes and messages else 0.0
+    by_bytes = bytes_ / policy.max_bytes if policy.max_bytes else 0.0
     return min(1.0, 1.0 if guard.blocked else max(by_messages, by_bytes))
 
 

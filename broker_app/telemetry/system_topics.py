@@ -29,11 +29,13 @@ from broker_app.core.outcome import (
     InterestChanged,
     MessagesEnded,
     SnapshotWanted,
+    SubscriptionChanged,
 )
 from broker_app.core.topic import matches
 from broker_app.telemetry.alerts.alert import FIRING
 from broker_app.telemetry.bridges import bridge_changes, brief
 from broker_app.telemetry.callbacks import callback_changes
+from broker_app.telemetry.cluster_changes import cluster_changes, without_name
 from broker_app.telemetry.destination_stats_feed import DestinationStatsFeed
 from broker_app.telemetry.mirror_changes import MirrorChanges
 from broker_app.telemetry.statistics import Statistics, consumer
@@ -48,7 +50,7 @@ FILES = f"{SYSTEM}.config.files"
 BRIDGE, CALLBACK = f"{SYSTEM}.bridge", f"{SYSTEM}.callback"
 ALERT, EVENT = f"{SYSTEM}.alert", f"{SYSTEM}.event"
 JOB = f"{SYSTEM}.job"
-MIRROR = f"{SYSTEM}.mirror"
+MIRROR, CLUSTER = f"{SYSTEM}.mirror", f"{SYSTEM}.cluster"
 
 #: events kept for the next second; of further ones only the number is published
 MAX_EVENTS = 5_000
@@ -67,7 +69,7 @@ class SystemTopics:
     """`name` is the broker's, `boot` distinguishes this process from former ones; `connections` yields the
     open connections, `bridges` and `callbacks` the status of these, `jobs` the progress of jobs, also of
     finished ones; `mirrors` returns the status of the brokers that share the journal, None if it is not
-    shared; `clock` is seconds since 1970."""
+    shared, `cluster` that of its cluster, None without one; `clock` is seconds since 1970."""
 
     def __init__(
         self,
@@ -82,6 +84,7 @@ class SystemTopics:
         callbacks: Callable[[], Iterable[Facts]],
         jobs: Callable[[], Iterable[Facts]],
         mirrors: Callable[[], Facts | None],
+        cluster: Callable[[], Facts | None],
         alerts: Callable[[], Iterable[Facts]],
         clock: Callable[[], float],
     ) -> None:
@@ -94,6 +97,7 @@ class SystemTopics:
         self._bridge_changes = bridge_changes(bridges)
         self._callback_changes = callback_changes(callbacks)
         self._mirror_changes = MirrorChanges(mirrors)
+        self._cluster_changes = cluster_changes(cluster)
         self._destination_changes = DestinationStatsFeed(statistics)
         self._jobs = jobs
         self._alerts = alerts
@@ -120,12 +124,13 @@ class SystemTopics:
         """Facts of one batch of the core."""
         for fact in events:
             match fact:
-                case Arrived() | MessagesEnded() | InterestChanged():
+                case Arrived() | MessagesEnded() | InterestChanged() | SubscriptionChanged():
                     pass  # there is no event for each message, and none for other brokers
                 case DestinationCreated(address):
                     self._note(MADE, "mom.dest.created", address, {"destination": address})
-                case DestinationDeleted(address):
-                    self._note(GONE, "mom.dest.deleted", address, {"destination": address})
+                case DestinationDeleted(address, reason):
+                    about = {"destination": address, "reason": reason}
+                    self._note(GONE, "mom.dest.deleted", address, about)
                 case DestinationFull(address, detail):
                     self._on_full(address, detail)
                 case ConsumerJoined(subscription):
@@ -231,6 +236,7 @@ class SystemTopics:
         self._check_callbacks()
         self._check_jobs()
         self._check_mirrors()
+        self._check_cluster()
         self._joined.clear()
         self._dead.clear()
         events, self._events = [event for event in self._events if event[1]], []
@@ -251,6 +257,7 @@ class SystemTopics:
         self._destination_changes.forget()
         self._of_jobs.clear()
         self._mirror_changes.forget()
+        self._cluster_changes.forget()
         self._missed = 0
 
     def _is_subscribed(self, topic: str) -> bool:
@@ -332,6 +339,13 @@ class SystemTopics:
         elif (status := self._mirror_changes.due(self._clock())) is not None:
             self._note(_of_mirrors(status), "mom.mirror", status["name"], status)
 
+    def _check_cluster(self) -> None:
+        if not self._broker.destinations.topics.reaches(*CLUSTER.split(".")):
+            self._cluster_changes.forget()
+            return
+        for status in self._cluster_changes.due(self._clock()):
+            self._note(_of_cluster(status), "mom.cluster", status["broker"], status)
+
     # ------------------------------------------------------------------ snapshots
 
     def snapshot(self, address: str) -> list[SystemMessage]:
@@ -383,6 +397,11 @@ class SystemTopics:
         mirrors = self._mirror_changes.read()
         if mirrors is not None and included(_of_mirrors(mirrors)):
             entries.append(self._state(_of_mirrors(mirrors), [mirrors]))
+        entries += [
+            self._state(_of_cluster(cluster), [without_name(cluster)])
+            for cluster in self._cluster_changes.read()
+            if included(_of_cluster(cluster))
+        ]
         consumed: dict[str, list[Facts]] = {}
         for subscription in self._consumers():
             topic = f"{CONSUMER}.{_in_topic(subscription.address)}"
@@ -425,6 +444,10 @@ def _of_callback(callback: Facts) -> str:
 
 def _of_mirrors(status: Facts) -> str:
     return f"{MIRROR}.{_in_topic('/mirror/' + status['name'])}"
+
+
+def _of_cluster(status: Facts) -> str:
+    return f"{CLUSTER}.{_in_topic('/cluster/' + status['broker'])}"
 
 
 def _in_topic(address: str) -> str:

@@ -18,7 +18,7 @@ from rest_framework.views import exception_handler, set_rollback
 from broker_app.base.refused import Refused
 from broker_app.net.http.refusals import body_of, headers_of, status_of
 from broker_app.net.problems import MEDIA_TYPE, problem_body
-from broker_app.web.actions import Conflict, InvalidEdits, Stale
+from broker_app.web.actions import Conflict, InvalidEdits, RefusedByCluster, Stale
 from broker_app.web.actor import trace_id
 
 log = logging.getLogger(__name__)
@@ -99,6 +99,8 @@ def _refusal(error: Exception) -> Refused | None:
     """Exceptions with a problem of their own."""
     if isinstance(error, Stale):
         return Refused("precondition-failed", str(error), current=f'"{error.version}"')
+    if isinstance(error, RefusedByCluster):
+        return error.refusal
     if isinstance(error, RecursionError):
         return Refused("invalid", "this JSON is nested too deeply")
     if isinstance(error, OperationalError):

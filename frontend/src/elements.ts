@@ -46,6 +46,7 @@ const MODULES: Record<string, () => Promise<unknown>> = {
   "mom-seed-list": () => import("./islands/seed-list.ts"),
   "mom-service-list": () => import("./islands/service-list.ts"),
   "mom-service-page": () => import("./islands/service-page.ts"),
+  "mom-broker-state": () => import("./islands/broker-state.ts"),
   "mom-shutdown-button": () => import("./islands/shutdown-button.ts"),
   "mom-subscriber-list": () => import("./islands/subscriber-list.ts"),
   "mom-subscription-list": () => import("./islands/subscription-list.ts"),

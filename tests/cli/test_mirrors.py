@@ -78,11 +78,16 @@ def test_a_drill_and_a_pause_change_nothing_but_who_may_take_over(
         ["store", "yes"], ["journal", "yes"], ["configuration", "yes"], ["settings", "yes"]
     ]  # fmt: skip
 
+    def restart_refusal() -> str:
+        return str(main.request("GET", "/api/v1/broker").json()["restart_refusal"])
+
+    assert "a mirror would take over while this broker restarts" in restart_refusal()
     wrong = command_line("mirror", "pause", "--for", "0s")
     assert (wrong.code, "less than 1 s" in wrong.err) == (USAGE, True)
     paused = command_line("mirror", "pause", "--for", "20m", "--reason", "a new disk", "-o", "json")
     assert (paused.code, paused.json()["pause"]["user"]) == (OK, "admin")
     poll(lambda: status(main)["pause"] is not None)
+    assert "mirror would" not in restart_refusal()
     shown = command_line("mirror", "status").err
     assert "takeovers are paused for" in shown and "by admin: a new disk; end it with" in shown
     main.terminate()

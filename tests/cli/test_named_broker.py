@@ -26,19 +26,24 @@ OF_THIS_MACHINE = {
     "context",
     "bench",
     "callback worker",
+    "cluster demo",  # three brokers of its own
     "config check",
     "group set",  # a group has no fields
     "pipeline",
 }
+#: commands that give an order to a broker
+ORDERS = ("quiesce", "unquiesce", "pause", "resume", "restart", "stop", "shutdown")
 #: arguments of commands for which a word alone is none
 ARGUMENTS = {
     "pub": ["x", "body"],
+    **{f"channel {word}": ["x", "body"] for word in ("send", "request")},
     "service rm": ["x", "--yes"],
     "service seed rm": ["x", "--yes"],
     "rule test": ["--queue", "x", "--action", "GET"],
     "rule explain": ["--queue", "x", "--action", "GET"],
-    "broker stop": ["x", "--yes"],
+    **{f"broker {order}": ["x", "--yes"] for order in ORDERS},
     "bridge forget": ["x", "x", "--yes"],
+    "cluster record restore": ["FILE"],
     "config diff": ["1", "2"],
     "config rollback": ["1"],
     "config set": ["max_messages=1"],

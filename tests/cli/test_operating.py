@@ -57,6 +57,31 @@ def test_connections_are_listed_shown_and_closed(
     assert mom("conn", "drain", id, "--reason", "it is late").code == NOT_FOUND
 
 
+def test_a_broker_is_quiesced_paused_and_shown(
+    mom: CommandLine, broker: BrokerProcess, connection: tuple[socket.socket, str]
+) -> None:
+    assert "state\tOPERATING" in mom("broker", "query").out
+    assert mom("broker", "quiesce", "mom").code == USAGE
+    other = mom("broker", "quiesce", "b9", "--yes")
+    assert (other.code, "this is broker mom" in other.err) == (USAGE, True)
+    done = mom("broker", "quiesce", "mom", "--reason", "new disks", "--yes")
+    assert (done.code, "state\tQUIESCE_STARTED" in done.out) == (OK, True)
+    shown = mom("broker", "query").out
+    assert "by admin: new disks" in shown
+    assert "clients\t1 over STOMP" in shown
+    refused = mom("pub", "orders", "one")
+    assert "broker mom is quiesced (new disks) and takes no new clients" in refused.err
+    assert broker.request("POST", "/api/v1/queues/a/messages", b"x", content_type="text/plain").status == 503
+    assert mom("broker", "pause", "mom", "--yes").code == OK
+    assert mom("broker", "unquiesce", "mom").code == OK
+    assert "is paused and serves no clients" in mom("pub", "orders", "one").err
+    assert mom("broker", "resume", "mom").code == OK
+    assert mom("pub", "orders", "one").code == OK
+    refused = mom("broker", "restart", "mom", "--yes")
+    assert "it cannot start itself again" in refused.err
+    assert mom("broker", "query", "-o", "json").json()["paused"] is None
+
+
 def test_closing_needs_a_reason(mom: CommandLine) -> None:
     assert mom("conn", "close", "x").code == USAGE
 
@@ -71,8 +96,9 @@ def test_statistics_of_the_broker_and_of_a_queue(broker: BrokerProcess, mom: Com
     assert mom("stats", "/topic/numbers", "-o", "json").json()["kind"] == "topic"
 
 
-def test_statistics_are_repeated_until_interrupted(mom: CommandLine) -> None:
-    with mom.popen("stats", "--watch", "0.1", "-o", "ndjson") as watching:
+@pytest.mark.parametrize("command", [("stats", "--watch"), ("broker", "metrics", "--interval")])
+def test_statistics_are_repeated_until_interrupted(mom: CommandLine, command: tuple[str, ...]) -> None:
+    with mom.popen(*command, "0.1", "-o", "ndjson") as watching:
         assert watching.stdout is not None
         lines = [json.loads(watching.stdout.readline()) for _ in range(3)]
         watching.send_signal(signal.SIGINT)

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from broker_app.cli.base.failures import CONFLICT, NOT_FOUND, OK, REFUSED, USAGE
+from broker_app.cli.base.failures import CONFLICT, NOT_FOUND, OK, REFUSED, USAGE, Failure
+from broker_app.cli.configuration.destination_settings import shown, values_of
 from tests.cli.conftest import CommandLine
 from tests.support.broker_process import BrokerProcess
 
@@ -150,3 +151,48 @@ def test_sizes_and_times_are_written_with_their_units(mom: CommandLine) -> None:
     assert mom("queue", "show", "units", "-o", "json").json()["delayed"] == 1
     refused = mom("pub", "units", "later", "--delay", "soon")
     assert (refused.code, "2s, 5m" in refused.err) == (USAGE, True), refused.err
+
+
+def test_a_limit_is_shown_with_that_of_all_brokers_of_a_cluster() -> None:
+    def facts(brokers: int, effective: int) -> dict[str, Any]:
+        limit = {"limit": 100, "scope": "broker", "brokers": brokers, "effective": effective}
+        settings = {"max_messages": {"value": 100, "source": "own"}}
+        return {"settings": settings, "subscriptions": [], "limits": {"max_messages": limit}}
+
+    assert shown(facts(1, 100), "table")["max_messages"] == "100 (own)"
+    assert shown(facts(3, 300), "table")["max_messages"] == "100 (own), per broker, 300 effective"
+
+
+def test_settings_have_their_names_of_glassfish_mq_too() -> None:
+    limits = "maxNumMsgs=-1 maxTotalMsgBytes=10m maxBytesPerMsg=10k maxNumProducers=100"
+    others = "limitBehavior=REJECT_NEWEST useDMQ=false isLocalOnly=true"
+    assert values_of([*limits.split(), *others.split()]) == {
+        "max_messages": 0,
+        "max_bytes": 10 * 1024**2,
+        "max_message_bytes": 10 * 1024,
+        "max_producers": 100,
+        "limit_behavior": "REJECT_NEWEST",
+        "use_dead_letters": False,
+        "local_only": True,
+    }
+
+
+@pytest.mark.parametrize(
+    ("assignment", "word"),
+    [("maxNumBackupConsumers=1", "exclusive"), ("maxNumMsg=1", "did you mean maxNumMsgs")],
+)
+def test_a_name_of_glassfish_mq_without_a_setting_is_refused_with_what_to_use(
+    assignment: str, word: str
+) -> None:
+    with pytest.raises(Failure, match=word):
+        values_of([assignment])
+
+
+def test_one_queue_has_the_dead_letters_of_all(broker: BrokerProcess, mom: CommandLine) -> None:
+    assert mom("queue", "create", "mq.sys.dmq", "max_messages=1000", "max_bytes=10MiB").code == OK
+    assert mom("queue", "set", ">", "dead_letters=mq.sys.dmq", "dead_letter_expired=true").code == OK
+    assert mom("queue", "create", "of-all", "maxNumMsgs=1", "limitBehavior=REMOVE_OLDEST").code == OK
+    assert publish(broker, "of-all") == publish(broker, "of-all") == 201
+    (dead,) = mom("browse", "mq.sys.dmq", "-o", "json").json()
+    assert dead["headers"]["dead-reason"] == "OLDEST" and dead["headers"]["dead-broker"]
+    assert mom("queue", "rm", ">", "--yes").code == OK

@@ -4,6 +4,8 @@ import os
 import re
 import signal
 import socket
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +15,7 @@ import pytest
 
 from broker_app.cli.base.failures import FAILED, OK, UNREACHABLE, USAGE
 from tests.cli.conftest import CommandLine
+from tests.support.broker_process import BrokerProcess
 from tests.support.polling import poll
 
 
@@ -41,6 +44,40 @@ def running(command_line: CommandLine, *options: str, **more: Any) -> Iterator[s
             broker.send_signal(signal.SIGTERM)
             broker.communicate(timeout=30)
     assert broker.returncode == OK
+
+
+@pytest.mark.timeout(200)  # two starts, each with all imports
+def test_a_restart_is_the_same_process_with_the_same_ports_and_messages(
+    command_line: CommandLine, tmp_path: Path
+) -> None:
+    broker = BrokerProcess(
+        tmp_path / "data",
+        *("--stomp-port", "0"),
+        environment=command_line.environment,
+        program=subprocess.Popen,
+    )
+    broker.command = (sys.executable, "-m", "broker_app.cli", "up")
+    broker.start()
+    try:
+        pid, port = broker.pid, broker.stomp_port
+        kept = broker.request("POST", "/api/v1/queues/a/messages", b"kept", content_type="text/plain")
+        assert kept.status == 201
+        before = broker.request("GET", "/api/v1/broker").json()
+        assert (before["restart_refusal"], before["state"]) == ("", "OPERATING")
+        broker.request("POST", "/api/v1/broker/quiesce", json_body={"name": "mom"})
+        command_line.about(broker)
+        assert command_line("broker", "restart", "mom", "--reason", "new kernel", "--yes").code == OK
+        poll(lambda: broker.log.count("serves at") == 2)
+        assert f"{port} (STOMP)" in broker.log.rpartition("serves at")[2]
+        assert "broker mom: restarts: by admin: new kernel" in broker.log
+        assert "stops: an operator restarts it" in broker.log
+        after = broker.request("GET", "/api/v1/broker").json()
+        assert (after["state"], after["started_at"] > before["started_at"]) == ("OPERATING", True)
+        assert broker.pid == pid
+        assert broker.request("GET", "/api/v1/queues/a").json()["depth"] == 1
+        assert broker.terminate() == OK
+    finally:
+        broker.kill()
 
 
 def test_commands_find_the_broker_by_the_data_directory(command_line: CommandLine, tmp_path: Path) -> None:

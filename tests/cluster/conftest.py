@@ -17,10 +17,12 @@ SECRET = "a secret of the cluster in this test"
 class Brokers:
     """The brokers b1, b2, … of one cluster; all know all addresses."""
 
-    def __init__(self, nodes: Nodes, number: int, **settings: Any) -> None:
+    def __init__(self, nodes: Nodes, number: int, keeper: int | None = None, **settings: Any) -> None:
         self._nodes = nodes
         self.ports = reserve_ports(number)
         self.addresses = tuple(f"127.0.0.1:{port}" for port in self.ports)
+        if keeper is not None:
+            settings["cluster_keeper"] = self.addresses[keeper]
         self.all = [
             nodes.node(
                 f"b{at}",

@@ -25,6 +25,7 @@ imq.cluster.nomasterbroker=
 imq.system.max_count=-1
 imq.message.max_size=10m
 max_attempts = 5
+imq.autocreate.reaptime=60
 """
 
 
@@ -45,9 +46,16 @@ def refusal(file: Path, text: str) -> list[str]:
 def test_a_properties_file_has_comments_continuations_and_three_separators() -> None:
     text = "# one\n! two\na=1\nb : 2\n  c 3 4 \nd\\=e = \\u0041\\tx\n\nf=1,\\\n   2,\\\n   3\ng\nh=x\\\\\ni=2"
     assert [tuple(entry) for entry in properties.parse(text)] == [
-        (3, "a", "1"), (4, "b", "2"), (5, "c", "3 4"), (6, "d=e", "A\tx"), (8, "f", "1,2,3"), (11, "g", ""),
-        (12, "h", "x\\"), (13, "i", "2"),
-    ]  # fmt: skip
+        (3, "a", "1"),
+        (4, "b", "2"),
+        (5, "c", "3 4"),
+        (6, "d=e", "A\tx"),
+        (8, "f", "1,2,3"),
+        (11, "g", ""),
+        (12, "h", "x\\"),
+        (13, "i", "2"),
+    ]
+    assert [tuple(entry) for entry in properties.parse("a=1\\")] == [(1, "a", "1")]  # fmt: skip
 
 
 def test_all_brokers_have_the_settings_of_the_central_file(file: Path) -> None:
@@ -55,6 +63,7 @@ def test_all_brokers_have_the_settings_of_the_central_file(file: Path) -> None:
     assert read.cluster == ("b1.example:7676", "b2.example")
     assert (read.cluster_keeper, read.cluster_port, read.auto_create_queues) == ("b1.example", 7676, False)
     assert (read.max_messages, read.max_body_bytes, read.max_attempts) == (0, 10 * 1024 * 1024, 5)
+    assert read.queue_reap == 60
     assert read.sources["cluster"] == "cluster.properties:3"
     assert read.sources["max_attempts"] == "cluster.properties:13"
 
@@ -86,8 +95,12 @@ def test_values_of_a_broker_win_but_its_list_is_added(file: Path, tmp_path: Path
             "imq.cluster.hostname is different at each broker: set cluster_host there",
         ),
         (
-            "imq.cluster.nomasterbroker=false",
-            "imq.cluster.nomasterbroker is always true here, and 'false' is not",
+            "imq.autocreate.topic=false",
+            "imq.autocreate.topic is always true here, and 'false' is not possible",
+        ),
+        (
+            "cluster_keeper=b1\nimq.cluster.nomasterbroker=true",
+            "imq.cluster.nomasterbroker contradicts the keeper in cluster.properties:1",
         ),
         ("imq.service.activelist=jms", "imq.service.activelist is no setting here: stomp_port and"),
         (
@@ -120,6 +133,7 @@ def test_a_file_that_cannot_be_read_is_named(file: Path, tmp_path: Path) -> None
         told(f"file:{tmp_path}/none")
         == f"the central file file:{tmp_path}/none cannot be read: there is no file none"
     )
+    assert told("http://[b1/x").startswith("the central file http://[b1/x cannot be read: ")
     assert "write file:/PATH with the whole path" in told("file:cluster.properties")
     file.write_text("#" * 60_001)
     assert "is longer than 60,000 bytes" in told(f"file:{file}")

@@ -14,7 +14,7 @@ from tests.support.patience import patient
 QUEUE = "/queue/orders"
 
 
-async def depth(node: NodeProcess, queue: str = "orders") -> tuple[int, int]:
+async def depth(node: Any, queue: str = "orders") -> tuple[int, int]:
     """(waiting, unsettled) messages of a queue at one broker."""
     async with node.rest() as http:
         found = (await http.get(f"/queues/{queue}")).json()
@@ -31,6 +31,13 @@ async def take(messages: mom_client.Subscription, count: int, *, ack: bool = Tru
                 await message.ack()
             taken.append(message)
     return taken
+
+
+async def shown(node: NodeProcess, path: str, *members: str) -> list[tuple[Any, ...]]:
+    """These members of each row of a list about the cluster."""
+    async with node.rest() as http:
+        found = (await http.get(f"/cluster/{path}")).json()["items"]
+    return [tuple(row[member] for member in members) for row in found]
 
 
 def bodies(messages: list[Any]) -> list[bytes]:
@@ -57,6 +64,15 @@ async def test_a_message_crosses_to_the_broker_of_its_consumer_and_is_settled_wh
             assert not any(message.redelivered for message in taken)
             await becomes(lambda: depth(b1), (0, 0))
             assert await depth(b3) == (0, 0)
+            assert await shown(b1, "links", "broker", "state", "sent") == [("b2", "up", 0), ("b3", "up", 20)]
+            found = await shown(b1, "consumers?destination=orders", "broker", "address", "consumers")
+            assert found == [("b3", "/queue/orders", 1)]
+            await producer.send(QUEUE, b"unsettled")
+            (held,) = await take(messages, 1, ack=False)
+            async with b1.rest() as http:
+                reply = await http.get(f"/messages/{held.id}/why", params={"queue": "orders"})
+            assert "of broker b3 has received it and has not settled it" in reply.text
+            await held.ack()
         await becomes(lambda: consumers(b1), 0)
 
 
@@ -111,7 +127,7 @@ async def crossed(node: NodeProcess, to: str) -> int:
 async def subscribers(node: NodeProcess) -> int:
     """What the consumers of other brokers want of a broker."""
     async with node.rest() as http:
-        found = (await http.get("/cluster")).json()["interest"]
+        found = (await http.get("/cluster/consumers")).json()["items"]
     return sum(one["broker"] != node.name for one in found)
 
 

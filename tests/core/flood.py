@@ -4,7 +4,8 @@
 - what was accepted is recorded once (of a topic: once for each durable subscription), in the order in which
   its producer sent it, and stays until its end is recorded with a cause that its queue's rules allow
 - a transaction is accepted whole or not at all, and never waits
-- no queue goes beyond its limits, no line beyond its bound, and a client that can free space is read
+- no queue goes beyond its limits, which it may share with other brokers
+- no line goes beyond its bound, and a client that can free space is read
 - bytes that are counted are bytes that are there
 - the records give the same broker
 
@@ -20,13 +21,16 @@ from typing import Any, NamedTuple
 
 from broker_app.core import commands as c
 from broker_app.core import records
+from broker_app.core.cluster_usage import NONE, Usage
 from broker_app.core.destination import DURABLE_PREFIX
 from broker_app.core.message import OVERHEAD_BYTES, DeliveryOptions, Envelope
 from broker_app.core.model import BlockedPublish, Peer, Queue
 from broker_app.core.policy import (
+    CLUSTER,
     LIMIT_BEHAVIORS,
     REMOVE_LOW_PRIORITY,
     REMOVE_OLDEST,
+    SCOPES,
     DestinationPolicy,
     Policies,
 )
@@ -52,6 +56,7 @@ WEIGHTS = {
     "purge": 1,
     "reconfigure": 3,
     "space": 3,
+    "elsewhere": 3,
 }
 
 
@@ -219,6 +224,7 @@ class Flood:
                 max_bytes=random.choice((0, 0, 30)),
                 max_message_bytes=random.choice((0, 0, 10)),
                 limit_behavior=random.choice(LIMIT_BEHAVIORS),
+                scope=random.choice(SCOPES),
                 use_dead_letters=random.random() < 0.5,
             )
             for address in LIMITED
@@ -229,6 +235,13 @@ class Flood:
 
     def _draw_space(self, client: Client) -> list[Any]:
         return [c.StoreSpace(self.random.choice((0, 0, 2 * OVERHEAD_BYTES, None, None)))]
+
+    def _draw_elsewhere(self, client: Client) -> list[Any]:
+        """Other brokers of the cluster hold more or less of a queue."""
+        messages = self.random.choice((0, 0, 1, 2))
+        used = Usage(messages, messages * self.random.choice((0, 10)))
+        self.stage.broker.cluster_usage.update(self.random.choice(LIMITED), used)
+        return []
 
     def _describe(self, command: Any) -> str:
         who = self.names[command.peer] if hasattr(command, "peer") else ""
@@ -371,6 +384,7 @@ class Flood:
         if usage is None:
             return
         count, weight = _count(queue), self._weight(queue)
+        elsewhere = self._elsewhere(queue)
         if policy.max_bytes and not usage.unread:
             assert usage.bytes == weight or not count, (usage.bytes, weight)
         within = (not policy.max_messages or count <= policy.max_messages) and (
@@ -381,8 +395,9 @@ class Flood:
             reading = bool(self.stage.fetches) or queue in self.stage.broker.store.over_limit
             assert within or not queue.depth or reading or usage.unread
         elif not (usage.unread or reconfigured):
-            assert not policy.max_messages or count <= max(policy.max_messages, count_before)
-            assert not policy.max_bytes or weight <= max(policy.max_bytes, weight_before)
+            most, heaviest = policy.max_messages - elsewhere.messages, policy.max_bytes - elsewhere.bytes
+            assert not policy.max_messages or count <= max(most, count_before)
+            assert not policy.max_bytes or weight <= max(heaviest, weight_before)
         if (
             usage.blocked
             and not usage.removes
@@ -390,9 +405,14 @@ class Flood:
             and not usage.unread
         ):
             first = usage.blocked[0]
-            full = policy.max_messages and count + 1 > policy.max_messages
-            heavy = policy.max_bytes and weight + len(first.body) > policy.max_bytes
+            full = policy.max_messages and count + elsewhere.messages + 1 > policy.max_messages
+            heavy = policy.max_bytes and weight + elsewhere.bytes + len(first.body) > policy.max_bytes
             assert full or heavy, "no message waits for a free consumer"
+
+    def _elsewhere(self, queue: Queue) -> Usage:
+        """The part of the limits of a queue that other brokers use."""
+        shared = queue.policy.scope == CLUSTER
+        return self.stage.broker.cluster_usage.of(queue.address) if shared else NONE
 
     def _weight(self, queue: Queue) -> int:
         """The bytes of all bodies of a queue, wherever they are; 0 where no limit asks for them."""

@@ -640,6 +640,26 @@ class Ledger:
         if self.names.get(name.address) is name:
             del self.names[name.address]
 
+    def _follow_createsubscription(self, session: Session, command: c.CreateSubscription) -> None:
+        if not self._accepted(session, command):
+            return
+        terms = command.terms
+        name = Name(
+            c.Subscribe(
+                session.peer,
+                "",
+                terms.filter,
+                selector=terms.selector,
+                name=command.name,
+                durable=True,
+                shared=terms.shared,
+            )
+        )
+        known = self.names.setdefault(name.address, name)
+        self.filters[name.address].add(name.filter)
+        assert (known.filter, known.selector) == (name.filter, name.selector), "it is not replaced"
+        known.shared = name.shared
+
     def _follow_deletesubscription(self, session: Session, command: c.DeleteSubscription) -> None:
         name = self.names.get("/topic-subscription/" + command.name)
         if self._accepted(session, command):

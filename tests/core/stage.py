@@ -87,13 +87,20 @@ class Fact(NamedTuple):
 
 class Stage:
     def __init__(
-        self, *, tag: int = 7, max_attempts: int = 16, policy: DestinationPolicy | None = None, **limits: int
+        self,
+        *,
+        tag: int = 7,
+        name: str = "",
+        max_attempts: int = 16,
+        policy: DestinationPolicy | None = None,
+        **limits: int,
     ) -> None:
         self.tag = tag
+        self.name = name
         self.limits = replace(Limits(), **limits)
         #: of destinations without a policy of their own
         self.policy = policy or DestinationPolicy(max_attempts=max_attempts)
-        self.broker = Broker(tag=tag, limits=self.limits, policies=Policies(self.policy))
+        self.broker = Broker(tag=tag, name=name, limits=self.limits, policies=Policies(self.policy))
         self.now_us = START_US
         self.batches: list[Stored] = []
         self.bodies: dict[int, bytes] = {}
@@ -209,7 +216,7 @@ class Stage:
 
     def new_broker(self) -> Broker:
         """A broker without any state, with the limits and policies of this one."""
-        return Broker(tag=self.tag, limits=self.limits, policies=self.broker.turn.policies)
+        return Broker(tag=self.tag, name=self.name, limits=self.limits, policies=self.broker.turn.policies)
 
     def restart(self, broker: Broker | None = None) -> None:
         """The process was killed and came back, or another `broker` takes over: clients are gone, the journal

@@ -16,6 +16,7 @@ from broker_app.core.browse import browse
 from broker_app.core.client_address import address_of
 from broker_app.core.message import OVERHEAD_BYTES, DeliveryOptions, Envelope
 from broker_app.core.policy import PAUSES, DestinationPolicy, Policies
+from broker_app.core.records import Terms
 from broker_app.core.snapshot import SnapshotBuilder
 from broker_app.core.sync_queue import SYNC_ADDRESS
 from broker_app.core.unsettled import release_body
@@ -61,6 +62,7 @@ WEIGHTS = {
     "set_credit": 3,
     "insert": 1,
     "forget": 2,
+    "found": 1,
     "answer": 1,
     "begin_flow": 6,
     "forward": 14,
@@ -415,6 +417,11 @@ class Storm:
 
     def _draw_forget(self, session: Session) -> c.DeleteSubscription:
         return c.DeleteSubscription(session.peer, self.random.choice(NAMES), receipt=self._next_token())
+
+    def _draw_found(self, session: Session) -> c.CreateSubscription:
+        subscribe = self._draw_subscribe(session)
+        terms = Terms(subscribe.address, subscribe.selector, subscribe.shared, session.peer.user)
+        return c.CreateSubscription(session.peer, self.random.choice(NAMES), terms, self._next_token())
 
     def _draw_pause(self, session: Session) -> c.Pause:
         return c.Pause(session.peer)

@@ -170,6 +170,22 @@ def test_the_oldest_makes_room_and_goes_to_the_dead_letters() -> None:
     assert b"dead-reason:OLDEST\n" in dead.envelope.block
 
 
+def test_messages_that_make_room_are_in_the_dead_letter_queue_of_the_broker() -> None:
+    stage = Stage(name="b1")
+    limited = DestinationPolicy(max_messages=5, limit_behavior=REMOVE_OLDEST, dead_letters="mq.sys.dmq")
+    stage.decide(c.Reconfigure(Policies(DestinationPolicy(dead_letters="mq.sys.dmq"), {Q: limited})))
+    client = stage.client()
+    for number in range(1, 9):
+        client.publish(Q, b"%d" % number)
+    assert waiting(stage) == [b"4", b"5", b"6", b"7", b"8"]
+    client.subscribe("/queue/mq.sys.dmq")
+    dead = [message for _, _, message in client.got]
+    assert [message.body for message in dead] == [b"1", b"2", b"3"]
+    for message in dead:
+        lines = message.envelope.block.decode().splitlines()
+        assert {"origin:/queue/a", "dead-reason:OLDEST", "dead-broker:b1"} <= set(lines)
+
+
 def test_the_oldest_is_the_oldest_of_all_priorities() -> None:
     stage = stage_with(max_messages=2, limit_behavior=REMOVE_OLDEST)
     client = stage.client()

@@ -5,6 +5,7 @@ import pytest
 from broker_app.base.refused import Refused
 from broker_app.core import commands as c
 from broker_app.core.message import Envelope
+from broker_app.core.tap import Tap
 from tests.core.stage import Client, Stage
 
 
@@ -266,6 +267,45 @@ class TestIdleQueues:
             for _ in range(5):
                 stage.pass_time(1_000)
         assert "/queue/a" in stage.queues
+
+    def test_a_queue_that_other_brokers_use_stays(self) -> None:
+        stage = Stage(idle_queue_ms=2_000)
+        wanted = {"/queue/a"}
+        stage.broker.sweeper.is_wanted = wanted.__contains__
+        for address in ("/queue/a", "/queue/b"):
+            taker = stage.client()
+            fill(stage, b"1", address=address)
+            taker.subscribe(address, c.AUTO)
+            taker.disconnect()
+        for _ in range(8):
+            stage.pass_time(1_000)
+        assert list(stage.queues) == ["/queue/a"]
+        wanted.clear()
+        for _ in range(4):
+            stage.pass_time(1_000)
+        assert not stage.queues
+
+    def test_a_queue_whose_arrivals_are_watched_stays(self) -> None:
+        stage = Stage(idle_queue_ms=2_000)
+        fill(stage, b"1")
+        stage.broker.store.taps.add("/queue/a", Tap(1, lambda: None))
+        taker = stage.client()
+        taker.subscribe("/queue/a", c.AUTO)
+        taker.disconnect()
+        for _ in range(5):
+            stage.pass_time(1_000)
+        assert "/queue/a" in stage.queues
+
+    def test_unused_queues_stay_without_a_time_for_it(self) -> None:
+        stage = Stage(idle_queue_ms=0)
+        taker = stage.client()
+        taker.subscribe("/queue/a")
+        taker.unsubscribe()
+        for _ in range(3):
+            stage.pass_time(200_000)
+        assert "/queue/a" in stage.queues
+        stage.restart()
+        assert not stage.queues, "an empty one does not come back"
 
 
 def test_the_broker_asks_to_be_called_for_its_next_sweep_or_lease(stage: Stage) -> None:

@@ -10,6 +10,7 @@ from broker_app.base.refused import Refused
 from broker_app.core import commands as c
 from broker_app.core import records
 from broker_app.core.destination import dead_letters_of, parse, topic_of_dead_letters
+from broker_app.core.outcome import SubscriptionChanged
 from broker_app.core.policy import DestinationPolicy, Policies
 from broker_app.core.selectors import compiler
 from broker_app.core.snapshot import take_snapshot
@@ -447,3 +448,57 @@ class TestShared:
         durable(two, name="x")
         stage.client().publish(TOPIC, b"1")
         assert (one.take(), two.take()) == ([b"1"], [b"1"])
+
+
+class TestOfACluster:
+    """Durable subscriptions that other brokers have created, and the events for them."""
+
+    def create(self, stage: Stage, **facts: Any) -> None:
+        terms = records.Terms(**{"filter": TOPIC, "selector": "", "shared": False, "owner": "ann", **facts})
+        cluster = stage.client("cluster")
+        cluster.do(c.CreateSubscription(cluster.peer, "audit", terms))
+
+    def test_one_of_another_broker_keeps_messages_without_a_consumer(self, stage: Stage) -> None:
+        self.create(stage, selector="a = 1")
+        stage.restart()
+        stage.client().publish(TOPIC, b"1", block=b"a:1\n")
+        stage.client().publish(TOPIC, b"2")
+        durable(reader := stage.client("ann"), selector="a = 1")
+        assert reader.take() == [b"1"]
+
+    def test_one_with_another_topic_is_not_replaced(self, stage: Stage) -> None:
+        durable(stage.client("ann"))
+        with pytest.raises(Refused, match="delete it first"):
+            self.create(stage, filter="/topic/other")
+        self.create(stage, shared=True)
+        assert stage.broker.destinations.named[KEPT].terms.shared
+        for wrong in ("/queue/a", "/topic/a b\x00"):
+            with pytest.raises(Refused):
+                self.create(stage, filter=wrong)
+
+    def test_no_client_creates_or_deletes_one_while_the_keeper_is_away(self, stage: Stage) -> None:
+        durable(reader := stage.client(), name="old")
+        reader.disconnect()
+        stage.broker.durables.refusal = Refused("master-unavailable", "the keeper is away")
+        client = stage.client()
+        with pytest.raises(Refused, match="the keeper is away"):
+            durable(client)
+        with pytest.raises(Refused, match="the keeper is away"):
+            client.do(c.DeleteSubscription(client.peer, "old"))
+        shared(client)
+        stage.client().publish(TOPIC, b"1")
+        assert client.take() == [b"1"], "one that is not durable is no matter of the cluster"
+        self.create(stage)
+        client.do(c.DeleteSubscription(client.peer, "audit", decided=True))
+        assert KEPT not in stage.queues
+
+    def test_each_change_is_an_event_where_they_are_watched(self, stage: Stage) -> None:
+        durable(stage.client(), name="before")
+        stage.broker.durables.watched = True
+        ann = stage.client("ann")
+        terms = records.Terms(TOPIC, "", False, "ann")
+        begin = c.Subscribe(ann.peer, "1", TOPIC, name="audit", durable=True)
+        assert stage.decide(begin).take_events() == [SubscriptionChanged("audit", terms)]
+        shared(ann, id="2")
+        end = c.Unsubscribe(ann.peer, "1", forget=True)
+        assert stage.decide(end).take_events() == [SubscriptionChanged("audit", None)]

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from broker_app.base.refused import Refused
 from broker_app.core import commands as c
 from broker_app.core.message import DeliveryOptions, Envelope
 from broker_app.core.origin import Origin, RemoteMessage, ReturnedDelivery
+from broker_app.core.policy import REJECT_NEWEST, DestinationPolicy
 from tests.core.stage import Client, Stage
 
 QUEUE = "/queue/orders"
@@ -200,6 +202,22 @@ def test_local_messages_and_those_of_others_take_turns(stage: Stage, owner: Owne
     assert 3 <= sum(body.startswith(b"other") for body in got) <= 7
 
 
+@pytest.mark.parametrize(("max_attempts", "attempts"), [(16, 1), (1, 0)])
+def test_what_another_broker_could_not_deliver_is_marked_since_later_messages_have_overtaken_it(
+    max_attempts: int, attempts: int
+) -> None:
+    stage = Stage(max_attempts=max_attempts)
+    other = stage.client("b3")
+    other.subscribe(QUEUE, remote=True)
+    stage.client().publish(QUEUE, b"1")
+    other.give_back(*other.tags, attempted=False)
+    consumer = stage.client()
+    consumer.subscribe(QUEUE)
+    other.pause()
+    other.give_back(*other.tags, attempted=False)
+    assert consumer.take_attempts() == [(b"1", attempts)]
+
+
 def test_interest_counts_local_consumers_by_what_they_want(stage: Stage) -> None:
     interest = stage.broker.interest
     first, second, remote = stage.client(), stage.client(), stage.client("b3")
@@ -216,3 +234,54 @@ def test_interest_counts_local_consumers_by_what_they_want(stage: Stage) -> None
     first.disconnect()
     second.disconnect()
     assert interest.all() == []
+
+
+def test_of_exclusive_consumers_the_one_that_asked_first_is_served_wherever_it_is(stage: Stage) -> None:
+    producer, local, remote = stage.client(), stage.client(), stage.client("b3")
+    local.subscribe(QUEUE, exclusive=True)
+    remote.subscribe(QUEUE, exclusive=True, remote=True, exclusive_since_us=stage.now_us - 1)
+    producer.publish(QUEUE, b"1")
+    assert (local.take(), remote.take()) == ([], [b"1"])
+    remote.settle(*remote.tags)
+    remote.disconnect()
+    producer.publish(QUEUE, b"2")
+    assert local.take() == [b"2"]
+
+
+def test_local_consumers_with_credit_are_preferred_when_the_queue_says_so(stage: Stage) -> None:
+    stage.give_policies(orders=DestinationPolicy(prefer_local=True))
+    producer, local, remote = stage.client(), stage.client(), stage.client("b3")
+    remote.subscribe(QUEUE, remote=True)
+    local.subscribe(QUEUE, credit=2)
+    for number in range(3):
+        producer.publish(QUEUE, b"%d" % number)
+    assert (local.take(), remote.take()) == ([b"0", b"1"], [b"2"])
+    stage.give_policies(orders=DestinationPolicy())
+    local.settle(*local.tags)
+    producer.publish(QUEUE, b"3")
+    producer.publish(QUEUE, b"4")
+    assert (len(local.take()), len(remote.take())) == (1, 1)
+
+
+def test_a_queue_of_its_broker_only_refuses_other_brokers(stage: Stage) -> None:
+    stage.give_policies(orders=DestinationPolicy(local_only=True))
+    with pytest.raises(Refused, match="its own broker only"):
+        stage.client("b3").subscribe(QUEUE, remote=True)
+
+
+def test_messages_of_other_brokers_use_no_limit_here(stage: Stage, owner: Owner) -> None:
+    stage.give_policies(orders=DestinationPolicy(max_messages=2, max_bytes=10, limit_behavior=REJECT_NEWEST))
+    consumer, producer = stage.client(), stage.client()
+    consumer.subscribe(QUEUE, credit=3)
+    owner.deliver(b"1111", b"2222", b"3333")
+    producer.publish(QUEUE, b"44444")
+    consumer.settle(1)
+    consumer.give_back(2)
+    consumer.reject(3)
+    consumer.settle(*consumer.tags)
+    consumer.unsubscribe()
+    producer.publish(QUEUE, b"55555")
+    producer.publish(QUEUE, b"66666")
+    with pytest.raises(Refused, match="queue-full"):
+        producer.publish(QUEUE, b"")
+    assert stage.queue(QUEUE).limit_usage.bytes == 10

@@ -99,3 +99,17 @@ def test_without_a_policy_slow_consumers_are_shown_alone() -> None:
     pass_seconds(stage, 100)
     assert not client.closed
     assert stage.now_ms - stage.broker.subscriptions.slow_consumers.since_ms(subscription) == 99_000
+
+
+def test_a_client_is_not_slow_while_the_broker_is_paused() -> None:
+    stage = stage_with("/queue/a", 3_000)
+    client = stage.client()
+    client.subscribe("/queue/a", credit=1)
+    stage.decide(client.sending("/queue/a", b"1", b"2"))
+    client.peer.suspended = True
+    pass_seconds(stage, 10)
+    client.peer.suspended = False
+    pass_seconds(stage, 3)
+    assert not client.closed
+    pass_seconds(stage, 1)
+    assert [reason.code for reason in client.closed] == ["slow-consumer"]

@@ -9,7 +9,8 @@ from functools import partial
 from pathlib import Path
 
 from broker_app import config
-from broker_app.net.policy.destination_settings import SETTINGS, Setting
+from broker_app.features.cluster.imq_names import NAMES, ImqName
+from broker_app.net.policy.destination_settings import GLASSFISH, SETTINGS, Setting
 from broker_app.net.problems import PROBLEMS
 from broker_app.net.stomp import header_names
 from broker_app.net.stomp.header_names import HeaderName
@@ -22,6 +23,7 @@ from tests.docs.design import contrast
 _DOCS = Path(__file__).resolve().parents[2] / "docs"
 PROTOCOL, METRICS, PIPELINE = (_DOCS / f"{name}.md" for name in ("protocol", "metrics", "pipeline"))
 CONFIGURATION, DESIGN = _DOCS / "configuration.md", _DOCS / "design" / "README.md"
+CLUSTERS = _DOCS / "clusters.md"
 
 
 def problems() -> str:
@@ -84,6 +86,15 @@ def _default(setting: Setting) -> str:
     return f"`{value}`" if value != "" else ""
 
 
+def glassfish() -> str:
+    """All properties of destinations in GlassFish MQ."""
+    rows = [
+        f"| `{name}` | {f'`{alias.setting}`' if alias.setting else alias.instead} |"
+        for name, alias in GLASSFISH.items()
+    ]
+    return "\n".join(["| in GlassFish MQ | here |", "|---|---|", *rows])
+
+
 def _metrics(groups: Mapping[str, Sequence[Family]]) -> str:
     """All families of metrics."""
     rows = [
@@ -112,6 +123,37 @@ def node_settings() -> str:
         for one in config.settings()
     ]
     return "\n".join(["| setting | values | default | live | meaning |", "|---|---|---|---|---|", *rows])
+
+
+def cluster_settings() -> str:
+    """The settings of a cluster."""
+    rows = [
+        f"| `{one.name}` | `{one.option}` | {_node_default(one)} | {one.rule.about} |"
+        for one in config.settings()
+        if "cluster" in one.name or one.name in {row.setting for row in _COMPARED}
+    ]
+    return "\n".join(["| setting | option | default | meaning |", "|---|---|---|---|", *rows])
+
+
+def imq_names() -> str:
+    """All names of GlassFish MQ for settings of brokers and clusters."""
+    rows = [f"| `{row.name}` | {_imq_meaning(row)} | {_imq_note(row)} |" for row in NAMES.values()]
+    return "\n".join(["| in GlassFish MQ | here | |", "|---|---|---|", *rows])
+
+
+_COMPARED = [row for row in NAMES.values() if row.must_be_equal]
+
+
+def _imq_note(row: ImqName) -> str:
+    if not row.is_central:
+        return "of one broker: not in the central file"
+    return "must be equal at all brokers" if row.must_be_equal else ""
+
+
+def _imq_meaning(row: ImqName) -> str:
+    if row.setting:
+        return f"`{row.setting}`"
+    return f"always `{row.accepted[0]}`: {row.about}" if len(row.accepted) == 1 else row.about
 
 
 _FORMS = {"bool": "`true`, `false`", "str": "text", "Path": "path", "tuple": "texts"}
@@ -144,6 +186,7 @@ PAGES: dict[Path, dict[str, Callable[[], str]]] = {
         "problems": problems,
         "unsupported": unsupported,
         "settings": settings,
+        "glassfish": glassfish,
         "headers": header_table,
     },
     PIPELINE: {
@@ -151,6 +194,7 @@ PAGES: dict[Path, dict[str, Callable[[], str]]] = {
         "sink": partial(_options, sink_options.NAMES),
     },
     CONFIGURATION: {"broker-settings": node_settings},
+    CLUSTERS: {"cluster-settings": cluster_settings, "imq-names": imq_names},
     METRICS: {"node": partial(_metrics, AGGREGATED), "detailed": partial(_metrics, DETAILED)},
     DESIGN: {"contrast": contrast.table},
 }

@@ -10,6 +10,7 @@ from broker_app.base.refused import Refused
 from broker_app.config import Config
 from broker_app.core.policy import DestinationPolicy
 from broker_app.net.policy.destination_settings import (
+    GLASSFISH,
     SETTINGS,
     Destinations,
     Effective,
@@ -137,6 +138,25 @@ def test_a_destination_with_only_local_consumers_has_no_preference_for_them() ->
     assert faults({"local_only": True, "prefer_local": False}, A) == {}
     both = faults({"local_only": True, "prefer_local": True}, A)
     assert list(both) == ["prefer_local"] and "local_only" in both["prefer_local"]
+
+
+@pytest.mark.parametrize(
+    ("name", "word"),
+    [
+        ("maxNumMsgs", "max_messages here, where 0 is no limit"),
+        ("isLocalOnly", "local_only here"),
+        ("maxNumBackupConsumers", "exclusive"),
+        ("consumerFlowLimit", "credit"),
+    ],
+)
+def test_a_name_of_glassfish_mq_is_refused_with_the_name_here(name: str, word: str) -> None:
+    fault = faults({name: 1}, A)[name]
+    assert fault.startswith("is a name of GlassFish MQ") and word in fault
+
+
+def test_every_name_of_glassfish_mq_is_a_setting_or_has_a_replacement() -> None:
+    for alias in GLASSFISH.values():
+        assert (alias.setting in SETTINGS) != bool(alias.instead)
 
 
 @pytest.mark.parametrize(

@@ -285,7 +285,8 @@ async def test_settings_of_clients_change_while_they_are_connected(node: SmallNo
 async def test_the_brokers_limits_change_while_messages_come(node: SmallNode) -> None:
     async with node.stomp("john") as mom:
         await mom.send("/queue/a", "1")
-        await settings(node, max_messages=1, full_wait=0.1)
+        await settings(node, max_messages=1, full_wait=0.1, queue_reap=2)
+        assert node.node.broker.turn.limits.idle_queue_ms == 2_000
         with pytest.raises(Refused) as refused:
             await mom.send("/queue/a", "2")
         assert refused.value.code == "queue-full"

@@ -80,6 +80,8 @@ class Stage:
         self.failover_uris: Callable[[], Sequence[str]] = list
         self.registrar: Registrar = OpenRegistrar()
         self.seed_shares = SeedShares()
+        #: for what is sent to sites only
+        self.channels: Any = None
         self.websocket_url = ""
         #: for browsers only
         self.requests: Any = None

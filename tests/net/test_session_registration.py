@@ -96,6 +96,22 @@ def test_frames_wait_while_a_registration_is_decided(stage: Stage, registrar: Re
     assert [type(command).__name__ for command in stage.commands] == ["Publish"]
 
 
+def test_a_client_whose_registration_is_decided_while_the_broker_is_paused_waits_for_the_end_of_that(
+    stage: Stage, registrar: Registrar
+) -> None:
+    log_in(stage)
+    stage.session.receive(SEND)
+    stage.session.suspend()
+    registrar.decide()
+    assert stage.wire.written.startswith(b"CONNECTED\n")
+    assert not stage.wire.reading
+    assert [type(command).__name__ for command in stage.commands] == ["Pause"]
+    stage.session.resume()
+    stage.run_timers()
+    assert stage.wire.reading
+    assert [type(command).__name__ for command in stage.commands] == ["Pause", "Resume", "Publish"]
+
+
 def test_a_client_that_needs_no_login_check_waits_as_well(stage: Stage, registrar: Registrar) -> None:
     stage.logins.cached = lambda login, passcode: stage.identity
     stage.session.receive(CONNECT % b"" + SEND)

@@ -13,6 +13,7 @@ from typing import Any
 import httpx
 import pytest
 
+from broker_app.base.refused import Refused
 from broker_app.config import Config
 from broker_app.core.broker import Broker
 from broker_app.core.limits import Limits
@@ -21,12 +22,15 @@ from broker_app.features.bridge.remote import Remote
 from broker_app.features.bulk.batch_commits import BatchCommits
 from broker_app.features.bulk.stage_store import StageStore
 from broker_app.features.callbacks.webhooks.supervisor import Supervisor
+from broker_app.features.cluster.replicated_record import ReplicatedRecord
+from broker_app.features.cluster.report import ClusterReport
 from broker_app.features.jobs.job_manager import JobManager
 from broker_app.features.services.registry import ServiceRegistry
 from broker_app.features.services.seed_messages import SeedMessages
 from broker_app.journal.memory import MemoryJournal, MemoryStorage
 from broker_app.net import asyncapi
 from broker_app.net.auth.login import Logins
+from broker_app.net.broker_state import BrokerState
 from broker_app.net.live_subscribers import LiveSubscribers
 from broker_app.net.operator_audit import OperatorActions
 from broker_app.net.policy.access import Access
@@ -158,7 +162,7 @@ class Rest:
         self.access = Access(self.logins)
         self.actions = OperatorActions()
         self.registry = SessionRegistry(
-            self.engine, self.logins, self.access, Config(), ids=self.engine.broker.turn.ids
+            self.engine, self.logins, self.access, Config(name="mom"), ids=self.engine.broker.turn.ids
         )
         self.bridges = FakeBridges()
         self.callbacks = Supervisor(self.engine, Config(data=jobs), OwnerRights(self.access).refusal)
@@ -169,8 +173,12 @@ class Rest:
         )
         self.events = EventLog(lambda: 1_750_000_000.0)
         #: one item for each time that the broker was ordered to stop
-        self.shut_downs: list[None] = []
+        #: restarts (True) and shutdowns
+        self.shut_downs: list[bool] = []
         self.store_is_nearly_full = False
+        #: the cluster that the broker is in
+        self.cluster: ClusterReport | None = None
+        self.record: ReplicatedRecord | None = None
         self.now = 1_750_000_000.0
         self.checks = ConditionChecks(
             self.engine.broker, self.statistics, bridges=list, taken=lambda: 0.0,
@@ -210,8 +218,14 @@ class Rest:
             services=self.services,
             seeds=self.seeds,
             live=self.live,
-            shut_down=lambda: self.shut_downs.append(None),
+            state=BrokerState("mom"),
+            clients=lambda: {"stomp": len(connections), "json": 0},
+            stop=self.shut_downs.append,
+            restart_refusal=lambda: Refused("conflict", "it cannot"),
+            channels=self.registry.channels,
             nearly_full=lambda: self.store_is_nearly_full,
+            cluster=lambda: self.cluster,
+            record=lambda: self.record,
             event_document=asyncapi.document(),
         )
         self.alice = self.client(authorization="Bearer mom_alice")

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from broker_app.core import commands as c
+from broker_app.core.cluster_usage import Usage
 from broker_app.core.dedup import DedupWindows
 from broker_app.net.policy.destination_settings import Destinations, Own
 from broker_app.net.policy.policy import Policy
@@ -52,6 +53,30 @@ async def test_a_queue_shows_its_numbers_consumers_and_settings(rest: Rest) -> N
     assert settings["retry_factor"] == {"value": 2.0, "source": "default"}
     assert facts["usage"] == {"messages": 3, "bytes": None, "producers": None, "consumers": 1}
     assert facts["permissions"] == ["send", "receive", "browse", "read", "manage"], "bob is no administrator"
+
+
+async def test_limits_are_shown_for_each_broker_and_for_the_cluster(rest: Rest) -> None:
+    limits = {"max_messages": 100, "max_producers": 5}
+    say(rest, queue_a=limits, queue_b={**limits, "scope": "cluster"}, topic_t=limits)
+    facts = (await rest.alice.get("/queues/a")).json()["limits"]
+    of_one = {"limit": 100, "scope": "broker", "brokers": 1, "effective": 100}
+    assert facts["max_messages"] == of_one
+    assert facts["max_bytes"] == {"limit": 0, "scope": "broker", "brokers": 1, "effective": 0}
+
+    rest.engine.broker.cluster_usage.brokers = lambda: 3
+    facts = (await rest.alice.get("/queues/a")).json()["limits"]
+    assert facts["max_messages"] == {**of_one, "brokers": 3, "effective": 300}
+    facts = (await rest.alice.get("/queues/b")).json()["limits"]
+    assert facts["max_messages"] == {"limit": 100, "scope": "cluster", "brokers": 3, "effective": 100}
+    facts = (await rest.alice.get("/topics/t")).json()["limits"]
+    assert facts["max_producers"] == {"limit": 5, "scope": "broker", "brokers": 3, "effective": 15}
+
+
+async def test_a_queue_is_as_full_as_the_cluster_when_its_limit_is_shared(rest: Rest) -> None:
+    say(rest, queue_a={"max_messages": 10, "scope": "cluster"})
+    await rest.publish("a", "1")
+    rest.engine.broker.cluster_usage.update("/queue/a", Usage(messages=4))
+    assert (await rest.alice.get("/queues/a")).json()["fill"] == 0.5
 
 
 async def test_the_window_of_dedup_ids_is_shown_and_may_be_shorter_than_its_setting(rest: Rest) -> None:

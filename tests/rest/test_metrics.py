@@ -19,15 +19,17 @@ from broker_app.features.bridge import pipe
 from broker_app.features.bridge import report as bridge_report
 from broker_app.features.callbacks.webhooks.push_totals import BOUNDS_S
 from broker_app.features.callbacks.webhooks.verdict import OUTCOMES
+from broker_app.features.cluster.status import status
 from broker_app.net.policy.policy import Grant
 from broker_app.net.rest.node.mirrors import ACTIVE, STANDBY
 from broker_app.telemetry.metrics import detailed_metrics, families, node_metrics
 from broker_app.telemetry.metrics.families import BATCH_BOUNDS_S, Histogram
-from broker_app.telemetry.metrics.node_metrics import of_mirrors
+from broker_app.telemetry.metrics.node_metrics import of_cluster, of_mirrors
 from broker_app.telemetry.metrics.pipeline_metrics import RunFigures
 from tests.rest.bridging import report
 from tests.rest.conftest import Rest
 from tests.rest.test_journal import administered
+from tests.support.clusters import a_link, a_report
 
 METRICS, DETAILED = "/metrics", "/metrics/detailed"
 #: by (name of the sample, its labels, sorted)
@@ -183,6 +185,24 @@ def test_a_lease_and_its_standbys_are_shown() -> None:
         "mom_mirror_lag_seconds": {("b",): 2.5},
     }
     assert dict(of_mirrors({**active, "state": STANDBY}))["mom_lease_held"] == {(): 0}
+
+
+def test_the_links_of_a_cluster_are_shown_and_the_keeper_where_there_is_one() -> None:
+    down = a_link("b3", state="connecting", round_trip_ms=None, sent=0, received=0, returned=0)
+    found = dict(of_cluster(status(a_report(a_link("b2"), down))))
+    assert found == {
+        "mom_cluster_link_up": {("b2",): 1, ("b3",): 0},
+        "mom_cluster_link_sent_total": {("b2",): 120, ("b3",): 0},
+        "mom_cluster_link_received_total": {("b2",): 30, ("b3",): 0},
+        "mom_cluster_link_returned_total": {("b2",): 2, ("b3",): 0},
+        "mom_cluster_link_unsettled": {
+            ("b2", "there"): 4, ("b2", "here"): 1, ("b3", "there"): 4, ("b3", "here"): 1
+        },
+        "mom_cluster_link_round_trip_seconds": {("b2",): 0.0008},
+    }  # fmt: skip
+    for state, up in (("", 1), ("it cannot be reached", 0)):
+        report = status(a_report(keeper="b1:7676", keeper_state=state))
+        assert dict(of_cluster(report))["mom_cluster_keeper_up"] == {(): up}
 
 
 # ---------------------------------------------------------------------- single destinations

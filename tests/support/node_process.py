@@ -23,6 +23,7 @@ import mom_client
 from broker_app.config import MIB
 from broker_app.features.bridge.remote import Remote
 from broker_app.features.callbacks.webhooks.callback import Callback
+from broker_app.net.policy.destination_settings import Destinations, Own
 from broker_app.net.policy.policy import Policy, UserFacts
 from tests.support.broker_process import ROOT, BrokerFailed
 from tests.support.children import Child
@@ -51,6 +52,8 @@ class NodeProcess:
         self.bridges = dict(bridges)
         #: users besides the administrator, as of the next start
         self.users: dict[str, UserFacts] = {}
+        #: settings of its destinations by address, as of the next start
+        self.destinations: dict[str, dict[str, Any]] = {}
         #: its callbacks, as of the next start
         self.callbacks: dict[str, Callback] = {}
         self.settings = settings
@@ -77,7 +80,14 @@ class NodeProcess:
         ports = {"port": self.port, "stomp_port": self.stomp_port}
         settings = {"name": self.name, "data": self.data, "segment_bytes": 4 * MIB, **self.settings, **ports}
         users = {self.user: UserFacts(self.user, self.password, admin=True), **self.users}
-        policy = Policy(version=1, users=users, bridges=self.bridges, callbacks=self.callbacks)
+        rows = {address: Own(values, 1) for address, values in self.destinations.items()}
+        policy = Policy(
+            version=1,
+            users=users,
+            bridges=self.bridges,
+            callbacks=self.callbacks,
+            destinations=Destinations(rows),
+        )
         order = Order(settings, policy, self.log_file)
         try:
             self._pid, self.port, self.stomp_port = self._nodes.fork(order)

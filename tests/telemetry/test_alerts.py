@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from broker_app.core import commands as c
+from broker_app.features.cluster.status import status
 from broker_app.telemetry import Statistics
 from broker_app.telemetry.alerts import (
     DEFAULT_RULES,
@@ -29,6 +30,7 @@ from broker_app.telemetry.client_events import ClientIdentity
 from broker_app.telemetry.component_health import Component
 from broker_app.telemetry.event_log import FILES, EventLog
 from tests.core.stage import Stage
+from tests.support.clusters import a_link, a_report
 
 NOW = 1_800_000_000.0
 RULE = AlertRule("waits", "no-consumer", 1, 60, "warning")
@@ -158,9 +160,11 @@ class Broken(Stage):
         self.flaps: list[tuple[ClientIdentity, int, float, str]] = []
         self.components: list[Component] = []
         self.events = EventLog(lambda: self.now_us / 1e6)
+        self.cluster: dict[str, Any] | None = None
         self.checks = ConditionChecks(
             self.broker, self.statistics, bridges=lambda: self.bridges, taken=lambda: self.taken,
             flapping=lambda: self.flaps, events=self.events.all, components=lambda: self.components,
+            cluster=lambda: self.cluster,
         )  # fmt: skip
 
     def look(self, seconds: int = 0) -> None:
@@ -318,6 +322,42 @@ def test_a_full_store_a_flapping_client_and_refused_files() -> None:
     assert stage.found("configuration") == {"files": 1}
     stage.events.note(FILES, "reload", "applied")
     assert stage.found("configuration") == {}
+
+
+def test_links_of_a_cluster_that_are_down_or_refused_and_a_keeper_that_is_away() -> None:
+    stage = Broken()
+    assert [stage.found(rule) for rule in ("link-down", "link-refused", "keeper-away")] == [{}, {}, {}]
+    b4 = a_link("b4", state="refused", reason="autocreate.queue is false here and true there")
+    report = a_report(
+        a_link("b2"), a_link("b3", state="connecting", reason="no route to host"), b4,
+        a_link("b5", state="stopped"),
+        keeper="b3:7676", keeper_state="the keeper b3:7676 cannot be reached",
+    )  # fmt: skip
+    stage.cluster = status(report)
+    assert stage.found("link-down") == {"b3": 1, "b5": 1}
+    assert stage.found("link-refused") == {"b4": 1}
+    assert stage.found("keeper-away") == {"b3:7676": 1}
+    assert stage.found("link-down", pattern="b5") == {"b5": 1}
+    stage.components = [
+        Component("link", "b3", "degraded", ""), Component("link", "b4", "failing", "")
+    ]  # fmt: skip
+    assert stage.found("failing") == stage.found("degraded") == {}, "they have conditions of their own"
+    texts = []
+    for rule in ("link-down", "link-refused", "keeper-away"):
+        found = stage.checks.find(DEFAULT_RULES[rule])[0]
+        facts = dict(found.facts)
+        alert = Alert(
+            "1", rule, DEFAULT_RULES[rule].condition, "warning", found.subject, 1, NOW, NOW, 1, facts
+        )
+        texts.append((shown(alert)["detail"], shown(alert)["page"]))
+    assert texts == [
+        ("broker b3 cannot be reached: no route to host", "cluster/"),
+        (
+            "broker b4 is not in one cluster with this one: autocreate.queue is false here and true there",
+            "cluster/",
+        ),
+        ("changes of the configuration are refused: the keeper b3:7676 cannot be reached", "cluster/"),
+    ]
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import pytest
 from broker_app.telemetry.component_health import (
     BRIDGE,
     CALLBACK,
+    LINK,
     MIRROR,
     PIPELINE,
     REFLEX,
@@ -29,6 +30,7 @@ WORKS: dict[Kind, dict[str, Any]] = {
     REFLEX: {"state": "running", "failures_in_row": 0},
     BRIDGE: {"state": "running", "desired": "running", "attempts": 0, "flows": [_FLOW]},
     MIRROR: {"brokers": [_STANDBY], "private_journal": None},
+    LINK: {"state": "up"},
     PIPELINE: {"state": "running"},
     STORE: {"full": False, "nearly_full": False},
 }  # fmt: skip
@@ -63,6 +65,9 @@ def test_what_works_is_running(kind: Kind) -> None:
         (MIRROR, {"brokers": []}, "degraded"),
         (MIRROR, {"brokers": [{**_STANDBY, "in_step": False}]}, "degraded"),
         (MIRROR, {"private_journal": {"error": "no space"}}, "degraded"),
+        (LINK, {"state": "connecting"}, "degraded"),
+        (LINK, {"state": "refused"}, "failing"),
+        (LINK, {"state": "stopped"}, "off"),
         (PIPELINE, {"state": "failed"}, "failing"),
         (PIPELINE, {"state": "lost"}, "stalled"),
         (PIPELINE, {"state": "done"}, "off"),

@@ -45,6 +45,7 @@ class Heard(Stage):
         self.alerts: list[Body] = []
         self.jobs: list[Body] = []
         self.mirrors: Body | None = None
+        self.cluster: Body | None = None
         self.voice = self.client("$mom")
         self.statistics = Statistics(self.broker, "mom", "1")
         self.system_topics = SystemTopics(
@@ -53,6 +54,7 @@ class Heard(Stage):
             connections=lambda: self.connections, bridges=lambda: self.bridges, jobs=lambda: self.jobs,
             callbacks=lambda: self.callbacks,
             alerts=lambda: self.alerts, mirrors=lambda: self.mirrors,
+            cluster=lambda: self.cluster,
             clock=lambda: self.now_us / 1e6,
         )  # fmt: skip
 
@@ -168,9 +170,14 @@ def test_destinations_come_and_go() -> None:
     taker.disconnect()
     for _ in range(8):
         stage.second()
-    assert [(type_, data["destination"]) for _, type_, data in events(listener)] == [
-        ("mom.dest.created", "/queue/a"),
-        ("mom.dest.deleted", "/queue/a"),
+    stage.client().publish("/queue/b")
+    stage.decide(c.DeleteQueue(stage.client().peer, "/queue/b", True, object()))
+    stage.second()
+    assert [(type_, data) for _, type_, data in events(listener)] == [
+        ("mom.dest.created", {"destination": "/queue/a"}),
+        ("mom.dest.deleted", {"destination": "/queue/a", "reason": "unused"}),
+        ("mom.dest.created", {"destination": "/queue/b"}),
+        ("mom.dest.deleted", {"destination": "/queue/b", "reason": "deleted"}),
     ]
 
 

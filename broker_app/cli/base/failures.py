@@ -25,12 +25,14 @@ _OF_NAME = {
     "store-full": FAILED,
     "busy": FAILED,
     "paused": REFUSED,
+    "noserver": FAILED,
 }
 
 _FIXES = {
     "not-authenticated": "set MOM_TOKEN; `mom token create NAME --data DIRECTORY` makes one there",
     "not-active": "try again in a moment, or name the active broker with --url",
     "store-full": "consume or purge messages, free space on its disk, or raise MOM_MAX_STORE_BYTES",
+    "noserver": "start an application there that serves requests, such as `mom channel serve`",
     "tls-required": "write its address with https:// or stomp+tls://",
     "store-unavailable": "see the broker's log; `mom doctor` checks disk and permissions",
 }

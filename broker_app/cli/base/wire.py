@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
 
 import mom_client
 from broker_app.cli.base.contexts import Target
@@ -14,10 +15,21 @@ from broker_app.cli.base.failures import EMPTY, FAILED, Failure, of_problem, unr
 async def connect(target: Target) -> AsyncIterator[mom_client.Client]:
     """Yield a client that is logged in at `target`. Errors inside the block become Failures, too."""
     where = target.stomp
-    try:
-        login, passcode = target.login or None, target.passcode or None
-        async with mom_client.connect(where, login=login, passcode=passcode, tls=target.tls()) as client:
+    with failures(where):
+        async with mom_client.connect(where, **login_of(target)) as client:
             yield client
+
+
+def login_of(target: Target) -> dict[str, Any]:
+    """The options of a connection to `target`."""
+    return {"login": target.login or None, "passcode": target.passcode or None, "tls": target.tls()}
+
+
+@contextlib.contextmanager
+def failures(where: str) -> Iterator[None]:
+    """Raise the errors of clients inside the block as Failures."""
+    try:
+        yield
     except mom_client.Refused as refused:
         raise of_problem(refused.code, refused.detail, where) from refused
     except mom_client.Timeout as timeout:

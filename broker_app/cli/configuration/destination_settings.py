@@ -44,8 +44,9 @@ def path_of(kind: str, name: str) -> str:
 
 
 def values_of(assignments: Sequence[str] | None) -> dict[str, Any]:
-    """Settings by name; None for one that is reset. Raises Failure."""
-    from broker_app.net.policy.destination_settings import SETTINGS, faults
+    """Settings by name; None for one that is reset. Those of GlassFish MQ have their names here. Raises
+    Failure."""
+    from broker_app.net.policy.destination_settings import GLASSFISH, GLASSFISH_UNLIMITED, SETTINGS, faults
 
     values: dict[str, Any] = {}
     for assignment in assignments or ():
@@ -54,6 +55,8 @@ def values_of(assignments: Sequence[str] | None) -> dict[str, Any]:
             raise Failure(
                 USAGE, f"{assignment!r} is not NAME=VALUE", fix="write NAME=VALUE, or NAME= to reset it"
             )
+        if name in GLASSFISH:
+            name, text = GLASSFISH[name].setting or name, "0" if text == GLASSFISH_UNLIMITED else text
         if name not in SETTINGS:
             raise Failure(
                 USAGE,
@@ -194,12 +197,19 @@ def shown(facts: dict[str, Any], form: str) -> dict[str, Any]:
     result["permissions"] = ", ".join(facts.get("permissions", ()))
     for name, setting in facts["settings"].items():
         if setting["source"] != "default":
-            result[name] = f"{setting['value']} ({setting['source']})"
+            result[name] = f"{setting['value']} ({setting['source']}){_in_cluster(facts['limits'].get(name))}"
     for number, row in enumerate(facts["subscriptions"], 1):
         result[f"consumer {number}"] = (
             f"{row['user']} {row['ack']} {row['unsettled']}/{row['credit']} since {row['since']}"
         )
     return result
+
+
+def _in_cluster(limit: dict[str, Any] | None) -> str:
+    """The scope of a limit in a cluster, and the limit of all brokers; empty without a cluster."""
+    if limit is None or limit["brokers"] == 1 or not limit["limit"]:
+        return ""
+    return f", per {limit['scope']}, {limit['effective']} effective"
 
 
 def _etag(rest: Rest, path: str) -> str:

@@ -63,7 +63,7 @@ def pub(
     import asyncio
 
     given = invocation.of(ctx)
-    text = Template(_content(body), plain=plain)
+    text = Template(content(body), plain=plain)
     headers = {name: Template(value.encode(), plain=plain) for name, value in map(_pair, header or ())}
     if content_type is not None:
         headers["content-type"] = Template(content_type.encode(), plain=True)
@@ -120,7 +120,8 @@ async def _send(
             raise
 
 
-def _content(body: str | None) -> bytes:
+def content(body: str | None) -> bytes:
+    """The body that an argument of a command names."""
     if body is None and sys.stdin.isatty():
         raise Failure(
             USAGE, "there is no body", fix="give the body after the queue; - reads it from the terminal"

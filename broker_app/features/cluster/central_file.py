@@ -18,7 +18,7 @@ from broker_app.base.refused import Refused
 from broker_app.base.suggestions import suggestion
 from broker_app.config import CentralValue, Config, ConfigError
 from broker_app.features.cluster import properties, settings
-from broker_app.features.cluster.imq_names import NAMES, ImqName
+from broker_app.features.cluster.imq_names import NAMES, NO_KEEPER
 from broker_app.peers.http_client.address_filter import AddressFilter
 from broker_app.peers.http_client.client import HttpClient
 from broker_app.peers.http_client.exchange import HttpRequest, Unanswered
@@ -32,7 +32,18 @@ _OK: Final = 200
 _ANYWHERE: Final = AddressFilter(("0.0.0.0/0", "::/0"))
 #: settings that it may have besides numbers (limits, times and ports): none that decides about rights
 _TEXTS: Final = frozenset(
-    {"auto_create_queues", "cluster", "cluster_dynamic_keeper", "cluster_keeper", "cluster_transport"}
+    {
+        "auto_create_queues",
+        "cluster",
+        "cluster_dynamic_keeper",
+        "cluster_id",
+        "cluster_keeper",
+        "cluster_transport",
+        "rebalance_cluster_clients",
+        "update_cluster_clients",
+        "update_cluster_clients_on_remove",
+        "update_cluster_filter",
+    }
 )
 _OWN_NUMBERS: Final = frozenset({"role"})
 
@@ -51,22 +62,27 @@ async def reload(running: Config, port: int, environment: Mapping[str, str] | No
 
 def read(url: str) -> list[CentralValue]:
     """The settings in the file at a URL. Raises ConfigError with all that is wrong in it."""
-    name = urlsplit(url).path.rpartition("/")[2] or url
+    name = url.rpartition("/")[2] or url
     wrong: list[str] = []
     found: dict[str, CentralValue] = {}
+    without_keeper = ""
     for line, key, text in properties.parse(_text_at(url)):
         source = f"{name}:{line}"
+        if (key, text.lower()) == (NO_KEEPER, "true"):
+            without_keeper = source
         try:
             value = _value(key, text, source)
+            if value is not None and (before := found.get(value.name)) is not None:
+                raise ValueError(f"{value.name} is set in {before.source} already; keep one of both")
         except ValueError as error:
             wrong.append(f"{source}: {error}")
             continue
-        if value is not None and value.name in found:
-            wrong.append(
-                f"{source}: {value.name} is set in {found[value.name].source} already; keep one of both"
-            )
-        elif value is not None:
+        if value is not None:
             found[value.name] = value
+    if without_keeper and "cluster_keeper" in found:
+        wrong.append(
+            f"{without_keeper}: {NO_KEEPER} contradicts the keeper in {found['cluster_keeper'].source}"
+        )
     if wrong:
         raise ConfigError("\n".join(wrong))
     return list(found.values())
@@ -75,51 +91,40 @@ def read(url: str) -> list[CentralValue]:
 def _value(key: str, text: str, source: str) -> CentralValue | None:
     """The setting that a property is; None if it changes nothing. Raises ValueError."""
     row = NAMES.get(key)
-    name = row.setting if row is not None and row.setting else key
-    if row is not None and not row.setting:
-        _check_fixed(row, text)
-        return None
-    known = _central_names()
-    if row is None and name not in known:
-        raise ValueError(
-            _refusal(name, sorted({*known, *(row.name for row in NAMES.values() if row.is_central)}))
-        )
-    if row is not None and not row.is_central:
+    if row is None:
+        _check_setting(key)
+        return CentralValue(key, text, source) if text else None
+    if not row.is_central:
         raise ValueError(f"{key} is different at each broker: set {row.setting} there")
-    if not text:  # as it stands in files that were copied
-        return None
-    return CentralValue(name, row.values.get(text, text) if row is not None else text, source)
+    value = row.value(text)
+    # Copied files have properties without values.
+    return CentralValue(row.setting, value, source) if value else None
 
 
-def _check_fixed(row: ImqName, text: str) -> None:
-    """Raise ValueError for a property of GlassFish MQ that is no setting here."""
-    if row.only is None:
-        raise ValueError(f"{row.name} is no setting here: {row.about}")
-    if text and text.lower() != row.only:
-        raise ValueError(f"{row.name} is always {row.only} here, and {text!r} is not possible: {row.about}")
-
-
-def _central_names() -> set[str]:
-    numbers = {one.name for one in config.settings() if one.type in ("int", "float") and not one.rule.secret}
-    return (numbers - _OWN_NUMBERS) | _TEXTS
-
-
-def _refusal(name: str, known: list[str]) -> str:
-    setting = next((one for one in config.settings() if one.name == name), None)
-    if setting is None:
-        return f"there is no property {name}{suggestion(name, known)}"
-    return (
+def _check_setting(name: str) -> None:
+    """Raise ValueError for a name that is none of a setting, or of one that the file may not have."""
+    settings_here = {one.name: one for one in config.settings()}
+    numbers = {
+        one.name for one in settings_here.values() if one.type in ("int", "float") and not one.rule.secret
+    }
+    allowed = (numbers - _OWN_NUMBERS) | _TEXTS
+    if name in allowed:
+        return
+    if name not in settings_here:
+        known = [*sorted(allowed), *(row.name for row in NAMES.values() if row.is_central)]
+        raise ValueError(f"there is no property {name}{suggestion(name, known)}")
+    raise ValueError(
         f"{name} cannot be in a central file, which has limits, times, ports and the list of brokers: set "
-        f"{setting.variable} at the broker"
+        f"{settings_here[name].variable} at the broker"
     )
 
 
 def _text_at(url: str) -> str:
     """Raises ConfigError."""
-    parts = urlsplit(url)
     try:
+        parts = urlsplit(url)
         content = _of_file(parts.netloc, unquote(parts.path)) if parts.scheme == "file" else _of_server(url)
-    except (Unreadable, Unanswered) as error:
+    except (ValueError, Unreadable, Unanswered) as error:
         raise ConfigError(f"the central file {url} cannot be read: {error}") from error
     if len(content) > MAX_BYTES:
         raise ConfigError(

@@ -8,29 +8,43 @@ import secrets
 import socket
 import ssl
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 from broker_app.base.internal_errors import EventListeners
 from broker_app.base.refused import Refused
+from broker_app.base.task_supervisor import supervised
 from broker_app.core.interest import Want
 from broker_app.core.outcome import Event, InterestChanged
 from broker_app.engine import Engine
 from broker_app.features.cluster import frames as f
 from broker_app.features.cluster.link import Link, stopped
 from broker_app.features.cluster.members import Member, Members
-from broker_app.features.cluster.report import ClusterReport, Interest, LinkReport, LinkState
+from broker_app.features.cluster.replicated_record import ReplicatedRecord
+from broker_app.features.cluster.report import AdoptedReport, ClusterReport, Interest, LinkReport, LinkState
 from broker_app.features.cluster.settings import difference, mismatch
+from broker_app.features.cluster.shared_limits import SharedLimits
 from broker_app.features.cluster.traffic import Traffic
 
 log = logging.getLogger(__name__)
 
-#: seconds between two looks at messages that wait for a consumer, and between two attempts at refused wants
+#: seconds between two looks at messages that wait for a consumer and at small changes of credit, and between
+#: two attempts at refused wants
 _LOOK_S: Final = 0.05
 _TRY_AGAIN_S: Final = 5.0
 #: connections that have not proven to be of the cluster
 _MOST_STRANGERS: Final = 64
+
+
+class TlsServer(Protocol):
+    """A listener for connections with TLS."""
+
+    def close(self) -> None:
+        """Accept no more connections."""
+
+    async def wait_closed(self) -> None:
+        """Close the socket."""
 
 
 class ClusterSettings(NamedTuple):
@@ -44,53 +58,83 @@ class ClusterSettings(NamedTuple):
     secret: str
     most_bytes: int
     must_be_equal: dict[str, str]
-    stomp: str
+    uris: tuple[str, ...]
     web: str
-    #: for connections that this broker dials, and for those that it accepts; None without TLS
-    tls: ssl.SSLContext | None = None
-    accepts_tls: ssl.SSLContext | None = None
+    #: the context of a connection that this broker dials, and the listener for those that it accepts, both by
+    #: the certificates as they are then; None without TLS
+    tls: Callable[[], ssl.SSLContext] | None = None
+    listen_tls: Callable[[socket.socket, Callable[[], Link]], TlsServer] | None = None
     keeper: str = ""
+
+
+class Calls(Protocol):
+    """Takes messages of applications at other brokers to those here: `Channels`."""
+
+    def linked(self, link: Link) -> None:
+        """A broker is linked."""
+
+    def receive(self, link: Link, frame: f.ChannelFrame) -> None:
+        """Take a frame. Raises Refused for one that no broker would send."""
+
+    def link_ended(self, link: Link) -> None:
+        """A link has ended, with all that waits for an answer over it."""
 
 
 class Cluster:
     """Owns the links. `listeners` are called with what happens to each: "up", "down" or "refused", the name
     of the other broker, and why."""
 
-    def __init__(self, engine: Engine, settings: ClusterSettings) -> None:
+    def __init__(self, engine: Engine, settings: ClusterSettings, clients: Callable[[], int]) -> None:
         self._engine = engine
-        self._settings = settings
+        self.settings = self._settings = settings
+        self._clients = clients
         self._incarnation = secrets.token_hex(8)
         self.members = Members(
             settings.address, settings.brokers, partial(self._make_link, dials=True), settings.tls
         )
-        self._strangers: set[Link] = set()
+        self._strangers: dict[Link, None] = {}
         self._changed: dict[Want, None] = {}
         self._server: asyncio.Server | None = None
+        self._tls_server: TlsServer | None = None
         self._looking: asyncio.Task[None] | None = None
         self._traffic = Traffic()
+        self._shared_limits = SharedLimits(engine.broker)
+        engine.broker.cluster_usage.brokers = lambda: 1 + len(self.uris())
         self._refused: dict[str, str] = {}
+        #: the journals of members that have failed which this broker serves
+        self.adopted: Callable[[], list[AdoptedReport]] = list
+        #: the availability that was sent to all others; None when one has come since
+        self._announced: f.Availability | None = None
+        #: takes the messages between applications
+        self.calls: Calls | None = None
         #: whether this broker refuses new clients
         self.quiesced = False
         self.listeners: EventListeners[[str, str, str]] = EventListeners("the cluster's listeners")
+        #: the change record, once the node has started it
+        self.record: ReplicatedRecord | None = None
 
     # ------------------------------------------------------------------ start and stop
 
-    async def start(self, listener: socket.socket) -> None:
-        """Accept links on `listener`, and connect to the others."""
+    async def start(self, listener: socket.socket | None) -> None:
+        """Accept links on `listener`, if there is one, and connect to the others."""
         interest = self._engine.broker.interest
         interest.watched = True
         self._engine.listeners.add(self._on_events)
-        loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(
-            partial(self._make_link, dials=False), sock=listener, ssl=self._settings.accepts_tls
-        )
-        self._looking = asyncio.create_task(self._look(), name="messages of other brokers")
+        make_link = partial(self._make_link, dials=False)
+        if listener is not None and self._settings.listen_tls is not None:
+            self._tls_server = self._settings.listen_tls(listener, make_link)
+        elif listener is not None:
+            self._server = await asyncio.get_running_loop().create_server(make_link, sock=listener)
+        self._looking = asyncio.create_task(supervised("messages of other brokers", self._look))
         self.members.start()
 
     async def stop(self) -> None:
         """End all links: what consumers here hold is delivered by others."""
         if self._server is not None:
             self._server.close()
+        if self._tls_server is not None:
+            self._tls_server.close()
+            await self._tls_server.wait_closed()
         await self.members.stop()
         for link in [*self._strangers, *self.members.links()]:
             link.close(stopped())
@@ -101,35 +145,51 @@ class Cluster:
 
     def _make_link(self, *, dials: bool) -> Link:
         settings = self._settings
-        link = Link(self._engine, self, settings.secret, settings.most_bytes, dials=dials)
-        if not dials:
-            if len(self._strangers) >= _MOST_STRANGERS:
-                oldest = next(iter(self._strangers))
-                asyncio.get_running_loop().call_soon(
-                    oldest.close, Refused("too-many", "too many connections")
-                )
-            self._strangers.add(link)
-        return link
+        return Link(self._engine, self, settings.secret, settings.most_bytes, dials=dials)
+
+    def connected(self, link: Link) -> None:
+        """Note a connection that this broker has accepted; of too many strangers the first has to go."""
+        self._strangers[link] = None
+        if len(self._strangers) > _MOST_STRANGERS:
+            next(iter(self._strangers)).close(Refused("too-many", "too many connections"))
 
     async def _look(self) -> None:
-        """Return what waits too long for a consumer here, and ask again for what was refused."""
+        """Return what waits too long for a consumer here, send small changes of credit, and ask again for
+        what was refused."""
         began = time.monotonic()
         while True:
             await asyncio.sleep(_LOOK_S)
             for link in self.members.links():
                 link.queues.give_back_old()
+                link.queues.send_small_changes()
             if time.monotonic() - began > _TRY_AGAIN_S:
                 began = time.monotonic()
                 for link in self.members.links():
                     link.queues.try_again()
 
     def each_second(self) -> None:
-        """Send heart-beats, and count."""
+        """Send heart-beats and what has changed, and count."""
         now = time.monotonic()
+        changes: list[f.Frame] = [*self._shared_limits.changes()]
+        changes += self._changed_availability()
         for link in self.members.links():
             link.each_second(now)
+            if link.is_up:
+                for change in changes:
+                    link.send(change)
         for member in self.members.all():
-            self._traffic.note(member.address, *_totals(member), now)
+            self._traffic.note(member.address or member.name, *_totals(member), now)
+
+    def _changed_availability(self) -> list[f.Availability]:
+        """The availability, if it has changed since it was sent; with the addresses if those have: in a
+        cluster of a hundred brokers they are 20 MB a second otherwise."""
+        before, now = self._announced, self._availability()
+        self._announced = now
+        if now == before:
+            return []
+        if before is not None and now.brokers == before.brokers:
+            return [f.Availability(now.quiesced, now.clients, [])]
+        return [now]
 
     # ------------------------------------------------------------------ interest
 
@@ -153,7 +213,7 @@ class Cluster:
         settings = self._settings
         return f.Identity(
             *(settings.name, self._incarnation, settings.version, settings.address),
-            *(settings.stomp, settings.web, settings.must_be_equal, self.members.addresses()),
+            *(list(settings.uris), settings.web, settings.must_be_equal, self.members.addresses()),
         )
 
     def admit(self, link: Link) -> None:
@@ -165,21 +225,33 @@ class Cluster:
         if found is not None:
             raise mismatch(settings.name, broker.name, found)
         self.members.admit(link, self.identity())
-        self._strangers.discard(link)
+        self._strangers.pop(link, None)
         self._refused.pop(broker.name, None)
         log.info("broker %s at %s is linked", broker.name, broker.address)
         self.listeners("up", broker.name, "")
         self.members.learn(broker.brokers)
-        link.send(f.Availability(self.quiesced, self.members.addresses()))
+        self._announced = None  # it may have changed in the meantime, and change back
+        link.send(self._availability())
+        for use in self._shared_limits.all():
+            link.send(use)
+        if self.record is not None:
+            self.record.propagation.connected(broker.name)
+        if self.calls is not None:
+            self.calls.linked(link)
 
     def ended(self, link: Link, reason: Refused) -> None:
         """Note the end of a link."""
-        self._strangers.discard(link)
+        self._strangers.pop(link, None)
         was_linked = any(member.link is link for member in self.members.all())
         self.members.ended(link, reason)
+        if self.calls is not None:
+            self.calls.link_ended(link)
         name = link.broker.name if link.broker is not None else ""
         if was_linked:
             log.info("the link to broker %s has ended: %s", name, reason.detail)
+            self._shared_limits.forget(name)
+            if self.record is not None:
+                self.record.propagation.disconnected(name)
             self.listeners("down", name, reason.detail)
         elif (
             name
@@ -192,10 +264,43 @@ class Cluster:
 
     def receive_record(self, link: Link, message: bytes) -> None:
         """Take a message about the change record."""
+        assert link.broker is not None
+        if self.record is not None and self.members.link_to(link.broker.name) is link:
+            self.record.receive(link.broker.name, message)
+
+    def send_record(self, broker: str, message: bytes) -> None:
+        """Send a message about the change record to a broker that is linked."""
+        link = self.members.link_to(broker)
+        if link is not None:
+            link.send(f.Record(message))
+
+    def receive_use(self, link: Link, frame: f.SharedUse) -> None:
+        """Count what another broker uses of shared limits."""
+        if link.broker is not None:
+            self._shared_limits.receive(link.broker.name, frame)
+
+    def receive_channel(self, link: Link, frame: f.ChannelFrame) -> None:
+        """Take what an application at another broker sends to one here."""
+        if self.calls is not None:
+            self.calls.receive(link, frame)
 
     def availability(self, link: Link, frame: f.Availability) -> None:
         """Take what another broker says about itself."""
         self.members.learn(frame.brokers)
+
+    # ------------------------------------------------------------------ sites of message channels
+
+    def brokers(self) -> list[Member]:
+        """The other brokers."""
+        return self.members.all()
+
+    @property
+    def master(self) -> str:
+        """The name of the broker that keeps the change record; empty without one, or until it is known."""
+        settings = self._settings
+        if settings.keeper == settings.address:
+            return settings.name
+        return next((one.name for one in self.members.all() if one.address == settings.keeper), "")
 
     # ------------------------------------------------------------------ reports
 
@@ -203,35 +308,69 @@ class Cluster:
         """Report to the other brokers whether this one refuses new clients."""
         self.quiesced = quiesced
         for link in self.members.links():
-            link.send(f.Availability(quiesced, self.members.addresses()))
+            link.send(self._availability())
 
-    def report(self) -> ClusterReport:
-        """The cluster as this broker sees it."""
+    def _availability(self) -> f.Availability:
+        return f.Availability(self.quiesced, self._clients(), self.members.addresses())
+
+    def clients(self) -> dict[str, int]:
+        """The number of clients of each other broker that is linked, and takes new ones."""
+        links = self.members.links()
+        takers = (link for link in links if link.broker and link.broker.uris and not link.quiesced)
+        return {link.broker.name: link.clients for link in takers if link.broker}
+
+    @property
+    def client_uris(self) -> tuple[str, ...]:
+        """The addresses for clients of this broker."""
+        return self._settings.uris
+
+    def uris(self) -> dict[str, tuple[str, ...]]:
+        """The addresses for clients of the other brokers that are linked."""
+        links = self.members.links()
+        return {
+            link.broker.name: tuple(link.broker.uris) for link in links if link.broker and link.broker.uris
+        }
+
+    def report(self, *, interest: bool = True) -> ClusterReport:
+        """The cluster as this broker sees it; without `interest`, which may be much, at a cost that does not
+        depend on consumers."""
         settings = self._settings
-        interest = self._engine.broker.interest
+        record = self.record
+        propagation = record.propagation if record is not None else None
+        refusal = propagation.refusal if propagation is not None else None
         return ClusterReport(
             broker=settings.name,
             address=settings.address,
-            keeper=settings.keeper,
+            keeper=propagation.keeper if propagation is not None else settings.keeper,
+            keeper_is_here=propagation is not None and propagation.is_keeper,
+            keeper_state=refusal.detail if refusal is not None else "",
+            record_entries=len(record.record) if record is not None else 0,
+            record_digest=f"{record.record.digest:014x}" if record is not None else "",
             quiesced=self.quiesced,
+            adopted=self.adopted(),
             links=[self._link_report(member) for member in self.members.all()],
-            interest=[
-                Interest(
-                    broker=settings.name,
-                    address=want.address,
-                    selector=want.selector,
-                    consumers=interest.consumers(want),
-                    credit=interest.credit(want),
-                )
-                for want in interest.all()
-            ]
-            + [one for link in self.members.links() for one in link.consumers.interest()],
+            interest=self._interest() if interest else [],
         )
+
+    def _interest(self) -> list[Interest]:
+        """The interest of the consumers of all brokers."""
+        interest = self._engine.broker.interest
+        own = [
+            Interest(
+                broker=self._settings.name,
+                address=want.address,
+                selector=want.selector,
+                consumers=interest.consumers(want),
+                credit=interest.credit(want),
+            )
+            for want in interest.all()
+        ]
+        return own + [one for link in self.members.links() for one in link.consumers.interest()]
 
     def _link_report(self, member: Member) -> LinkReport:
         link, identity = member.link, member.identity
         sent, received, returned = _totals(member)
-        sent_rate, received_rate = self._traffic.rates(member.address)
+        sent_rate, received_rate = self._traffic.rates(member.address or member.name)
         return LinkReport(
             broker=member.name or member.address,
             address=member.address,
@@ -249,7 +388,7 @@ class Cluster:
             unsettled_there=link.consumers.unsettled if link is not None else 0,
             unsettled_here=link.queues.unsettled if link is not None else 0,
             round_trip_ms=link.round_trip_ms if link is not None else None,
-            stomp=identity.stomp if identity is not None else "",
+            stomp=_first_stomp(identity),
             web=identity.web if identity is not None else "",
         )
 
@@ -272,3 +411,9 @@ def _state(member: Member) -> LinkState:
     if member.is_stopped:
         return "stopped"
     return "refused" if member.is_refused else "connecting"
+
+
+def _first_stomp(identity: f.Identity | None) -> str:
+    """The address for clients with STOMP over TCP; empty if that is not known."""
+    uris = identity.uris if identity is not None else ()
+    return next((uri for uri in uris if uri.startswith("stomp")), "")

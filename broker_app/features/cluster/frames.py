@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
 
@@ -19,8 +19,15 @@ from broker_app.core.records import Terms
 MIB: Final = 1024 * 1024
 #: bytes of a frame before the other broker has proven that it is one of the cluster
 FIRST_BYTES: Final = 4 * 1024
-#: bytes of all frames but `Deliver` with one large message
+#: bytes of all frames but `Deliver` with one large message, as senders count them, and at most
 USUAL_BYTES: Final = 256 * 1024
+MOST_USUAL_BYTES: Final = 2 * USUAL_BYTES
+#: bytes of a delivery besides its body, and of an envelope besides its texts, at most
+DELIVERY_BYTES: Final = 100
+#: messages of a frame, and deliveries that a frame settles, of each kind
+MOST_MESSAGES: Final = USUAL_BYTES // DELIVERY_BYTES + 1
+MOST_SETTLED: Final = 10_000
+MOST_FAILED: Final = 200
 _LENGTH = struct.Struct("!I")
 
 
@@ -51,14 +58,14 @@ class Proof(_Frame):
 
 class Identity(_Frame):
     """A broker of the cluster. `incarnation` is another one after each start; `address` is where others
-    connect to it, `stomp` and `web` where clients do. `settings` must be equal at all brokers; `brokers` are
-    the addresses of those that it knows."""
+    connect to it, `uris` where clients do, `web` its console. `settings` must be equal at all brokers;
+    `brokers` are the addresses of those that it knows."""
 
     name: str
     incarnation: str
     version: str
     address: str
-    stomp: str
+    uris: list[str]
     web: str
     settings: dict[str, str]
     brokers: list[str]
@@ -84,10 +91,19 @@ class Pong(_Frame):
 
 
 class Availability(_Frame):
-    """Whether the sender refuses new clients, and which addresses of brokers it knows."""
+    """The state of the sender: whether it refuses new clients, how many it has, and the addresses of brokers
+    that it knows, if they have changed."""
 
     quiesced: bool
+    clients: int
     brokers: list[str]
+
+
+class SharedUse(_Frame):
+    """The use of limits that all share by the sender: (address, messages, bytes, producers) of destinations
+    where that has changed."""
+
+    entries: list[tuple[str, int, int, int]]
 
 
 # ---------------------------------------------------------------------- messages
@@ -102,7 +118,7 @@ class Subscribe(_Frame):
     consumers: int
     credit: int
     selector: str = ""
-    exclusive: bool = False
+    exclusive_since_us: int = 0
     priority: int = 0
     terms: Terms | None = None
 
@@ -157,8 +173,15 @@ class RemoteDelivery(msgspec.Struct, array_like=True, gc=False):
 class Deliver(_Frame):
     """Messages, in order."""
 
-    envelopes: list[SharedEnvelope]
-    messages: list[RemoteDelivery]
+    envelopes: Annotated[list[SharedEnvelope], msgspec.Meta(max_length=MOST_MESSAGES)]
+    messages: Annotated[list[RemoteDelivery], msgspec.Meta(max_length=MOST_MESSAGES)]
+
+
+class _LargeDelivery(_Frame, tag="Deliver"):
+    """`Deliver` with one message, in a frame of any length."""
+
+    envelopes: Annotated[list[SharedEnvelope], msgspec.Meta(max_length=1)]
+    messages: Annotated[list[RemoteDelivery], msgspec.Meta(max_length=1)]
 
 
 class Failed(msgspec.Struct, array_like=True, gc=False):
@@ -175,9 +198,9 @@ class Failed(msgspec.Struct, array_like=True, gc=False):
 class Settled(_Frame):
     """Deliveries that were acknowledged, that found no consumer, and that have failed."""
 
-    acked: list[int] = []
-    returned: list[int] = []
-    failed: list[Failed] = []
+    acked: Annotated[list[int], msgspec.Meta(max_length=MOST_SETTLED)] = []
+    returned: Annotated[list[int], msgspec.Meta(max_length=MOST_SETTLED)] = []
+    failed: Annotated[list[Failed], msgspec.Meta(max_length=MOST_FAILED)] = []
 
 
 class Record(_Frame):
@@ -186,12 +209,44 @@ class Record(_Frame):
     message: bytes
 
 
+# ---------------------------------------------------------------------- message channels
+
+
+class ChannelCall(_Frame):
+    """A message of an application for a handler at the other site, or with a number a request, which has
+    `timeout_ms`. `lengths` are those of the parts of the body, as the header `parts` has them."""
+
+    number: int
+    timeout_ms: int
+    multiple: bool
+    lengths: str | None
+    body: bytes
+
+
+class ChannelAnswer(_Frame):
+    """The answer to the request of that number; `reason` says why it has another status than "ok"."""
+
+    number: int
+    status: str
+    lengths: str | None
+    body: bytes
+    reason: str = ""
+
+
+class ChannelHandlers(_Frame):
+    """The number of handlers that applications at the sender have."""
+
+    number: int
+
+
+ChannelFrame = ChannelCall | ChannelAnswer | ChannelHandlers
 FirstFrame = Hello | Challenge | Proof | Identity | Refuse
 Frame = (
     FirstFrame
     | Ping
     | Pong
     | Availability
+    | SharedUse
     | Subscribe
     | Credit
     | Unsubscribe
@@ -199,10 +254,12 @@ Frame = (
     | Deliver
     | Settled
     | Record
+    | ChannelFrame
 )
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(Frame)
+_large_decoder = msgspec.msgpack.Decoder(_LargeDelivery)
 
 
 def encode(frame: Frame) -> bytes:
@@ -235,10 +292,26 @@ class Reader:
                     break
                 try:
                     with memoryview(buffer) as view, view[start + _LENGTH.size : end] as content:
-                        frame = _decoder.decode(content)
+                        frame = _decoded(content)
                 except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
                     raise Refused("protocol-error", f"a frame cannot be read: {error}") from None
                 start = end
                 yield frame
         finally:
             del buffer[:start]
+
+
+def _decoded(content: memoryview) -> Frame:
+    """The frame with this content. A long one is read only if it has one message: many small parts would take
+    long."""
+    if len(content) <= MOST_USUAL_BYTES:
+        return _decoder.decode(content)
+    large = _large_decoder.decode(content)
+    return Deliver(large.envelopes, large.messages)
+
+
+def settled(acked: list[int], returned: list[int], failed: list[Failed]) -> Iterator[Settled]:
+    """Frames that settle so many deliveries."""
+    while acked or returned or failed:
+        yield Settled(acked[:MOST_SETTLED], returned[:MOST_SETTLED], failed[:MOST_FAILED])
+        acked, returned, failed = acked[MOST_SETTLED:], returned[MOST_SETTLED:], failed[MOST_FAILED:]

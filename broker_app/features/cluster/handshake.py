@@ -48,8 +48,6 @@ class Handshake:
                 self.is_proven = True
                 if not self._dials:
                     self._send(f.Proof(self._digest(of_dialler=False)))
-            case f.Refuse(code, detail):
-                raise Refused(code, detail)
             case _:
                 raise Refused("protocol-error", "this port is for brokers of the cluster")
         return self.is_proven

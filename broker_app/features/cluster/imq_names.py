@@ -6,10 +6,13 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
+#: its value true contradicts a keeper
+NO_KEEPER: Final = "imq.cluster.nomasterbroker"
+
 
 class ImqName(NamedTuple):
-    """One row. `values` are those that are written in another way here; with `only` the property is accepted
-    with that value alone, which is what happens here, and `about` says what to use for others."""
+    """One row. `values` are those that are written in another way here. A property that is no setting is
+    accepted with the values `accepted`, which say what happens here; `about` says what to do for others."""
 
     name: str
     setting: str = ""
@@ -19,48 +22,64 @@ class ImqName(NamedTuple):
     #: whether the central file may have it
     is_central: bool = True
     values: Mapping[str, str] = MappingProxyType({})
-    only: str | None = None
+    accepted: tuple[str, ...] = ()
+
+    def value(self, text: str) -> str:
+        """The value of the setting; empty if it stays as it is. Raises ValueError."""
+        if self.setting:
+            return self.values.get(text, text)
+        if not self.accepted:
+            raise ValueError(f"{self.name} is no setting here: {self.about}")
+        if text and text.lower() not in self.accepted:
+            accepted = " or ".join(self.accepted)
+            raise ValueError(
+                f"{self.name} is always {accepted} here, and {text!r} is not possible: {self.about}"
+            )
+        return ""
 
 
 _NO_LIMIT: Final = MappingProxyType({"-1": "0"})
-_ENHANCED: Final = "brokers that share a store are mirrors: see docs/mirrors.md"
 
 _TABLE: Final = (
     ImqName("imq.cluster.brokerlist", "cluster"),
     ImqName("imq.cluster.url", "cluster_url", is_central=False),
     ImqName("imq.cluster.masterbroker", "cluster_keeper", must_be_equal=True),
     ImqName(
-        "imq.cluster.nomasterbroker",
-        only="true",
-        about="leave imq.cluster.masterbroker out, and none is needed",
+        NO_KEEPER,
+        accepted=("true", "false"),
+        about="set imq.cluster.masterbroker, or leave it out",
     ),
     ImqName("imq.cluster.dynamicChangeMasterBrokerEnabled", "cluster_dynamic_keeper", must_be_equal=True),
     ImqName("imq.cluster.port", "cluster_port"),
-    ImqName("imq.cluster.hostname", "cluster_host", "the value localhost is ignored", is_central=False),
+    # Installations have it where no name was chosen.
+    ImqName("imq.cluster.hostname", "cluster_host", is_central=False, values={"localhost": ""}),
     ImqName("imq.cluster.transport", "cluster_transport", must_be_equal=True),
     ImqName("imq.brokerid", "name", is_central=False),
     ImqName("imq.instancename", "name", is_central=False),
     ImqName("imq.autocreate.queue", "auto_create_queues", must_be_equal=True),
     ImqName(
         "imq.autocreate.topic",
-        only="true",
-        about="topics have no settings before their first use; they exist",
+        accepted=("true",),
+        about="a topic is there when it is used",
     ),
     ImqName(
         "imq.autocreate.queue.maxNumActiveConsumers",
-        only="-1",
+        accepted=("-1",),
         about="set max_consumers of the pattern /queue/>",
     ),
     ImqName(
-        "imq.autocreate.queue.maxNumBackupConsumers", only="0", about="set consumer-priority at the consumers"
+        "imq.autocreate.queue.maxNumBackupConsumers",
+        accepted=("0",),
+        about="set consumer-priority at consumers",
     ),
+    ImqName("imq.autocreate.reaptime", "queue_reap"),
     ImqName("imq.system.max_count", "max_messages", values=_NO_LIMIT),
     ImqName("imq.system.max_size", "max_bytes", values=_NO_LIMIT),
     ImqName("imq.message.max_size", "max_body_bytes"),
     ImqName("imq.service.activelist", about="stomp_port and stomp_tls_port choose what listens"),
-    ImqName("imq.cluster.ha", only="false", about=_ENHANCED),
-    ImqName("imq.cluster.clusterid", about=_ENHANCED),
-    ImqName("imq.persist.store", only="file", about=_ENHANCED),
+    ImqName("imq.cluster.clusterid", "cluster_id", must_be_equal=True),
+    ImqName("imq.cluster.ha", accepted=("true", "false"), about="set imq.cluster.clusterid, or leave it out"),
+    ImqName("imq.persist.store", accepted=("file", "jdbc"), about="set journal, the address of a store"),
 )
 
 #: by name

@@ -12,7 +12,7 @@ from broker_app.base.refused import Refused
 from broker_app.engine import Engine
 from broker_app.features.cluster import frames as f
 from broker_app.features.cluster.handshake import Handshake
-from broker_app.features.cluster.remote_consumers import RemoteConsumers
+from broker_app.features.cluster.remote_consumers import WINDOW_BYTES, RemoteConsumers
 from broker_app.features.cluster.remote_queues import RemoteQueues
 
 #: seconds until both brokers must have proven who they are
@@ -22,6 +22,12 @@ BEAT_S: Final = 1.0
 SILENCE_S: Final = 5.0
 #: bytes that wait to be sent, above which the engine delivers nothing more
 _OUTBOX_BYTES: Final = 1 * f.MIB
+#: bytes that wait to be sent, above which calls of applications are refused
+_CALLS_BYTES: Final = 32 * f.MIB
+#: bytes that wait to be sent, in addition to those of messages, when the other broker has read too little
+_MOST_OUTBOX_BYTES: Final = 32 * f.MIB
+#: the detail for a broker that has not proven to be one of the cluster
+_STRANGER: Final = "this port is for brokers of the cluster"
 #: bytes of a frame with one message, in addition to its body
 _FRAME_BYTES: Final = 1 * f.MIB
 _STOPPED = "stopped"
@@ -33,6 +39,9 @@ class LinkOwner(Protocol):
     def identity(self) -> f.Identity:
         """This broker, as others see it."""
 
+    def connected(self, link: Link) -> None:
+        """A connection was accepted; who is there is not known."""
+
     def admit(self, link: Link) -> None:
         """Take a link whose broker is known. Raises Refused for one that is not wanted."""
 
@@ -41,6 +50,12 @@ class LinkOwner(Protocol):
 
     def receive_record(self, link: Link, message: bytes) -> None:
         """Take a message about the change record."""
+
+    def receive_use(self, link: Link, frame: f.SharedUse) -> None:
+        """Take what the other broker uses of shared limits."""
+
+    def receive_channel(self, link: Link, frame: f.ChannelFrame) -> None:
+        """Take what applications at the other broker send to those here."""
 
     def availability(self, link: Link, frame: f.Availability) -> None:
         """Take what the other broker says about itself."""
@@ -71,8 +86,13 @@ class Link(asyncio.Protocol):
         self.is_closed = False
         self.is_tls = False
         self.quiesced = False
+        #: the number of clients of the other broker
+        self.clients = 0
         self.since = time.time()
-        self._heard = self._asked = time.monotonic()
+        self._heard = self._asked = self._taken = time.monotonic()
+        #: bytes that were handed to the connection, and those of them that it had not taken a second ago
+        self._sent_bytes = self._taken_bytes = 0
+        self._is_paused = False
         self._ping = 0
         self.round_trip_ms: float | None = None
 
@@ -85,6 +105,8 @@ class Link(asyncio.Protocol):
         connection: socket.socket = transport.get_extra_info("socket")
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._deadline = asyncio.get_running_loop().call_later(HANDSHAKE_S, self._too_late)
+        if not self.dials:
+            self._owner.connected(self)
         self._handshake.begin()
 
     def data_received(self, data: bytes) -> None:
@@ -94,11 +116,26 @@ class Link(asyncio.Protocol):
                 if self.is_closed:
                     return
                 self._receive(frame)
+            if self.is_up and not self._is_paused and self._must_wait():
+                self._is_paused = True
+                self._transport.pause_reading()
+                self._engine.notify_when_writable(self)
         except Refused as refusal:
             self.close(refusal)
         except Exception as error:
-            internal_errors.note("a link of the cluster", error)
-            self.close(Refused("internal", "the broker failed at what the other one sent; see its log"))
+            self._broken(error)
+
+    def _must_wait(self) -> bool:
+        """Return whether the engine has not carried out what came, so that no more is read."""
+        must_wait = self._engine.must_wait
+        return must_wait(self.consumers.peer) or must_wait(self.queues.peer)
+
+    def writable(self) -> None:
+        """Read on: the engine has room."""
+        self._is_paused = False
+        if not self.is_closed:
+            self._heard = time.monotonic()  # nothing was read meanwhile
+            self._transport.resume_reading()
 
     def pause_writing(self) -> None:
         if self.is_up:
@@ -118,20 +155,41 @@ class Link(asyncio.Protocol):
     def send(self, frame: f.Frame) -> None:
         """Send a frame, unless the link has ended."""
         if not self.is_closed:
-            self._transport.write(f.encode(frame))
+            data = f.encode(frame)
+            self._sent_bytes += len(data)
+            self._transport.write(data)
+
+    def send_call(self, frame: f.ChannelCall | f.ChannelAnswer) -> bool:
+        """Send what an application sends to another one, unless too much waits; returns whether it was."""
+        if self.is_closed or self._transport.get_write_buffer_size() > _CALLS_BYTES:
+            return False
+        self._transport.write(f.encode(frame))
+        return True
 
     def close(self, refusal: Refused) -> None:
         """End the link, and say why."""
         if not self.is_closed:
-            self.send(f.Refuse(refusal.code, refusal.detail[:1_000]))
+            is_known = self._handshake.is_proven or refusal.code == "unauthorized"
+            self.send(f.Refuse(refusal.code, refusal.detail[:1_000] if is_known else _STRANGER))
             self._transport.close()
             self._end(refusal)
 
+    def _lose(self, reason: str) -> None:
+        """End the link at once: the other broker would not read why."""
+        self._transport.abort()
+        self._end(Refused("connection-lost", reason))
+
     def each_second(self, now: float) -> None:
-        """Ask whether the other broker is still there; `now` is monotonic."""
-        if now - self._heard > SILENCE_S:
-            self._transport.abort()
-            self._end(Refused("connection-lost", f"nothing came from it for {SILENCE_S:g} s"))
+        """Ask whether the other broker is still there, and takes what it is sent; `now` is monotonic."""
+        waiting = self._transport.get_write_buffer_size()
+        if not waiting or self._sent_bytes - waiting != self._taken_bytes:
+            self._taken, self._taken_bytes = now, self._sent_bytes - waiting
+        if now - self._heard > SILENCE_S and not self._is_paused:
+            self._lose(f"nothing came from it for {SILENCE_S:g} s")
+        elif now - self._taken > SILENCE_S:
+            self._lose(f"it has read nothing for {SILENCE_S:g} s, and {waiting} bytes wait for it")
+        elif waiting > WINDOW_BYTES + self._most_bytes + _MOST_OUTBOX_BYTES:
+            self._lose(f"it reads too slowly: {waiting} bytes wait for it")
         elif self.is_up:
             self._ping += 1
             self._asked = now
@@ -140,6 +198,10 @@ class Link(asyncio.Protocol):
     # ------------------------------------------------------------------ frames
 
     def _receive(self, frame: f.Frame) -> None:
+        if isinstance(frame, f.Refuse):
+            self._transport.close()
+            self._end(Refused(frame.code[:100], frame.detail[:1_000]))
+            return
         if not self.is_up:
             self._receive_first(frame)
             return
@@ -163,12 +225,14 @@ class Link(asyncio.Protocol):
             case f.Pong():
                 pass  # of an earlier heart-beat
             case f.Availability():
-                self.quiesced = frame.quiesced
+                self.quiesced, self.clients = frame.quiesced, frame.clients
                 self._owner.availability(self, frame)
+            case f.SharedUse():
+                self._owner.receive_use(self, frame)
             case f.Record(message):
                 self._owner.receive_record(self, message)
-            case f.Refuse(code, detail):
-                raise Refused(code, detail)
+            case f.ChannelCall() | f.ChannelAnswer() | f.ChannelHandlers():
+                self._owner.receive_channel(self, frame)
             case _:
                 raise Refused("protocol-error", "the handshake is over")
 
@@ -179,12 +243,10 @@ class Link(asyncio.Protocol):
                 self._reader.most = f.USUAL_BYTES
                 self.send(self._owner.identity())
             return
-        if isinstance(frame, f.Refuse):
-            raise Refused(frame.code, frame.detail)
         if not isinstance(frame, f.Identity):
             raise Refused("protocol-error", "the other broker did not say who it is")
         self.broker = frame
-        self.consumers = RemoteConsumers(self._engine, frame.name, self.send)
+        self.consumers = RemoteConsumers(self._engine, frame.name, self.send, self._broken)
         self.queues = RemoteQueues(self._engine, frame.name, self.send)
         self._owner.admit(self)
         if self._deadline is not None:
@@ -192,6 +254,11 @@ class Link(asyncio.Protocol):
         self._reader.most = self._most_bytes + _FRAME_BYTES
         self.is_up = True
         self.queues.refresh(self._engine.broker.interest.all())
+
+    def _broken(self, error: Exception) -> None:
+        """End the link after an internal error: all that is not settled is delivered again."""
+        internal_errors.note("a link of the cluster", error)
+        self.close(Refused("internal", "the broker failed at this link; its log has the details"))
 
     def _too_late(self) -> None:
         self.close(Refused("timeout", f"the other broker was silent for {HANDSHAKE_S:g} s"))

@@ -12,9 +12,11 @@ import logging
 import ssl
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from broker_app.base.refused import Refused
+from broker_app.base.task_supervisor import supervised
 from broker_app.features.cluster import frames as f
 from broker_app.features.cluster.link import Link, is_stop
 
@@ -24,6 +26,8 @@ log = logging.getLogger(__name__)
 RETRY_S: Final = 1.0
 RETRY_REFUSED_S: Final = 5.0
 CONNECT_S: Final = 5.0
+#: ends of a link after which there may be one at once
+_MAY_RETRY: Final = ("connecting", "connection-lost", "duplicate", "timeout", "unreachable", "stopped")
 #: brokers that are known, at most
 MOST_BROKERS: Final = 200
 
@@ -46,11 +50,11 @@ class Member:
     @property
     def is_refused(self) -> bool:
         """True if one of the two brokers does not want the other."""
-        return self.reason.code not in ("connecting", "connection-lost", "timeout", "unreachable", "stopped")
+        return self.reason.code not in _MAY_RETRY
 
     @property
     def is_stopped(self) -> bool:
-        """True if it has said that it stops."""
+        """True if it has reported that it stops."""
         return is_stop(self.reason)
 
 
@@ -62,7 +66,7 @@ class Members:
         own_address: str,
         addresses: tuple[str, ...],
         make_link: Callable[[], Link],
-        tls: ssl.SSLContext | None,
+        tls: Callable[[], ssl.SSLContext] | None,
     ) -> None:
         #: addresses that are not connected to: of this broker, and other ones of brokers that are known
         self._own = {own_address}
@@ -95,9 +99,13 @@ class Members:
         """The links that are up."""
         return [member.link for member in self._members.values() if member.link is not None]
 
+    def link_to(self, name: str) -> Link | None:
+        """The link to the broker of this name."""
+        return next((member.link for member in self._members.values() if member.name == name), None)
+
     def addresses(self) -> list[str]:
         """The addresses of the others."""
-        return list(self._members)
+        return [member.address for member in self._members.values() if member.address]
 
     def learn(self, addresses: tuple[str, ...] | list[str]) -> None:
         """Connect to brokers that are not known yet."""
@@ -106,7 +114,8 @@ class Members:
             if known or self._is_stopped or len(self._members) >= MOST_BROKERS or not _is_address(address):
                 continue
             self._members[address] = Member(address)
-            self._tasks[address] = asyncio.create_task(self._keep(address), name=f"link to {address}")
+            keep = supervised(f"link to {address}", partial(self._keep, address))
+            self._tasks[address] = asyncio.create_task(keep)
 
     def replace(self, addresses: tuple[str, ...]) -> None:
         """Use another list of brokers: those that are not in it, and have no link, are forgotten."""
@@ -132,9 +141,10 @@ class Members:
             if same and (own.name if link.dials else broker.name) != first:
                 raise Refused("duplicate", "another connection between these brokers is kept")
             self._unlink(member, former)
-            former.close(Refused("duplicate", "another connection between these brokers is kept"))
         member.link, member.identity, member.name = link, broker, broker.name
         member.since = time.time()
+        if former is not None:  # once it is replaced: the address of the member stays known
+            former.close(Refused("duplicate", "another connection between these brokers is kept"))
 
     def _refuse_own(self, broker: f.Identity, own: f.Identity) -> None:
         if broker.incarnation == own.incarnation:
@@ -150,6 +160,8 @@ class Members:
         for member in self._members.values():
             if member.name == broker.name:
                 return member
+        if not broker.address:  # an adopted broker: it connects to others, and none to it
+            return self._members.setdefault(f"~{broker.name}", Member(""))
         if broker.address not in self._members:
             self.learn([broker.address])
         found = self._members.get(broker.address)
@@ -164,13 +176,22 @@ class Members:
         if member is not None:
             self._unlink(member, link)
             member.reason, member.since = reason, time.time()
+            if not member.address:
+                del self._members[f"~{member.name}"]
         elif dialled is not None and reason.code == "own-address":
             self._forget(dialled)
         elif dialled is not None and dialled.link is None:
-            if reason.code == "duplicate":  # the same broker under another address
+            if self._has_another_address(dialled, link):
                 self._forget(dialled)
             else:
                 dialled.reason = reason
+
+    def _has_another_address(self, dialled: Member, link: Link) -> bool:
+        """Return whether the broker that a link has reached is known by another address, and linked."""
+        name = link.broker.name if link.broker is not None else ""
+        return any(
+            one is not dialled and one.name == name and one.link is not None for one in self._members.values()
+        )
 
     def _unlink(self, member: Member, link: Link) -> None:
         member.link = None
@@ -198,27 +219,41 @@ class Members:
         host, _, port = member.address.rpartition(":")
         host = host.strip("[]")
 
-        def make() -> Link:
-            link = self._make_link()
-            self._dialled[link] = member
-            return link
-
+        link = self._make_link()
+        self._dialled[link] = member
         try:
             async with asyncio.timeout(CONNECT_S):
                 await asyncio.get_running_loop().create_connection(
-                    make,
+                    lambda: link,
                     host,
                     int(port),
-                    ssl=self._tls,
-                    server_hostname=host if self._tls else None,
+                    ssl=self._tls() if self._tls is not None else None,
+                    server_hostname=host if self._tls is not None else None,
+                    ssl_handshake_timeout=CONNECT_S if self._tls is not None else None,
                 )
         except (OSError, TimeoutError) as error:
+            self._dialled.pop(link, None)
             if member.link is None and not member.is_stopped:
-                detail = str(error) or f"it did not answer within {CONNECT_S:g} s"
-                member.reason = Refused("unreachable", detail)
+                member.reason = _reason(error)
             log.debug("%s cannot be reached: %s", member.address, error)
 
 
 def _is_address(text: str) -> bool:
     host, _, port = text.rpartition(":")
     return bool(host) and len(text) <= 300 and port.isdigit() and 0 < int(port) < 65536
+
+
+def _reason(error: OSError | TimeoutError) -> Refused:
+    """The reason why a connection was not made, and what to do about it."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return Refused(
+            "tls-failed",
+            f"its certificate is not accepted: {error.verify_message}; set tls_ca at each broker to the "
+            "authorities of all of them",
+        )
+    if isinstance(error, ssl.SSLError):
+        reason = (error.reason or str(error)).lower().replace("_", " ")
+        return Refused(
+            "tls-failed", f"it does not speak TLS ({reason}); set cluster_transport to tls at each broker"
+        )
+    return Refused("unreachable", str(error) or f"it did not answer within {CONNECT_S:g} s")

@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 _ENTRY: Final = re.compile(r"((?:\\.|[^\\=:\s])*)\s*[=:]?\s*(.*)", re.DOTALL)
 _ESCAPE: Final = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
 _CONTROL: Final = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+_END: Final = re.compile(r"\r\n|\r|\n")
 #: at the end of a line that goes on in the next one: an odd number of backslashes
 _GOES_ON: Final = re.compile(r"(?<!\\)(\\\\)*\\$")
 
@@ -32,21 +33,21 @@ def parse(text: str) -> Iterator[Property]:
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
     """Lines without comments and blank ones; those that go on are joined with the next."""
-    begun, first = "", 0
-    for number, line in enumerate(text.splitlines(), 1):
+    begun: list[str] = []
+    first = 0
+    for number, line in enumerate(_END.split(text), 1):
         stripped = line.lstrip()
         if not begun:
             if not stripped or stripped[0] in "#!":
                 continue
             first = number
-        begun += stripped
-        if _GOES_ON.search(begun):
-            begun = begun[:-1]
-            continue
-        yield first, begun
-        begun = ""
+        goes_on = _GOES_ON.search(stripped) is not None
+        begun.append(stripped[:-1] if goes_on else stripped)
+        if not goes_on:
+            yield first, "".join(begun)
+            begun = []
     if begun:
-        yield first, begun
+        yield first, "".join(begun)
 
 
 def _unescaped(text: str) -> str:

@@ -12,7 +12,7 @@ from typing import Final
 
 from broker_app.base.refused import Refused
 from broker_app.core import commands as c
-from broker_app.core.destination import DURABLE_PREFIX, SHARED_PREFIX
+from broker_app.core.destination import DURABLE_PREFIX, SHARED_PREFIX, is_reserved
 from broker_app.core.message import Envelope, Message
 from broker_app.core.model import Delivery, InnerReceiver, Peer, Subscription
 from broker_app.engine import Engine
@@ -46,10 +46,18 @@ class _Consumers:
 
 
 class RemoteConsumers(InnerReceiver):
-    """The consumers of one broker, over one connection. `send` takes frames for it."""
+    """The consumers of one broker, over one connection. `send` takes frames for it; `broken` is called when
+    deliveries could not be sent, and are lost unless the connection ends."""
 
-    def __init__(self, engine: Engine, broker: str, send: Callable[[f.Frame], None]) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        broker: str,
+        send: Callable[[f.Frame], None],
+        broken: Callable[[Exception], None],
+    ) -> None:
         self._engine = engine
+        self._broken = broken
         self._broker = broker
         self._send = send
         self.peer = Peer(self, user=f"broker {broker}", detailed=True)
@@ -74,6 +82,8 @@ class RemoteConsumers(InnerReceiver):
             raise Refused("protocol-error", f"subscription {frame.number} began twice")
         if len(self._consumers) >= MOST_SUBSCRIPTIONS:
             raise Refused("too-many", f"a broker may have {MOST_SUBSCRIPTIONS} subscriptions")
+        if is_reserved(frame.address.split("/", 2)[-1]):
+            raise Refused("protocol-error", f"{frame.address} is of its own broker only")
         is_topic = frame.terms is None and frame.address.startswith(("/topic/", "/temp-topic/"))
         credit = _bounded(frame.credit)
         consumers = self._consumers[frame.number] = _Consumers(
@@ -87,7 +97,8 @@ class RemoteConsumers(InnerReceiver):
             c.AUTO if is_topic else c.INDIVIDUAL,
             consumers.credit,
             selector=frame.selector,
-            exclusive=frame.exclusive,
+            exclusive=frame.exclusive_since_us > 0,
+            exclusive_since_us=frame.exclusive_since_us,
             priority=frame.priority,
             remote=True,
             receipt=frame.number,
@@ -108,9 +119,9 @@ class RemoteConsumers(InnerReceiver):
             self._set_present(frame.number, consumers, consumers.credit)
 
     def unsubscribe(self, number: int) -> None:
-        """End a subscription: what it holds is delivered to others."""
+        """End a subscription. Consumers that have left may still hold deliveries: each is reported."""
         if self._forget(number):
-            self._engine.submit(c.Unsubscribe(self.peer, str(number)))
+            self._engine.submit(c.Unsubscribe(self.peer, str(number), keep_unsettled=True))
 
     def _forget(self, number: int) -> bool:
         consumers = self._consumers.pop(number, None)
@@ -132,12 +143,15 @@ class RemoteConsumers(InnerReceiver):
             self._count_acked(frame.acked)
         if frame.returned:
             self._reduce(frame.returned)
-        if frame.acked:
-            self._engine.submit(c.Settle(self.peer, frame.acked, lenient=True))
-        if frame.returned:
-            self._engine.submit(c.Return(self.peer, frame.returned, attempted=False, lenient=True))
+        submit = self._engine.submit
+        if acked := self._settle(frame.acked):
+            submit(c.Settle(self.peer, acked, lenient=True))
+        if returned := self._settle(frame.returned):
+            submit(c.Return(self.peer, returned, attempted=False, lenient=True))
         for failed in frame.failed:
-            self._engine.submit(
+            if not self._settle([failed.tag]):
+                continue
+            submit(
                 c.Return(
                     self.peer,
                     [failed.tag],
@@ -147,10 +161,18 @@ class RemoteConsumers(InnerReceiver):
                     lenient=True,
                 )
             )
-        sizes = self._bytes
-        for tag in (*frame.acked, *frame.returned, *(failed.tag for failed in frame.failed)):
-            self._under_way -= sizes.pop(tag, 0)
         self._check_room()
+
+    def _settle(self, tags: list[int]) -> list[int]:
+        """Those of the tags that were delivered and are not settled: they are, from now on."""
+        sizes, known, settled = self._bytes, [], 0
+        for tag in tags:
+            size = sizes.pop(tag, 0)
+            if size:
+                known.append(tag)
+                settled += size
+        self._under_way -= settled
+        return known
 
     def _reduce(self, tags: list[int]) -> None:
         """Send less at a time to subscriptions from which deliveries came back."""
@@ -189,10 +211,13 @@ class RemoteConsumers(InnerReceiver):
         refusals, peer.refusals = peer.refusals, []
         for number, refusal in refusals:
             if isinstance(number, int) and self._forget(number):
-                self._send(f.NotSubscribed(number, refusal.code, refusal.detail))
+                self._send(f.NotSubscribed(number, refusal.code, refusal.detail[:1_000]))
         if peer.deliveries:
             deliveries, peer.deliveries = peer.deliveries, []
-            self._deliver(deliveries)
+            try:
+                self._deliver(deliveries)
+            except Exception as error:
+                self._broken(error)
 
     def _deliver(self, deliveries: list[Delivery]) -> None:
         envelopes: dict[Envelope, int] = {}
@@ -204,13 +229,15 @@ class RemoteConsumers(InnerReceiver):
             id = id_of(message)
             if not tag and self._topics > 1 and self._is_known(id):
                 continue
-            envelope = message.envelope
+            envelope, body = message.envelope, message.body
             index = envelopes.get(envelope)
+            more = len(body) if index is not None else len(body) + _bytes_of(envelope)
+            if messages and size + more > f.USUAL_BYTES:  # a large one has a frame of its own
+                self._send_messages(shared, messages)
+                envelopes, shared, messages, size, index = {}, [], [], 0, None
             if index is None:
                 index = envelopes[envelope] = len(shared)
                 shared.append(_shared(envelope))
-                size += len(envelope.block) + 100
-            body = message.body
             messages.append(
                 f.RemoteDelivery(
                     *(int(subscription.id), tag, index, message.attempts),
@@ -219,10 +246,7 @@ class RemoteConsumers(InnerReceiver):
             )
             if tag:
                 self._hold(tag, message)
-            size += len(body) + 100
-            if size >= f.USUAL_BYTES:
-                self._send_messages(shared, messages)
-                envelopes, shared, messages, size = {}, [], [], 0
+            size += more + f.DELIVERY_BYTES
         if messages:
             self._send_messages(shared, messages)
         self._check_room()
@@ -247,7 +271,7 @@ class RemoteConsumers(InnerReceiver):
         return False
 
     def interest(self) -> list[Interest]:
-        """What the other broker's consumers want."""
+        """The interest of the other broker's consumers."""
         return [
             Interest(
                 broker=self._broker,
@@ -291,11 +315,16 @@ class RemoteConsumers(InnerReceiver):
         """Report that the broker has ended a subscription."""
         number = int(subscription.id)
         if self._forget(number):
-            self._send(f.NotSubscribed(number, refusal.code, refusal.detail))
+            self._send(f.NotSubscribed(number, refusal.code, refusal.detail[:1_000]))
 
 
 def _bounded(credit: int) -> int:
     return max(1, min(credit, MOST_CREDIT))
+
+
+def _bytes_of(envelope: Envelope) -> int:
+    """About the size of an envelope in a frame: its group and other options are headers, too."""
+    return 2 * len(envelope.block) + 1_000
 
 
 def _shared(envelope: Envelope) -> f.SharedEnvelope:

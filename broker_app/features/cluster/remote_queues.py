@@ -6,13 +6,16 @@ has the credit of all of them, and ends with the last.
 
 from __future__ import annotations
 
+import re
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from itertools import count, groupby
 from operator import attrgetter
 from typing import Final, NamedTuple
 
+from broker_app.base.refused import Refused
 from broker_app.core import commands as c
+from broker_app.core.destination import parse
 from broker_app.core.interest import Want
 from broker_app.core.message import DeliveryOptions, Envelope
 from broker_app.core.model import InnerReceiver, Peer
@@ -24,6 +27,9 @@ from broker_app.features.cluster import frames as f
 PATIENCE_MS: Final = 100
 #: envelopes that are kept, so that sessions can keep what they made of them
 _KEPT_ENVELOPES: Final = 1_024
+#: the id of a message, which becomes a line of a frame, and milliseconds since 1970 that are not reached
+_ID: Final = re.compile(rb"[!-~]{1,200}")
+_MOST_MS: Final = 1 << 48
 _NUMBER = attrgetter("number")
 
 _Key = tuple[str, bytes, bool, int, str, str]
@@ -37,10 +43,11 @@ class RefusedWant(NamedTuple):
 
 
 class RemoteQueues(InnerReceiver):
-    """What is consumed from one other broker, over one connection. `send` takes frames for it."""
+    """The subscriptions at one other broker, over one connection. `send` takes frames for it."""
 
     def __init__(self, engine: Engine, broker: str, send: Callable[[f.Frame], None]) -> None:
         self._engine = engine
+        self._broker = broker
         self._send = send
         self.peer = Peer(self, user=f"broker {broker}", own=True)
         turn = engine.broker.turn
@@ -49,6 +56,8 @@ class RemoteQueues(InnerReceiver):
         self._numbers: dict[Want, int] = {}
         self._wants: dict[int, Want] = {}
         self._credit: dict[int, tuple[int, int]] = {}
+        #: those whose credit differs a little from what was sent
+        self._small_changes: dict[Want, None] = {}
         self._next = count(1)
         self._envelopes: dict[_Key, Envelope] = {}
         #: what is not delivered from there, and why
@@ -77,8 +86,24 @@ class RemoteQueues(InnerReceiver):
                 if want not in self.refused:
                     self._begin(want, present)
             elif self._credit[number] != present:
-                self._credit[number] = present
-                self._send(f.Credit(number, *present))
+                if _is_small(present[1] - self._credit[number][1], self._credit[number][1]):
+                    self._small_changes[want] = None
+                else:
+                    self._set_credit(number, present)
+
+    def send_small_changes(self) -> None:
+        """Send the changes of credit that made little difference: many consumers that come or leave one after
+        the other are one of them."""
+        changes, self._small_changes = self._small_changes, {}
+        for want in changes:
+            number = self._numbers.get(want)
+            present = self._interest.consumers(want), self._interest.credit(want)
+            if number is not None and self._credit[number] != present:
+                self._set_credit(number, present)
+
+    def _set_credit(self, number: int, present: tuple[int, int]) -> None:
+        self._credit[number] = present
+        self._send(f.Credit(number, *present))
 
     def try_again(self) -> None:
         """Ask again for what was refused: the reason may have gone."""
@@ -90,7 +115,8 @@ class RemoteQueues(InnerReceiver):
         self._numbers[want], self._wants[number], self._credit[number] = number, want, present
         self._send(
             f.Subscribe(
-                *(number, want.address, *present, want.selector, want.exclusive, want.priority, want.terms)
+                *(number, want.address, *present),
+                *(want.selector, want.exclusive_since_us, want.priority, want.terms),
             )
         )
 
@@ -114,11 +140,12 @@ class RemoteQueues(InnerReceiver):
         for number, run in groupby(frame.messages, _NUMBER):
             want = self._wants.get(number)
             deliveries = list(run)
+            _check_deliveries(deliveries, len(envelopes))
             if want is None:  # its consumers have left meanwhile
                 tags = [delivery.tag for delivery in deliveries if delivery.tag]
-                if tags:
-                    self.returned += len(tags)
-                    self._send(f.Settled(returned=tags))
+                self.returned += len(tags)
+                for settled in f.settled([], tags, []):
+                    self._send(settled)
                 continue
             messages = []
             size = 0
@@ -145,11 +172,15 @@ class RemoteQueues(InnerReceiver):
         )
         envelope = self._envelopes.get(key)
         if envelope is None:
+            _check_envelope(shared)
             if len(self._envelopes) >= _KEPT_ENVELOPES:
                 self._envelopes.clear()
             options = None
             if shared.group or shared.dedup_id:
-                options = DeliveryOptions(dedup_id=shared.dedup_id, group=shared.group)
+                # Groups of two brokers are two: each is kept together by the broker that stores its messages,
+                # and may belong to a consumer of the other one.
+                group = f"{shared.group} of {self._broker}" if shared.group else ""
+                options = DeliveryOptions(dedup_id=shared.dedup_id, group=group)
             envelope = self._envelopes[key] = Envelope(
                 shared.address,
                 shared.block,
@@ -174,8 +205,8 @@ class RemoteQueues(InnerReceiver):
         ]
         self.returned += len(returned)
         self.unsettled -= len(acked) + len(ended)
-        if acked or ended:
-            self._send(f.Settled(acked, returned, failed))
+        for settled in f.settled(acked, returned, failed):
+            self._send(settled)
 
     def give_back_old(self) -> None:
         """Return what has waited too long for a consumer here."""
@@ -186,3 +217,36 @@ class RemoteQueues(InnerReceiver):
     def end(self) -> None:
         """Forget what came, because the connection has ended."""
         self._engine.submit(c.EndOrigin(self._origin))
+
+
+def _check_envelope(shared: f.SharedEnvelope) -> None:
+    """Raise Refused for one that no broker would send: the core takes messages as valid."""
+    parse(shared.address)
+    block = shared.block
+    lines = block.split(b"\n")
+    is_complete = not lines.pop()
+    if not (is_complete and all(b":" in line for line in lines) and 0 <= shared.priority <= 9):
+        raise Refused("protocol-error", "a message came with headers that no client can send")
+    if b"\0" in block or b"\r" in block:
+        raise Refused("protocol-error", "a message came with headers that contain control characters")
+    try:
+        block.decode()
+    except UnicodeDecodeError:
+        raise Refused("protocol-error", "the headers of a message are not in UTF-8") from None
+
+
+def _check_deliveries(deliveries: Sequence[f.RemoteDelivery], envelopes: int) -> None:
+    """Raise Refused for numbers and ids that no broker would send; so many `envelopes` came with them."""
+    for one in deliveries:
+        if not (
+            _ID.fullmatch(one.id)
+            and one.envelope < envelopes
+            and min(one.tag, one.attempts, one.time_ms, one.expires_ms, one.envelope) >= 0
+            and max(one.time_ms, one.expires_ms) < _MOST_MS
+        ):
+            raise Refused("protocol-error", "a message came with numbers that no broker sends")
+
+
+def _is_small(change: int, credit: int) -> bool:
+    """Return whether a change of credit may wait for a moment: it is at most the half."""
+    return 2 * abs(change) <= credit

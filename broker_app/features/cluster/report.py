@@ -7,7 +7,7 @@ from typing import Literal
 import msgspec
 
 #: up: messages pass. connecting: not yet reached, or its connection is lost; it is tried again. refused: one
-#: of the two does not want the other, `reason` says why. stopped: the other has said that it stops.
+#: of the two does not want the other, `reason` says why. stopped: the other has reported that it stops.
 LinkState = Literal["up", "connecting", "refused", "stopped"]
 
 
@@ -50,6 +50,17 @@ class Interest(msgspec.Struct, frozen=True, kw_only=True):
     credit: int
 
 
+class AdoptedReport(msgspec.Struct, frozen=True, kw_only=True):
+    """A journal of a `member` that has failed, which this broker serves since its takeover took `took_s`
+    seconds; `messages` are left in it."""
+
+    member: str
+    journal: str
+    epoch: int
+    took_s: float | None
+    messages: int
+
+
 class ClusterReport(msgspec.Struct, frozen=True, kw_only=True):
     """The cluster as this broker sees it. `keeper` is the address of the master broker, empty without one,
     and `keeper_state` why changes of the configuration are refused, empty while they are accepted."""
@@ -62,5 +73,6 @@ class ClusterReport(msgspec.Struct, frozen=True, kw_only=True):
     record_entries: int = 0
     record_digest: str = ""
     quiesced: bool = False
+    adopted: list[AdoptedReport] = []
     links: list[LinkReport] = []
     interest: list[Interest] = []

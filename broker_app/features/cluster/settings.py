@@ -23,7 +23,7 @@ def load(environment: Mapping[str, str] | None = None) -> Config:
 
 def own_address(config: Config, port: int) -> str:
     """The address by which other brokers reach this one, which listens at `port`."""
-    return str(BrokerAddress(_own_host(config), port))
+    return str(BrokerAddress(_own_host(config), config.cluster_advertised_port or port))
 
 
 def listen_host(config: Config) -> str:
@@ -35,7 +35,9 @@ def listen_host(config: Config) -> str:
 
 def others(config: Config, port: int) -> tuple[str, ...]:
     """The addresses of the other brokers, each once; this one listens at `port`."""
-    here = {BrokerAddress(host, port) for host in (_own_host(config), normal(socket.gethostname()))}
+    ports = {port, config.cluster_advertised_port or port}
+    hosts = (_own_host(config), normal(socket.gethostname()))
+    here = {BrokerAddress(host, own) for host in hosts for own in ports}
     brokers = [_resolved(config, text) for text in _named(config)]
     return tuple(dict.fromkeys(str(broker) for broker in brokers if broker not in here))
 

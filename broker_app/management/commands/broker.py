@@ -5,6 +5,7 @@ import gc
 import logging
 import sys
 import webbrowser
+from collections.abc import Sequence
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
@@ -26,6 +27,9 @@ from broker_app.base.ownership import ForeignPath
 from broker_app.base.private_files import close_to_others, write_for_owner_alone
 from broker_app.config import Config, ConfigError
 from broker_app.features.callbacks.webhooks.worker_poster import WorkerPoster
+from broker_app.features.cluster.change_record import Change
+from broker_app.features.cluster.replicated_record import ReplicatedRecord
+from broker_app.features.enhanced_cluster.generation import with_generation
 from broker_app.journal.errors import JournalError
 from broker_app.journal.store import Unreachable
 from broker_app.management.host_programs import HostPrograms
@@ -34,7 +38,7 @@ from broker_app.management.shared_broker import SharedBroker
 from broker_app.management.trusted_files import make_directories, refuse_foreign
 from broker_app.management.welcome import Welcome, write_private
 from broker_app.net.auth.login import Logins
-from broker_app.net.server.listeners import Listeners, Ports, PortTaken, bound
+from broker_app.net.server.listeners import Listeners, Ports, PortTaken, bound, drawn_ports
 from broker_app.node import configuration_copy, node, process
 from broker_app.pipeline import database as pipeline_database
 from broker_app.pipeline.store import DatabaseStore
@@ -47,7 +51,9 @@ from broker_app.web import actions, api, audit_sources, channel_layer, console_f
 from broker_app.web.auth.encryption import Unreadable
 from broker_app.web.auth.first_password import FirstPassword
 from broker_app.web.auth.sessions import session_ended
+from broker_app.web.cluster_configuration import ClusterConfiguration, ProposedChanges
 from broker_app.web.files import REFUSED, FileWatcher, Reload, owner_of, release
+from broker_app.web.policy_sync import ask
 from broker_app.web.resource_types import bridges, callbacks
 from broker_app.zero import InvalidFiles
 from mom_site.asgi import Site
@@ -57,6 +63,8 @@ log = logging.getLogger(__name__)
 
 # CPython's default interval for switching threads, 5 ms, is long compared with a turn of the node's loop.
 _SWITCH_INTERVAL_S = 0.0005
+#: seconds in which a proposal to a cluster is answered; the keeper has five of them
+_PROPOSAL_S = 10.0
 
 
 OF_DJANGO = {
@@ -65,12 +73,17 @@ OF_DJANGO = {
 
 
 #: options that are no settings
-OWN = {"--open": "open the console in a browser, logged in"}
+OPEN = "--open"
+OWN = {OPEN: "open the console in a browser, logged in"}
 
 
 class Command(BaseCommand):
     help = "Runs a node: STOMP, WebSocket, REST and the console. Each option is also a variable MOM_…"
     requires_system_checks = ()
+    #: whether the caller starts the process again when `restart_options` is set
+    can_restart = False
+    #: set when an operator has ordered a restart: options that follow those of this start
+    restart_options: Sequence[str] | None = None
 
     def create_parser(self, prog_name: str, subcommand: str, **kwargs: Any) -> CommandParser:
         # The help is that of `mom up`, without Django's options.
@@ -124,6 +137,7 @@ class Command(BaseCommand):
     def _serve(
         self, mom: Config, listeners: Listeners, reflexes: list[Declaration], *, open_browser: bool
     ) -> None:
+        mom = with_generation(mom)
         shared = SharedBroker.of(mom, listeners)
         if shared is not None:
             _check_journal(mom)
@@ -134,6 +148,7 @@ class Command(BaseCommand):
         _make_data(mom, first_password, is_copy=shared is not None and shared.configuration is not None)
         files = FileWatcher(mom.config_file, mom) if mom.config_file is not None else None
         link = None
+        drawn = drawn_ports(mom, listeners)
         try:
             _read(files, mom)
             call_command("clearsessions")
@@ -193,6 +208,8 @@ class Command(BaseCommand):
                 pipeline=DatabaseStore(),
                 make_poster=_make_worker_poster if mom.channel_layer is not None else None,
                 reflexes=reflexes,
+                configuration=ClusterConfiguration() if mom.cluster_port is not None else None,
+                can_restart=self.can_restart,
             )
             running = process.run(
                 mom,
@@ -205,7 +222,8 @@ class Command(BaseCommand):
                 replicator=shared.replicator() if shared is not None else None,
             )
             try:
-                runner.run(running)
+                if runner.run(running):
+                    self.restart_options = drawn
             finally:
                 local.stopped()
                 if programs is not None:
@@ -323,7 +341,14 @@ def _site(files: FileWatcher | None, running: node.Node) -> Site:
     if files is not None:
         files.on_reload = on_reload
     session_ended.connect(end, weak=False)
+    if running.cluster is not None and running.cluster.record is not None:
+        ProposedChanges(partial(_propose, running, running.cluster.record))
     return Site(running, files=files)
+
+
+def _propose(running: node.Node, record: ReplicatedRecord, changes: list[Change]) -> None:
+    """Propose changes to the cluster. It answers within `_PROPOSAL_S`, for better or worse."""
+    ask(running, record.propose(changes), within_s=_PROPOSAL_S)
 
 
 def _read(files: FileWatcher | None, mom: Config) -> None:

@@ -41,6 +41,11 @@ class Identity:
     token: str | None = None
     session: str | None = field(default=None, compare=False, repr=False)
 
+    @property
+    def is_of_console(self) -> bool:
+        """True for a page of the console: it was logged in by a browser session."""
+        return self.session is not None
+
 
 ANONYMOUS = Identity("anonymous")
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from broker_app.base.refused import Refused
 from broker_app.base.shares import Shares
+from broker_app.net.broker_state import BrokerState
 from broker_app.net.http.credentials import Credentials
 from broker_app.net.http.idempotency import IdempotencyStore
 from broker_app.net.http.large_body import parts
@@ -40,7 +41,9 @@ class Dispatcher:
         *,
         behind_tls: bool,
         idempotency: IdempotencyStore | None = None,
+        state: BrokerState | None = None,
     ) -> None:
+        self._state = state
         self._routers = routers
         self._credentials = credentials
         self._access = access
@@ -84,6 +87,8 @@ class Dispatcher:
             certified = scope.get("mom.certified", ())
             identity = await self._credentials.identify(request, connection_info.address or "", certified)
             request.client = Client(identity, connection_info)
+            if self._state is not None and match.operation.refused_while and not identity.is_of_console:
+                self._state.check(match.operation.refused_while)
         request.name, request.owner = request.choose_name(match.name, match.route.parameter), match.owner
         endpoint, key = match.operation.endpoint, request.idempotency_key
         if key is None or self._idempotency is None or not match.operation.idempotent:

@@ -64,6 +64,17 @@ class WaitingRequests:
             self._waits.remove(wait)
             self._shares.add(wait.client.identity.user, -1)
 
+    @property
+    def receiving(self) -> int:
+        """The number of those that wait to receive messages."""
+        return sum(wait.right == RECEIVE and wait.source is not None for wait in self._waits)
+
+    def end_receiving(self, refusal: Callable[[], Refused | None]) -> None:
+        """End the waits to receive messages, each by a refusal of its own."""
+        for wait in self._waits:
+            if wait.right == RECEIVE and wait.source is not None:
+                wait.end(refusal())
+
     def stop(self) -> None:
         """End all waits, and those that begin later."""
         self.stopped = True

@@ -22,6 +22,9 @@ _UNPREFIXED = ("/health/live", "/health/ready", "/failover-list", "/metrics", "/
 #: words before a name that the query may have instead, and its parameter there
 _PARAMETERS: Final = {"queues": "queue", "topics": "topic"}
 
+#: the member of a described operation with the states of the broker in which programs are refused it
+REFUSED_WHILE: Final = "x-refused-while"
+
 Endpoint = Callable[[Request], Awaitable[Reply | None]]
 #: endpoints by the id of the operation that they answer
 Handlers = Mapping[str, Endpoint]
@@ -62,11 +65,13 @@ class Route(NamedTuple):
 
 class Operation(NamedTuple):
     """The endpoint of one method of a route. An `open` one needs no login; an `idempotent` one makes
-    something, and repeats with the same key make nothing more."""
+    something, and repeats with the same key make nothing more. Programs are refused it while the broker is in
+    a state of `refused_while`."""
 
     endpoint: Endpoint
     open: bool = False
     idempotent: bool = False
+    refused_while: tuple[str, ...] = ()
 
 
 class Match(NamedTuple):
@@ -198,7 +203,8 @@ _LEFT = Operation(_left)
 
 def _operation(described: Mapping[str, Any], endpoint: Endpoint) -> Operation:
     keyed = any(parameter["name"] == "Idempotency-Key" for parameter in described.get("parameters", ()))
-    return Operation(endpoint, open=described.get("security") == [], idempotent=keyed)
+    refused_while = tuple(described.get(REFUSED_WHILE, ()))
+    return Operation(endpoint, described.get("security") == [], keyed, refused_while)
 
 
 def _allowed(methods: dict[str, Operation]) -> list[str]:

@@ -131,6 +131,7 @@ class JsonConnection:
                 raise Closed(Refused("timeout", f"no login came within {timeout_s:g} s"), POLICY) from None
             if event["type"] != "websocket.receive":
                 raise Closed
+            await self._session.wait_served()
             data = event.get("bytes")
             await self._take(event["text"].encode() if data is None else data)
 

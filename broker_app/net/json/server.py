@@ -15,6 +15,7 @@ from broker_app.config import Config
 from broker_app.engine import Engine
 from broker_app.features.services.registry import ServiceRegistry
 from broker_app.net.auth.login import Identity, Logins
+from broker_app.net.broker_state import BrokerState
 from broker_app.net.http.limits import RestLimits
 from broker_app.net.json.connection import RESTART, JsonConnection, Receive, Send
 from broker_app.net.json.outbox import Outbox
@@ -40,8 +41,13 @@ class JsonServer:
         services: ServiceRegistry,
         live: LiveSubscribers,
         version: str,
+        state: BrokerState | None = None,
     ) -> None:
         self.engine = engine
+        self.state = state or BrokerState(config.name)
+        #: cleared while the broker is paused: what clients send waits
+        self.may_read = asyncio.Event()
+        self.may_read.set()
         self.logins = logins
         self.access = access
         self.config = config
@@ -141,6 +147,18 @@ class JsonServer:
         """Fail what waits for the engine."""
         for session in self._sessions:
             session.engine_client.engine_ended(error)
+
+    def suspend(self) -> None:
+        """Read nothing more from any client, and deliver nothing."""
+        self.may_read.clear()
+        for session in self._sessions:
+            session.suspend()
+
+    def resume(self) -> None:
+        """Serve all clients again."""
+        for session in self._sessions:
+            session.resume()
+        self.may_read.set()
 
     def close_all(self, refusal: Refused) -> None:
         """Report to every client why the broker stops."""

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 #: a session may deliver more at a time than an event stream, which is one subscription
 _CREDIT_FACTOR = 10
-_NORMAL, _PROTOCOL_ERROR, _POLICY = 1000, 1002, 1008
+_NORMAL, _PROTOCOL_ERROR, _POLICY, _TRY_LATER = 1000, 1002, 1008, 1013
 
 
 class Closed(Exception):
@@ -121,7 +121,24 @@ class JsonSession:
         """All that was taken out of the outbox has left."""
         if self._paused and self._backlog <= self.config.outbox_bytes // 2:
             self._paused = False
+            if not self.engine_client.peer.suspended:
+                self.engine_client.submit(c.Resume(self.engine_client.peer))
+
+    def suspend(self) -> None:
+        """The broker is paused: deliver nothing."""
+        self.engine_client.peer.suspended = True
+        self.engine_client.submit(c.Pause(self.engine_client.peer))
+
+    def resume(self) -> None:
+        """The broker is not paused any more."""
+        self.engine_client.peer.suspended = False
+        if not self._paused:
             self.engine_client.submit(c.Resume(self.engine_client.peer))
+
+    async def wait_served(self) -> None:
+        """Wait until the broker is not paused; a client that is not logged in learns that it is."""
+        if self.client is not None:
+            await self._server.may_read.wait()
 
     def end(self) -> None:
         """Return what is unsettled, and end all subscriptions."""
@@ -153,6 +170,10 @@ class JsonSession:
     # ------------------------------------------------------------------ login
 
     def _open(self, identity: Identity) -> None:
+        try:
+            self._server.state.check()
+        except Refused as refused:
+            raise Closed(refused, _TRY_LATER) from None
         try:
             self._server.places.take(identity.user, admin=self._server.access.is_admin(identity))
         except Refused as refused:

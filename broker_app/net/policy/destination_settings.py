@@ -17,7 +17,7 @@ from broker_app.base.refused import Refused
 from broker_app.base.suggestions import suggestion
 from broker_app.config import Config
 from broker_app.core.destination import QUEUE, TOPIC, check_name, has_wildcard, is_reserved, parse
-from broker_app.core.policy import LIMIT_BEHAVIORS, PAUSES, DestinationPolicy, Policies
+from broker_app.core.policy import LIMIT_BEHAVIORS, PAUSES, SCOPES, DestinationPolicy, Policies
 
 EVERYTHING = ">"
 OWN, NODE, DEFAULT = "own", "node", "default"
@@ -91,6 +91,13 @@ SETTINGS: Mapping[str, Setting] = MappingProxyType(
             Setting(
                 "limit_behavior", "limit_behavior", str, "what happens at a limit", choices=LIMIT_BEHAVIORS
             ),
+            Setting(
+                "scope",
+                "scope",
+                str,
+                "whether each broker of a cluster has these limits, or all have them together",
+                choices=SCOPES,
+            ),
             _whole("max_attempts", "delivery attempts before a message becomes a dead letter", 1, 1_000_000),
             _seconds("retry_delay", "delay before a returned message is redelivered"),
             Setting(
@@ -129,6 +136,34 @@ SETTINGS: Mapping[str, Setting] = MappingProxyType(
         )
     }
 )
+
+
+class Alias(NamedTuple):
+    """A property of destinations in GlassFish MQ: the setting here, or what there is `instead`."""
+
+    setting: str = ""
+    instead: str = ""
+
+
+GLASSFISH: Mapping[str, Alias] = MappingProxyType(
+    {
+        "maxNumMsgs": Alias("max_messages"),
+        "maxTotalMsgBytes": Alias("max_bytes"),
+        "maxBytesPerMsg": Alias("max_message_bytes"),
+        "maxNumProducers": Alias("max_producers"),
+        "maxNumActiveConsumers": Alias("max_consumers"),
+        "maxNumBackupConsumers": Alias(
+            instead="consumers that subscribe with exclusive:true replace each other"
+        ),
+        "consumerFlowLimit": Alias(instead="each subscription has a credit, by default that of the broker"),
+        "limitBehavior": Alias("limit_behavior"),
+        "useDMQ": Alias("use_dead_letters"),
+        "isLocalOnly": Alias("local_only"),
+        "localDeliveryPreferred": Alias("prefer_local"),
+    }
+)
+#: the value of limits there that is 0 here
+GLASSFISH_UNLIMITED = "-1"
 
 
 class Own(NamedTuple):
@@ -242,7 +277,7 @@ def faults(values: Mapping[str, Any], address: str) -> dict[str, str]:
     for name, value in values.items():
         setting = SETTINGS.get(name)
         if setting is None:
-            found[name] = f"there is no such setting{suggestion(name, SETTINGS)}"
+            found[name] = _unknown(name)
         elif error := setting.error_in(value):
             found[name] = error
         elif name == "paused" and address.startswith("/topic/") and value not in ("none", "producers"):
@@ -252,6 +287,16 @@ def faults(values: Mapping[str, Any], address: str) -> dict[str, str]:
         elif name == "prefer_local" and value and values.get("local_only") is True:
             found[name] = "must be false with local_only, where other brokers have no consumers"
     return found
+
+
+def _unknown(name: str) -> str:
+    alias = GLASSFISH.get(name)
+    if alias is None:
+        return f"there is no such setting{suggestion(name, (*SETTINGS, *GLASSFISH))}"
+    if alias.instead:
+        return f"is a name of GlassFish MQ without a setting here: {alias.instead}"
+    unlimited = ", where 0 is no limit" if SETTINGS[alias.setting].kind is int else ""
+    return f"is a name of GlassFish MQ: it is {alias.setting} here{unlimited}"
 
 
 def _wrong_queue(value: Any) -> str:

@@ -13,6 +13,7 @@ from broker_app.rules.event import RECEIVE
 #: its rows; the user of a connection, and others as with GET connections; the owner of a callback, and
 #: administrators; the user of a job, and who may browse the destination of its messages
 OPEN_TOPICS: Final = {
+    "$channel.requests": "all",
     "$mom.failover": "all",
     "$mom.node": "all",
     "$mom.stats": "destinations",

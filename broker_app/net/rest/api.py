@@ -8,16 +8,19 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from broker_app.base.refused import Refused
 from broker_app.config import Config
 from broker_app.core.destination import QUEUE, TOPIC
 from broker_app.engine import Engine
 from broker_app.engine.client import EngineClient
 from broker_app.features.bulk.batch_commits import BatchCommits
+from broker_app.features.channels.channels import Channels
 from broker_app.features.jobs.job_manager import JobManager
 from broker_app.features.jobs.message_reader import JournalRead
 from broker_app.features.services.registry import ServiceRegistry
 from broker_app.journal.port import Journal
 from broker_app.net.auth.login import Identity, Logins
+from broker_app.net.broker_state import PAUSE, PAUSED, BrokerState, Order
 from broker_app.net.http.credentials import Credentials
 from broker_app.net.http.dispatcher import Dispatcher
 from broker_app.net.http.idempotency import IdempotencyStore
@@ -49,6 +52,7 @@ from broker_app.net.rest.features.callbacks import CallbackEndpoints
 from broker_app.net.rest.features.jobs import JobEndpoints
 from broker_app.net.rest.features.origins import OriginEndpoint, ReadOrigins
 from broker_app.net.rest.features.reflexes import ReflexEndpoints
+from broker_app.net.rest.features.sites import SiteEndpoints
 from broker_app.net.rest.journal.cursor_status import CursorStatus
 from broker_app.net.rest.journal.cursors import CursorEndpoints
 from broker_app.net.rest.journal.frames import JournalEndpoints
@@ -72,12 +76,15 @@ from broker_app.net.rest.messages.single_message import MessageEndpoints
 from broker_app.net.rest.messages.tail import TailEndpoints
 from broker_app.net.rest.node import opsmanager
 from broker_app.net.rest.node.alerts import AlertEndpoints, AlertOperations
+from broker_app.net.rest.node.broker import BrokerEndpoints
+from broker_app.net.rest.node.cluster import ClusterEndpoints, ReadCluster
+from broker_app.net.rest.node.cluster_record import ClusterRecordEndpoints, ReadRecord
 from broker_app.net.rest.node.event_log import EventLogEndpoint
 from broker_app.net.rest.node.metrics import DetailedEndpoint, Metrics, MetricsEndpoints
 from broker_app.net.rest.node.mirrors import MirrorEndpoints, MirrorOperations
 from broker_app.net.rest.node.node_info import NodeEndpoints
-from broker_app.net.rest.node.shutdown import ShutdownEndpoint
 from broker_app.net.stomp.connections import Connections
+from broker_app.net.stomp.session import VERSION
 from broker_app.reflex.reflexes import Reflexes
 from broker_app.telemetry import Statistics
 from broker_app.telemetry.bridges import Facts, Forwarding
@@ -91,14 +98,17 @@ class RestApi:
     """The endpoints of `/api/v1` that move or show messages.
 
     - `journal_read` is `Engine.records`, which reads from `journal`;
-    - `jobs`, `bulk`, `callbacks`, `alerts`, `events` (the log), `services`, `seeds`, `connections` are
-      the node's;
+    - `jobs`, `bulk`, `callbacks`, `alerts`, `events` (the log), `services`, `seeds`, `channels` and
+      `connections` are the node's;
     - `limits` replace those that follow from `config`; `statistics` are shown by `/stats`;
     - `cursor_lags` are samples of the journal's cursors;
     - `metrics` are what `/metrics` shows, `pipeline` has statistics of former days;
     - `actions` records operators' actions;
     - `origins` is the status of a callback broker's origins, None for other brokers;
+    - `state` says whether clients are served; `clients` counts those of other protocols, `stop` ends the
+      process, to start it again if it is called with True, unless there is a `restart_refusal`;
     - `mirror` is this broker among those that share its journal, None with a journal of its own;
+    - `cluster` returns the report about its cluster, `record` its change record, None for a broker in none;
     - `forwarding` has the status of bridges, and `trial` tests their connections;
     - `nearly_full` is true while the space for the journal nearly is;
     - `event_document` is the AsyncAPI document of the other ways to the node;
@@ -135,11 +145,17 @@ class RestApi:
         services: ServiceRegistry,
         seeds: Seeds,
         live: LiveSubscribers,
-        shut_down: Callable[[], None],
+        state: BrokerState,
+        clients: Callable[[], Mapping[str, int]],
+        stop: Callable[[bool], None],
+        restart_refusal: Callable[[], Refused | None],
+        channels: Channels,
         event_document: Mapping[str, Any],
         nearly_full: Callable[[], object] = bool,
         origins: ReadOrigins | None = None,
         mirror: MirrorOperations | None = None,
+        cluster: ReadCluster = lambda: None,
+        record: ReadRecord = lambda: None,
         control_document: Mapping[str, Any] | None = None,
     ) -> None:
         self._limits = limits or RestLimits.of(config)
@@ -148,6 +164,9 @@ class RestApi:
         self._credentials = Credentials(logins, Origins(config.known_hosts, config.allowed_origins))
         self._behind_tls = config.behind_tls
         self._waiting = WaitingRequests(self._limits, access.is_admin)
+        self._state = state
+        self._other_clients = clients
+        state.listeners.add(self._state_changed)
         self.engine_client = EngineClient(
             engine, "rest", blocked_timeout_ms=round(self._limits.max_queue_wait_s * 1000), ordered=False
         )
@@ -163,20 +182,34 @@ class RestApi:
         self.cursor_status = CursorStatus(journal, cursor_lags)
         cursors = CursorEndpoints(journal, rights, self.cursor_status)
         history = StoredHistoryEndpoint(pipeline, config.name)
+        orders = BrokerEndpoints(
+            *(config.name, VERSION, state),
+            clients=self.clients,
+            stop=stop,
+            restart_refusal=restart_refusal,
+            started_s=time.time(),
+        )
         alone: Facts = {"name": config.name, "active": None, "uris": [], "brokers": []}
         document = openapi.document(control_document)
         handlers: dict[str, Endpoint] = {
-            **self._handlers(journal_read, jobs, statistics, connections, forwarding, seeds, live, origins),
+            **self._handlers(
+                *(journal_read, jobs, statistics, connections, forwarding, cluster, seeds, live, origins)
+            ),
             **self.callback_endpoints.handlers(),
             **AlertEndpoints(alerts, self._limits).handlers(),
+            **orders.handlers(),
             **BulkEndpoints(bulk, self._limits, reflexes).handlers(),
+            **ClusterEndpoints(cluster, self._limits).handlers(),
+            **ClusterRecordEndpoints(record, self._limits).handlers(),
             **JournalEndpoints(journal, config.name, rights, self._waiting).handlers(),
             **LiveSubscriberEndpoint(live, engine, self._limits).handlers(),
             **MirrorEndpoints(mirror, alone).handlers(),
             **NodeEndpoints(
-                *(self.engine_client, self._waiting, self._limits, document, event_document), nearly_full
+                *(self.engine_client, self._waiting, self._limits, document, event_document, nearly_full),
+                state,
             ).handlers(),
             **ReflexEndpoints(reflexes).handlers(),
+            **SiteEndpoints(channels, self._limits).handlers(),
             **ServiceEndpoints(services, engine, self._limits).handlers(),
             "list_events": EventLogEndpoint(events, self._limits).page,
             "list_cursors": cursors.all,
@@ -187,7 +220,6 @@ class RestApi:
             "get_topic_history": history.of_topic,
             "get_metrics": MetricsEndpoints(metrics.node.collect, metrics.pipeline).of_node,
             "get_detailed_metrics": DetailedEndpoint(metrics.detailed).detailed,
-            "shut_down": ShutdownEndpoint(config.name, shut_down).shut_down,
         }
         boot = self.engine_client.leases.boot
         router = Router(openapi.PATHS, handlers, (control_document or {}).get("paths"))
@@ -203,6 +235,7 @@ class RestApi:
             lambda: request_id(boot, next(self._numbers)),
             behind_tls=config.behind_tls,
             idempotency=IdempotencyStore(asyncio.get_running_loop().time),
+            state=state,
         )
         self.direct = FastPublish(
             self.engine_client,
@@ -215,6 +248,7 @@ class RestApi:
             self._limits,
             self._numbers,
             behind_tls=config.behind_tls,
+            state=state,
         )
 
     def owns(self, scope: Scope) -> bool:
@@ -238,6 +272,15 @@ class RestApi:
         """End the waiting requests of users and tokens that were deleted or have lost the right."""
         self._waiting.recheck_permissions(self._access)
 
+    def clients(self) -> dict[str, int]:
+        """The connections of clients by protocol; of REST, the requests that wait for messages."""
+        return {**self._other_clients(), "rest": self._waiting.receiving}
+
+    def _state_changed(self, event: str, _: Order) -> None:
+        """The broker was paused: no request receives messages any more."""
+        if event == PAUSE:
+            self._waiting.end_receiving(lambda: self._state.refusal((PAUSED,)))
+
     def waiting(self) -> Iterator[Identity]:
         """The identities of requests that wait for messages."""
         return self._waiting.identities
@@ -254,6 +297,7 @@ class RestApi:
         statistics: Statistics,
         connections: Connections,
         forwarding: Forwarding,
+        cluster: ReadCluster,
         seeds: Seeds,
         live: LiveSubscribers,
         origins: ReadOrigins | None,
@@ -272,7 +316,7 @@ class RestApi:
         arrivals = ArrivalStream(engine_client, self._waiting, live)
         streams = MessageStream(engine_client, self._waiting, blocks, limits, arrivals, live)
         tails = TailEndpoints(engine_client, self._waiting, blocks)
-        message = MessageEndpoints(engine_client, journal_read, blocks, limits, forwarding)
+        message = MessageEndpoints(engine_client, journal_read, blocks, limits, forwarding, cluster)
         stats = StatsEndpoints(
             engine_client.engine.broker, statistics, self._waiting, self.bridge_endpoints.seen
         )

@@ -50,6 +50,21 @@ def ports_of(listeners: Listeners) -> Ports:
     )
 
 
+def drawn_ports(config: Config, listeners: Listeners) -> list[str]:
+    """The options by which another start has the ports that were drawn for these sockets."""
+    return [
+        word
+        for option, port, listener in (
+            ("--port", config.port, listeners.web),
+            ("--stomp-port", config.stomp_port, listeners.stomp),
+            ("--stomp-tls-port", config.stomp_tls_port, listeners.stomp_tls),
+            ("--cluster-port", config.cluster_port, listeners.cluster),
+        )
+        if port == 0 and listener is not None
+        for word in (option, str(listener.getsockname()[1]))
+    ]
+
+
 def listen(host: str, port: int) -> socket.socket:
     """A listening socket; port 0 takes a free one. Raises OSError when the address cannot be had."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET

@@ -73,6 +73,11 @@ class Connections:
         return sum(1 for _ in self.sessions())
 
     @property
+    def of_programs(self) -> int:
+        """The number of those that are no pages of the console."""
+        return sum(not (one.identity is not None and one.identity.is_of_console) for one in self.sessions())
+
+    @property
     def bytes_total(self) -> tuple[int, int]:
         """Bytes from all clients, and to them, since the node started."""
         return self._registry.bytes_total

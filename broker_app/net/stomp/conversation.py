@@ -19,6 +19,7 @@ from broker_app.core.message import MessageIds
 from broker_app.core.model import ClientKey, Peer
 from broker_app.engine import Engine
 from broker_app.engine.client import EngineClient
+from broker_app.features.channels.channels import Channels
 from broker_app.features.services.seed_shares import SeedShares
 from broker_app.net.auth.login import Identity, Logins
 from broker_app.net.auth.login_throttle import Slowed
@@ -108,6 +109,7 @@ class Sessions(Protocol):
     client_events: ClientEvents
     registrar: Registrar
     seed_shares: SeedShares
+    channels: Channels
     requests: EngineClient
     #: the WebSocket of the broker; without a host it is that of the client's connection. Empty if not known
     websocket_url: str

@@ -8,10 +8,11 @@ from typing import Final
 from broker_app.base.rate_limit import RateLimit
 from broker_app.base.refused import Refused
 from broker_app.core import commands as c
-from broker_app.net.stomp.conversation import CLOSING, OPEN, Conversation
+from broker_app.net.stomp.conversation import AUTHENTICATING, CLOSING, OPEN, Conversation
 
-#: reasons to read nothing of a client for a while; bits. UNREAD: what was received has to be read first
-ENGINE_FULL, LOGIN, THROTTLED, TOO_FAST, HELD, UNREAD = 1, 2, 4, 8, 16, 32
+#: reasons to read nothing of a client for a while; bits. UNREAD: what was received has to be read first;
+#: SUSPENDED: the broker is paused
+ENGINE_FULL, LOGIN, THROTTLED, TOO_FAST, HELD, UNREAD, SUSPENDED = 1, 2, 4, 8, 16, 32, 64
 _ALL_OTHERS: Final = ~UNREAD
 #: seconds; a client that would have to wait longer to keep within its rate limit is refused
 TOO_FAST_S = 10.0
@@ -94,6 +95,23 @@ class FlowControl:
         else:
             self.resume(HELD)
 
+    def suspend(self) -> None:
+        """Read nothing and deliver nothing while the broker is paused."""
+        peer = self._conversation.peer
+        if self._conversation.state in (AUTHENTICATING, OPEN) and not peer.suspended:
+            peer.suspended = True
+            self.pause(SUSPENDED)
+            self._conversation.submit(c.Pause(peer))
+
+    def end_suspension(self, *, draining: bool) -> None:
+        """Read again; deliver again to a client that takes what is written, and is not draining."""
+        peer = self._conversation.peer
+        if peer.suspended:
+            peer.suspended = False
+            self.resume(SUSPENDED)
+            if self._conversation.state < CLOSING and not (draining or self.stuck_since):
+                self._conversation.submit(c.Resume(peer))
+
     def pause(self, reason: int) -> None:
         """Stop reading until no reason is left."""
         if not self.reasons:
@@ -145,7 +163,7 @@ class FlowControl:
         """The client takes data again; one that is draining still gets no deliveries."""
         if self._conversation.state == OPEN:
             self.stuck_since = 0.0
-            if not draining:
+            if not (draining or self._conversation.peer.suspended):
                 self._conversation.submit(c.Resume(self._conversation.peer))
 
     def expect_end(self) -> None:

@@ -102,6 +102,7 @@ class Handshake:
             "server": server,
             "heart-beat": self._offer or f"{round(self.beat_out_s * 1000)},{round(self.beat_in_s * 1000)}",
             "user-name": user,
+            "mom-broker": conversation.sessions.config.name,
         }
         if conversation.version == "1.0":
             del connected["heart-beat"]

@@ -178,7 +178,11 @@ class Opening:
             self._open(identity, connection)
 
     def _continue(self) -> None:
-        if self._conversation.state == OPEN:
+        if self._conversation.state != OPEN:
+            return
+        if self._conversation.peer.suspended:  # what was sent with CONNECT waits for the end of the pause
+            self._flow_control.unread(is_left=True)
+        else:
             self._read_on()
 
     # ------------------------------------------------------------------ CONNECTED

@@ -21,6 +21,8 @@ _VERSION_NUMBER = {"1.0": 0, "1.1": 1, "1.2": 2}
 #: an implicit subscription of clients with `mom-soft-errors`
 REFUSED_SUBSCRIPTION = "$mom.refused"
 REFUSED_DESTINATION = "/user/$mom.refused"
+#: the lines of a first delivery
+_FIRST = b"redelivered:false\nattempt:1\n"
 #: members of a problem that clients of other makes read as headers
 _HEADERS = ("reason", "active")
 
@@ -94,8 +96,16 @@ class Renderer:
 
     def _make_tail(self, message: Message, key: int) -> None:
         envelope = message.envelope
-        envelope.tail = self._tail(message, b"redelivered:false\nattempt:1\n")
+        envelope.tail = self._tail(message, _FIRST)
         envelope.tail_key = key
+
+    def _tail_of(self, message: Message) -> bytes:
+        """The tail of a first delivery."""
+        envelope = message.envelope
+        key = message.time_ms << 2 | self._number
+        if envelope.tail_key != key:
+            self._make_tail(message, key)
+        return envelope.tail
 
     def _tail(self, message: Message, delivery_lines: bytes) -> bytes:
         envelope = message.envelope
@@ -108,17 +118,22 @@ class Renderer:
 
     def _unusual(self, subscription: Subscription, ack: bytes, message: Message) -> bytes:
         """A redelivered message, one with an id of its own, or one with an `ack` line that has no tag."""
-        lines = b"redelivered:true\nattempt:%d\n" % (message.attempts + 1)
-        if not message.attempts:
-            lines = b"redelivered:false\nattempt:1\n"
         queue = subscription.queue
-        if queue.in_order and not queue.durable and message.position < UNRECORDED:
-            lines += b"seq:%d\n" % message.position  # the position to continue a replay from
+        is_replayed = queue.in_order and not queue.durable and message.position < UNRECORDED
+        if message.attempts or is_replayed:
+            lines = _FIRST
+            if message.attempts:
+                lines = b"redelivered:true\nattempt:%d\n" % (message.attempts + 1)
+            if is_replayed:
+                lines += b"seq:%d\n" % message.position  # the position to continue a replay from
+            tail = self._tail(message, lines)
+        else:
+            tail = self._tail_of(message)
         return b"%b%b%b%b%d\n\n%b\0\n" % (
             subscription.head or self._make_head(subscription),
             self._ids.of(message),
             ack,
-            self._tail(message, lines),
+            tail,
             len(message.body),
             message.body,
         )

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from broker_app.core import commands as c
 from broker_app.core.destination import Destination
-from broker_app.core.message import Envelope
 from broker_app.features.services import profiles
-from broker_app.net.stomp import bridge_flows, headers
+from broker_app.net.stomp import bridge_flows, channel_sends, headers
 from broker_app.net.stomp.conversation import Conversation
 from broker_app.net.stomp.subscriptions import Subscriptions, bridge_of, client_of, named_destination
 from broker_app.rules.event import SEND
@@ -17,11 +17,12 @@ from mom_client.stomp.frame import Frame, Headers
 #: destinations for which a session caches the permission to send
 MAX_SENDS = 1_000
 
-#: kinds of SEND: that of the bridge of another broker has a flow, one to a profile is a seed
-PLAIN, FLOW, SEED = range(3)
+#: kinds of SEND: that of the bridge of another broker has a flow, one to a profile is a seed, one to a
+#: channel is handed to an application
+PLAIN, FLOW, SEED, CHANNEL = range(4)
 #: what the headers of a SEND mean: ("" if it is sent by itself, or the name of its transaction or flow, or
-#: the prefix of profiles; envelope; kind)
-SendPlan = tuple[str, Envelope, int]
+#: the prefix of profiles or channels; envelope, or `channel_sends.ChannelSend`; kind)
+SendPlan = tuple[str, Any, int]
 
 
 class Sends:
@@ -40,6 +41,8 @@ class Sends:
         criteria = profiles.criteria_of(given.get("destination"))
         if criteria is not None:
             return self._plan_of_seed(given, criteria)
+        if channel_sends.is_channel(given):
+            return channel_sends.PREFIX, self._plan_of_channel(given), CHANNEL
         destination = named_destination(self._conversation, given)
         if not self._permitted.get(destination):
             self._permit(destination)
@@ -62,6 +65,15 @@ class Sends:
         envelope = profiles.seed(headers.envelope(given, profiles.SEEDS), criteria, sender)
         return profiles.PREFIX, envelope, SEED
 
+    def _plan_of_channel(self, given: Headers) -> channel_sends.ChannelSend:
+        """The plan of what is sent to applications. Who may send nowhere may not send to them."""
+        plan = channel_sends.plan(given)
+        if not plan.is_answer:
+            self._conversation.sessions.access.check_may_send(client_of(self._conversation))
+        if plan.reply_to:
+            plan = plan._replace(reply_to=self._subscriptions.subscribe_to_reply(plan.reply_to))
+        return plan
+
     def _permit(self, destination: Destination) -> None:
         """Check the permission to send, once until the policy changes. Raises Refused."""
         self._conversation.sessions.access.check(client_of(self._conversation), SEND, destination)
@@ -79,9 +91,14 @@ class Sends:
         return self._permitted
 
     def send(self, frame: Frame) -> None:
-        """Send within a transaction, or to a profile. Raises Refused when the user has too many seeds."""
+        """Send within a transaction, to a profile or to a channel. Raises Refused."""
         transaction, envelope, kind = frame.headers.plan
         conversation = self._conversation
+        if kind == CHANNEL:
+            channel_sends.send(conversation, envelope, frame.body)
+            if frame.receipt is not None:  # once all that was sent before is confirmed
+                conversation.submit(c.Answer(conversation.peer, frame.receipt))
+            return
         size = len(frame.body) + envelope.overhead_bytes
         if kind == SEED:
             conversation.sessions.seed_shares.admit(conversation.peer.user, size)

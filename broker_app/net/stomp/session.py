@@ -424,6 +424,14 @@ class StompSession:
         """The broker stops: report why, and end the session."""
         self._disconnection.shut_down(refusal)
 
+    def suspend(self) -> None:
+        """The broker is paused: read nothing, and deliver nothing."""
+        self._flow_control.suspend()
+
+    def resume(self) -> None:
+        """The broker is not paused any more."""
+        self._flow_control.end_suspension(draining=self.is_draining)
+
     def tick(self, now: float, step: float) -> None:
         """Send heart-beats and end what is late; called every `step` seconds."""
         conversation, flow_control = self.conversation, self._flow_control
@@ -476,7 +484,7 @@ _TRANSACTION_COMMANDS: dict[bytes, type[c.Begin | c.Commit | c.Abort]] = {
     wire.ABORT: c.Abort,
 }
 
-#: runs of SEND are taken without it; those within a transaction and to profiles are not
+#: runs of SEND are taken without it; those within a transaction, to profiles and to channels are not
 _HANDLERS: dict[bytes, Callable[[StompSession, Frame], None]] = {
     wire.CONNECT: lambda session, frame: session._opening.connect(frame),
     wire.STOMP: lambda session, frame: session._opening.connect(frame),

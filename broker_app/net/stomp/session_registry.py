@@ -20,10 +20,12 @@ from broker_app.core.message import MessageIds
 from broker_app.core.model import ClientKey
 from broker_app.engine import Engine
 from broker_app.engine.client import EngineClient
+from broker_app.features.channels.channels import Channels
 from broker_app.features.services.origin import Origin
 from broker_app.features.services.seed_shares import SeedShares
 from broker_app.net.auth.login import Identity, Logins
 from broker_app.net.auth.login_throttle import Slowed
+from broker_app.net.broker_state import BrokerState
 from broker_app.net.policy.access import Access
 from broker_app.net.stomp.conversation import Authenticated, Environment
 from broker_app.net.stomp.registrations import Outcome, Registrar
@@ -85,8 +87,10 @@ class SessionRegistry:
         *,
         ids: MessageIds,
         environment: Environment = REAL,
+        state: BrokerState | None = None,
     ) -> None:
         self.environment = environment
+        self._state = state or BrokerState(config.name)
         self.engine = engine
         self.logins = logins
         self.access = access
@@ -118,6 +122,8 @@ class SessionRegistry:
         self.websocket_url = ""
         #: the messages to profiles of each user
         self.seed_shares = SeedShares()
+        #: what clients send to applications at sites
+        self.channels = Channels(engine, config.name)
         #: called for connections that log in, and for those that end
         self.listeners: EventListeners[[str, StompSession]] = EventListeners("the connections' listeners")
         #: the history of each client
@@ -136,8 +142,10 @@ class SessionRegistry:
         return self.opened_total
 
     def enter(self, session: StompSession, identity: Identity, client_key: ClientKey) -> None:
-        """Note that a session has logged in. Raises Refused when there are too many connections; former ones
-        of the same client give way."""
+        """Note that a session has logged in. Raises Refused when the broker takes no new clients, or there
+        are too many connections; former ones of the same client give way."""
+        if not identity.is_of_console:
+            self._state.check()
         admin = self.access.is_admin(identity)
         try:
             self._places.check(identity.user, admin=admin)
@@ -295,6 +303,17 @@ class SessionRegistry:
             if time.monotonic() > until:
                 await asyncio.sleep(0)
                 until = time.monotonic() + self.RECHECK_S
+
+    def suspend(self) -> None:
+        """Read nothing more from any client, and deliver nothing; pages of the console go on."""
+        for session in list(self.sessions):
+            if session.identity is None or not session.identity.is_of_console:
+                session.suspend()
+
+    def resume(self) -> None:
+        """Serve all clients again."""
+        for session in list(self.sessions):
+            session.resume()
 
     def end_all(self, refusal: Refused) -> None:
         """Take nothing more from any client; each learns why when what it has sent is answered."""

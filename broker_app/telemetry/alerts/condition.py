@@ -25,10 +25,14 @@ FLAPPING: Final = "flapping"
 CONFIGURATION: Final = "configuration"
 FAILING: Final = "failing"
 DEGRADED: Final = "degraded"
+LINK_DOWN: Final = "link-down"
+LINK_REFUSED: Final = "link-refused"
+KEEPER_AWAY: Final = "keeper-away"
 ConditionName = Literal[
     "oldest", "dead-letters", "no-consumer", "bridge-stalled", "store", "flapping", "configuration",
-    "failing", "degraded",
+    "failing", "degraded", "link-down", "link-refused", "keeper-away",
 ]  # fmt: skip
+_CLUSTER: Final = "cluster/"
 WARNING, CRITICAL = SEVERITIES = ("warning", "critical")
 #: by kind of a component, the page of one
 _PAGES: Final = {
@@ -79,6 +83,11 @@ def _component(alert: Alert) -> str:
     return f"{kind} {name} is {alert.facts.get('health', alert.condition)}{detail}"
 
 
+def _down(alert: Alert) -> str:
+    reason = f": {alert.facts['reason']}" if alert.facts.get("reason") else ""
+    return f"broker {alert.subject} cannot be reached{reason}"
+
+
 def _address(page: str, **query: Any) -> str:
     return f"{page}?{urlencode(query)}"
 
@@ -92,7 +101,7 @@ def _page_of_component(alert: Alert) -> str:
     kind, _, name = alert.subject.partition("/")
     if kind in _PAGES:
         return _address(_PAGES[kind], name=name)
-    return "mirrors/" if kind == "mirror" else ""
+    return {"mirror": "mirrors/", "link": _CLUSTER}.get(kind, "")
 
 
 def _began(alert: Alert) -> str:
@@ -155,6 +164,26 @@ CONDITIONS: Final[Mapping[ConditionName, Condition]] = MappingProxyType(
             "component", "components", 1, 60, WARNING,
             _component,
             _page_of_component,
+        ),
+        LINK_DOWN: Condition(
+            _("another broker of the cluster cannot be reached, or has stopped"),
+            "broker", "links", 1, 30, CRITICAL,
+            _down,
+            lambda alert: _CLUSTER,
+        ),
+        LINK_REFUSED: Condition(
+            _("another broker is refused, or refuses this one, as for a setting that differs"),
+            "broker", "links", 1, 0, CRITICAL,
+            lambda alert: (
+                f"broker {alert.subject} is not in one cluster with this one: {alert.facts.get('reason', '')}"
+            ),
+            lambda alert: _CLUSTER,
+        ),
+        KEEPER_AWAY: Condition(
+            _("the keeper of the cluster is away: changes of the configuration are refused"),
+            "keeper", "keepers", 1, 60, WARNING,
+            lambda alert: f"changes of the configuration are refused: {alert.facts.get('reason', '')}",
+            lambda alert: _CLUSTER,
         ),
     }
 )  # fmt: skip

@@ -33,14 +33,16 @@ class Violation(NamedTuple):
     facts: Facts = {}  # noqa: RUF012  never changed
 
 
-#: kinds of components for which another condition finds what makes them degraded
-_OWN_CONDITION = (component_health.STORE,)
+#: kinds of components for which another condition finds what makes them failing, and degraded
+_FAILING_ELSEWHERE = (component_health.LINK,)
+_DEGRADED_ELSEWHERE = (component_health.STORE, component_health.LINK)
 
 
 class ConditionChecks:
     """`bridges` is the status of bridges (`bridge.report`), `taken` the used part of the journal's space,
     from 0 to 1, `flapping` the clients that log in too often (`ClientEvents.flapping`), `events` the event
-    log, the newest first, `components` what else has a health."""
+    log, the newest first, `components` what else has a health, `cluster` the status of the cluster, None
+    without one."""
 
     def __init__(
         self,
@@ -52,6 +54,7 @@ class ConditionChecks:
         flapping: Callable[[], Iterable[tuple[ClientIdentity, int, float, str]]],
         events: Callable[[], Iterable[LoggedEvent]],
         components: Callable[[], Iterable[Component]] = tuple,
+        cluster: Callable[[], Mapping[str, Any] | None] = lambda: None,
     ) -> None:
         self._broker = broker
         self._statistics = statistics
@@ -60,6 +63,7 @@ class ConditionChecks:
         self._flaps = flapping
         self._events = events
         self._components = components
+        self._cluster = cluster
         self._now = 0.0
         self._growth = _Growth()
         self._checks: dict[str, Callable[[AlertRule], Iterator[Violation]]] = {
@@ -70,8 +74,13 @@ class ConditionChecks:
             condition.JOURNAL_DISK_USAGE: self._journal_disk_usage,
             condition.FLAPPING: self._flapping,
             condition.CONFIGURATION: self._refused,
-            condition.FAILING: lambda rule: self._unhealthy(component_health.BROKEN),
-            condition.DEGRADED: lambda rule: self._unhealthy((component_health.DEGRADED,), _OWN_CONDITION),
+            condition.FAILING: lambda rule: self._unhealthy(component_health.BROKEN, _FAILING_ELSEWHERE),
+            condition.DEGRADED: lambda rule: self._unhealthy(
+                (component_health.DEGRADED,), _DEGRADED_ELSEWHERE
+            ),
+            condition.LINK_DOWN: lambda rule: self._links(rule, "connecting", "stopped"),
+            condition.LINK_REFUSED: lambda rule: self._links(rule, "refused"),
+            condition.KEEPER_AWAY: self._keeper_away,
         }
 
     def clock_stepped(self, by_s: float) -> None:
@@ -140,7 +149,7 @@ class ConditionChecks:
         if last is not None and last.code:
             yield Violation("files", 1, {"detail": last.detail[:500]})
 
-    def _unhealthy(self, health: Container[str], besides: Container[str] = ()) -> Iterator[Violation]:
+    def _unhealthy(self, health: Container[str], besides: Container[str]) -> Iterator[Violation]:
         # A bridge with messages before it has a condition of its own, which says how many.
         reported = {bridge["name"] for bridge in self._bridges() if _backlog(bridge)}
         for one in self._components():
@@ -148,6 +157,17 @@ class ConditionChecks:
             if one.health in health and not known:
                 facts = {"kind": one.kind, "health": one.health, "detail": one.reason[:500]}
                 yield Violation(f"{one.kind}/{one.name}", 1, facts)
+
+    def _links(self, rule: AlertRule, *states: str) -> Iterator[Violation]:
+        cluster = self._cluster()
+        for link in cluster["links"] if cluster is not None else ():
+            if link["state"] in states and rule.threshold <= 1:
+                yield Violation(link["broker"], 1, {"state": link["state"], "reason": link["reason"][:500]})
+
+    def _keeper_away(self, rule: AlertRule) -> Iterator[Violation]:
+        cluster = self._cluster()
+        if cluster is not None and cluster["keeper_state"] and rule.threshold <= 1:
+            yield Violation(cluster["keeper"], 1, {"reason": cluster["keeper_state"][:500]})
 
     # ------------------------------------------------------------------ reading the broker
 

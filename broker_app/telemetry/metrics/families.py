@@ -86,6 +86,30 @@ _MIRRORS: Final = (
     Family("mom_mirror_lag_records", GAUGE, "records that a standby has not read", ("standby",)),
     Family("mom_mirror_lag_seconds", GAUGE, "time since a standby was in step", ("standby",)),
 )
+_CLUSTER: Final = (
+    Family("mom_cluster_link_up", GAUGE, "1 if messages pass to and from another broker", ("broker",)),
+    Family("mom_cluster_link_sent_total", COUNTER, "messages sent there for its consumers", ("broker",)),
+    Family(
+        "mom_cluster_link_received_total",
+        COUNTER,
+        "messages received from there for consumers here",
+        ("broker",),
+    ),
+    Family(
+        "mom_cluster_link_returned_total",
+        COUNTER,
+        "those that found no consumer here and went back",
+        ("broker",),
+    ),
+    Family(
+        "mom_cluster_link_unsettled",
+        GAUGE,
+        "deliveries that are not settled: `there` of messages of this broker, `here` of those of the other",
+        ("broker", "at"),
+    ),
+    Family("mom_cluster_link_round_trip_seconds", GAUGE, "time of the last heart-beat's answer", ("broker",)),
+    Family("mom_cluster_keeper_up", GAUGE, "1 while changes of the configuration are accepted"),
+)
 _BRIDGES: Final = (
     Family("mom_bridge_state", GAUGE, "1 for the state of the bridge", ("bridge", "state")),
     Family("mom_bridge_backlog_messages", GAUGE, "messages that wait to be forwarded", ("bridge",)),
@@ -116,7 +140,7 @@ _COMPONENTS: Final = (
     Family(
         "mom_component_health",
         GAUGE,
-        "1 for the health of a callback, reflex, bridge, mirror, run of a pipeline or the store",
+        "1 for the health of a callback, reflex, bridge, mirror, link, run of a pipeline or the store",
         ("kind", "name", "health"),
     ),
     Family("mom_components_left_out", GAUGE, "components beyond the limit of this reply"),
@@ -158,6 +182,7 @@ AGGREGATED: Final = {
     "clients": _CLIENTS,
     "journal": _JOURNAL,
     "mirrors": _MIRRORS,
+    "cluster": _CLUSTER,
     "bridges": _BRIDGES,
     "callbacks": _CALLBACKS,
     "pipelines": _PIPELINE,

@@ -1,4 +1,4 @@
-"""Metrics of a node as a whole: its messages, destinations, clients, journal, bridges, callbacks, mirrors."""
+"""Metrics of a node as a whole: messages, destinations, clients, journal, bridges, mirrors, links."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ class Decisions(Protocol):
 class Sources(NamedTuple):
     """The parts of a node besides its broker: the figures of its journal, with the name of its `backend`; its
     connections and decisions; operations on many messages that are open, by name; the status of bridges; the
-    totals of callbacks; the status of mirrors, which is None with a journal of its own; what has a
-    health; and open alerts."""
+    totals of callbacks; the status of mirrors, which is None with a journal of its own, and that of the
+    cluster, None without one; what has a health; and open alerts."""
 
     backend: str
     journal: Callable[[], Mapping[str, int]]
@@ -59,6 +59,7 @@ class Sources(NamedTuple):
     bridges: Callable[[], Sequence[Facts]]
     callbacks: Callable[[], Facts]
     mirrors: Callable[[], Facts | None]
+    cluster: Callable[[], Facts | None] = lambda: None
     components: Callable[[], Iterable[Component]] = tuple
     alerts: Callable[[], Iterable[Alert]] = tuple
 
@@ -88,6 +89,9 @@ class NodeMetrics:
         status = self._sources.mirrors()
         if status is not None:
             yield from of_mirrors(status)
+        cluster = self._sources.cluster()
+        if cluster is not None:
+            yield from of_cluster(cluster)
         yield from of_components(self._sources.components())
         firing = (alert for alert in self._sources.alerts() if alert.state == FIRING)
         yield "mom_alerts_firing", Counter((alert.rule, alert.severity) for alert in firing)
@@ -194,6 +198,28 @@ def of_mirrors(status: Facts) -> Collected:
     yield "mom_mirror_in_step", {(one["id"],): int(one["in_step"]) for one in standbys}
     yield "mom_mirror_lag_records", {(one["id"],): one["lag_records"] for one in standbys}
     yield "mom_mirror_lag_seconds", {(one["id"],): one["lag_s"] for one in standbys}
+
+
+def of_cluster(status: Facts) -> Collected:
+    """The links to the other brokers, and the keeper if there is one."""
+    links = status["links"]
+    yield "mom_cluster_link_up", {(link["broker"],): int(link["state"] == "up") for link in links}
+    for figure in ("sent", "received", "returned"):
+        yield f"mom_cluster_link_{figure}_total", {(link["broker"],): link[figure] for link in links}
+    yield (
+        "mom_cluster_link_unsettled",
+        {(link["broker"], at): link[f"unsettled_{at}"] for link in links for at in ("there", "here")},
+    )
+    yield (
+        "mom_cluster_link_round_trip_seconds",
+        {
+            (link["broker"],): link["round_trip_ms"] / 1000
+            for link in links
+            if link["round_trip_ms"] is not None
+        },
+    )
+    if status["keeper"]:
+        yield "mom_cluster_keeper_up", _one(int(not status["keeper_state"]))
 
 
 def of_bridges(reports: Sequence[Facts]) -> Collected:

@@ -1,6 +1,6 @@
 """Actions: the only writers of the models. Everything that is configured goes through `apply`."""
 
-from broker_app.web.actions.actor import API, CLI, CONSOLE, FILE, START, STOMP, SYSTEM, Actor
+from broker_app.web.actions.actor import API, CLI, CLUSTER, CONSOLE, FILE, START, STOMP, SYSTEM, Actor
 from broker_app.web.actions.answers import claim, keep, release
 from broker_app.web.actions.change_set import (
     Changed,
@@ -8,10 +8,12 @@ from broker_app.web.actions.change_set import (
     Conflict,
     Edit,
     InvalidEdits,
+    RefusedByCluster,
     Stale,
     apply,
     lock_version,
     policy_changed,
+    policy_changing,
     trim_history,
     version_of,
 )
@@ -27,6 +29,7 @@ __all__ = [
     "ADMIN",
     "API",
     "CLI",
+    "CLUSTER",
     "CONSOLE",
     "FILE",
     "START",
@@ -41,6 +44,7 @@ __all__ = [
     "Edit",
     "InvalidEdits",
     "NewToken",
+    "RefusedByCluster",
     "Stale",
     "apply",
     "claim",
@@ -56,6 +60,7 @@ __all__ = [
     "move_origins",
     "note_use",
     "policy_changed",
+    "policy_changing",
     "redeem_login_link",
     "release",
     "remove_view",

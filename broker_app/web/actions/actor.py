@@ -4,6 +4,8 @@ from dataclasses import dataclass
 
 #: the sources of actions
 CONSOLE, API, CLI, FILE, START, STOMP = "console", "api", "cli", "file", "start", "stomp"
+#: another broker of the cluster, whose name is then that of the user
+CLUSTER = "cluster"
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from django.db import transaction
 from django.dispatch import Signal
 from django.utils import timezone
 
+from broker_app.base.refused import Refused
 from broker_app.models import Change, ChangedObject, Entry, PolicyVersion
 from broker_app.web.actions import audit
 from broker_app.web.actions.actor import Actor
@@ -19,12 +20,23 @@ from broker_app.web.resource_types.resource_type import ResourceType, check_stor
 
 #: sent after the commit of a change, in the thread that made it, with the `version` that it led to
 policy_changed = Signal()
+#: sent within the transaction of a change, when it is written, with its `actor` and what is `changed`; a
+#: receiver that raises has it rolled back
+policy_changing = Signal()
 
 _ORDER = {name: place for place, name in enumerate(RESOURCE_TYPES)}
 
 
 class Conflict(Exception):
     """The request contradicts the present configuration."""
+
+
+class RefusedByCluster(Conflict):
+    """The cluster does not take the change now: `refusal` says why."""
+
+    def __init__(self, refusal: Refused) -> None:
+        super().__init__(refusal.detail)
+        self.refusal = refusal
 
 
 class Stale(Exception):
@@ -97,7 +109,7 @@ def apply(actor: Actor, edits: Iterable[Edit], *, dry_run: bool = False) -> Chan
     """Carries out all edits or none. With `dry_run` none, but the outcome is what it would be.
 
     Raises ValidationError for errors of a single edit and InvalidEdits for several, Stale, Conflict for a
-    resource that belongs to a file or is edited twice.
+    resource that belongs to a file or is edited twice, RefusedByCluster.
     """
     lock_version()
     whole = _with_dependents(list(edits))
@@ -105,6 +117,8 @@ def apply(actor: Actor, edits: Iterable[Edit], *, dry_run: bool = False) -> Chan
     if not changed:
         return ChangeResult(None, ())
     _write(whole, changed)
+    if not dry_run:
+        policy_changing.send(sender=PolicyVersion, actor=actor, changed=tuple(changed.values()))
     version = record_changes(actor, list(changed.values()))
     if dry_run:
         transaction.set_rollback(True)

@@ -4,8 +4,10 @@ What is known of a queue or topic is read at the same addresses from the data pl
 Every write names the version that it replaces (If-Match), and is answered when the node here obeys it.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from operator import itemgetter
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import quote
 
 from django.db import transaction
@@ -45,6 +47,9 @@ from broker_app.web.api.resource import MAX_PAGE, page_reply
 from broker_app.web.policy_sync import ask, node_of
 from broker_app.web.refusals import PROBLEM_REPLIES
 from broker_app.web.resource_types import RESOURCE_TYPES
+
+if TYPE_CHECKING:
+    from broker_app.node.node import Node
 
 KIND = "destinations"
 _OF_WRITES = ("dry_run",)
@@ -159,11 +164,16 @@ class SettingsView(APIView):
         if boolean(request.query_params.dict(), "dry_run"):
             outcome = actions.apply(actor_of(request), [edit], dry_run=True)
             return Response(dry_run.reply(outcome, node_of(request)))
+        self._check_removal(request, address, before != 0)
         with transaction.atomic():
             outcome = actions.apply(actor_of(request), [edit])
             # If the node refuses, the edit is rolled back.
             self._remove(request, address, bool(outcome.changed))
         return Response(status=204)
+
+    def _check_removal(self, request: Request, address: str, had: bool) -> None:
+        """Refuse what cannot be deleted before anything is changed: in a cluster, the others take part in the
+        change."""
 
     def _remove(self, request: Request, address: str, had: bool) -> None:
         """Delete a declared destination. `had` is True if it had settings."""
@@ -193,19 +203,15 @@ class QueueSettings(SettingsView):
         """Delete a queue without consumers, and its settings."""
         return self._delete(request, name)
 
+    def _check_removal(self, request: Request, address: str, had: bool) -> None:
+        node = _node(request)
+        with _unless_missing(had):
+            ask(node, node.operations.check_queue_deletion(address, force=_force(request)))
+
     def _remove(self, request: Request, address: str, had: bool) -> None:
-        node = node_of(request)
-        if node is None:
-            raise Refused("not-active", "This process serves pages; a broker is elsewhere.")
-        try:
-            ask(
-                node,
-                node.operations.delete_queue(address, force=boolean(request.query_params.dict(), "force")),
-            )
-        except Refused as refusal:
-            if refusal.code != "not-found" or not had:
-                raise
-        else:
+        node = _node(request)
+        with _unless_missing(had):
+            ask(node, node.operations.delete_queue(address, force=_force(request)))
             audit.record(actor_of(request), audit.Action("removed", "queues", address))
 
 
@@ -311,6 +317,27 @@ class NamedQueue(QueueSettings):
 @extend_schema(exclude=True)
 class NamedTopic(TopicSettings):
     """The same with the name in the query: `/topics?topic=…`"""
+
+
+def _node(request: Request) -> "Node":
+    node = node_of(request)
+    if node is None:
+        raise Refused("not-active", "This process serves pages; a broker is elsewhere.")
+    return node
+
+
+def _force(request: Request) -> bool:
+    return boolean(request.query_params.dict(), "force")
+
+
+@contextmanager
+def _unless_missing(had: bool) -> Iterator[None]:
+    """Let a refusal pass; not that there is no such queue, if it `had` settings."""
+    try:
+        yield
+    except Refused as refusal:
+        if refusal.code != "not-found" or not had:
+            raise
 
 
 def _shown(row: actions.DestinationSpec) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The page of the event log: events of bridges, files, alerts, mirrors, callbacks, reflexes, the store."""
+"""The page of the event log: events of bridges, files, alerts, mirrors and others, by kind."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ from broker_app.reflex.reflexes import FAILED, RECOVERED
 from broker_app.telemetry.event_log import (
     ALERTS,
     BRIDGES,
+    BROKER,
     CALLBACKS,
+    CLUSTER,
     FILES,
     MIRRORS,
     REFLEXES,
@@ -37,9 +39,11 @@ _KINDS = (
     (FILES, _("files")),
     (ALERTS, _("alerts")),
     (MIRRORS, _("mirrors")),
+    (CLUSTER, _("cluster")),
     (CALLBACKS, _("callbacks")),
     (REFLEXES, _("reflexes")),
     (STORE, _("store")),
+    (BROKER, _("broker")),
 )
 
 
@@ -90,9 +94,11 @@ def _row(event: LoggedEvent) -> dict[str, Any]:
         BRIDGES: f"{reverse('console:bridges')}?{urlencode({'filter': event.name})}",
         ALERTS: reverse("console:alerts"),
         MIRRORS: reverse("console:mirrors"),
+        CLUSTER: reverse("console:cluster"),
         CALLBACKS: _of_callback(event.name),
         REFLEXES: _of_reflex(event),
         STORE: reverse("console:alerts"),
+        BROKER: reverse("console:settings"),
     }.get(event.kind, reverse("console:files"))
     label = EVENT_LABELS.get(event.event, event.event)
     return {

@@ -4,7 +4,7 @@
 export const MESSAGE_STATES = ["ready", "unsettled", "delayed"] as const;
 
 /** The headers that a dead letter gets, and loses when it is retried. */
-export const DEAD_LETTER_HEADERS = ["origin", "origin-topic", "sent-at", "dead-reason", "dead-detail", "dead-attempts", "dead-at", "dead-consumer"] as const;
+export const DEAD_LETTER_HEADERS = ["origin", "origin-topic", "sent-at", "dead-reason", "dead-detail", "dead-attempts", "dead-at", "dead-broker", "dead-consumer"] as const;
 
 /** The headers of a SEND that ask the broker for something. */
 export const BROKER_HEADERS = ["dedup-id", "delay-s", "deliver-at", "group", "ttl-s"] as const;

@@ -22,7 +22,7 @@ export type SubscriptionState = "offline" | "stalled" | "active";
 export type PendingState = "waiting" | "fetching" | "fetched" | "settling";
 
 /** The condition of an alert. */
-export type AlertCondition = "oldest" | "dead-letters" | "no-consumer" | "bridge-stalled" | "store" | "flapping" | "configuration" | "failing" | "degraded";
+export type AlertCondition = "oldest" | "dead-letters" | "no-consumer" | "bridge-stalled" | "store" | "flapping" | "configuration" | "failing" | "degraded" | "link-down" | "link-refused" | "keeper-away";
 
 /** The state of an alert. */
 export type AlertState = "firing" | "acknowledged" | "silenced" | "ended";
@@ -31,7 +31,7 @@ export type AlertState = "firing" | "acknowledged" | "silenced" | "ended";
 export type Severity = "warning" | "critical";
 
 /** The kind of a component whose health is known. */
-export type ComponentKind = "callback" | "reflex" | "bridge" | "mirror" | "pipeline" | "store";
+export type ComponentKind = "callback" | "reflex" | "bridge" | "mirror" | "link" | "pipeline" | "store";
 
 /** The health of a component. */
 export type Health = "running" | "degraded" | "stalled" | "failing" | "paused" | "off";

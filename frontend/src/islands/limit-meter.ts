@@ -3,6 +3,7 @@ import { liveDestination } from "../live/destination.ts";
 import { Follow } from "../live/source.ts";
 import { gettext } from "../gettext.ts";
 import { bytes, count } from "../view/format.ts";
+import { limitInCluster } from "../view/limit.ts";
 import { Island } from "./island.ts";
 
 const NEARLY = 0.8;
@@ -30,9 +31,10 @@ export class LimitMeter extends Island {
     const share = used / limit;
     const write = this.used === "bytes" ? bytes : count;
     const text = gettext("{used} of {limit} used", { used: write(used), limit: write(limit) });
+    const inCluster = limitInCluster(facts?.limits[this.limit], write);
     return html`<span class="limit-meter" data-tone=${share >= 1 ? "bad" : share >= NEARLY ? "warn" : "good"}>
       <meter min="0" max=${limit} .value=${used} high=${limit * NEARLY} aria-label=${text}></meter>
-      <span class="num">${text}</span>
+      <span class="num">${text}</span>${inCluster ? html` <span class="quiet">${inCluster}</span>` : nothing}
     </span>`;
   }
 }

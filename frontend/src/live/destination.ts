@@ -7,6 +7,14 @@ import { readVersion } from "./requests.ts";
 import { RequestRefused, type Destination } from "./rest.ts";
 import { Source } from "./source.ts";
 
+/** A limit of each broker of a cluster, or of all together. */
+export interface ScopedLimit {
+  limit: number;
+  scope: "broker" | "cluster";
+  brokers: number;
+  effective: number;
+}
+
 /** The REST representation of a queue or topic; topics have some of these members. */
 export interface Facts {
   name: string;
@@ -22,6 +30,8 @@ export interface Facts {
   declared: boolean;
   settings: Record<string, { value: unknown; source: string }>;
   permissions: Right[];
+  /** By setting. */
+  limits: Record<string, ScopedLimit>;
   usage?: Record<"messages" | "bytes" | "producers" | "consumers", number | null>;
 }
 

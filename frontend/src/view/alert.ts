@@ -40,6 +40,7 @@ const KINDS: Record<ComponentKind, string> = {
   reflex: gettext("Reflex"),
   bridge: gettext("Bridge"),
   mirror: gettext("Mirror"),
+  link: gettext("Link"),
   pipeline: gettext("Pipeline"),
   store: gettext("Store"),
 };
@@ -77,9 +78,19 @@ export function sentenceOf({ condition, subject, value, facts, detail }: Alert):
     case "failing":
     case "degraded":
       return componentSentence(subject, facts);
+    case "link-down":
+      return withReason(gettext("Broker {name} of the cluster cannot be reached", { name: subject }), facts);
+    case "link-refused":
+      return withReason(gettext("Broker {name} is not in one cluster with this one", { name: subject }), facts);
+    case "keeper-away":
+      return withReason(gettext("Changes of the configuration are refused"), facts);
     default:
       return detail;
   }
+}
+
+function withReason(sentence: string, { reason }: Record<string, unknown>): string {
+  return reason ? `${sentence}: ${String(reason)}` : sentence;
 }
 
 /** A component by its kind and name, `callback/orders`, its health, and the reason. */

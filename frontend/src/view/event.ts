@@ -15,8 +15,9 @@ export interface LoggedEvent {
 }
 
 export function aboutOf({ kind, name, event }: LoggedEvent): string {
+  if (kind === "broker") return consolePage("settings/");
   if (kind === "alerts") return consolePage("alerts/");
-  if (kind === "mirrors") return consolePage("mirrors/");
+  if (kind === "mirrors" || kind === "cluster") return consolePage(`${kind}/`);
   // A host, with its port, may be called by many callbacks.
   if (kind === "callbacks") return consolePage(name.includes(":") ? "callbacks/" : `callbacks/one?${new URLSearchParams({ name })}`);
   // These events are of libraries, which many reflexes may use.

@@ -35,6 +35,9 @@ test("each condition has a sentence of its own", () => {
     alert({ condition: "configuration", facts: { detail: "line 3" } }),
     alert({ condition: "failing", subject: "callback/orders/new", facts: { health: "stalled", detail: "HTTP 500" } }),
     alert({ condition: "degraded", subject: "mirror/m1", facts: { health: "degraded", detail: "" } }),
+    alert({ condition: "link-down", subject: "b2", facts: { reason: "no route to host" } }),
+    alert({ condition: "link-refused", subject: "b3", facts: { reason: "autocreate.queue differs" } }),
+    alert({ condition: "keeper-away", subject: "b1:7676", facts: {} }),
   ].map(sentenceOf);
   expect(sentences).toEqual([
     "orders: the oldest message has waited 2 h",
@@ -46,6 +49,9 @@ test("each condition has a sentence of its own", () => {
     "Configuration files were rejected: line 3",
     "Callback orders/new is stalled: HTTP 500",
     "Mirror m1 is degraded",
+    "Broker b2 of the cluster cannot be reached: no route to host",
+    "Broker b3 is not in one cluster with this one: autocreate.queue differs",
+    "Changes of the configuration are refused",
   ]);
 });
 

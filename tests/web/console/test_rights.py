@@ -24,7 +24,10 @@ ADMINISTRATORS_PAGES = (
         f"/console/configuration/{place}"
         for place in ("", "files", "versions/", "comparison", "definitions", "definitions.json", "rollback")
     ]
-    + [f"/console/{place}" for place in ("rules/denials", "events/", "mirrors/", "audit/", "audit/export")]
+    + [
+        f"/console/{place}"
+        for place in ("rules/denials", "events/", "cluster/", "mirrors/", "audit/", "audit/export")
+    ]
     + [f"/console/bridges/{place}" for place in ("one", "control", "test", "clone", "orphan/remove")]
     + [f"/console/callbacks/{place}" for place in ("one", "control", "test")]
     + [f"/console/reflexes/{place}" for place in ("one", "control", "restart")]

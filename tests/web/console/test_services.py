@@ -48,7 +48,9 @@ def test_only_a_callback_broker_shows_origins(inside: Client) -> None:
     assert "<mom-subscriber-list>" in page
 
 
-def test_only_administrators_shut_the_broker_down(inside: Client, of_john: Client) -> None:
-    assert SHUT_DOWN not in of_john.get("/console/settings/").content.decode()
+def test_only_administrators_give_orders_to_the_broker(inside: Client, of_john: Client) -> None:
+    of_others = of_john.get("/console/settings/").content.decode()
     page = inside.get("/console/settings/").content.decode()
-    assert f'{SHUT_DOWN} broker="mom">' in page
+    for element in (SHUT_DOWN, "<mom-broker-state"):
+        assert element not in of_others
+        assert f'{element} broker="mom">' in page

@@ -14,6 +14,7 @@ from broker_app.base.refused import Refused
 from broker_app.core.broker import Broker
 from broker_app.core.destination import QUEUE, TOPIC, is_reserved, parse
 from broker_app.core.model import Queue, Subscription
+from broker_app.core.policy import CLUSTER, SCOPED_LIMITS
 from broker_app.engine.client import EngineClient
 from broker_app.net.http.limits import RestLimits
 from broker_app.net.http.listing import Listing
@@ -126,6 +127,7 @@ class QueueEndpoints:
         return self._listing.row(queue) | {
             "dedup": _dedup(broker, address),
             "subscriptions": _subscriptions(broker, queue.consumers),
+            "limits": _limits(broker, address),
             "usage": _usage(queue),
         }
 
@@ -202,6 +204,7 @@ class TopicEndpoints:
         return facts | {
             "dedup": _dedup(broker, f"/{TOPIC}/{name}"),
             "subscriptions": _subscriptions(broker, self._matching(name)),
+            "limits": _limits(broker, f"/{TOPIC}/{name}"),
         }
 
     def names(self) -> set[str]:
@@ -277,6 +280,17 @@ def _rights(request: Request, address: str) -> list[str]:
     destination = parse(address)
     rights = [right for right in METHODS if request.access.allows(request.client, right, destination)]
     return [*rights, *([ADMINISTER] if request.access.is_admin(request.client.identity) else [])]
+
+
+def _limits(broker: Broker, address: str) -> dict[str, dict[str, Any]]:
+    """The limits that apply to each broker of a cluster or to all of them, and those of all together."""
+    policy, brokers = broker.turn.policies.of(address), broker.cluster_usage.brokers()
+    factor = 1 if policy.scope == CLUSTER else brokers
+    limits = {name: getattr(policy, name) for name in SCOPED_LIMITS}
+    return {
+        name: {"limit": limit, "scope": policy.scope, "brokers": brokers, "effective": limit * factor}
+        for name, limit in limits.items()
+    }
 
 
 def _usage(queue: Queue) -> dict[str, int | None]:

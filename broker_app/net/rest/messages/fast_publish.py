@@ -17,6 +17,7 @@ from broker_app.core import commands as c
 from broker_app.core.message import Message
 from broker_app.engine.client import EngineClient
 from broker_app.net.auth.login import Logins
+from broker_app.net.broker_state import BrokerState
 from broker_app.net.http.credentials import Credentials
 from broker_app.net.http.limits import RestLimits
 from broker_app.net.http.replies import Header, Reply, problem_reply, request_id
@@ -124,7 +125,9 @@ class FastPublish:
         numbers: itertools.count[int],
         *,
         behind_tls: bool,
+        state: BrokerState,
     ) -> None:
+        self._state = state
         self._engine_client = engine_client
         self._router = router
         self._credentials = credentials
@@ -146,7 +149,8 @@ class FastPublish:
             target = self._targets[url]
         except KeyError:
             target = self._find(url)
-        if target is None or engine_client.engine.full or engine_client.engine.ended is not None:
+        engine = engine_client.engine
+        if target is None or engine.full or engine.ended is not None or self._state.is_refusing:
             return False
         caller = self._caller(connection, headers)
         if caller is None:

@@ -25,8 +25,10 @@ from broker_app.net.http.refusals import invalid
 from broker_app.net.http.replies import JSON, NO_CONTENT, Reply, json_reply
 from broker_app.net.http.requests import Request
 from broker_app.net.rest.features.bridge_reason import with_bridge
+from broker_app.net.rest.features.cluster_reason import with_cluster
 from broker_app.net.rest.messages import message_json
 from broker_app.net.rest.messages.browse import READY, UNSETTLED, Shown, load, may_read, queue_of
+from broker_app.net.rest.node.cluster import ReadCluster
 from broker_app.rules.event import BROWSE, MANAGE, READ
 from broker_app.telemetry.bridges import Forwarding
 
@@ -48,12 +50,14 @@ class MessageEndpoints:
         blocks: message_json.Blocks,
         limits: RestLimits,
         forwarding: Forwarding,
+        cluster: ReadCluster,
     ) -> None:
         self._engine_client = engine_client
         self._read = journal_read
         self._blocks = blocks
         self._limits = limits
         self._forwarding = forwarding
+        self._cluster = cluster
         self._ids = engine_client.engine.broker.turn.ids
 
     @property
@@ -83,7 +87,8 @@ class MessageEndpoints:
 
     def _reasons(self, address: str, row: Shown) -> tuple[Shown, list[Reason]]:
         reasons = why(self._broker, address, row.message, time.time_ns() // 1_000_000)
-        return row, with_bridge(reasons, address, self._forwarding)
+        reasons = with_bridge(reasons, address, self._forwarding)
+        return row, with_cluster(reasons, address, self._cluster())
 
     async def body(self, request: Request) -> Reply:
         """GET messages/{id}/body: the exact bytes."""

@@ -9,6 +9,7 @@ from typing import Any, Final
 from broker_app.base.refused import Refused
 from broker_app.core.resource_alarm import STORE_FULL
 from broker_app.engine.client import EngineClient
+from broker_app.net.broker_state import BrokerState
 from broker_app.net.http.limits import RestLimits
 from broker_app.net.http.long_poll import WaitingRequests
 from broker_app.net.http.replies import JSON, Reply, encode, json_reply
@@ -30,7 +31,9 @@ class NodeEndpoints:
         document: Mapping[str, Any],
         event_document: Mapping[str, Any],
         nearly_full: Callable[[], object],
+        state: BrokerState,
     ) -> None:
+        self._state = state
         self._engine_client = engine_client
         self._waiting = waiting
         self._limits = limits
@@ -69,12 +72,13 @@ class NodeEndpoints:
         return json_reply({"status": "live"})
 
     async def ready(self, request: Request) -> Reply:
-        """GET health/ready: the node takes and hands out messages; one whose store is full does not, and one
-        whose store is nearly full says so."""
+        """GET health/ready: the node takes and hands out messages; one whose store is full, or that is
+        quiesced or paused, does not, and one whose store is nearly full says so."""
         request.query()
         self._engine_client.check_alive()
         if self._waiting.stopped:
             raise Refused("not-active", "the node is stopping")
+        self._state.check_ready()
         if self._engine_client.engine.broker.resource_alarms.alarm is STORE_FULL:
             raise STORE_FULL.refusal
         degraded = {"degraded": NEARLY_FULL} if self._nearly_full() else {}

@@ -7,6 +7,8 @@ from broker_app.features.bulk.stage_store import MAX_PARTS_OF_STAGE
 from broker_app.net.rest.messages.bulk import MAX_STAGES, ON_ERROR
 from broker_app.net.rest.messages.bulk_rows import MAX_LISTED, MEDIA_TYPE
 from broker_app.net.rest.openapi.operations import (
+    BEGINS,
+    ENDS,
     empty_reply,
     in_path,
     json_body,
@@ -97,6 +99,7 @@ PATHS: Json = {
                 parameter("on_error", {"enum": list(ON_ERROR)}, "what refused rows do; default fail"),
             ],
             body=_ROWS_BODY,
+            refused_while=BEGINS,
         ),
     },
     "/bulk/commit": {
@@ -105,6 +108,7 @@ PATHS: Json = {
             {"200": json_reply("all of its rows are published", ref("BulkCommitted"))},
             404, 408, 409, 413, 415, 503,
             body=json_body("BulkCommit"),
+            refused_while=ENDS,
         ),
     },
     "/bulk/abort": {
@@ -112,6 +116,7 @@ PATHS: Json = {
             "abort_rows", "Remove stages that will not be committed", {"204": empty_reply("removed")},
             408, 413, 415, 503,
             body=json_body("BulkAbort"),
+            refused_while=ENDS,
         ),
     },
     "/bulk/producers": {

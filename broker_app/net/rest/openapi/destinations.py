@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from broker_app.core.policy import PAUSES
+from broker_app.core.policy import PAUSES, SCOPED_LIMITS, SCOPES
 from broker_app.net.policy.destination_settings import SETTINGS
 from broker_app.net.policy.policy import ADMINISTER
 from broker_app.net.rest.destinations.status import MAX_SUBSCRIPTIONS
@@ -111,6 +111,19 @@ _OF_ONE: Json = {
                 }
             )
             for name, setting in SETTINGS.items()
+        }
+    ),
+    "limits": object_of(
+        {
+            name: object_of(
+                {
+                    "limit": {**COUNT, "description": "0 is no limit"},
+                    "scope": {"enum": list(SCOPES), "description": "each broker, or all together"},
+                    "brokers": {**COUNT, "description": "brokers of the cluster; 1 without one"},
+                    "effective": {**COUNT, "description": "limit of all brokers together"},
+                }
+            )
+            for name in SCOPED_LIMITS
         }
     ),
 }

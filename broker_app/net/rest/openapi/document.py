@@ -10,6 +10,7 @@ from broker_app.net.rest.openapi import (
     bridges,
     bulk,
     callbacks,
+    cluster,
     connections,
     destinations,
     jobs,
@@ -21,14 +22,15 @@ from broker_app.net.rest.openapi import (
     operations,
     reflexes,
     services,
+    sites,
     stats,
 )
 from broker_app.net.rest.openapi.schemas import Json
 
 _VERSION = "1"
 _PARTS = (
-    *(messages, leases, destinations, jobs, connections, bridges, callbacks, mirrors, reflexes, alerts),
-    *(stats, bulk, journal, services, node),
+    *(messages, leases, destinations, jobs, connections, bridges, callbacks, cluster, mirrors, reflexes),
+    *(alerts, stats, bulk, journal, services, sites, node),
 )
 
 

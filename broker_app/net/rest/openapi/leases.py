@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from broker_app.net.rest.openapi.messages import message
 from broker_app.net.rest.openapi.operations import (
+    BEGINS,
+    ENDS,
     QUEUE,
     SELECTOR,
     TOPIC,
@@ -130,6 +132,7 @@ PATHS: Json = {
                 parameter("max", whole(1, 1000, 1), "as in the body"),
             ],
             body=json_body("ReceiveRequest", required=False),
+            refused_while=BEGINS,
         ),
     },
     "/queues/{name}/events": {
@@ -145,6 +148,7 @@ PATHS: Json = {
                 parameter("credit", whole(1, 100, 1), "most unsettled messages of the stream"),
                 SELECTOR,
             ],
+            refused_while=BEGINS,
         ),
     },
     "/queues/{name}/tail": {
@@ -166,11 +170,13 @@ PATHS: Json = {
             "acknowledge", "Acknowledge a message", {"204": empty_reply("it is not delivered again")},
             404, 409, 503,
             parameters=[_RECEIPT],
+            refused_while=ENDS,
         ),
         "patch": operation(
             "extend_lease", "Keep a message longer", {"204": empty_reply("extended, from now")},
             404, 408, 409, 413, 415, 503,
             parameters=[_RECEIPT], body=json_body("ExtendRequest"),
+            refused_while=ENDS,
         ),
     },
     "/leases/{receipt}/nack": {
@@ -178,6 +184,7 @@ PATHS: Json = {
             "nack", "Give a message back", {"204": empty_reply("given back")},
             404, 408, 409, 413, 415, 422, 503,
             parameters=[_RECEIPT], body=json_body("NackRequest", required=False),
+            refused_while=ENDS,
         ),
     },
     "/leases/settle": {
@@ -186,6 +193,7 @@ PATHS: Json = {
             {"200": json_reply("results in the order of the request", ref("SettleResult"))},
             408, 413, 415, 422, 503,
             body=json_body("SettleRequest"),
+            refused_while=ENDS,
         ),
     },
 }  # fmt: skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from broker_app.net.rest.openapi.operations import (
     AFTER,
+    BEGINS,
     BYTES,
     CONDITIONS,
     IDEMPOTENCY_KEY,
@@ -193,6 +194,7 @@ PATHS: Json = {
             "publish_to_queue", "Publish one message", {"200": _BATCH_REPLY, "201": _PUBLISHED_REPLY},
             408, 409, 413, 415, 422, 503,
             parameters=[QUEUE, *_PUBLISH_HEADERS], body=_MESSAGE_BODY,
+            refused_while=BEGINS,
         ),
         "get": operation(
             "browse_queue", "Look at the messages of a queue; nothing changes",
@@ -227,6 +229,7 @@ PATHS: Json = {
             "publish_batch_to_queue", "Publish many messages", {"200": _BATCH_REPLY},
             408, 409, 413, 415, 422, 503,
             parameters=[QUEUE, _ATOMIC, IDEMPOTENCY_KEY], body=_BATCH_BODY,
+            refused_while=BEGINS,
         ),
     },
     "/topics/{name}/messages": {
@@ -239,6 +242,7 @@ PATHS: Json = {
                 *_PUBLISH_HEADERS,
             ],
             body=_MESSAGE_BODY,
+            refused_while=BEGINS,
         ),
         "get": operation(
             "browse_history", "Look at what a topic retains; nothing changes",
@@ -255,6 +259,7 @@ PATHS: Json = {
             "publish_batch_to_topic", "Publish many messages", {"200": _BATCH_REPLY},
             408, 409, 413, 415, 422, 503,
             parameters=[TOPIC, _ATOMIC, IDEMPOTENCY_KEY], body=_BATCH_BODY,
+            refused_while=BEGINS,
         ),
     },
     "/messages/{id}": {

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from broker_app.net.broker_state import STATES
 from broker_app.net.rest.node.mirrors import MAX_REASON
 from broker_app.net.rest.node.node_info import NEARLY_FULL
 from broker_app.net.rest.openapi.operations import json_body, json_reply, operation, parameter
-from broker_app.net.rest.openapi.schemas import TEXT, Json, object_of, ref, whole
+from broker_app.net.rest.openapi.schemas import COUNT, TEXT, TIME, Json, array_of, object_of, ref, whole
 from broker_app.telemetry.metrics.detailed_metrics import LIMIT, MAX_LIMIT
 from broker_app.telemetry.metrics.families import DESTINATION, FLOW
+
+_ORDERED: Json = {**object_of({"by": TEXT, "reason": TEXT, "at": TIME}), "type": ["object", "null"]}
 
 SCHEMAS: Json = {
     "Health": object_of(
@@ -17,12 +20,31 @@ SCHEMAS: Json = {
         },
         required=("status",),
     ),
-    "Shutdown": object_of(
+    "BrokerOrder": object_of(
         {
-            "name": {**TEXT, "description": "of the broker, so that no other one is shut down"},
+            "name": {**TEXT, "description": "of the broker, so that no other one gets the order"},
             "reason": {**TEXT, "maxLength": MAX_REASON, "description": "kept in the audit log"},
         },
         required=("name",),
+    ),
+    "Broker": object_of(
+        {
+            "name": TEXT,
+            "version": TEXT,
+            "state": {
+                "enum": list(STATES),
+                "description": "QUIESCE_COMPLETE: it is quiesced, and no client is connected any more",
+            },
+            "quiesced": {**_ORDERED, "description": "while new clients are refused"},
+            "paused": {**_ORDERED, "description": "while no client is served"},
+            "clients": {
+                **object_of({"stomp": COUNT, "json": COUNT, "rest": COUNT}),
+                "description": "connections; of REST, requests that wait for messages",
+            },
+            "other_addresses": {**array_of(TEXT), "description": "to which refused clients are sent"},
+            "started_at": TIME,
+            "restart_refusal": {**TEXT, "description": "why it cannot be restarted; empty if it can"},
+        }
     ),
 }
 
@@ -30,6 +52,17 @@ _METRICS: Json = {
     "description": "the format of Prometheus, or of OpenMetrics if the client accepts it",
     "content": {"text/plain": {}, "application/openmetrics-text": {}},
 }
+
+
+def _order(name: str, about: str) -> Json:
+    """An order that is carried out at once."""
+    return {
+        "post": operation(
+            name, about, {"200": json_reply("the broker afterwards", ref("Broker"))}, 408, 413, 415,
+            body=json_body("BrokerOrder"),
+        )
+    }  # fmt: skip
+
 
 PATHS: Json = {
     "/metrics": {
@@ -55,11 +88,28 @@ PATHS: Json = {
             {"200": json_reply("limits", {"type": "object", "additionalProperties": {"type": "number"}})},
         ),
     },
+    "/broker": {
+        "get": operation(
+            "get_broker", "The state of this broker, for administrators",
+            {"200": json_reply("the broker", ref("Broker"))},
+        ),
+    },
+    "/broker/quiesce": _order("quiesce_broker", "Refuse new clients; those that are connected go on"),
+    "/broker/unquiesce": _order("unquiesce_broker", "Take new clients again"),
+    "/broker/pause": _order("pause_broker", "Read nothing from clients, and deliver nothing to them"),
+    "/broker/resume": _order("resume_broker", "Serve clients again"),
+    "/broker/restart": {
+        "post": operation(
+            "restart_broker", "Stop the broker as for a shutdown, and start it again with the same options",
+            {"202": json_reply("it restarts", object_of({"name": TEXT}))},
+            408, 409, 413, 415, body=json_body("BrokerOrder"),
+        ),
+    },
     "/shutdown": {
         "post": operation(
             "shut_down", "Stop the broker, as an administrator; clients are notified",
             {"202": json_reply("it stops", object_of({"name": TEXT}))},
-            413, 415, body=json_body("Shutdown"),
+            413, 415, body=json_body("BrokerOrder"),
         ),
     },
     "/health/live": {

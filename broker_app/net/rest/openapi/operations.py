@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from broker_app.net.broker_state import PAUSED, QUIESCED
+from broker_app.net.http.routing import REFUSED_WHILE
 from broker_app.net.problems import MEDIA_TYPE, PROBLEMS
 from broker_app.net.rest.openapi.schemas import (
     COUNT,
@@ -14,6 +16,11 @@ from broker_app.net.rest.openapi.schemas import (
     ref,
     whole,
 )
+
+#: states of the broker in which operations are refused: those with which a client begins, and those that end
+#: what it has begun
+BEGINS = (QUIESCED, PAUSED)
+ENDS = (PAUSED,)
 
 
 def parameter(name: str, schema: Json, about: str, *, where: str = "query", required: bool = False) -> Json:
@@ -73,8 +80,10 @@ def operation(
     parameters: list[Json] | None = None,
     body: Json | None = None,
     login: bool = True,
+    refused_while: tuple[str, ...] = (),
 ) -> Json:
-    """One operation, with its own replies and the statuses of the problems that it may answer."""
+    """One operation, with its own replies and the statuses of the problems that it may answer. Programs are
+    refused it while the broker is in a state of `refused_while`; the console is not."""
     statuses = (400, *((401, 403, 429) if login else ()), *problems)
     return {
         "operationId": name,
@@ -86,6 +95,7 @@ def operation(
             **{str(status): ref(f"Problem{status}", "responses") for status in sorted({*statuses, 405})},
         },
         **({} if login else {"security": []}),
+        **({REFUSED_WHILE: list(refused_while)} if refused_while else {}),
     }
 
 

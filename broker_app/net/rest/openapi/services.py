@@ -8,6 +8,7 @@ from broker_app.features.services.profiles import DEFAULT_COPIES, MOST_COPIES
 from broker_app.net.rest.connections.services import DEFAULT_LEASE_S, LEAST_LEASE_S, MOST_EVENTS, MOST_LEASE_S
 from broker_app.net.rest.openapi.operations import (
     AFTER,
+    BEGINS,
     empty_reply,
     in_path,
     json_body,
@@ -218,6 +219,7 @@ PATHS: Json = {
                 parameter("max_copies", whole(1, MOST_COPIES, DEFAULT_COPIES), "services that get a copy"),
             ],
             body={"required": False, "content": {"*/*": {}}},
+            refused_while=BEGINS,
         ),
     },
     "/seeds": {

@@ -14,7 +14,7 @@ from django.utils import timezone
 from django.utils.translation import gettext_lazy
 
 from broker_app.models import AuditEntry
-from broker_app.web.actions import API, CLI, CONSOLE, FILE, START, STOMP, audit
+from broker_app.web.actions import API, CLI, CLUSTER, CONSOLE, FILE, START, STOMP, audit
 from broker_app.web.api.audit import NDJSON, lines
 from broker_app.web.console.base.differences import between
 from broker_app.web.console.base.frame import AdministratorsPage
@@ -33,7 +33,10 @@ class Filter(forms.Form):
     via = forms.ChoiceField(
         required=False,
         label=gettext_lazy("Via"),
-        choices=[("", gettext_lazy("any")), *((via, via) for via in (CONSOLE, API, CLI, FILE, START, STOMP))],
+        choices=[
+            ("", gettext_lazy("any")),
+            *((via, via) for via in (CONSOLE, API, CLI, FILE, START, STOMP, CLUSTER)),
+        ],
     )
     action = forms.CharField(
         required=False,

@@ -23,7 +23,7 @@ Facts = dict[str, Any]
 
 #: states that say more than the health of a bridge
 _STATES: Final = {"suspended": _("idle"), "connecting": _("connecting"), "retrying": _("retrying")}
-#: labels of events of bridges, flows, alerts, callbacks, reflexes, mirrors and files
+#: labels of events of bridges, flows, alerts, callbacks, reflexes, mirrors, clusters and files
 EVENT_LABELS: Final = {
     "connected": _("connected"), "retrying": _("retrying"), "failed": _("failed"),
     "reconfigured": _("reconfigured"), "restarted": _("restarted"), "paused": _("paused"),
@@ -40,7 +40,12 @@ EVENT_LABELS: Final = {
     "took over": _("took over"), "active without main": _("active without main"),
     "mirror joined": _("mirror joined"), "mirror left": _("mirror left"),
     "settings differ": _("settings differ"),
+    "link up": _("link up"), "link down": _("link down"), "link refused": _("link refused"),
+    "keeper away": _("keeper away"), "keeper back": _("keeper back"),
+    "not applied": _("not applied"), "not deleted": _("not deleted"), "not changed yet": _("not changed yet"),
     "nearly full": _("nearly full"), "has space again": _("has space again"),
+    "quiesced": _("quiesced"), "unquiesced": _("unquiesced"), "quiesce complete": _("quiesce complete"),
+    "restarts": _("restarts"), "shuts down": _("shuts down"),
     "applied": _("applied"), "unchanged": _("unchanged"),
 }  # fmt: skip
 #: states of a flow that is not paused

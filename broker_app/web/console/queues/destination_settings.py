@@ -58,6 +58,7 @@ GROUPS = (
             "max_producers",
             "max_consumers",
             "limit_behavior",
+            "scope",
         ),
     ),
     Group(

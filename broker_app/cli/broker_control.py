@@ -1,0 +1,153 @@
+"""`mom broker query`, `quiesce`, `pause`, `restart`, `stop` and others: the broker that runs, as a whole."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, NamedTuple
+
+import typer
+
+from broker_app.cli.base import invocation
+from broker_app.cli.base.options import span
+from broker_app.cli.base.prompts import confirm
+from broker_app.cli.broker_run import app
+from broker_app.cli.configuration.versions import is_machine_format
+from broker_app.cli.top import stats
+
+_Name = Annotated[str, typer.Argument(help="name of the broker, so that no other one gets the order")]
+_WhyOption = Annotated[str, typer.Option("--reason", help="kept in the audit log, and shown by query")]
+_Yes = Annotated[bool, typer.Option("--yes", "-y", help="do not ask")]
+#: seconds between two lines, as imqcmd has them
+_INTERVAL_S = 5.0
+
+
+class _Order(NamedTuple):
+    """A command that gives an order: where it is sent, its answer and its help; whether it `asks` first."""
+
+    command: str
+    path: str
+    answer: str
+    help: str
+    asks: bool = False
+    hidden: bool = False
+
+
+_STOP = """Shut a broker down: it accepts nothing more, finishes what it has accepted, and ends.
+
+    Its clients are notified.
+
+    Example: the callback broker of this machine, also one that was started automatically:
+
+        mom --context REcallback broker stop REcallback
+    """
+_ORDERS = (
+    _Order(
+        "quiesce",
+        "/broker/quiesce",
+        "{name} takes no new clients ({connected})",
+        """Refuse new clients, and go on with those that are connected.
+
+    A client that connects, or publishes or receives over REST, is refused as `quiesced`, with the addresses
+    of other brokers; load balancers learn it from /health/ready. Mirrors do not take over. It ends with
+    `mom broker unquiesce`, or when the broker stops.
+
+    Example: empty a broker before it is shut down. It is when its state is QUIESCE_COMPLETE:
+
+        mom broker quiesce b1 --reason "new disks" --yes
+
+        mom broker query
+    """,
+        asks=True,
+    ),
+    _Order("unquiesce", "/broker/unquiesce", "{name} takes new clients", "Take new clients again."),
+    _Order(
+        "pause",
+        "/broker/pause",
+        "{name} serves no clients until `mom broker resume {name}`",
+        """Serve no clients: read nothing from them, and deliver nothing to them.
+
+    Connections stay open, and heart-beats are sent. New clients, and requests that publish, receive or settle
+    messages, are refused as `paused`. Console, administration, metrics and links of clusters go on, as do
+    bridges and callbacks. It ends with `mom broker resume`, or when the broker stops. One queue is paused by
+    `mom queue pause`.
+    """,
+        asks=True,
+    ),
+    _Order("resume", "/broker/resume", "{name} serves clients", "Serve clients again."),
+    _Order(
+        "restart",
+        "/broker/restart",
+        "{name} stops, and starts again",
+        """Stop a broker as for a shutdown, and start it again with the same options and ports.
+
+    For a broker that was started by `mom up` or `mom broker run`. Persistent messages stay; others are lost.
+    One whose mirror would take over meanwhile refuses: pause that with `mom mirror pause --for 5m` first.
+    """,
+        asks=True,
+    ),
+    _Order("stop", "/shutdown", "{name} stops", _STOP, asks=True),
+    _Order("shutdown", "/shutdown", "{name} stops", _STOP, asks=True, hidden=True),
+)
+
+
+def _add(order: _Order) -> None:
+    @app.command(order.command, help=order.help, hidden=order.hidden)
+    def give(ctx: typer.Context, name: _Name, reason: _WhyOption = "", yes: _Yes = False) -> None:
+        given = invocation.of(ctx)
+        if order.asks and not yes:
+            verb = "shut down" if order.path == "/shutdown" else order.command
+            confirm(name, f"{verb} {name}", production=given.target().production)
+        done = given.rest().call("POST", order.path, {"name": name, "reason": reason})
+        given.output.done(order.answer.format(name=done["name"], connected=_connected(done)), done)
+
+
+for _one in _ORDERS:
+    _add(_one)
+
+
+@app.command()
+def query(ctx: typer.Context) -> None:
+    """Show the state of the broker that runs: whether it takes and serves clients, and how many there are."""
+    given = invocation.of(ctx)
+    found = given.rest().get("/broker")
+    if is_machine_format(given):
+        given.output.facts(found)
+        return
+    given.output.facts(
+        {
+            "name": found["name"],
+            "version": found["version"],
+            "state": found["state"],
+            "quiesced": _ordered(found["quiesced"]),
+            "paused": _ordered(found["paused"]),
+            "clients": _connected(found),
+            "other addresses": ", ".join(found["other_addresses"]),
+            "started at": found["started_at"],
+            "restart": found["restart_refusal"] or "can be restarted",
+        }
+    )
+
+
+@app.command()
+def metrics(
+    ctx: typer.Context,
+    every: Annotated[
+        float, typer.Option("--interval", parser=span(0.1), help="time between two lines, such as 2s")
+    ] = _INTERVAL_S,
+) -> None:
+    """Show figures of the broker every 5 s until Ctrl-C, as `mom stats --watch 5s` does."""
+    stats(ctx, None, every)
+
+
+def _connected(found: dict[str, Any]) -> str:
+    """The numbers of clients by protocol."""
+    clients = found.get("clients", {})
+    counts = [f"{count} over {protocol.upper()}" for protocol, count in clients.items() if count]
+    return ", ".join(counts) or "no client is connected"
+
+
+def _ordered(order: dict[str, str] | None) -> str:
+    """The time, user and reason of an order; `no` without one."""
+    if order is None:
+        return "no"
+    why = f": {order['reason']}" if order["reason"] else ""
+    return f"since {order['at']} by {order['by']}{why}"

@@ -1,0 +1,152 @@
+"""`mom cluster`: the brokers of a cluster, their links, and where consumers are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, get_args
+
+import typer
+
+from broker_app.cli.base import invocation
+from broker_app.cli.base.failures import FAILED, USAGE, Failure
+from broker_app.cli.cluster_demo import demo
+from broker_app.cli.cluster_record import app as record_app
+from broker_app.cli.configuration.versions import is_machine_format
+from broker_app.features.cluster.report import LinkState
+
+app = typer.Typer(
+    no_args_is_help=True,
+    help="""Show the cluster of a broker: the other brokers, and where consumers are.
+
+    Brokers of a cluster have a journal each. A client uses one of them, its home broker; messages cross to
+    where their consumers are. Start each with the addresses of all, `mom up --name b1 --cluster-port 7676
+    --cluster b1host:7676,b2host:7676,b3host:7676`, and the same MOM_CLUSTER_SECRET. `mom cluster demo` starts
+    three of them on this machine.
+    """,
+)
+app.command()(demo)
+app.add_typer(record_app, name="record")
+
+_STATES = get_args(LinkState)
+_BROKERS = (
+    "broker", "state", "address", "sent_rate", "received_rate", "unsettled", "round_trip_ms", "since",
+    "reason",
+)  # fmt: skip
+_LINKS = (
+    "broker", "state", "sent", "sent_rate", "received", "received_rate", "returned", "unsettled_there",
+    "unsettled_here", "round_trip_ms", "tls", "version", "address", "since", "reason",
+)  # fmt: skip
+_CONSUMERS = ("address", "broker", "consumers", "credit", "selector")
+
+
+@app.command()
+def status(ctx: typer.Context) -> None:
+    """Show this broker and the others; exit code 1 while one is not connected, or the keeper is away."""
+    given = invocation.of(ctx)
+    found = given.rest().get("/cluster")
+    if is_machine_format(given):
+        given.output.facts(found)
+    else:
+        given.output.say(_summary(found))
+        given.output.say(_keeper(found))
+        for one in found["adopted"]:
+            left = f"messages left in it: {one['messages']}"
+            given.output.say(f"{one['member']} has failed, and this broker serves its journal; {left}")
+        here = {"broker": found["broker"], "state": "here", "address": found["address"]}
+        given.output.rows(_BROKERS, [here, *map(_row, found["links"])])
+    trouble = [_trouble(link) for link in found["links"] if link["state"] != "up"]
+    if trouble or found["keeper_state"]:
+        raise Failure(
+            FAILED,
+            f"not connected with {', '.join(trouble)}" if trouble else found["keeper_state"],
+            fix="`mom cluster links` shows each link, docs/clusters.md what to do",
+        )
+
+
+@app.command()
+def links(
+    ctx: typer.Context,
+    state: Annotated[str | None, typer.Option(help=f"only links in this state: {', '.join(_STATES)}")] = None,
+    q: Annotated[
+        str | None, typer.Option("--filter", help="words of the broker's name, or a pattern")
+    ] = None,
+    sort: Annotated[
+        str | None, typer.Option(help="columns to sort by, - for descending: -sent_rate,broker")
+    ] = None,
+) -> None:
+    """List the links to the other brokers, with what has crossed since this broker started.
+
+    `unsettled_there` are messages of this broker that consumers there have and have not acknowledged,
+    `unsettled_here` those of the other broker here; `returned` found no consumer and went back.
+    """
+    given = invocation.of(ctx)
+    if state is not None and state not in _STATES:
+        raise Failure(USAGE, f"{state!r} is no state of a link", fix=f"use one of {', '.join(_STATES)}")
+    found = given.rest().pages("/cluster/links", state=state, q=q, sort=sort)
+    given.output.rows(_LINKS, found, whole=True)
+
+
+@app.command()
+def consumers(
+    ctx: typer.Context,
+    destination: Annotated[
+        str | None, typer.Argument(help="a queue, or /topic/NAME: only consumers that receive from it")
+    ] = None,
+    q: Annotated[
+        str | None, typer.Option("--filter", help="words of address, broker and selector, or a pattern")
+    ] = None,
+) -> None:
+    """List which broker has consumers of what: where the messages of a queue go, and why they wait."""
+    given = invocation.of(ctx)
+    found = list(given.rest().pages("/cluster/consumers", destination=destination, q=q))
+    given.output.rows(_CONSUMERS, found)
+    if not found:
+        of = f" of {destination}" if destination else ""
+        given.output.say(f"no broker of the cluster has consumers{of}, as far as they can be reached")
+
+
+@app.command()
+def changemaster(
+    ctx: typer.Context,
+    broker: Annotated[str, typer.Argument(help="name of the broker that is to be the keeper")],
+) -> None:
+    """Have another broker keep the change record (the master broker). Run it at the present keeper.
+
+    It needs cluster_dynamic_keeper (imq.cluster.dynamicChangeMasterBrokerEnabled) at all brokers.
+    """
+    given = invocation.of(ctx)
+    found = given.rest().call("PUT", "/cluster/keeper", {"broker": broker})
+    given.output.say(f"{found['result']}: {found['keeper']} is the keeper")
+
+
+def _summary(found: Mapping[str, Any]) -> str:
+    links = found["links"]
+    up = sum(link["state"] == "up" for link in links)
+    count = f"{up} of {len(links)} other brokers"
+    if up == len(links):
+        count = "the other broker" if up == 1 else f"all {up} other brokers"
+    quiesced = "; it refuses new clients (quiesced)" if found["quiesced"] else ""
+    return f"{found['broker']} at {found['address']}: connected with {count}{quiesced}"
+
+
+def _keeper(found: Mapping[str, Any]) -> str:
+    if not found["keeper"]:
+        return "no keeper"
+    here = ", which is this broker" if found["keeper_is_here"] else ""
+    refused = f"; changes of the configuration are refused: {found['keeper_state']}"
+    return f"keeper {found['keeper']}{here}{refused if found['keeper_state'] else ''}"
+
+
+def _row(link: Mapping[str, Any]) -> dict[str, Any]:
+    unsettled = link["unsettled_there"] + link["unsettled_here"]
+    return {**link, "unsettled": unsettled, "state": "quiesced" if _is_quiesced(link) else link["state"]}
+
+
+def _is_quiesced(link: Mapping[str, Any]) -> bool:
+    """Return whether a broker that is connected refuses new clients."""
+    return bool(link["quiesced"] and link["state"] == "up")
+
+
+def _trouble(link: Mapping[str, Any]) -> str:
+    why = f": {link['reason']}" if link["reason"] else ""
+    return f"{link['broker']} ({link['state']}{why})"

@@ -1,0 +1,38 @@
+"""Options of GlassFish MQ's `imqbrokerd` for settings: `-Dimq.NAME=VALUE` and `-cluster LIST`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from broker_app.base.suggestions import suggestion
+from broker_app.cli.base.failures import USAGE, Failure
+from broker_app.features.cluster.imq_names import NAMES
+
+_PROPERTY, _CLUSTER = "-Dimq.", "-cluster"
+
+
+def translated(arguments: Sequence[str]) -> list[str]:
+    """The arguments with these options as those of `mom up`. Raises Failure."""
+    return [part for argument in arguments for part in _translated(argument)]
+
+
+def _translated(argument: str) -> Iterator[str]:
+    if argument == _CLUSTER:
+        yield "--cluster"
+    elif argument.startswith(_PROPERTY):
+        yield from _option(argument.removeprefix("-D"))
+    else:
+        yield argument
+
+
+def _option(text: str) -> Iterator[str]:
+    """The option for a property; nothing if it changes nothing. Raises Failure."""
+    name, _, value = text.partition("=")
+    row = NAMES.get(name)
+    try:
+        if row is None:
+            raise ValueError(f"there is no property {name}{suggestion(name, NAMES)}")
+        if found := row.value(value):
+            yield f"--{row.setting.replace('_', '-')}={found}"
+    except ValueError as error:
+        raise Failure(USAGE, f"-D{text}: {error}", fix="docs/clusters.md lists all names") from error

@@ -1,0 +1,76 @@
+"""The content of a message or of an answer: parts, one behind the other in the body."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from broker_app.base.refused import Refused
+from broker_app.features.channels.statuses import OK
+
+MAX_PARTS: Final = 1_000
+#: characters of the longest list of their lengths
+_MOST_CHARACTERS: Final = 12 * MAX_PARTS
+
+
+class Content(NamedTuple):
+    """A body, and the lengths of its parts as the header `parts` has them; None is one part."""
+
+    body: bytes
+    lengths: str | None = None
+
+    @property
+    def number(self) -> int:
+        """The number of parts."""
+        if self.lengths is None:
+            return 1
+        return self.lengths.count(",") + 1 if self.lengths else 0
+
+    def parts(self) -> list[bytes]:
+        """The parts, in order."""
+        if self.lengths is None:
+            return [self.body]
+        found, at = [], 0
+        for length in map(int, self.lengths.split(",") if self.lengths else ()):
+            found.append(self.body[at : at + length])
+            at += length
+        return found
+
+
+class Answer(NamedTuple):
+    """The outcome of a request: a status, and either the answer or the reason why there is none."""
+
+    status: str = OK
+    content: Content = Content(b"")
+    reason: str = ""
+
+
+def checked(body: bytes, lengths: str | None) -> Content:
+    """The content of a frame. Raises Refused if the lengths are not those of the body."""
+    if lengths is None:
+        return Content(body)
+    if len(lengths) > _MOST_CHARACTERS or lengths.count(",") >= MAX_PARTS:
+        raise Refused("invalid", f"header parts: a message has at most {MAX_PARTS:,} parts")
+    try:
+        total = sum(map(_length, lengths.split(","))) if lengths else 0
+    except ValueError:
+        raise Refused(
+            "invalid",
+            f"header parts is {lengths[:40]!r}; it must be the lengths of the parts, such as 3,0,5",
+        ) from None
+    if total != len(body):
+        raise Refused("invalid", f"header parts: the parts have {total} bytes together, the body {len(body)}")
+    return Content(body, lengths)
+
+
+def joined(parts: Sequence[bytes]) -> Content:
+    """The content that has these parts. Raises Refused if they are too many."""
+    if len(parts) > MAX_PARTS:
+        raise Refused("invalid", f"a message has at most {MAX_PARTS:,} parts, not {len(parts):,}")
+    return Content(b"".join(parts), ",".join(str(len(part)) for part in parts))
+
+
+def _length(text: str) -> int:
+    if not (text.isascii() and text.isdigit()):
+        raise ValueError(text)
+    return int(text)

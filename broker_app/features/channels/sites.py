@@ -1,0 +1,65 @@
+"""The sites and the links to them: this broker, and the others of its cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, Protocol
+
+from broker_app.base.refused import Refused
+from broker_app.features.channels.statuses import INVALID, REP_UNAVAIL
+from broker_app.features.cluster.link import Link
+from broker_app.features.cluster.members import Member
+
+#: the site that is the master at the moment
+MASTER: Final = "$master"
+
+
+class OtherSites(Protocol):
+    """The other sites; `Cluster` has them."""
+
+    def brokers(self) -> list[Member]:
+        """The other brokers."""
+
+    @property
+    def master(self) -> str:
+        """The name of the broker that is the master; empty if there is none, or it is not known."""
+
+
+class Sites:
+    """The site `own`, which is the master while it is alone, and `others` in a cluster."""
+
+    def __init__(self, own: str) -> None:
+        self.own = own
+        self.others: OtherSites | None = None
+
+    @property
+    def master(self) -> str:
+        """The name of the master; empty while there is none."""
+        return self.others.master if self.others is not None else self.own
+
+    def name_of(self, site: str) -> str:
+        """The name of a site, or of the master. Raises Refused while there is no master."""
+        if site != MASTER:
+            return site
+        master = self.master
+        if not master:
+            raise Refused(
+                REP_UNAVAIL, "no master: the cluster has no keeper (--cluster-keeper), or it was not reached"
+            )
+        return master
+
+    def link_to(self, site: str) -> Link | None:
+        """The link to a site, None to this one. Raises Refused for a site that is unknown or not linked."""
+        if site == self.own:
+            return None
+        for member in self.brokers():
+            if member.name == site:
+                if member.link is None:
+                    raise Refused(REP_UNAVAIL, f"site {site} is not linked: {member.reason.detail}")
+                return member.link
+        raise Refused(INVALID, f"there is no site {site[:80]!r}; `mom channel ls` lists all sites")
+
+    def brokers(self) -> Iterator[Member]:
+        """The other brokers that have been reached."""
+        others = self.others.brokers() if self.others is not None else ()
+        return (member for member in others if member.name)

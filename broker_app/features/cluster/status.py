@@ -1,0 +1,57 @@
+"""The report about a cluster as plain data, for the API, `$mom.cluster.<broker>`, alerts and metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import msgspec
+
+from broker_app.base.times import rfc3339
+from broker_app.core.destination import TOPIC, parse
+from broker_app.core.topic import matches
+from broker_app.features.cluster.report import ClusterReport, Interest, LinkReport
+from broker_app.telemetry.component_health import LINK, health_of
+
+Facts = dict[str, Any]
+
+#: the command that makes a cluster of three brokers, at the first of them
+HOW_TO_MAKE_ONE: Final = "mom up --name b1 --cluster-port 7676 --cluster b1host:7676,b2host:7676,b3host:7676"
+
+
+def status(report: ClusterReport) -> Facts:
+    """The cluster without its consumers, which may be many."""
+    facts = {name: getattr(report, name) for name in ClusterReport.__struct_fields__}
+    del facts["interest"]
+    adopted: list[Facts] = msgspec.to_builtins(report.adopted)
+    return {**facts, "adopted": adopted, "links": [status_of_link(link) for link in report.links]}
+
+
+def status_of_link(link: LinkReport) -> Facts:
+    """One link with its health, and with times as everywhere."""
+    facts: Facts = msgspec.to_builtins(link)
+    trip_ms = link.round_trip_ms
+    return {
+        **facts,
+        "health": health_of(LINK, facts),
+        "since": rfc3339(link.since) if link.since else None,
+        "sent_rate": round(link.sent_rate, 1),
+        "received_rate": round(link.received_rate, 1),
+        "round_trip_ms": round(trip_ms, 3) if trip_ms is not None else None,
+    }
+
+
+def consumers_of(report: ClusterReport, address: str) -> Iterator[Interest]:
+    """The consumers of all brokers that receive what is sent to `address`. Raises Refused for an address that
+    is none."""
+    destination = parse(address)
+    for interest in report.interest:
+        if interest.address == destination.address or (
+            destination.kind == TOPIC and _receives(interest.address, destination.name)
+        ):
+            yield interest
+
+
+def _receives(filter_address: str, topic: str) -> bool:
+    kind, _, pattern = filter_address.removeprefix("/").partition("/")
+    return kind == TOPIC and matches(pattern, topic)

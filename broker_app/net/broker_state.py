@@ -1,0 +1,153 @@
+"""The state of the broker towards its clients: whether it takes new ones, and whether it serves any.
+
+A quiesced broker refuses new clients and goes on with those it has. A paused one reads nothing from clients
+and delivers nothing to them. Neither is kept over a restart.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Container, Sequence
+from typing import Any, NamedTuple
+
+from broker_app.base.internal_errors import EventListeners
+from broker_app.base.refused import Refused
+from broker_app.base.times import rfc3339
+
+#: as OpenMQ calls them. QUIESCE_COMPLETE: no client is connected any more
+OPERATING, QUIESCE_STARTED, QUIESCE_COMPLETE, SHUTDOWN_STARTED = STATES = (
+    "OPERATING",
+    "QUIESCE_STARTED",
+    "QUIESCE_COMPLETE",
+    "SHUTDOWN_STARTED",
+)
+#: codes of refusals, and what an operation of the REST API is refused while
+QUIESCED, PAUSED = "quiesced", "paused"
+#: code of the refusals of a broker that waits for the keeper of its cluster
+MASTER_UNAVAILABLE = "master-unavailable"
+#: what happens to a broker
+EVENTS = QUIESCE, UNQUIESCE, PAUSE, RESUME, RESTART, SHUTDOWN = (
+    "quiesced",
+    "unquiesced",
+    "paused",
+    "resumed",
+    "restarts",
+    "shuts down",
+)
+
+
+class Order(NamedTuple):
+    """User and reason of an order, and when it came (seconds since 1970)."""
+
+    user: str
+    reason: str
+    at_s: float
+
+    def shown(self) -> dict[str, Any]:
+        """The order for the API."""
+        return {"by": self.user, "reason": self.reason, "at": rfc3339(self.at_s)}
+
+
+class BrokerState:
+    """Belongs to the loop. `name` is the broker's."""
+
+    def __init__(self, name: str, clock: Callable[[], float] = time.time) -> None:
+        self._name = name
+        self._clock = clock
+        #: the order by which new clients are refused; None while they are not
+        self.quiesced: Order | None = None
+        #: the order by which clients are not served; None while they are
+        self.paused: Order | None = None
+        self.is_stopping = False
+        #: returns why no client can be served yet; empty when they can
+        self.waiting: Callable[[], str] = str
+        #: returns the addresses of brokers to which new clients may go
+        self.other_addresses: Callable[[], Sequence[str]] = tuple
+        #: called with each of `EVENTS` when it has happened, and with its order
+        self.listeners: EventListeners[[str, Order]] = EventListeners("the listeners of the broker's state")
+
+    def shown_as(self, connections: int) -> str:
+        """The state of a broker with so many connections of clients."""
+        if self.is_stopping:
+            return SHUTDOWN_STARTED
+        if self.quiesced is None:
+            return OPERATING
+        return QUIESCE_STARTED if connections else QUIESCE_COMPLETE
+
+    # ------------------------------------------------------------------ orders
+
+    def quiesce(self, user: str, reason: str) -> None:
+        """Refuse new clients from now on."""
+        if self.quiesced is None:
+            self.quiesced = self._order(user, reason)
+            self.listeners(QUIESCE, self.quiesced)
+
+    def unquiesce(self, user: str, reason: str) -> None:
+        """Take new clients again."""
+        if self.quiesced is not None:
+            self.quiesced = None
+            self.listeners(UNQUIESCE, self._order(user, reason))
+
+    def pause(self, user: str, reason: str) -> None:
+        """Serve no clients from now on."""
+        if self.paused is None:
+            self.paused = self._order(user, reason)
+            self.listeners(PAUSE, self.paused)
+
+    def resume(self, user: str, reason: str) -> None:
+        """Serve clients again."""
+        if self.paused is not None:
+            self.paused = None
+            self.listeners(RESUME, self._order(user, reason))
+
+    def stop(self, user: str, reason: str, *, restart: bool) -> None:
+        """Note that an operator ends the broker."""
+        self.is_stopping = True
+        self.listeners(RESTART if restart else SHUTDOWN, self._order(user, reason))
+
+    def _order(self, user: str, reason: str) -> Order:
+        return Order(user, reason, self._clock())
+
+    # ------------------------------------------------------------------ refusals
+
+    @property
+    def is_refusing(self) -> bool:
+        """True while new clients are refused."""
+        return self.quiesced is not None or self.paused is not None or self.waiting() != ""
+
+    def check(self, states: Container[str] = (PAUSED, QUIESCED)) -> None:
+        """Raise Refused if the broker is in one of these states."""
+        refusal = self.refusal(states)
+        if refusal is not None:
+            raise refusal
+
+    def refusal(self, states: Container[str]) -> Refused | None:
+        """The refusal of what is refused in these states; None if the broker is in none of them."""
+        if self.paused is not None and PAUSED in states:
+            return self._refusal(PAUSED, "serves no clients", "resume", self.paused)
+        if self.quiesced is not None and QUIESCED in states:
+            return self._refusal(QUIESCED, "takes no new clients", "unquiesce", self.quiesced)
+        if why := self.waiting():
+            return self._elsewhere(MASTER_UNAVAILABLE, f"broker {self._name} {why}", "connect again later")
+        return None
+
+    def check_ready(self) -> None:
+        """Raise Refused if load balancers should send clients elsewhere; the answer is for anybody."""
+        for code, order in ((PAUSED, self.paused), (QUIESCED, self.quiesced)):
+            if order is not None:
+                raise Refused(code, f"the broker is {code} by an administrator")
+        if self.waiting():
+            raise Refused(MASTER_UNAVAILABLE, "the broker waits for the master broker of its cluster")
+
+    def _refusal(self, code: str, does: str, end: str, order: Order) -> Refused:
+        why = f" ({order.reason})" if order.reason else ""
+        state = f"broker {self._name} is {code}{why} and {does}"
+        return self._elsewhere(code, state, f"connect again later; `mom broker {end} {self._name}` ends it")
+
+    def _elsewhere(self, code: str, state: str, fix: str) -> Refused:
+        """A refusal with the addresses of other brokers, or with a fix if there are none."""
+        addresses = self.other_addresses()
+        if not addresses:
+            return Refused(code, f"{state}: {fix}")
+        detail = f"{state}: connect to {' or '.join(addresses)}"
+        return Refused(code, detail, active=",".join(addresses))

@@ -1,0 +1,150 @@
+"""The broker as a whole, for administrators: its state, and orders to quiesce, pause, restart and stop it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from broker_app.base.refused import Refused
+from broker_app.base.times import rfc3339
+from broker_app.net import operator_audit
+from broker_app.net.broker_state import BrokerState, Order
+from broker_app.net.http.refusals import invalid
+from broker_app.net.http.replies import Reply, json_reply
+from broker_app.net.http.requests import Request
+from broker_app.net.http.routing import Handlers
+from broker_app.net.rest.node.mirrors import MAX_REASON
+
+
+class BrokerOrder(msgspec.Struct, forbid_unknown_fields=True):
+    """The body of an order. `name` is the name of the broker, so that no other one gets it."""
+
+    name: str
+    reason: str = ""
+
+
+class BrokerEndpoints:
+    """Endpoints `broker…` and `shutdown`. `clients` counts the connections of clients by protocol.
+    `stop` ends the process in good order; called with True, to start it again, unless there is a refusal."""
+
+    def __init__(
+        self,
+        name: str,
+        version: str,
+        state: BrokerState,
+        *,
+        clients: Callable[[], Mapping[str, int]],
+        stop: Callable[[bool], None],
+        restart_refusal: Callable[[], Refused | None],
+        started_s: float,
+    ) -> None:
+        self._name = name
+        self._version = version
+        self._state = state
+        self._clients = clients
+        self._stop = stop
+        self._restart_refusal = restart_refusal
+        self._started_at = rfc3339(started_s)
+
+    def handlers(self) -> Handlers:
+        """The endpoints by operation."""
+        return {
+            "get_broker": self.status,
+            "quiesce_broker": self.quiesce,
+            "unquiesce_broker": self.unquiesce,
+            "pause_broker": self.pause,
+            "resume_broker": self.resume,
+            "restart_broker": self.restart,
+            "shut_down": self.shut_down,
+        }
+
+    async def status(self, request: Request) -> Reply:
+        """GET broker"""
+        request.query()
+        _require_administrator(request)
+        return json_reply(self._status())
+
+    async def quiesce(self, request: Request) -> Reply:
+        """POST broker/quiesce: new clients are refused, those that are connected go on."""
+        reason = await self._ordered(request, operator_audit.QUIESCED)
+        self._state.quiesce(request.user, reason)
+        return json_reply(self._status())
+
+    async def unquiesce(self, request: Request) -> Reply:
+        """POST broker/unquiesce: new clients are taken again."""
+        reason = await self._ordered(request, operator_audit.UNQUIESCED)
+        self._state.unquiesce(request.user, reason)
+        return json_reply(self._status())
+
+    async def pause(self, request: Request) -> Reply:
+        """POST broker/pause: nothing is read from clients, and nothing delivered to them."""
+        reason = await self._ordered(request, operator_audit.PAUSED)
+        self._state.pause(request.user, reason)
+        return json_reply(self._status())
+
+    async def resume(self, request: Request) -> Reply:
+        """POST broker/resume: clients are served again."""
+        reason = await self._ordered(request, operator_audit.RESUMED)
+        self._state.resume(request.user, reason)
+        return json_reply(self._status())
+
+    async def restart(self, request: Request) -> Reply:
+        """POST broker/restart: it stops as for a shutdown, and starts again with the same options."""
+        order = await self._order(request)
+        if (refusal := self._restart_refusal()) is not None:
+            raise refusal
+        return self._end(request, order, operator_audit.RESTARTED, restart=True)
+
+    async def shut_down(self, request: Request) -> Reply:
+        """POST shutdown: clients are notified, and what was accepted is finished."""
+        return self._end(request, await self._order(request), operator_audit.SHUT_DOWN, restart=False)
+
+    def _end(self, request: Request, order: BrokerOrder, action: str, *, restart: bool) -> Reply:
+        request.audit(action, "brokers", self._name, reason=order.reason)
+        self._state.stop(request.user, order.reason, restart=restart)
+        self._stop(restart)
+        return json_reply({"name": self._name}, 202)
+
+    async def _ordered(self, request: Request, action: str) -> str:
+        """The reason of an order, which is in the audit log from now on. Raises Refused."""
+        order = await self._order(request)
+        request.audit(action, "brokers", self._name, reason=order.reason)
+        return order.reason
+
+    async def _order(self, request: Request) -> BrokerOrder:
+        request.query()
+        _require_administrator(request)
+        order = await request.json(BrokerOrder)
+        if order.name != self._name:
+            raise invalid("/name", f"this is broker {self._name}", order.name)
+        if len(order.reason) > MAX_REASON or not (order.reason.isprintable() or not order.reason):
+            raise invalid("/reason", f"must be a line of at most {MAX_REASON} printable characters")
+        return order
+
+    def _status(self) -> dict[str, Any]:
+        state, clients = self._state, self._clients()
+        refusal = self._restart_refusal()
+        return {
+            "name": self._name,
+            "version": self._version,
+            "state": state.shown_as(sum(clients.values())),
+            "quiesced": _shown(state.quiesced),
+            "paused": _shown(state.paused),
+            "clients": dict(clients),
+            "other_addresses": list(state.other_addresses()),
+            "started_at": self._started_at,
+            "restart_refusal": refusal.detail if refusal is not None else "",
+        }
+
+
+def _shown(order: Order | None) -> dict[str, Any] | None:
+    return order.shown() if order is not None else None
+
+
+def _require_administrator(request: Request) -> None:
+    if not request.access.is_admin(request.client.identity):
+        raise Refused(
+            "not-allowed", "only administrators see and change the state of a broker", right="administer"
+        )

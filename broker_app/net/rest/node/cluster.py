@@ -1,0 +1,88 @@
+"""The cluster over HTTP, for administrators: its brokers, their links, and where consumers are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from operator import attrgetter, itemgetter
+
+from broker_app.base.refused import Refused
+from broker_app.core.destination import QUEUE
+from broker_app.features.cluster.report import ClusterReport, Interest, LinkReport
+from broker_app.features.cluster.status import HOW_TO_MAKE_ONE, Facts, consumers_of, status, status_of_link
+from broker_app.net.http.limits import RestLimits
+from broker_app.net.http.listing import Listing
+from broker_app.net.http.replies import Reply, json_reply
+from broker_app.net.http.requests import Request
+from broker_app.net.http.routing import Handlers
+
+_OF_CONSUMERS = ("address", "broker", "selector", "consumers", "credit")
+#: None where the broker is in no cluster
+ReadCluster = Callable[[], ClusterReport | None]
+
+
+class ClusterEndpoints:
+    """Endpoints `cluster…`."""
+
+    def __init__(self, read: ReadCluster, limits: RestLimits) -> None:
+        self._read = read
+        self._links = Listing[Facts](
+            {name: itemgetter(name) for name in (*LinkReport.__struct_fields__, "health")},
+            {},
+            limits.max_page,
+            matches={"state": lambda link, state: bool(link["state"] == state)},
+            sortable=("broker", "state", "sent", "received", "sent_rate", "received_rate"),
+            sort="broker",
+            last="broker",
+        )
+        self._consumers = Listing[Interest](
+            {
+                "id": lambda one: f"{one.address} {one.broker} {one.selector}".rstrip(),
+                **{name: attrgetter(name) for name in _OF_CONSUMERS},
+            },
+            {},
+            limits.max_page,
+            on_request=("id",),
+            sort="address",
+            last="id",
+        )
+
+    def handlers(self) -> Handlers:
+        """The endpoints by operation."""
+        return {
+            "get_cluster": self.one,
+            "list_cluster_links": self.links,
+            "list_cluster_consumers": self.consumers,
+        }
+
+    async def one(self, request: Request) -> Reply:
+        """GET cluster: this broker, the keeper, and the links to the others"""
+        request.query()
+        return json_reply(status(self._report(request)))
+
+    async def links(self, request: Request) -> Reply:
+        """GET cluster/links: the other brokers, as this one sees them"""
+        report = self._report(request)
+        query = request.query(self._links.parameters)
+        return json_reply(self._links.page(map(status_of_link, report.links), query)._asdict())
+
+    async def consumers(self, request: Request) -> Reply:
+        """GET cluster/consumers: which broker has consumers of what"""
+        report = self._report(request)
+        query = request.query((*self._consumers.parameters, "destination"))
+        wanted = query.pop("destination", "")
+        if wanted and not wanted.startswith("/"):
+            wanted = f"/{QUEUE}/{wanted}"
+        found = consumers_of(report, wanted) if wanted else report.interest
+        return json_reply((await self._consumers.page_of_many(found, query))._asdict())
+
+    def _report(self, request: Request) -> ClusterReport:
+        if not request.access.is_admin(request.client.identity):
+            raise Refused("not-allowed", "the cluster is for administrators", right="administer")
+        report = self._read()
+        if report is None:
+            raise Refused(
+                "not-found",
+                f"this broker is in no cluster; start it as one of several, such as `{HOW_TO_MAKE_ONE}`, "
+                "with the same MOM_CLUSTER_SECRET at each",
+            )
+        return report

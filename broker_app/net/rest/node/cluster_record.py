@@ -1,0 +1,138 @@
+"""The change record of the cluster over HTTP, for administrators; and the keeper, which can be changed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from broker_app.base.refused import Refused
+from broker_app.features.cluster.change_record import MOST, MOST_DELETED, MOST_VALUE_BYTES, Entry
+from broker_app.features.cluster.keeper import KeeperResult
+from broker_app.features.cluster.replicated_record import ReplicatedRecord
+from broker_app.features.cluster.status import HOW_TO_MAKE_ONE
+from broker_app.net import operator_audit
+from broker_app.net.http.limits import RestLimits
+from broker_app.net.http.listing import Listing
+from broker_app.net.http.refusals import too_large
+from broker_app.net.http.replies import NDJSON, Reply, json_reply
+from broker_app.net.http.requests import Request
+from broker_app.net.http.routing import Handlers
+
+#: None where the broker is in no cluster
+ReadRecord = Callable[[], ReplicatedRecord | None]
+
+_FACTS: Final[Mapping[str, Callable[[Entry], Any]]] = {
+    "id": lambda entry: f"{entry.kind} {entry.name}",
+    "kind": lambda entry: entry.kind,
+    "name": lambda entry: entry.name,
+    "version": lambda entry: entry.version.number,
+    "broker": lambda entry: entry.version.broker,
+    "origin": lambda entry: entry.origin,
+    "deleted": lambda entry: entry.value is None,
+    "value": lambda entry: entry.value,
+}
+#: of the file of a backup: a value with its names
+_LINE_BYTES: Final = 2 * MOST_VALUE_BYTES
+_REASONS: Final[Mapping[KeeperResult, str]] = {
+    KeeperResult.BAD_REQUEST: "this cluster has no keeper, or no broker is named; set cluster_keeper at all",
+    KeeperResult.NOT_ALLOWED: "only the present keeper can be asked for it, and only with "
+    "cluster_dynamic_keeper (imq.cluster.dynamicChangeMasterBrokerEnabled) set",
+    KeeperResult.UNAVAILABLE: "the new keeper is not connected with this one; nothing was changed",
+    KeeperResult.PRECONDITION_FAILED: "the new keeper does not have the whole change record yet; nothing was "
+    "changed: repeat it in a moment",
+    KeeperResult.UNKNOWN: "the new keeper has not answered in time; `mom cluster status` shows which broker "
+    "is the keeper once the two are connected again",
+}
+
+
+class KeeperOrder(msgspec.Struct, forbid_unknown_fields=True):
+    """The body of an order: the name of the new keeper."""
+
+    broker: str
+
+
+class ClusterRecordEndpoints:
+    """Endpoints `cluster/record…` and `cluster/keeper`."""
+
+    def __init__(self, read: ReadRecord, limits: RestLimits) -> None:
+        self._read = read
+        self._entries = Listing[Entry](
+            _FACTS,
+            {},
+            limits.max_page,
+            matches={"kind": lambda entry, kind: entry.kind == kind},
+            on_request=("id",),
+            sortable=("name", "kind", "version", "broker", "origin"),
+            last="id",
+        )
+
+    def handlers(self) -> Handlers:
+        """The endpoints by operation."""
+        return {
+            "list_record": self.all,
+            "backup_record": self.backup,
+            "restore_record": self.restore,
+            "compact_record": self.compact,
+            "change_keeper": self.change_keeper,
+        }
+
+    async def all(self, request: Request) -> Reply:
+        """GET cluster/record: its entries, by name"""
+        query = request.query(self._entries.parameters)
+        record = self._record(request)
+        return json_reply((await self._entries.page_of_many(record.record.entries(), query))._asdict())
+
+    async def backup(self, request: Request) -> Reply:
+        """GET cluster/record/backup: all entries, in the format of the file"""
+        request.query()
+        record = self._record(request)
+        return Reply(200, NDJSON, await record.backup())
+
+    async def restore(self, request: Request) -> Reply:
+        """POST cluster/record/restore: what a backup has is entered"""
+        request.query()
+        record = self._record(request)
+        lines: list[bytes] = []
+        async for found in request.lines(_LINE_BYTES):
+            lines += found
+            if len(lines) > MOST + MOST_DELETED:
+                raise too_large("the lines of a backup", MOST + MOST_DELETED, len(lines))
+        changes = await record.restore(lines)
+        request.audit(operator_audit.RESTORED, "cluster", "record", changes=changes)
+        return json_reply({"changes": changes})
+
+    async def compact(self, request: Request) -> Reply:
+        """POST cluster/record/compact: the file is rewritten"""
+        request.query()
+        record = self._record(request)
+        await record.writer.compact()
+        request.audit(operator_audit.COMPACTED, "cluster", "record")
+        return json_reply({"entries": len(record.record), "lines": record.writer.lines})
+
+    async def change_keeper(self, request: Request) -> Reply:
+        """PUT cluster/keeper: another broker gives the versions (imqcmd changemaster)"""
+        request.query()
+        _require_administrator(request)
+        order = await request.json(KeeperOrder)
+        record = self._record(request)
+        result = await record.change_keeper(order.broker)
+        if result != KeeperResult.OK:
+            raise Refused("conflict", f"{result.value}: {_REASONS[result]}", result=result.value)
+        request.audit(operator_audit.CHANGED, "cluster", "keeper", broker=order.broker)
+        return json_reply({"result": result.value, "keeper": record.propagation.keeper})
+
+    def _record(self, request: Request) -> ReplicatedRecord:
+        _require_administrator(request)
+        record = self._read()
+        if record is None:
+            raise Refused(
+                "not-found", f"this broker is in no cluster; start it as one of several: `{HOW_TO_MAKE_ONE}`"
+            )
+        return record
+
+
+def _require_administrator(request: Request) -> None:
+    if not request.access.is_admin(request.client.identity):
+        raise Refused("not-allowed", "the change record is for administrators", right="administer")

@@ -1,0 +1,215 @@
+"""The cluster that the broker is in."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+from broker_app.features.cluster.change_record import KINDS
+from broker_app.features.cluster.keeper import KeeperResult
+from broker_app.features.cluster.report import LinkState
+from broker_app.net.rest.openapi.operations import (
+    AFTER,
+    LINES,
+    json_body,
+    json_reply,
+    operation,
+    parameter,
+)
+from broker_app.net.rest.openapi.schemas import (
+    BOOLEAN,
+    COUNT,
+    HEALTH,
+    OPTIONAL_TIME,
+    PAGING,
+    RATE,
+    TEXT,
+    Json,
+    array_of,
+    object_of,
+    ref,
+    whole,
+)
+
+_STATE: Json = {
+    "enum": list(get_args(LinkState)),
+    "description": "up: messages pass. connecting: it is tried again and again. refused: one of the two does "
+    "not want the other. stopped: the other broker has reported that it stops",
+}
+_LINK: Json = {
+    "broker": {**TEXT, "description": "name of the other broker"},
+    "address": {**TEXT, "description": "HOST:PORT of its cluster listener"},
+    "state": _STATE,
+    "health": HEALTH,
+    "reason": {**TEXT, "description": "why it is not up; else empty"},
+    "since": {**OPTIONAL_TIME, "description": "when this state began"},
+    "version": TEXT,
+    "tls": BOOLEAN,
+    "quiesced": {**BOOLEAN, "description": "the other broker refuses new clients"},
+    "sent": {**COUNT, "description": "messages sent there for its consumers, since this broker started"},
+    "received": {**COUNT, "description": "messages received from there for consumers here"},
+    "returned": {**COUNT, "description": "received ones that found no consumer here and went back"},
+    "sent_rate": RATE,
+    "received_rate": RATE,
+    "unsettled_there": {**COUNT, "description": "deliveries there that are not settled"},
+    "unsettled_here": {**COUNT, "description": "deliveries from there that are not settled here"},
+    "round_trip_ms": {"type": ["number", "null"], "minimum": 0},
+    "stomp": {**TEXT, "description": "failover address of its STOMP clients; empty until it was up"},
+    "web": {**TEXT, "description": "failover address of its web clients; empty until it was up"},
+}
+
+_BACKUP: Json = {
+    "required": True,
+    "content": {
+        "application/x-ndjson": {"schema": {"type": "string", "description": "the file of a backup"}}
+    },
+}
+_ENTRY: Json = {
+    "id": TEXT,
+    "kind": {"enum": list(KINDS)},
+    "name": TEXT,
+    "version": {**COUNT, "description": "the higher one wins, of equal ones that of the last broker by name"},
+    "broker": {**TEXT, "description": "which has given the version"},
+    "origin": {**TEXT, "description": "broker at which it was changed"},
+    "deleted": BOOLEAN,
+    "value": {"type": ["object", "null"]},
+}
+
+SCHEMAS: Json = {
+    "ClusterLink": object_of(_LINK),
+    "Cluster": object_of(
+        {
+            "broker": {**TEXT, "description": "name of this broker"},
+            "address": {**TEXT, "description": "HOST:PORT of its cluster listener"},
+            "keeper": {
+                **TEXT,
+                "description": "address of the master broker, which keeps the change record; else empty",
+            },
+            "keeper_is_here": BOOLEAN,
+            "keeper_state": {
+                **TEXT,
+                "description": "why changes of the configuration are refused; empty while they are accepted",
+            },
+            "record_entries": COUNT,
+            "record_digest": {**TEXT, "description": "equal at all brokers that have the same change record"},
+            "quiesced": {**BOOLEAN, "description": "this broker refuses new clients"},
+            "adopted": array_of(
+                object_of(
+                    {
+                        "member": {**TEXT, "description": "the broker that has failed"},
+                        "journal": {**TEXT, "description": "its journal, which this broker has taken over"},
+                        "epoch": COUNT,
+                        "took_s": {"type": ["number", "null"], "description": "seconds of the takeover"},
+                        "messages": {**COUNT, "description": "messages that are left"},
+                    }
+                )
+            ),
+            "links": array_of(ref("ClusterLink")),
+        }
+    ),
+    "RecordPage": object_of({"items": array_of(object_of(_ENTRY, required=())), **PAGING}),
+    "RecordRestored": object_of({"changes": COUNT}),
+    "RecordCompacted": object_of({"entries": COUNT, "lines": COUNT}),
+    "KeeperOrder": object_of(
+        {"broker": {**TEXT, "description": "name of the new keeper; it has to be connected"}}
+    ),
+    "KeeperChanged": object_of({"result": {"enum": [KeeperResult.OK.value]}, "keeper": TEXT}),
+    "ClusterLinkPage": object_of({"items": array_of(object_of(_LINK, required=())), **PAGING}),
+    "ClusterConsumerPage": object_of(
+        {
+            "items": array_of(
+                object_of(
+                    {
+                        "id": TEXT,
+                        "address": {
+                            **TEXT,
+                            "description": "/queue/NAME, /topic/FILTER, or the queue of a named subscription",
+                        },
+                        "broker": {**TEXT, "description": "where they are connected"},
+                        "selector": TEXT,
+                        "consumers": COUNT,
+                        "credit": {**COUNT, "description": "messages that they take together"},
+                    },
+                    required=(),
+                )
+            ),
+            **PAGING,
+        }
+    ),
+}
+
+_PAGE = [
+    parameter("limit", whole(1, 500, 100), "rows of a page"),
+    AFTER,
+    parameter("fields", TEXT, "members, with commas"),
+]
+PATHS: Json = {
+    "/cluster": {
+        "get": operation(
+            "get_cluster", "This broker's cluster: the keeper, and the link to each other broker",
+            {"200": json_reply("the cluster", ref("Cluster"))}, 404,
+        ),
+    },
+    "/cluster/links": {
+        "get": operation(
+            "list_cluster_links", "The other brokers of the cluster, as this one sees them",
+            {"200": json_reply("a page of links", ref("ClusterLinkPage"))}, 404,
+            parameters=[
+                *_PAGE,
+                parameter("sort", TEXT, "such as -sent_rate"),
+                parameter("q", TEXT, "words of the broker's name, or a pattern"),
+                parameter("state", _STATE, "only links in this state"),
+            ],
+        ),
+    },
+    "/cluster/keeper": {
+        "put": operation(
+            "change_keeper",
+            "Make another broker the keeper (imqcmd changemaster). A refusal has its result as `result`",
+            {"200": json_reply("it is the keeper", ref("KeeperChanged"))},
+            404, 408, 409, 413, 415, body=json_body("KeeperOrder"),
+        ),
+    },
+    "/cluster/record": {
+        "get": operation(
+            "list_record", "The change record: destinations and durable subscriptions of the cluster",
+            {"200": json_reply("a page of entries", ref("RecordPage"))}, 404,
+            parameters=[
+                *_PAGE,
+                parameter("sort", TEXT, "such as -version"),
+                parameter("q", TEXT, "words of name and brokers, or a pattern"),
+                parameter("kind", {"enum": list(KINDS)}, "only of this kind"),
+            ],
+        ),
+    },
+    "/cluster/record/backup": {
+        "get": operation(
+            "backup_record", "The change record as a file, a line for each entry", {"200": LINES}, 404
+        ),
+    },
+    "/cluster/record/restore": {
+        "post": operation(
+            "restore_record",
+            "Enter what a backup has and the record has not; other entries stay as they are",
+            {"200": json_reply("how many entries were changed", ref("RecordRestored"))},
+            404, 408, 413, 415, 503, body=_BACKUP,
+        ),
+    },
+    "/cluster/record/compact": {
+        "post": operation(
+            "compact_record", "Rewrite the file of the change record with the newest entries only",
+            {"200": json_reply("what it has now", ref("RecordCompacted"))}, 404, 503,
+        ),
+    },
+    "/cluster/consumers": {
+        "get": operation(
+            "list_cluster_consumers", "Which brokers of the cluster have consumers of what",
+            {"200": json_reply("a page of consumers", ref("ClusterConsumerPage"))}, 404,
+            parameters=[
+                *_PAGE,
+                parameter("sort", TEXT, "such as broker,-consumers"),
+                parameter("q", TEXT, "words of address, broker and selector, or a pattern"),
+                parameter("destination", TEXT, "only those that receive what is sent to it"),
+            ],
+        ),
+    },
+}  # fmt: skip

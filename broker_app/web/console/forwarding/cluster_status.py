@@ -1,0 +1,92 @@
+"""The cluster for its page, with labels and signs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from django.http import HttpRequest
+from django.utils.translation import gettext_lazy as _
+
+from broker_app.base import durations
+from broker_app.base.refused import Refused
+from broker_app.core.destination import QUEUE, TOPIC
+from broker_app.features.cluster.report import ClusterReport, Interest, LinkReport, LinkState
+from broker_app.features.cluster.status import status_of_link
+from broker_app.telemetry.system_topics import WILDCARDS
+from broker_app.web.console.base.health import State
+from broker_app.web.policy_sync import ask, node_of
+
+if TYPE_CHECKING:
+    from django.utils.functional import _StrPromise as StrPromise
+
+Facts = dict[str, Any]
+
+NO_NODE: Final = _("This process only serves the console and does not know the cluster of the broker.")
+HERE: Final = State(_("this broker"), "●", "quiet")
+#: states of links
+STATES: Final[dict[LinkState, State]] = {
+    "up": State(_("up"), "●", "good"),
+    "connecting": State(_("connecting"), "▲", "warn"),
+    "refused": State(_("refused"), "■", "bad"),
+    "stopped": State(_("stopped"), "‖", "quiet"),
+}
+
+
+def report_of(request: HttpRequest) -> tuple[ClusterReport | None, StrPromise | str]:
+    """The report, None for a broker in no cluster; or the reason why it is unknown."""
+    node = node_of(request)
+    if node is None:
+        return None, NO_NODE
+    try:
+        return ask(node, node.operations.cluster_report()), ""
+    except Refused as refusal:
+        return None, refusal.detail
+
+
+def state_of(link: LinkReport) -> State:
+    """The state of a link with its sign."""
+    return STATES[link.state]
+
+
+def shown(report: ClusterReport) -> Facts:
+    """The cluster for a template, without its consumers."""
+    up = [link for link in report.links if link.state == "up"]
+    return {
+        "broker": report.broker,
+        "address": report.address,
+        "keeper": report.keeper,
+        "keeper_is_here": report.keeper_is_here,
+        "keeper_state": report.keeper_state,
+        "record_entries": report.record_entries,
+        "quiesced": report.quiesced,
+        "adopted": report.adopted,
+        "links": [_link(link) for link in report.links],
+        "up": len(up),
+        "refused": [link for link in report.links if link.state == "refused"],
+        "sent_rate": sum(link.sent_rate for link in up),
+        "received_rate": sum(link.received_rate for link in up),
+        "unsettled": sum(link.unsettled_there + link.unsettled_here for link in up),
+    }
+
+
+def _link(link: LinkReport) -> Facts:
+    facts = status_of_link(link)
+    return {
+        **facts,
+        "state": state_of(link),
+        "is_up": link.state == "up",
+        "for": durations.since(facts["since"]),
+    }
+
+
+def words(one: Interest) -> str:
+    """The text that a filter is compared with."""
+    return f"{one.address} {one.broker} {one.selector}".casefold()
+
+
+def shown_consumers(one: Interest) -> Facts:
+    """Consumers of one broker for a template, with the name of the queue or topic that has a page."""
+    kind, _, name = one.address.removeprefix("/").partition("/")
+    # A filter with wildcards is no topic, and has no page.
+    is_topic = kind == TOPIC and not any(wildcard in name.split(".") for wildcard in WILDCARDS)
+    return {"one": one, "queue": name if kind == QUEUE else "", "topic": name if is_topic else ""}

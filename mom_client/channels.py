@@ -1,0 +1,460 @@
+"""Message channels between the sites of a cluster, with the names of Berkeley DB's replication manager.
+
+    env = await mom_client.environment("stomp://b2:61613", site="b2", login="app", passcode="…")
+    await env.repmgr_msg_dispatch(handler)      # async def handler(channel, parts, need_response)
+    await env.repmgr_start()
+    channel = await env.repmgr_channel(mom_client.MASTER)
+    answer = await channel.send_request([b"get", b"AAPL"])
+
+A site is a broker of the cluster, by its name. Nothing is stored and nothing is repeated: what cannot be
+handed over is refused, and a request whose outcome is not known says so.
+"""
+
+import asyncio
+import inspect
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final, Self
+
+from .client import Client, connect
+from .errors import ClientError, ConnectionLost, Refused, Timeout
+from .message import Message
+from .subscription import Subscription
+
+__all__ = [
+    "DB_BUFFER_SMALL",
+    "DB_KEYEMPTY",
+    "DB_NOSERVER",
+    "DB_REP_UNAVAIL",
+    "DB_TIMEOUT",
+    "EINVAL",
+    "MASTER",
+    "Channel",
+    "ChannelClosed",
+    "ChannelError",
+    "Environment",
+    "ResponseChannel",
+    "environment",
+]
+
+log = logging.getLogger("mom_client")
+
+#: the site that is the master when a message is sent; `DB_EID_MASTER`
+MASTER: Final = "$master"
+#: seconds until a request is given up, unless the channel or the call has another time
+DEFAULT_TIMEOUT_S: Final = 5.0
+#: the longest time of a channel: 32 bits of microseconds
+MAX_TIMEOUT_S: Final = 4_294.0
+MAX_PARTS: Final = 1_000
+MAX_BYTES: Final = 64 * 1024 * 1024
+#: calls of one environment that its handler works on at a time
+MAX_CALLS: Final = 16
+#: seconds beyond its own time in which the broker must have answered a request
+_MARGIN_S: Final = 5.0
+_REQUESTS: Final = "/topic/$channel.requests"
+_ANSWER: Final = "/channel/$answer"
+
+Part = bytes | bytearray | memoryview
+Handler = Callable[[Any, list[bytes], bool], Any]
+
+
+class ChannelError(ClientError):
+    """Base of the errors of channels; `code` is the name in Berkeley DB."""
+
+    code = ""
+
+    def __init__(self, detail: str) -> None:
+        super().__init__(f"{self.code}: {detail}")
+        self.detail = detail
+
+
+class EINVAL(ChannelError):
+    """A call that is never allowed: an unknown site, a channel before the start, a second answer."""
+
+    code = "EINVAL"
+
+
+class ChannelClosed(EINVAL):
+    """The channel was closed."""
+
+
+class DB_REP_UNAVAIL(ChannelError):
+    """The site cannot be reached, or there is no master now. A request may have been carried out: its
+    outcome is unknown."""
+
+    code = "DB_REP_UNAVAIL"
+
+
+class DB_NOSERVER(ChannelError):
+    """The site has no handler."""
+
+    code = "DB_NOSERVER"
+
+
+class DB_TIMEOUT(ChannelError, TimeoutError):
+    """No answer came in time. The request may have been carried out."""
+
+    code = "DB_TIMEOUT"
+
+
+class DB_KEYEMPTY(ChannelError):
+    """The handler returned without an answer."""
+
+    code = "DB_KEYEMPTY"
+
+
+class DB_BUFFER_SMALL(ChannelError):
+    """The answer has several parts, and one was asked for (`multiple`)."""
+
+    code = "DB_BUFFER_SMALL"
+
+
+#: by the status of an answer, and the code of a refusal
+_ERRORS: Final[dict[str, type[ChannelError]]] = {
+    "invalid": EINVAL,
+    "rep-unavail": DB_REP_UNAVAIL,
+    "noserver": DB_NOSERVER,
+    "timeout": DB_TIMEOUT,
+    "keyempty": DB_KEYEMPTY,
+    "buffer-small": DB_BUFFER_SMALL,
+}
+
+
+def environment(
+    url: str | Sequence[str] | None = None, *, site: str | None = None, **options: Any
+) -> "Environment":
+    """An environment of the site whose broker is at `url`; use it with ``await``, or ``async with``.
+
+    site      the name of that broker: refused as EINVAL if it has another one; None: whichever it is
+    options   those of `connect`
+    """
+    return Environment(url, site, options)
+
+
+class Environment:
+    """An application at one site: its handler, and the channels that it has opened."""
+
+    def __init__(self, url: str | Sequence[str] | None, site: str | None, options: dict[str, Any]) -> None:
+        self._client: Client = connect(url, **options)
+        self._wanted = site
+        self._handler: Handler | None = None
+        self._subscription: Subscription | None = None
+        self._receiving: asyncio.Task[None] | None = None
+        self._calls: set[asyncio.Task[None]] = set()
+        self._room = asyncio.Semaphore(MAX_CALLS)
+        self._channels: dict[Channel, None] = {}
+        self._is_started = False
+
+    def __await__(self) -> Any:
+        return self._self().__await__()
+
+    async def _self(self) -> "Environment":
+        return self
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *exception: object) -> None:
+        for channel in list(self._channels):
+            await channel.close()
+        await self.close()
+
+    @property
+    def site(self) -> str:
+        """The name of the site; empty before the start."""
+        return self._client.server.get("mom-broker", "") if self._is_started else ""
+
+    async def repmgr_msg_dispatch(self, handler: Handler) -> None:
+        """Have `handler(channel, parts, need_response)` called for each message that comes to this site; it
+        may be a coroutine function or a plain one, which is called in a thread.
+
+        Set it before the start, or what comes between is refused as DB_NOSERVER.
+        """
+        self._handler = handler
+        if self._is_started and self._subscription is None:
+            await self._receive()
+
+    async def repmgr_start(self) -> None:
+        """Connect to the broker of the site. Raises EINVAL if that has another name."""
+        if self._is_started:
+            return
+        await self._client.open()
+        name = self._client.server.get("mom-broker", "")
+        if self._wanted is not None and name != self._wanted:
+            await self._client.close()
+            raise EINVAL(f"the broker there is site {name!r}, not {self._wanted!r}; connect to that one")
+        self._is_started = True
+        if self._handler is not None:
+            await self._receive()
+
+    async def repmgr_channel(self, site: str) -> "Channel":
+        """A channel to a site, or to the master of each moment (`MASTER`).
+
+        Raises EINVAL for a site that does not exist, DB_REP_UNAVAIL for one that is not connected, and when
+        there is no master.
+        """
+        self._check_started()
+        await self._send(site, [], {"channel-open": "true"})
+        channel = Channel(self, site)
+        self._channels[channel] = None
+        return channel
+
+    async def close(self) -> None:
+        """End the environment. Raises EINVAL while channels are open."""
+        if self._channels:
+            sites = ", ".join(sorted(channel.site for channel in self._channels))
+            raise EINVAL(f"close the channels to {sites} first")
+        if self._receiving is not None:
+            self._receiving.cancel()
+            await asyncio.gather(self._receiving, *self._calls, return_exceptions=True)
+        if self._subscription is not None:
+            await self._subscription.__aexit__(None, None, None)
+            self._subscription = None
+        self._is_started = False
+        await self._client.close()
+
+    # ------------------------------------------------------------------ for channels
+
+    def _check_started(self) -> None:
+        if not self._is_started:
+            raise EINVAL("the environment is not started: call repmgr_start first")
+
+    def _closed(self, channel: "Channel") -> None:
+        self._channels.pop(channel, None)
+
+    async def _send(self, site: str, parts: Iterable[Part], headers: dict[str, str]) -> None:
+        body, lengths = _joined(parts)
+        try:
+            await self._client.send(
+                f"/channel/{site}", body, persistent=False, headers={"parts": lengths, **headers}
+            )
+        except Refused as refused:
+            raise _error(refused.code, refused.detail) from None
+        except ConnectionLost as lost:
+            raise DB_REP_UNAVAIL(str(lost)) from None
+
+    async def _request(
+        self, site: str, parts: Iterable[Part], timeout_s: float, *, multiple: bool
+    ) -> list[bytes]:
+        body, lengths = _joined(parts)
+        headers = {
+            "parts": lengths,
+            "timeout-ms": str(round(timeout_s * 1000)),
+            "multiple": str(multiple).lower(),
+        }
+        try:
+            answer = await self._client.request(
+                f"/channel/{site}", body, timeout_s=timeout_s + _MARGIN_S, headers=headers
+            )
+        except Refused as refused:
+            raise _error(refused.code, refused.detail) from None
+        except ConnectionLost as lost:
+            raise DB_REP_UNAVAIL(f"the outcome is unknown: {lost}") from None
+        except Timeout:
+            raise DB_TIMEOUT(f"no answer from {site} within {timeout_s:g} s") from None
+        status = answer.headers.get("channel-status", "ok")
+        if status != "ok":
+            raise _error(status, answer.headers.get("reason") or f"the request to {site} failed")
+        return _parts(answer)
+
+    # ------------------------------------------------------------------ calls
+
+    async def _receive(self) -> None:
+        self._subscription = self._client.subscribe(_REQUESTS, ack="auto")
+        await self._subscription.__aenter__()
+        self._receiving = asyncio.create_task(self._run(self._subscription), name="mom_client channels")
+
+    async def _run(self, calls: Subscription) -> None:
+        async for message in calls:
+            await self._room.acquire()
+            task = asyncio.create_task(self._call(message))
+            self._calls.add(task)
+            task.add_done_callback(self._ended)
+
+    def _ended(self, task: "asyncio.Task[None]") -> None:
+        self._calls.discard(task)
+        self._room.release()
+
+    async def _call(self, message: Message) -> None:
+        """Call the handler for one message."""
+        handler = self._handler
+        assert handler is not None
+        need_response = message.headers.get("need-response") == "true"
+        channel = ResponseChannel(self, message, need_response)
+        try:
+            parts = _parts(message)
+            if inspect.iscoroutinefunction(handler):
+                await handler(channel, parts, need_response)
+            else:
+                in_thread = ThreadChannel(channel, asyncio.get_running_loop())
+                await asyncio.to_thread(handler, in_thread, parts, need_response)
+        except Exception:
+            log.exception("the handler of messages failed")
+        finally:
+            await channel._finish()
+
+    async def _answer(self, call: str, parts: Iterable[Part] | None) -> None:
+        """Send an answer, or (None) that there is none."""
+        headers = {"channel-call": call}
+        if parts is None:
+            headers["channel-status"] = "keyempty"
+        await self._send("$answer", parts or [], headers)
+
+
+class Channel:
+    """A channel to one site, made by `Environment.repmgr_channel`."""
+
+    def __init__(self, env: Environment, site: str) -> None:
+        self._env = env
+        self.site = site
+        self._timeout_s = DEFAULT_TIMEOUT_S
+        self._is_closed = False
+        self._open: set[asyncio.Future[Any]] = set()
+
+    async def send_msg(self, parts: Iterable[Part]) -> None:
+        """Send a message of one or more parts, without an answer. Returns when it was handed over."""
+        self._check()
+        await self._while_open(self._env._send(self.site, parts, {}))
+
+    async def send_request(
+        self, parts: Iterable[Part], timeout_s: float = 0, *, multiple: bool = False
+    ) -> bytes | list[bytes]:
+        """Send a request and return its answer: one part, or with `multiple` the list of all of them.
+
+        timeout_s   0: that of the channel
+
+        Raises DB_TIMEOUT, DB_NOSERVER, DB_KEYEMPTY, DB_BUFFER_SMALL, DB_REP_UNAVAIL (the outcome is
+        unknown) and EINVAL.
+        """
+        self._check()
+        if not 0 <= timeout_s <= MAX_TIMEOUT_S:
+            raise EINVAL(f"timeout_s is {timeout_s:g}; it must be from 0 to {MAX_TIMEOUT_S:g}")
+        request = self._env._request(self.site, parts, timeout_s or self._timeout_s, multiple=multiple)
+        answer: list[bytes] = await self._while_open(request)
+        return answer if multiple else (answer[0] if answer else b"")
+
+    def set_timeout(self, timeout_s: float) -> None:
+        """Set the time limit of requests that have none of their own."""
+        self._check()
+        if not 0 < timeout_s <= MAX_TIMEOUT_S:
+            raise EINVAL(f"timeout_s is {timeout_s:g}; it must be above 0, and at most {MAX_TIMEOUT_S:g}")
+        self._timeout_s = timeout_s
+
+    async def close(self, wait_s: float = DEFAULT_TIMEOUT_S) -> None:
+        """Close the channel. What is under way has `wait_s` to complete, and fails then."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        if self._open:
+            _, late = await asyncio.wait(self._open, timeout=wait_s)
+            for one in late:
+                one.cancel()
+        self._env._closed(self)
+
+    def _check(self) -> None:
+        if self._is_closed:
+            raise ChannelClosed(f"the channel to {self.site} is closed")
+        self._env._check_started()
+
+    async def _while_open(self, work: Any) -> Any:
+        task = asyncio.ensure_future(work)
+        self._open.add(task)
+        try:
+            return await task
+        except asyncio.CancelledError:
+            if self._is_closed:
+                raise ChannelClosed(f"the channel to {self.site} was closed meanwhile") from None
+            task.cancel()
+            raise
+        finally:
+            self._open.discard(task)
+
+
+class ResponseChannel:
+    """The channel that a handler is given: for the answer to a request, or for a message back. It ends when
+    the handler returns."""
+
+    def __init__(self, env: Environment, message: Message, need_response: bool) -> None:
+        self._env = env
+        self._call = message.headers.get("channel-call", "")
+        #: the site that has sent the message
+        self.site = message.headers.get("channel-from", "")
+        self._need_response = need_response
+        self._is_answered = self._is_ended = False
+
+    async def send_msg(self, parts: Iterable[Part]) -> None:
+        """Answer the request, once; or send a message back to a site that asked for no answer."""
+        if self._is_ended:
+            raise EINVAL("the handler has returned: its channel has ended")
+        if not self._need_response:
+            await self._env._send(self.site, parts, {})
+            return
+        if self._is_answered:
+            raise EINVAL("this request was answered before")
+        self._is_answered = True
+        await self._env._answer(self._call, parts)
+
+    async def _finish(self) -> None:
+        """Report that the handler has returned without an answer."""
+        self._is_ended = True
+        if self._need_response and not self._is_answered:
+            try:
+                await self._env._answer(self._call, None)
+            except ClientError as error:
+                log.info("a request without an answer: %s", error)
+
+    def close(self) -> None:
+        """Refused: it belongs to the environment."""
+        raise EINVAL("a handler does not close its channel: it ends when the handler returns")
+
+    def set_timeout(self, timeout_s: float) -> None:
+        """Refused: nothing waits on it."""
+        raise EINVAL("the channel of a handler has no time limit")
+
+    def send_request(self, parts: Iterable[Part], timeout_s: float = 0) -> None:
+        """Refused: open a channel to the site."""
+        raise EINVAL("the channel of a handler sends no requests: open one to the site")
+
+
+class ThreadChannel:
+    """A `ResponseChannel` for a handler that is a plain function, and runs in a thread: its calls wait."""
+
+    def __init__(self, channel: ResponseChannel, loop: asyncio.AbstractEventLoop) -> None:
+        self._channel = channel
+        self._loop = loop
+        self.site = channel.site
+        self.close, self.set_timeout = channel.close, channel.set_timeout
+        self.send_request = channel.send_request
+
+    def send_msg(self, parts: Iterable[Part]) -> None:
+        """As `ResponseChannel.send_msg`."""
+        asyncio.run_coroutine_threadsafe(self._channel.send_msg(parts), self._loop).result()
+
+
+def _joined(parts: Iterable[Part]) -> tuple[bytes, str]:
+    """The body of a message with these parts, and their lengths. Raises EINVAL beyond the limits."""
+    all_parts = list(parts)
+    lengths = [len(part) for part in all_parts]
+    if len(all_parts) > MAX_PARTS:
+        raise EINVAL(f"a message may have {MAX_PARTS} parts, not {len(all_parts)}")
+    if sum(lengths) > MAX_BYTES:
+        raise EINVAL(f"a message may have {MAX_BYTES} bytes, not {sum(lengths)}")
+    return b"".join(all_parts), ",".join(map(str, lengths))
+
+
+def _parts(message: Message) -> list[bytes]:
+    """The parts of a message."""
+    given = message.headers.get("parts")
+    if given is None:
+        return [message.body]
+    body, found, at = message.body, [], 0
+    for length in given.split(",") if given else ():
+        found.append(body[at : at + int(length)])
+        at += int(length)
+    return found
+
+
+def _error(code: str, detail: str) -> ClientError:
+    """The exception for a status, or for a refusal."""
+    kind = _ERRORS.get(code)
+    return kind(detail) if kind is not None else Refused(code, detail)

@@ -1,0 +1,104 @@
+"""`mom cluster`: the brokers of a cluster, at a broker whose report the test makes."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import uvicorn
+
+from broker_app.cli.base.failures import FAILED, NOT_FOUND, OK, USAGE
+from broker_app.features.cluster.change_record import DESTINATION, Change
+from broker_app.features.cluster.replicated_record import KeeperSettings
+from tests.cli.conftest import CommandLine, Result
+from tests.rest.conftest import Rest
+from tests.rest.test_cluster_record import a_record
+from tests.rest.test_journal import administered
+from tests.support.clusters import a_link, a_report, an_interest
+
+pytestmark = pytest.mark.process
+
+
+class Served:
+    """A REST API on a port, and `mom` for it."""
+
+    def __init__(self, rest: Rest, command_line: CommandLine) -> None:
+        self.rest = rest
+        self._command_line = command_line
+
+    async def mom(self, *words: str) -> Result:
+        return await asyncio.to_thread(self._command_line, "cluster", *words)
+
+
+@pytest.fixture
+async def served(command_line: CommandLine, tmp_path: Path) -> AsyncIterator[Served]:
+    rest = administered(Rest(jobs=tmp_path / "jobs"))
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        server = uvicorn.Server(uvicorn.Config(rest.rest_api, lifespan="off", log_level="warning"))
+        serving = asyncio.create_task(server.serve(sockets=[listener]))
+        command_line.environment["MOM_URL"] = f"http://alice:alice@127.0.0.1:{listener.getsockname()[1]}"
+        yield Served(rest, command_line)
+        server.should_exit = True
+        await serving
+    await rest.jobs.stop()
+    await rest.bulk.stop()
+    await rest.engine.stop()
+
+
+async def test_a_cluster_is_shown_by_its_brokers_links_and_consumers(served: Served) -> None:
+    alone = await served.mom("status")
+    assert (alone.code, "mom up --name b1 --cluster-port 7676 --cluster" in alone.err) == (NOT_FOUND, True)
+
+    served.rest.cluster = a_report(
+        a_link("b2"), a_link("b3", state="refused", reason="autocreate.queue is false here and true there"),
+        keeper="b3:7676", keeper_state="the keeper b3:7676 cannot be reached", quiesced=True,
+    )  # fmt: skip
+    found = await served.mom("status")
+    assert found.code == FAILED, "what does not work is for scripts, too"
+    assert [row[:2] for row in found.rows[1:]] == [["b1", "here"], ["b2", "up"], ["b3", "refused"]]
+    assert found.err.splitlines() == [
+        "b1 at b1.example:7676: connected with 1 of 2 other brokers; it refuses new clients (quiesced)",
+        "keeper b3:7676; changes of the configuration are refused: the keeper b3:7676 cannot be reached",
+        "mom: not connected with b3 (refused: autocreate.queue is false here and true there)",
+        "  fix:   `mom cluster links` shows each link, docs/clusters.md what to do",
+    ]
+    links = await served.mom("links", "--state", "up", "-o", "json")
+    assert [(row["broker"], row["round_trip_ms"]) for row in links.json()] == [("b2", 0.8)]
+
+    served.rest.cluster = a_report(
+        a_link("b2"),
+        interest=[an_interest("b2", "/queue/orders", consumers=3), an_interest("b1", "/queue/b")],
+    )
+    found = await served.mom("status")
+    assert (found.code, found.err) == (
+        OK,
+        "b1 at b1.example:7676: connected with the other broker\nno keeper\n",
+    )
+    consumers = await served.mom("consumers", "orders")
+    assert consumers.rows == [
+        ["address", "broker", "consumers", "credit", "selector"], ["/queue/orders", "b2", "3", "100", ""]
+    ]  # fmt: skip
+
+
+async def test_the_change_record_is_listed_backed_up_restored_and_compacted(
+    served: Served, tmp_path: Path
+) -> None:
+    record = served.rest.record = a_record(served.rest, tmp_path, KeeperSettings("b1host:7676", is_here=True))
+    await record.start(0, {})
+    await record.enter([Change(DESTINATION, "/queue/a", {"max_messages": 5})])
+    found = await served.mom("record", "ls", "--kind", "destination")
+    assert [row[:4] for row in found.rows[1:]] == [["/queue/a", "destination", "1", "b1"]]
+    backup = tmp_path / "backup"
+    assert (await served.mom("record", "backup", str(backup))).code == OK
+    await record.enter([Change(DESTINATION, "/queue/a", None)])
+    assert "1 entries were changed" in (await served.mom("record", "restore", str(backup))).err
+    assert record.record.value(DESTINATION, "/queue/a") == {"max_messages": 5}
+    assert "1 entries in 2 lines" in (await served.mom("record", "compact")).err
+    assert (await served.mom("record", "ls", "--kind", "queues")).code == USAGE
+    assert "No such file" in (await served.mom("record", "restore", str(tmp_path / "none"))).err
+    refused = await served.mom("changemaster", "b2")
+    assert "NOT_ALLOWED: only the present keeper" in refused.err
+    await record.stop()

@@ -1,0 +1,40 @@
+"""Options of GlassFish MQ's `imqbrokerd` are those of `mom up`."""
+
+import pytest
+
+from broker_app.cli.base.failures import USAGE, Failure
+from broker_app.cli.imq_options import translated
+from tests.cli.conftest import CommandLine
+
+
+def test_properties_and_the_list_of_brokers_are_settings() -> None:
+    given = [
+        "--port", "0", "-Dimq.brokerid=b1", "-Dimq.cluster.port=7676", "-Dimq.system.max_count=-1",
+        "-Dimq.cluster.hostname=localhost", "-Dimq.autocreate.topic=true", "-cluster", "b1,b2:5000",
+    ]  # fmt: skip
+    assert translated(given) == [
+        "--port", "0", "--name=b1", "--cluster-port=7676", "--max-messages=0", "--cluster", "b1,b2:5000",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("option", "sentence"),
+    [
+        ("-Dimq.cluster.prt=1", "there is no property imq.cluster.prt; did you mean imq.cluster.port?"),
+        ("-Dimq.service.activelist=jms", "imq.service.activelist is no setting here: stomp_port and"),
+        (
+            "-Dimq.autocreate.topic=false",
+            "imq.autocreate.topic is always true here, and 'false' is not possible",
+        ),
+    ],
+)
+def test_a_property_that_means_nothing_is_refused(option: str, sentence: str) -> None:
+    with pytest.raises(Failure) as refused:
+        translated([option])
+    assert refused.value.code == USAGE
+    assert refused.value.what.startswith(f"{option}: {sentence}")
+
+
+def test_mom_up_takes_them(command_line: CommandLine) -> None:
+    refused = command_line("up", "-Dimq.cluster.prt=1")
+    assert (refused.code, "did you mean imq.cluster.port?" in refused.err) == (USAGE, True)

@@ -1,0 +1,364 @@
+"""Brokers of a cluster without processes: the real core and both sides of real links, over wires in memory
+that are late and break. All follows from a seed: `python -m tests.cluster.simulation SEED` repeats it.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import deque
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+from broker_app.base.refused import Refused
+from broker_app.core import commands as c
+from broker_app.core.message import DeliveryOptions
+from broker_app.core.origin import RemoteMessage
+from broker_app.core.outcome import InterestChanged, Outcome
+from broker_app.engine import Engine
+from broker_app.features.cluster import frames as f
+from broker_app.features.cluster.remote_consumers import RemoteConsumers
+from broker_app.features.cluster.remote_queues import RemoteQueues
+from tests.core.stage import Client, Stage
+
+QUEUES = ("/queue/a", "/queue/b")
+#: kinds of consumers
+KINDS: tuple[dict[str, Any], ...] = (
+    *({}, {}, {"credit": 1}, {"credit": 3}, {"selector": "colour = 'red'"}),
+    *({"exclusive": True}, {"priority": 5}, {"ack": c.AUTO}),
+)
+
+
+class Home(Stage):
+    """One broker, as its links see it: an engine that carries out what was submitted when it is its turn."""
+
+    def __init__(self, tag: int) -> None:
+        super().__init__(tag=tag, max_attempts=1_000)
+        self.name = f"b{tag}"
+        self.sides: dict[str, Side] = {}
+        self._inbox: list[c.Command] = []
+        self.broker.interest.watched = True
+
+    def submit(self, command: c.Command, _: int = 0) -> None:
+        self._inbox.append(command)
+
+    def turn(self) -> None:
+        """Carry out what was submitted."""
+        run, self._inbox = self._inbox, []
+        if run:
+            self.decide(*run)
+
+    def decide(self, *run: c.Command) -> Outcome:
+        outcome = super().decide(*run)
+        wants = {event.want: None for event in outcome.events if isinstance(event, InterestChanged)}
+        for side in self.sides.values():
+            side.queues.refresh(wants)
+        return outcome
+
+
+class Side:
+    """One end of a link. What it sends waits in `wire`."""
+
+    def __init__(self, home: Home, other: Home) -> None:
+        engine: Engine = home  # type: ignore[assignment]
+        self.home, self.other = home, other
+        self.wire: deque[bytes] = deque()
+        self._reader = f.Reader(f.MIB)
+        self.consumers = RemoteConsumers(engine, other.name, self._send, self._fail)
+        self.queues = RemoteQueues(engine, other.name, self._send)
+        self.peer: Side
+
+    def _send(self, frame: f.Frame) -> None:
+        self.wire.append(f.encode(frame))
+
+    def _fail(self, error: Exception) -> None:
+        raise error
+
+    def carry(self) -> None:
+        """Have one frame arrive at the other end."""
+        other = self.peer
+        for frame in other._reader.feed(self.wire.popleft()):
+            match frame:
+                case f.Deliver():
+                    other.queues.deliver(frame)
+                case f.Settled():
+                    other.consumers.settled(frame)
+                case f.Subscribe():
+                    other.consumers.subscribe(frame)
+                case f.Credit():
+                    other.consumers.set_credit(frame)
+                case f.Unsubscribe(number):
+                    other.consumers.unsubscribe(number)
+                case f.NotSubscribed():
+                    other.queues.not_subscribed(frame)
+
+    def end(self) -> None:
+        del self.home.sides[self.other.name]
+        self.consumers.end()
+        self.queues.end()
+
+
+class Consumer:
+    """A client with one subscription, and what it was delivered."""
+
+    def __init__(self, world: Simulation, home: Home, queue: str, facts: dict[str, Any]) -> None:
+        self._world = world
+        self.home = home
+        self.client = Client(home, "consumer")
+        self._last: dict[tuple[bytes, ...], int] = {}
+        self.acks = facts.get("ack") != c.AUTO
+        self.client.subscribe(queue, **facts)
+
+    def look(self) -> None:
+        """Check what came."""
+        got, self.client.got = self.client.got, []
+        for _, _, message in got:
+            body, unmarked = message.body, self._world.unmarked
+            if not self.acks:
+                self._world.acked.add(body)
+            if message.attempts:
+                continue
+            assert body not in unmarked, f"{body!r} came again and was not marked"
+            unmarked.add(body)
+            *source, number = body.split()
+            before = self._last.get(tuple(source), -1)
+            assert int(number) > before, f"{body!r} came behind {before}"
+            self._last[tuple(source)] = int(number)
+
+    def settle(self, tags: list[int]) -> None:
+        """Acknowledge deliveries."""
+        bodies = [self.client.peer.unsettled[tag][1].body for tag in tags]
+        self.client.settle(*tags)
+        self._world.acked.update(bodies)
+
+    def leave(self) -> None:
+        self.client.disconnect()
+        self.look()
+
+
+class Simulation:
+    def __init__(self, seed: int, brokers: int = 3, trace: bool = False) -> None:
+        self.random = Random(seed)
+        self._trace = trace
+        self.homes = [Home(tag) for tag in range(1, brokers + 1)]
+        self.producers = [Client(home, "producer") for home in self.homes]
+        self.consumers: list[Consumer] = []
+        #: halves of links whose other half has ended, and that do not know it yet
+        self._halves: list[Side] = []
+        self._number = 0
+        #: bodies that were accepted and must arrive, that came without a mark, and that were acknowledged
+        self.promised: dict[bytes, tuple[Home, str]] = {}
+        self.unmarked: set[bytes] = set()
+        self.acked: set[bytes] = set()
+
+    # ------------------------------------------------------------------ steps
+
+    def run(self, steps: int) -> None:
+        """Do so many things by chance, then let everything arrive."""
+        actions: list[Callable[[], None]] = [
+            *[self._publish] * 8,
+            *[self._settle] * 8,
+            *[self._carry] * 30,
+            *[self._turn] * 20,
+            *[self._subscribe, self._subscribe, self._leave, self._nack],
+            *[self._pause, self._resume, self._transaction, self._pass_time, self._pass_time],
+        ]
+        rare = [self._break, self._connect, self._purge, self._delete]
+        self._connect_all()
+        for _ in range(steps):
+            action = self.random.choice(actions if self.random.random() < 0.98 else rare)
+            if self._trace:
+                print(action.__name__, flush=True)
+            action()
+            self._check()
+        self._finish()
+
+    def _home(self) -> Home:
+        return self.random.choice(self.homes)
+
+    def _publish(self) -> None:
+        home, queue = self._home(), self.random.choice(QUEUES)
+        colour, group = self.random.choice((b"red", b"blue")), self.random.choice(("", "", "", "g", "h"))
+        self._number += 1
+        body = b"%b %b %b %b %d" % (home.name.encode(), queue.encode(), colour, group.encode(), self._number)
+        options = DeliveryOptions(group=group) if group else None
+        producer = self.producers[self.homes.index(home)]
+        producer.publish(queue, body, block=b"colour:%b\n" % colour, options=options)
+        self.promised[body] = home, queue
+
+    def _subscribe(self) -> None:
+        if len(self.consumers) < 3 * len(self.homes):
+            queue, facts = self.random.choice(QUEUES), self.random.choice(KINDS)
+            self.consumers.append(Consumer(self, self._home(), queue, facts))
+
+    def _consumer(self) -> Consumer | None:
+        return self.random.choice(self.consumers) if self.consumers else None
+
+    def _leave(self) -> None:
+        if one := self._consumer():
+            self.consumers.remove(one)
+            one.leave()
+
+    def _held(self) -> tuple[Consumer, list[int]] | None:
+        """A consumer that holds deliveries, and some of them."""
+        one = self._consumer()
+        if one is None or not one.client.tags:
+            return None
+        tags = one.client.tags
+        return one, self.random.sample(tags, self.random.randint(1, min(3, len(tags))))
+
+    def _settle(self) -> None:
+        if found := self._held():
+            found[0].settle(found[1])
+
+    def _nack(self) -> None:
+        if found := self._held():
+            found[0].client.give_back(*found[1])
+
+    def _transaction(self) -> None:
+        if not (found := self._held()):
+            return
+        one, tags = found
+        client, bodies = one.client, [one.client.peer.unsettled[tag][1].body for tag in tags]
+        client.do(c.Begin(client.peer, "t"))
+        client.do(c.Enlist(client.peer, "t", c.Settle(client.peer, tags)))
+        if self.random.random() < 0.5:
+            client.do(c.Commit(client.peer, "t"))
+            self.acked.update(bodies)
+        else:
+            client.do(c.Abort(client.peer, "t"))
+
+    def _pause(self) -> None:
+        if one := self._consumer():
+            one.client.pause()
+
+    def _resume(self) -> None:
+        for one in self.consumers:
+            one.client.resume()
+
+    def _pass_time(self) -> None:
+        for home in self.homes:
+            home.pass_time(self.random.choice((1, 30)))
+            self._give_back_old(home)
+
+    def _give_back_old(self, home: Home) -> None:
+        for side in home.sides.values():
+            home.submit(c.ReturnRemote(side.queues._origin, home.now_ms - 50))
+
+    def _purge(self) -> None:
+        self._drop(lambda client, queue: client.purge(queue))
+
+    def _delete(self) -> None:
+        self._drop(lambda client, queue: client.do(c.DeleteQueue(client.peer, queue, True)))
+
+    def _drop(self, drop: Callable[[Client, str], Any]) -> None:
+        home, queue = self._home(), self.random.choice(QUEUES)
+        try:
+            drop(self.producers[self.homes.index(home)], queue)
+        except Refused:
+            return  # it has consumers, or is none
+        for body in [body for body, source in self.promised.items() if source == (home, queue)]:
+            del self.promised[body]
+
+    # ------------------------------------------------------------------ links
+
+    def _sides(self) -> list[Side]:
+        return [side for home in self.homes for side in home.sides.values()]
+
+    def _carry(self) -> None:
+        """Have some frames arrive, of one direction of one link."""
+        waiting = [side for side in self._sides() if side.wire and side.peer not in self._halves]
+        waiting = [side for side in waiting if side not in self._halves]
+        if waiting:
+            side = self.random.choice(waiting)
+            for _ in range(self.random.randint(1, len(side.wire))):
+                side.carry()
+
+    def _turn(self) -> None:
+        self._home().turn()
+
+    def _break(self) -> None:
+        """Break a link: one side knows it now, the other one later, before there is another link."""
+        sides = [side for side in self._sides() if side not in self._halves]
+        if sides:
+            side = self.random.choice(sides)
+            side.end()
+            self._halves.append(side.peer)
+
+    def _connect(self) -> None:
+        """Have all know what has broken, and link them again."""
+        for side in self._halves:
+            side.end()
+        self._halves = []
+        self._connect_all()
+
+    def _connect_all(self) -> None:
+        for at, home in enumerate(self.homes):
+            for other in self.homes[:at]:
+                if other.name not in home.sides:
+                    one, two = Side(home, other), Side(other, home)
+                    one.peer, two.peer = two, one
+                    home.sides[other.name], other.sides[home.name] = one, two
+                    one.queues.refresh(home.broker.interest.all())
+                    two.queues.refresh(other.broker.interest.all())
+
+    # ------------------------------------------------------------------ laws
+
+    def _check(self) -> None:
+        for one in self.consumers:
+            one.look()
+        held: set[bytes] = set()
+        for one in self.consumers:
+            for _, message in one.client.peer.unsettled.values():
+                if not (isinstance(message, RemoteMessage) and self._is_orphan(message)):
+                    assert message.body not in held, f"two consumers hold {message.body!r}"
+                    held.add(message.body)
+
+    def _is_orphan(self, message: RemoteMessage) -> bool:
+        """Return whether the link to the owner of a message has ended, on either side."""
+        origins = [side.queues._origin for side in self._sides() if side not in self._halves]
+        return message.origin not in origins
+
+    def _finish(self) -> None:
+        """Let everything arrive at consumers that take all, and check that nothing is left or lost."""
+        for one in self.consumers:
+            one.leave()
+        self.consumers = []
+        self._connect()
+        for home in self.homes:
+            for queue in QUEUES:
+                self.consumers.append(Consumer(self, home, queue, {}))
+        for _ in range(200):
+            for home in self.homes:
+                home.turn()
+                home.pass_time(200)
+                self._give_back_old(home)
+            for side in self._sides():
+                while side.wire:
+                    side.carry()
+            self._check()
+            for one in self.consumers:
+                if one.client.tags:
+                    one.settle(one.client.tags)
+        lost = self.promised.keys() - self.acked
+        assert not lost, f"{len(lost)} of {len(self.promised)} are lost, as {sorted(lost)[:3]}"
+        for home in self.homes:
+            for queue in home.queues.values():
+                assert (queue.depth, queue.unsettled, queue.remote) == (0, 0, None), (
+                    home.name,
+                    queue.address,
+                )
+        for side in self._sides():
+            consumers, queues = side.consumers, side.queues
+            assert (consumers.unsettled, consumers._under_way, consumers._bytes) == (0, 0, {})
+            assert (queues.unsettled, queues._origin.waiting) == (0, 0)
+
+
+def simulate(seed: int, steps: int = 300, *, trace: bool = False) -> Simulation:
+    made = Simulation(seed, 2 + seed % 2, trace)
+    made.run(steps)
+    return made
+
+
+if __name__ == "__main__":
+    simulate(int(sys.argv[1]), trace="-v" in sys.argv)

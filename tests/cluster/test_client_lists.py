@@ -1,0 +1,84 @@
+"""Lists of brokers that are sent to clients, and who moves when a broker joins."""
+
+from __future__ import annotations
+
+import pytest
+
+from broker_app.base import name_filter
+from broker_app.features.cluster.client_lists import ClientLists
+from broker_app.features.cluster.rebalancing import plan
+
+A, B, C = ("stomp://a:1",), ("stomp://b:1", "ws://b:2"), ("stomp://c:1",)
+
+
+def lists(filter_text: str = "", *, on_remove: bool = False) -> tuple[ClientLists, list[tuple[str, ...]]]:
+    published: list[tuple[str, ...]] = []
+    made = ClientLists(A, name_filter.parse(filter_text), on_remove=on_remove, published=published.append)
+    return made, published
+
+
+def test_a_list_has_the_others_in_the_order_in_which_they_joined_and_this_broker_last() -> None:
+    made, published = lists()
+    made.joined("b", B)
+    made.joined("c", C)
+    made.joined("b", B)
+    assert made.uris == (*B, *C, *A)
+    assert published == [(*B, *A), (*B, *C, *A)]
+
+
+def test_a_broker_that_left_stays_on_the_list_unless_clients_get_lists_without_it() -> None:
+    made, published = lists()
+    made.joined("b", B)
+    made.left("b")
+    assert (made.uris, len(published)) == ((*B, *A), 1)
+    made, published = lists(on_remove=True)
+    made.joined("b", B)
+    made.left("b")
+    assert (made.uris, published[-1]) == (A, A)
+
+
+@pytest.mark.parametrize(
+    ("text", "offered"),
+    [
+        ("A.*,B.*", {"A1", "B7"}),
+        (".*A.*", {"A1", "NANCY"}),
+        ("*A*, *B*", {"A1", "B7", "NANCY"}),
+        ("", {"A1", "B7", "C3", "NANCY"}),
+    ],
+)
+def test_a_filter_is_matched_against_names_of_brokers(text: str, offered: set[str]) -> None:
+    accepted = name_filter.parse(text)
+    assert {name for name in ("A1", "B7", "C3", "NANCY") if accepted.accepts(name)} == offered
+
+
+def test_what_is_no_regular_expression_is_a_glob_or_refused_with_its_position() -> None:
+    assert name_filter.parse("*A*,*B*").globs == ("*A*", "*B*")
+    with pytest.raises(ValueError, match="position 4"):
+        name_filter.parse("A, [B")
+    with pytest.raises(ValueError, match="repeats a repetition"):
+        name_filter.parse("(a+)+b")
+
+
+def test_surplus_clients_of_all_brokers_fill_the_one_that_has_joined() -> None:
+    assert plan(45, {"b": 45, "c": 0}) == {"c": 15}
+    assert plan(90, {"b": 0, "c": 0}) == {"b": 30, "c": 30}
+    assert plan(60, {"b": 30, "c": 0}) == {"c": 30}
+    assert plan(0, {"b": 10}) == {}
+    assert plan(31, {"b": 30, "c": 30}) == {}
+    assert plan(5, {}) == {}
+
+
+@pytest.mark.parametrize(
+    "counts", [(90, 0, 0), (50, 40, 0), (10, 20, 300), (7, 8, 9), (1, 0, 0), (100, 1, 1)]
+)
+def test_after_all_have_moved_each_broker_has_its_share(counts: tuple[int, ...]) -> None:
+    names = [f"b{at}" for at in range(len(counts))]
+    have = dict(zip(names, counts, strict=True))
+    after = dict(have)
+    for name in names:
+        others = {other: have[other] for other in names if other != name}
+        for target, number in plan(have[name], others).items():
+            after[name] -= number
+            after[target] += number
+    assert sum(after.values()) == sum(counts)
+    assert max(after.values()) - min(after.values()) <= 2

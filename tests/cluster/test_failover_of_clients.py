@@ -1,0 +1,67 @@
+"""Clients of a cluster know where they may go, go there when their broker dies, and fill a new one."""
+
+from __future__ import annotations
+
+from contextlib import AsyncExitStack
+
+import mom_client
+from tests.cluster.conftest import Brokers
+from tests.cluster.test_messages_across_brokers import take
+from tests.support.awaiting import becomes
+from tests.support.node_process import NodeProcess, Nodes
+
+QUEUE = "/queue/orders"
+
+
+async def linked(node: NodeProcess) -> int:
+    """The number of brokers that a broker is linked to."""
+    async with node.rest() as http:
+        links = (await http.get("/cluster")).json()["links"]
+    return sum(link["state"] == "up" for link in links)
+
+
+async def test_a_client_that_knows_one_broker_goes_to_another_when_that_dies(nodes: Nodes) -> None:
+    brokers = Brokers(nodes, 2, update_cluster_clients=True)
+    b1, b2 = brokers
+    b1.start()
+    url = f"failover:(stomp://127.0.0.1:{b1.stomp_port})?initialReconnectDelay=10"
+    async with mom_client.connect(url, login=b1.user, passcode=b1.password) as client:
+        b2.start()  # the list with it comes over the topic
+        await becomes(lambda: linked(b1), 1)
+        await client.send(QUEUE, b"1")
+        b1.kill()
+        await client.send(QUEUE, b"2")
+        assert client.address == f"stomp://127.0.0.1:{b2.stomp_port}"
+        b1.start()
+        async with client.subscribe(QUEUE) as messages:
+            assert {message.body for message in await take(messages, 2)} == {b"1", b"2"}
+
+
+async def test_a_broker_that_joins_is_filled_by_the_others(nodes: Nodes) -> None:
+    brokers = Brokers(nodes, 3, update_cluster_clients=True, rebalance_cluster_clients=True)
+    b1, b2, b3 = brokers
+    b1.start()
+    b2.start()
+    await becomes(lambda: linked(b1), 1)
+    connected: dict[int, int] = {}
+    async with AsyncExitStack() as stack:
+        clients = []
+        for at in range(30):
+            node = (b1, b2)[at % 2]
+            url = f"failover:(stomp://127.0.0.1:{node.stomp_port})"
+
+            def note(event: mom_client.ConnectionEvent, at: int = at) -> None:
+                if event.kind == "reconnected":
+                    connected[at] = connected.get(at, 0) + 1
+
+            client = mom_client.connect(url, login=node.user, passcode=node.password, listener=note)
+            clients.append(await stack.enter_async_context(client))
+        b3.start()
+        names = {f"stomp://127.0.0.1:{node.stomp_port}": node.name for node in brokers}
+
+        async def spread() -> bool:
+            where = [names[client.address] for client in clients]
+            return all(8 <= where.count(name) <= 12 for name in ("b1", "b2", "b3"))
+
+        await becomes(spread, True, 30)
+        assert set(connected.values()) == {1}, "nobody moves twice"

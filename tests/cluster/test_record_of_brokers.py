@@ -1,0 +1,185 @@
+"""Declared destinations and durable subscriptions of real brokers: propagated, refused without the keeper."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import mom_client
+from tests.cluster.conftest import SECRET
+from tests.support.awaiting import becomes
+from tests.support.broker_process import BrokerProcess, Reply
+from tests.support.node_process import NodeProcess, Nodes
+from tests.support.polling import poll
+from tests.support.ports import reserve_ports
+
+KEPT = "audit"
+
+
+@pytest.fixture(scope="module")
+def two(processes: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[BrokerProcess]]:
+    """Two brokers; the first is the keeper."""
+    ports = reserve_ports(2)
+    addresses = [f"127.0.0.1:{port}" for port in ports]
+    brokers = [
+        BrokerProcess(
+            tmp_path_factory.mktemp(f"b{at}") / "data",
+            environment={
+                "MOM_NAME": f"b{at}",
+                "MOM_CLUSTER_PORT": str(port),
+                "MOM_CLUSTER": ",".join(addresses),
+                "MOM_CLUSTER_KEEPER": addresses[0],
+                "MOM_CLUSTER_SECRET": SECRET,
+            },
+        )
+        for at, port in enumerate(ports, 1)
+    ]
+    for broker in brokers:
+        broker.start()
+    yield brokers
+    for broker in brokers:
+        broker.kill()
+
+
+def settings(broker: BrokerProcess, name: str) -> Any:
+    """The settings of a queue's own; None if there is no such queue."""
+    answer = broker.request("GET", f"/api/v1/queues/{name}")
+    return answer.json().get("settings") if answer.status == 200 else None
+
+
+def declare(broker: BrokerProcess, name: str, **settings: Any) -> Reply:
+    return broker.request("PUT", f"/api/v1/queues/{name}", json_body=settings, if_none_match="*")
+
+
+def accepts_changes(broker: BrokerProcess) -> bool:
+    return not broker.request("GET", "/api/v1/cluster").json()["keeper_state"]
+
+
+def subscriptions(broker: BrokerProcess) -> list[str]:
+    return [row["name"] for row in broker.request("GET", "/api/v1/subscriptions").json()["items"]]
+
+
+def last_event(broker: BrokerProcess) -> Any:
+    return broker.request("GET", "/api/v1/events?kind=cluster&limit=1").json()["items"][0]
+
+
+async def subscribe(broker: BrokerProcess, name: str) -> None:
+    """Create a durable subscription, and leave it."""
+    async with (
+        mom_client.connect(
+            f"stomp://127.0.0.1:{broker.stomp_port}",
+            login=broker.user,
+            passcode=broker.password,
+            reconnect=False,
+        ) as client,
+        client.subscribe("/topic/prices", durable=name),
+    ):
+        pass
+
+
+async def test_what_is_declared_or_durable_is_the_same_at_all_brokers_until_it_is_deleted(
+    two: list[BrokerProcess],
+) -> None:
+    b1, b2 = two
+    poll(lambda: accepts_changes(b2))
+    assert declare(b2, "orders", max_messages=5).status == 201
+    poll(lambda: settings(b1, "orders") is not None)
+    await subscribe(b2, "audit")
+    poll(lambda: subscriptions(b1) == ["audit"])
+    entry = b1.request("GET", "/api/v1/audit?limit=1&kind=destinations").json()["items"][0]
+    assert (entry["author"], entry["via"], entry["reason"]) == ("b2", "cluster", "changed at broker b2")
+
+    changed = b1.request("PATCH", "/api/v1/queues/orders", json_body={"max_messages": 7}, if_match="*")
+    assert changed.status == 200, changed.body
+    poll(lambda: settings(b2, "orders") == settings(b1, "orders"))
+    b2.request("POST", "/api/v1/queues/orders/messages", b"kept")
+    assert b2.request("DELETE", "/api/v1/queues/orders", if_match="*").status == 409
+    assert b1.request("POST", "/api/v1/queues/orders/messages", b"kept").status == 201
+    assert settings(b1, "orders") == settings(b2, "orders") != {}, "it was deleted nowhere"
+    assert b2.request("DELETE", "/api/v1/queues/orders?force=true", if_match="*").status == 204
+    poll(lambda: last_event(b1)["event"] == "not deleted")
+    assert last_event(b1)["name"] == "/queue/orders"
+    assert "b2 has deleted it" in last_event(b1)["detail"]
+    assert "1 messages wait" in last_event(b1)["detail"]
+    assert b1.request("DELETE", "/api/v1/subscriptions/audit").status == 204
+    poll(lambda: subscriptions(b2) == [])
+
+
+async def test_without_the_keeper_changes_are_refused_and_all_else_goes_on(two: list[BrokerProcess]) -> None:
+    b1, b2 = two
+    poll(lambda: accepts_changes(b2))
+    await subscribe(b2, "before")
+    declare(b2, "declared")
+    poll(lambda: settings(b1, "declared") is not None and "before" in subscriptions(b1))
+    b1.terminate()
+    poll(lambda: not accepts_changes(b2))
+    for refused in (
+        declare(b2, "refused"),
+        b2.request("DELETE", "/api/v1/queues/declared", if_match="*"),
+        b2.request("DELETE", "/api/v1/subscriptions/before"),
+    ):
+        assert refused.status == 503
+        assert refused.json()["type"].endswith("/master-unavailable")
+        assert "MASTER_UNAVAILABLE" in refused.json()["detail"]
+    with pytest.raises(mom_client.Refused, match="MASTER_UNAVAILABLE"):
+        await subscribe(b2, "refused")
+    assert settings(b2, "declared") is not None
+    assert b2.request("POST", "/api/v1/queues/made-by-its-use/messages", b"hello").status == 201
+    await subscribe(b2, "before")
+    await _a_broker_waits_for_the_keeper_when_it_starts(b1, b2)
+    assert settings(b1, "made-by-its-use") is None
+
+
+async def _a_broker_waits_for_the_keeper_when_it_starts(b1: BrokerProcess, b2: BrokerProcess) -> None:
+    """CL-T08, with the brokers of the test before."""
+    b2.terminate()
+    b2.start(standby=True)
+    ready = b2.request("GET", "/api/v1/health/ready")
+    assert (ready.status, ready.json()["type"]) == (503, "/docs/problems/master-unavailable")
+    with pytest.raises(mom_client.ClientError, match="waits for the master broker"):
+        await subscribe(b2, "before")
+    sent = b2.request("POST", "/api/v1/queues/orders/messages", b"early")
+    assert sent.status == 503
+    b1.start()
+    assert declare(b1, "made-while-b2-was-away").status == 201
+    poll(lambda: b2.request("GET", "/api/v1/health/ready").status == 200, 5)
+    await subscribe(b2, "before")
+    poll(lambda: settings(b2, "made-while-b2-was-away") is not None)
+
+
+async def test_another_broker_becomes_the_keeper_while_all_run(nodes: Nodes) -> None:
+    ports = reserve_ports(2)
+    addresses = tuple(f"127.0.0.1:{port}" for port in ports)
+    b1, b2 = (
+        nodes.node(
+            f"b{at}",
+            cluster_port=port,
+            cluster=addresses,
+            cluster_secret=SECRET,
+            cluster_keeper=addresses[0],
+            cluster_dynamic_keeper=True,
+        )
+        for at, port in enumerate(ports, 1)
+    )
+    b1.start()
+    b2.start()
+
+    async def keeper(node: NodeProcess) -> tuple[str, str]:
+        async with node.rest() as http:
+            found = (await http.get("/cluster")).json()
+        return found["keeper"], found["keeper_state"]
+
+    async with b1.rest() as http, b2.rest() as at_b2:
+        await becomes(lambda: keeper(b2), ("b1", ""))
+        refused = await at_b2.put("/cluster/keeper", json={"broker": "b2"})
+        assert refused.json()["result"] == "NOT_ALLOWED"
+        changed = await http.put("/cluster/keeper", json={"broker": "b2"})
+        assert changed.json() == {"result": "OK", "keeper": "b2"}
+    await becomes(lambda: keeper(b2), ("b2", ""))
+    b1.kill()
+    async with b2.stomp() as client, client.subscribe("/topic/prices", durable="of-b2"):
+        """It needs no other broker."""
+    b1.start()
+    await becomes(lambda: keeper(b1), ("b2", ""))

@@ -1,0 +1,25 @@
+"""What clients do at brokers of a cluster whose links are late and break, without processes, by the thousand:
+nothing is lost, nothing is held by two consumers, each repeat is marked, and nothing is left at the end."""
+
+import os
+
+import pytest
+
+from tests.cluster.simulation import simulate
+from tests.support.chance import FIRST_SEED
+
+SIMULATIONS = 10_000 if "SOAK" in os.environ else 40
+PARTS = 4
+#: those that have found something: overtaken messages without a mark, groups that waited for each other
+FOUND = (3, 35)
+
+
+@pytest.mark.timeout(0 if "SOAK" in os.environ else 60)
+@pytest.mark.parametrize("part", range(PARTS))
+def test_every_law_holds_however_links_are_late_and_break(part: int) -> None:
+    for seed in (*FOUND[part : part + 1], *range(FIRST_SEED + part, FIRST_SEED + SIMULATIONS, PARTS)):
+        try:
+            simulate(seed)
+        except Exception as failure:
+            failure.add_note(f"simulation {seed}; see it with: python -m tests.cluster.simulation {seed} -v")
+            raise

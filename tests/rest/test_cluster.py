@@ -1,0 +1,134 @@
+"""The cluster over REST: the other brokers, their links, and where consumers are."""
+
+from __future__ import annotations
+
+import jsonschema
+import pytest
+
+from broker_app.features.cluster.report import AdoptedReport
+from broker_app.net.rest import openapi
+from tests.rest.conftest import Rest
+from tests.rest.test_journal import administered
+from tests.support.clusters import a_link, a_report, an_interest
+
+
+@pytest.fixture
+def admin(rest: Rest) -> Rest:
+    return administered(rest)
+
+
+async def test_a_broker_without_a_cluster_says_how_one_is_made(admin: Rest) -> None:
+    for path in ("/cluster", "/cluster/links", "/cluster/consumers"):
+        reply = await admin.alice.get(path)
+        assert reply.status_code == 404, path
+        assert "mom up --name b1 --cluster-port 7676 --cluster" in reply.json()["detail"]
+
+
+async def test_the_cluster_is_for_administrators(admin: Rest) -> None:
+    admin.cluster = a_report(a_link())
+    for path in ("/cluster", "/cluster/links", "/cluster/consumers"):
+        reply = await admin.bob.get(path)
+        assert (reply.status_code, reply.json()["right"]) == (403, "administer"), path
+
+
+async def test_the_cluster_is_shown_with_the_health_of_each_link(admin: Rest) -> None:
+    admin.cluster = a_report(
+        a_link("b2"),
+        a_link("b3", state="refused", reason="imq.autocreate.queue is false here and true there", since=0.0),
+        keeper="b1.example:7676", keeper_is_here=True, record_entries=7, record_digest="9f2c",
+    )  # fmt: skip
+    found = (await admin.alice.get("/cluster")).json()
+    assert (found["broker"], found["keeper_is_here"], found["record_entries"]) == ("b1", True, 7)
+    assert "interest" not in found
+    up, refused = found["links"]
+    assert (up["broker"], up["health"], up["since"]) == ("b2", "running", "2025-06-15T15:06:40.000Z")
+    assert (refused["health"], refused["since"]) == ("failing", None)
+    assert "autocreate" in refused["reason"]
+
+
+async def test_what_is_answered_is_as_it_is_described(admin: Rest) -> None:
+    admin.cluster = a_report(
+        a_link("b2"), a_link("b3", state="connecting", since=0.0, round_trip_ms=None, stomp="", web=""),
+        interest=[an_interest("b2", "/queue/orders")],
+        adopted=[AdoptedReport(member="b4", journal="redis://store", epoch=3, took_s=0.2, messages=17)],
+    )  # fmt: skip
+    described = openapi.document()
+    for path, schema in (
+        ("/cluster", "Cluster"),
+        ("/cluster/links", "ClusterLinkPage"),
+        ("/cluster/consumers", "ClusterConsumerPage"),
+    ):
+        answer = (await admin.alice.get(path)).json()
+        whole = {"$ref": f"#/components/schemas/{schema}", "components": described["components"]}
+        jsonschema.validate(answer, whole)
+
+
+async def test_links_are_a_list_that_can_be_filtered_and_sorted(admin: Rest) -> None:
+    admin.cluster = a_report(
+        a_link("b2"), a_link("b3", state="connecting", sent=0), a_link("b4", state="stopped", sent=500)
+    )
+    reply = (await admin.alice.get("/cluster/links", params={"sort": "-sent", "fields": "broker"})).json()
+    assert [row["broker"] for row in reply["items"]] == ["b4", "b2", "b3"]
+    admin.cluster = a_report(
+        a_link("b2", round_trip_ms=0.21633400319842622, sent_rate=1.26), a_link("b3", state="connecting")
+    )
+    reply = (await admin.alice.get("/cluster/links", params={"state": "connecting"})).json()
+    assert [(row["broker"], row["health"]) for row in reply["items"]] == [("b3", "degraded")]
+    (first, _) = (await admin.alice.get("/cluster/links")).json()["items"]
+    assert (first["round_trip_ms"], first["sent_rate"]) == (0.216, 1.3)
+
+
+async def test_consumers_are_found_by_their_destination_also_by_that_of_a_topic_filter(admin: Rest) -> None:
+    admin.cluster = a_report(
+        a_link("b2"),
+        interest=[
+            an_interest("b1", "/queue/bills"),
+            an_interest("b2", "/queue/orders", selector="colour = 'red'", consumers=3, credit=300),
+            an_interest("b2", "/topic/prices.*"),
+            an_interest("b3", "/topic/prices.eu"),
+        ],
+    )
+    whole = (await admin.alice.get("/cluster/consumers")).json()
+    assert whole["approx_total"] == 4
+    assert whole["items"][1] == {
+        "address": "/queue/orders", "broker": "b2", "selector": "colour = 'red'", "consumers": 3,
+        "credit": 300,
+    }  # fmt: skip
+    for destination, brokers in (
+        ("orders", ["b2"]), ("/queue/orders", ["b2"]), ("/topic/prices.eu", ["b2", "b3"]), ("none", []),
+    ):  # fmt: skip
+        reply = (await admin.alice.get("/cluster/consumers", params={"destination": destination})).json()
+        assert [row["broker"] for row in reply["items"]] == brokers, destination
+    paged = (await admin.alice.get("/cluster/consumers", params={"limit": 3})).json()
+    rest = (await admin.alice.get("/cluster/consumers", params={"after": paged["next"]})).json()
+    assert [row["address"] for row in rest["items"]] == ["/topic/prices.eu"]
+    wrong = await admin.alice.get("/cluster/consumers", params={"destination": "/nowhere/x"})
+    assert (wrong.status_code, "/nowhere/x" in wrong.text) == (400, True)
+
+
+async def why(rest: Rest, queue: str, message_id: str) -> list[tuple[str, str]]:
+    reply = await rest.alice.get(f"/messages/{message_id}/why", params={"queue": queue})
+    return [(reason["code"], reason["sentence"]) for reason in reply.json()["reasons"]]
+
+
+async def test_a_message_that_waits_names_the_brokers_whose_consumers_want_it(admin: Rest) -> None:
+    (message_id,) = await admin.publish("orders", "1")
+    assert (await why(admin, "orders", message_id))[0] == ("no-consumer", "/queue/orders has no consumers")
+    admin.cluster = a_report(a_link("b2"), a_link("b3", state="connecting", reason="no route to host"))
+    assert (await why(admin, "orders", message_id))[0] == (
+        "no-consumer",
+        (
+            "/queue/orders has no consumers at this broker, b2; whether b3 has any is unknown: its link is "
+            "connecting (no route to host)"
+        ),
+    )
+    admin.cluster = a_report(
+        a_link("b2"),
+        interest=[
+            an_interest("b2", "/queue/orders", consumers=2, credit=20),
+            an_interest("b2", "/queue/orders", selector="colour = 'red'", credit=0),
+            an_interest("b2", "/queue/bills", consumers=9),
+        ],
+    )
+    (first, *_) = await why(admin, "orders", message_id)
+    assert first == ("consumers-elsewhere", "/queue/orders has no consumers here, but 3 at broker b2")

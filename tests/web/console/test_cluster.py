@@ -1,0 +1,125 @@
+"""The page of the cluster, with a node that has the report of one test."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Iterator
+from itertools import pairwise
+
+import pytest
+from django.test import Client
+
+from broker_app.features.cluster.report import AdoptedReport, ClusterReport
+from broker_app.web.console.forwarding.cluster_drawing import HEIGHT, draw
+from tests.support.answering_node import answering
+from tests.support.clusters import a_link, a_report, an_interest
+
+pytestmark = pytest.mark.django_db
+
+
+class AnsweringNode:
+    """A node with the cluster of one test."""
+
+    stomp_port = 61613
+    mirror = None
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.loop = loop
+        self.operations = self
+        self.report: ClusterReport | None = None
+
+    async def cluster_report(self) -> ClusterReport | None:
+        return self.report
+
+
+@pytest.fixture
+def node() -> Iterator[AnsweringNode]:
+    with answering(AnsweringNode) as made:
+        yield made
+
+
+def page_of(inside: Client, **query: str) -> str:
+    reply = inside.get("/console/cluster/", query)
+    assert reply.status_code == 200
+    return " ".join(reply.content.decode().split())
+
+
+def test_without_a_cluster_the_page_shows_the_command_that_makes_one(
+    inside: Client, node: AnsweringNode
+) -> None:
+    page = page_of(inside)
+    assert "This broker is in no cluster" in page
+    assert "mom up --name b1 --cluster-port 7676 --cluster b1host:7676,b2host:7676,b3host:7676" in page
+    assert "MOM_CLUSTER_SECRET" in page
+
+
+def test_the_page_begins_with_what_does_not_work_and_why(inside: Client, node: AnsweringNode) -> None:
+    node.report = a_report(
+        a_link("b2"),
+        a_link("b3", state="refused", reason="autocreate.queue is false here and true there"),
+        a_link("b4", state="connecting", reason="no route to host", stomp="", web=""),
+        keeper="b4:7676", keeper_state="the keeper cannot be reached", quiesced=True,
+        adopted=[AdoptedReport(member="b9", journal="redis://store", epoch=3, took_s=0.2, messages=17)],
+    )  # fmt: skip
+    page = page_of(inside)
+    assert "<b>b1</b> is linked to 1 of 3 other brokers." in page
+    for shown in (
+        "autocreate.queue is false here and true there",
+        "Changes of the configuration are refused.",
+        "the keeper cannot be reached",
+        "This broker refuses new clients",
+        "b9 has failed, and this broker serves its journal.</strong> 17 messages are left in it.",
+    ):
+        assert shown in page
+    assert '<a href="http://b2.example:8000/console/" data-whole>b2</a>' in page
+    assert "b4.example:8000" not in page, "where it was not reached, its address is not known"
+
+
+def test_a_cluster_that_works_says_so_in_a_sentence(inside: Client, node: AnsweringNode) -> None:
+    node.report = a_report(a_link("b2"), a_link("b3"), keeper="b1:7676", keeper_is_here=True)
+    page = page_of(inside)
+    assert "<b>b1</b> is linked to all 2 other brokers." in page
+    assert 'data-tone="bad"' not in page and 'data-tone="warn"' not in page
+
+
+def test_consumers_are_found_by_words_of_destination_broker_and_selector(
+    inside: Client, node: AnsweringNode
+) -> None:
+    node.report = a_report(
+        a_link("b2"),
+        interest=[
+            an_interest("b1", "/queue/bills"),
+            an_interest("b2", "/queue/orders", selector="colour = 'red'", consumers=3),
+            an_interest("b2", "/topic/prices.*"),
+        ],
+    )
+    page = page_of(inside)
+    assert page.count("data-consumer=") == 3
+    assert "/console/topics/one?name=prices" not in page, "a filter with wildcards has no page"
+    found = page_of(inside, filter="ORDERS b2 red")
+    assert found.count("data-consumer=") == 1 and "/console/queues/one?name=orders" in found
+    assert "Nothing matches the filter." in page_of(inside, filter="nothing")
+
+
+@pytest.mark.parametrize("number", [1, 2, 4, 5, 9, 29])
+def test_no_broker_covers_another_in_the_drawing(number: int) -> None:
+    drawing = draw(a_report(*(a_link(f"b{at}") for at in range(2, number + 2))))
+    places = [(vertex.x, vertex.y) for vertex in drawing.vertices]
+    assert len(set(places)) == number + 1
+    for x in {x for x, _ in places}:
+        column = sorted(y for at, y in places if at == x)
+        assert all(below - above > HEIGHT for above, below in pairwise(column))
+    assert min(y for _, y in places) >= 0 and max(y for _, y in places) + HEIGHT <= drawing.height
+
+
+def test_what_is_not_known_is_not_drawn_and_names_are_cut(inside: Client, node: AnsweringNode) -> None:
+    node.report = a_report(
+        a_link("b2", sent_rate=0.0, received_rate=0.0),
+        a_link("a-rather-long-name-of-a-broker", sent_rate=1234.5),
+    )
+    page = page_of(inside)
+    (svg,) = re.findall(r"<svg class=\"topology.*?</svg>", page)
+    assert "0/s" not in svg
+    assert "1,234/s" in svg or "1,235/s" in svg
+    assert "a-rather-long-na…" in svg and "<title>a-rather-long-name-of-a-broker</title>" in svg
