@@ -98,9 +98,6 @@ class Member:
     def receive_use(self, link: Link, frame: f.SharedUse) -> None:
         raise AssertionError("no limits are shared here")
 
-    def connected(self, link: Link) -> None:
-        """Nothing to do: there are no strangers here."""
-
     def receive_channel(self, link: Link, frame: f.ChannelFrame) -> None:
         raise AssertionError("there are no channels here")
 

@@ -92,7 +92,7 @@ class MirrorEndpoints:
         self,
         mirror: MirrorOperations | None,
         own_list: dict[str, Any],
-        cluster_uris: Callable[[], Sequence[str]],
+        cluster_uris: Callable[[], Sequence[str]] = tuple,
     ) -> None:
         self._mirror = mirror
         self._own_list = own_list
