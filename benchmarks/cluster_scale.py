@@ -55,6 +55,14 @@ class Wire(asyncio.Transport):
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
         """Do nothing: all that is written leaves at once."""
 
+    def get_write_buffer_size(self) -> int:
+        return 0
+
+    def pause_reading(self) -> None:
+        """Do nothing: what is written is small."""
+
+    resume_reading = pause_reading
+
     def close(self) -> None:
         self._loop.call_soon(self.other.link.connection_lost, None)
 
