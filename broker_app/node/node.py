@@ -293,7 +293,9 @@ class Node:
             callback_broker = CallbackBroker(engine, config.max_websocket_bytes)
             self.services.register_at_origin = callback_broker.register
             started.push_async_callback(callback_broker.stop)
-        self.json = JsonServer(engine, self.logins, access, config, self.services, live, f"MOM/{VERSION}")
+        self.json = JsonServer(
+            *(engine, self.logins, access, config, self.services, live, registry.channels), f"MOM/{VERSION}"
+        )
         self._when_engine_ends(self.json.engine_ended)
         self.logins.present = lambda: (*registry.identities(), *self.json.identities())
         connections = Connections(registry)
