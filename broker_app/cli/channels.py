@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import shlex
 import sys
 from collections.abc import Callable, Sequence
@@ -119,6 +118,8 @@ def serve(
     """
     given = invocation.of(ctx)
     served = _Served(_command(execute), answer.encode(), count, given.output.row, given.output.warn)
+    import asyncio  # here, and below: other commands start sooner without it
+
     asyncio.run(_serve(given, served))
     if served.failed:
         raise Failure(
@@ -149,6 +150,8 @@ class _Served:
 
     async def _run(self, parts: list[bytes]) -> bytes | None:
         """The output of the command; None if it has failed."""
+        import asyncio
+
         texts = [part.decode(errors="surrogateescape").replace("\0", "") for part in parts]
         words = [text for word in self.command for text in (texts if word == "{}" else [word])]
         try:
@@ -168,6 +171,8 @@ class _Served:
 
 
 async def _serve(given: invocation.Invocation, served: _Served) -> None:
+    import asyncio
+
     import mom_client
     from broker_app.cli.base import wire
 

@@ -311,7 +311,9 @@ class Node:
             self.services.register_at_origin = callback_broker.register
             started.push_async_callback(callback_broker.stop)
         self.json = JsonServer(
-            *(engine, self.logins, access, config, self.services, live, f"MOM/{VERSION}"), state=state
+            *(engine, self.logins, access, config, self.services, live, registry.channels),
+            version=f"MOM/{VERSION}",
+            state=state,
         )
         self._when_engine_ends(self.json.engine_ended)
         self.logins.present = lambda: (*registry.identities(), *self.json.identities())

@@ -223,3 +223,23 @@ async def test_a_handler_that_unsubscribes_leaves_no_call_behind(broker: SmallBr
     answering.send(b"UNSUBSCRIBE\nid:h\n\n\0")
     assert (await call(asking)).headers["channel-status"] == "rep-unavail"
     assert broker.registry.channels.report().sites[0].in_flight == 0
+
+
+async def test_a_handler_that_reads_nothing_is_ended_and_holds_up_no_other(broker: SmallBroker) -> None:
+    asking, stuck = await broker.client(), await handler(broker)
+    stuck.writer.transport.pause_reading()  # type: ignore[attr-defined]
+    large = send("/channel/b1", bytes(1_000_000), "r")
+
+    def dropped() -> dict[str, int]:
+        return broker.registry.channels.report().sites[0].dropped
+
+    for _ in range(300):
+        assert (await asking.ask(large)).startswith(b"RECEIPT")
+        if dropped():
+            break
+    assert dropped() == {"noserver": 1}
+    assert broker.engine.broker.store.memory_bytes < 100_000_000
+    answering = await handler(broker)
+    asking.send(request("/channel/b1", b"?"))
+    answering.send(answer(await call(answering), b"yes"))
+    assert (await call(asking)).body == b"yes"

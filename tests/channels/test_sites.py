@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Iterator
+from typing import Any
 
 import pytest
 
@@ -42,6 +43,14 @@ async def clients(sites: Brokers) -> AsyncIterator[list[mom_client.Client]]:
 async def linked(node: NodeProcess) -> int:
     async with node.rest() as http:
         return sum(one["state"] == "up" for one in (await http.get("/cluster")).json()["links"])
+
+
+async def of_site(node: NodeProcess, site: str, member: str) -> Any:
+    """A member of a site, as a broker sees it."""
+    async with node.rest() as http:
+        rows = (await http.get("/sites")).json()["items"]
+    (found,) = [row[member] for row in rows if row["name"] == site]
+    return found
 
 
 async def soon(messages: mom_client.Subscription) -> mom_client.Message:
@@ -110,6 +119,12 @@ async def test_a_site_without_a_handler_answers_at_once_and_counts_what_it_drops
     reply = await b2.request("/channel/b3", b"?", headers={"timeout-ms": "60000"}, timeout_s=patient(1))
     assert reply.headers["channel-status"] == "noserver"
     await b2.send("/channel/b3", b"!")
+    await becomes(lambda: of_site(sites[2], "b2", "dropped"), {"noserver": 1})
+    assert (await of_site(sites[1], "b3", "failed"))["noserver"] == 1
+    assert [await of_site(sites[1], site, "is_master") for site in ("b1", "b2", "b3")] == [True, False, False]
+    assert await of_site(sites[1], "b3", "handlers") == 0
+    async with clients[2].subscribe(REQUESTS, ack="auto"):
+        await becomes(lambda: of_site(sites[1], "b3", "handlers"), 1)
 
 
 async def test_a_handler_answers_once_or_not_at_all(clients: list[mom_client.Client]) -> None:
@@ -129,6 +144,22 @@ async def test_a_handler_answers_once_or_not_at_all(clients: list[mom_client.Cli
         assert refused.value.code == "invalid"
         reply = await asked
         assert (reply.body, reply.headers["channel-status"]) == (b"", "ok")
+
+
+async def test_many_requests_at_once_each_get_their_own_answer(clients: list[mom_client.Client]) -> None:
+    _, b2, b3 = clients
+
+    async def serve(calls: mom_client.Subscription) -> None:
+        async for call in calls:
+            await answer(b3, call, b"re: " + call.body)
+
+    async with b3.subscribe(REQUESTS, ack="auto") as one, b3.subscribe(REQUESTS, ack="auto") as other:
+        serving = [asyncio.create_task(serve(calls)) for calls in (one, other)]
+        bodies = [b"%d" % number for number in range(100)]
+        replies = await asyncio.gather(*(b2.request("/channel/b3", body) for body in bodies))
+        assert [reply.body for reply in replies] == [b"re: " + body for body in bodies]
+        for task in serving:
+            task.cancel()
 
 
 async def test_a_large_message_crosses_while_others_are_answered(clients: list[mom_client.Client]) -> None:

@@ -137,6 +137,7 @@ async def test_json_over_websocket(broker: Broker) -> None:
         await client.ask("unsubscribe", id="n")
         registered = await client.ask("register", "registered", service="stock", events=["sold"])
         await client.ask("deregister", id=registered["id"])
+        await client.ask("answer", "problem", call="0.1", parts=[{"body": "unasked"}])
         await client.ask("ping")
         await broker.small.rule(NO_RIGHT)
         await client.event("unsubscribed", sub="m")

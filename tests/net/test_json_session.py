@@ -17,6 +17,7 @@ from broker_app.core import views
 from broker_app.core.limits import Limits
 from broker_app.core.message import Envelope
 from broker_app.core.unsettled import LARGE_BODY
+from broker_app.features.channels.content import Answer, joined
 from broker_app.net.auth.login import Identity
 from broker_app.net.json import splitter
 from broker_app.net.policy.policy import Policy
@@ -566,3 +567,26 @@ async def test_large_bodies_are_not_kept_for_unsettled_deliveries(broker: SmallB
     assert b"\nattempt:2\n" in frame and frame.endswith(body)
     assert message["attempt"] == 1
     assert [held.has_body for held in views.unsettled(broker.engine.broker, queue)] == [False]
+
+
+async def test_a_handler_gets_calls_and_answers_them(broker: SmallBroker) -> None:
+    channels = broker.registry.channels
+    answers: list[Answer] = []
+    client = await JsonClient(broker, identity=ANNA).open()
+    await client.ask("subscribe", id="h", topic="$channel.requests")
+    answered: tuple[dict[str, Any], ...] = (
+        {"body": "yes"}, {"body_base64": "AP8="}, {"parts": [{"body": "a"}] * 2}, {},
+    )  # fmt: skip
+    for number, given in enumerate(answered):
+        channels.request("mom", joined([b"get", b"AAPL"]), 60_000, answers.append, multiple=True)
+        call = await client.event("message")
+        headers = call["headers"]
+        assert (call["body"], headers["parts"], headers["need-response"]) == ("getAAPL", "3,4", "true")
+        assert (await client.ask("answer", call=headers["channel-call"], **given))["op"] == "done"
+        assert (await client.ask("ack", receipt=call["receipt"]))["op"] == "done"
+        assert len(answers) == number + 1
+    assert [(one.status, one.content.parts()) for one in answers] == [
+        ("ok", [b"yes"]), ("ok", [b"\0\xff"]), ("ok", [b"a", b"a"]), ("keyempty", [b""]),
+    ]  # fmt: skip
+    again = await client.ask("answer", call=headers["channel-call"], body="again")
+    assert (again["op"], again["type"]) == ("problem", "/docs/problems/invalid")

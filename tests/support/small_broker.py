@@ -121,7 +121,8 @@ async def small_broker(
     logins = Logins(policy, lambda given, expected: given == expected, failure_delay_s=0.01)
     access = Access(logins)
     registry = SessionRegistry(engine, logins, access, config, ids=engine.broker.turn.ids)
-    json = JsonServer(engine, logins, access, config, ServiceRegistry(), LiveSubscribers(), "MOM/test")
+    shown = LiveSubscribers(), registry.channels, "MOM/test"
+    json = JsonServer(engine, logins, access, config, ServiceRegistry(), *shown)
     listener = socket.create_server(("127.0.0.1", 0))
     certificates = Certificates(config) if config.tls_cert is not None else None
     server: asyncio.Server | TlsListener

@@ -8,17 +8,16 @@ from typing import Final, Protocol
 from broker_app.base.refused import Refused
 from broker_app.features.channels.statuses import INVALID, REP_UNAVAIL
 from broker_app.features.cluster.link import Link
-from broker_app.features.cluster.members import Member
+from broker_app.features.cluster.members import Member, Members
 
 #: the site that is the master at the moment
 MASTER: Final = "$master"
 
 
 class OtherSites(Protocol):
-    """The other sites; `Cluster` has them."""
+    """The other sites; `Cluster` has them as its members."""
 
-    def brokers(self) -> list[Member]:
-        """The other brokers."""
+    members: Members
 
     @property
     def master(self) -> str:
@@ -52,14 +51,14 @@ class Sites:
         """The link to a site, None to this one. Raises Refused for a site that is unknown or not linked."""
         if site == self.own:
             return None
-        for member in self.brokers():
-            if member.name == site:
-                if member.link is None:
-                    raise Refused(REP_UNAVAIL, f"site {site} is not linked: {member.reason.detail}")
-                return member.link
-        raise Refused(INVALID, f"there is no site {site[:80]!r}; `mom channel ls` lists all sites")
+        member = self.others.members.named(site) if self.others is not None else None
+        if member is None:
+            raise Refused(INVALID, f"there is no site {site[:80]!r}; `mom channel ls` lists all sites")
+        if member.link is None:
+            raise Refused(REP_UNAVAIL, f"site {site} is not linked: {member.reason.detail}")
+        return member.link
 
     def brokers(self) -> Iterator[Member]:
         """The other brokers that have been reached."""
-        others = self.others.brokers() if self.others is not None else ()
+        others = self.others.members.all() if self.others is not None else ()
         return (member for member in others if member.name)

@@ -290,10 +290,6 @@ class Cluster:
 
     # ------------------------------------------------------------------ sites of message channels
 
-    def brokers(self) -> list[Member]:
-        """The other brokers."""
-        return self.members.all()
-
     @property
     def master(self) -> str:
         """The name of the broker that keeps the change record; empty without one, or until it is known."""

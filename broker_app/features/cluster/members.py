@@ -95,6 +95,10 @@ class Members:
         """The other brokers, by name and address."""
         return sorted(self._members.values(), key=lambda member: (member.name or "~", member.address))
 
+    def named(self, name: str) -> Member | None:
+        """The broker with this name; None if it was never reached."""
+        return next((one for one in self._members.values() if name and one.name == name), None)
+
     def links(self) -> list[Link]:
         """The links that are up."""
         return [member.link for member in self._members.values() if member.link is not None]

@@ -11,9 +11,11 @@ from typing import Annotated, Final, get_args
 import msgspec
 
 from broker_app.core.selectors.compiler import MAX_LENGTH
+from broker_app.features.channels.content import MAX_PARTS
 from broker_app.net.http.refusals import unknown
 from broker_app.net.http.requests import decode
 from broker_app.net.rest.connections.services import OriginRequest
+from broker_app.net.rest.messages.parts import Part
 
 #: what a subscription brings: messages, or notifications of them
 DELIVER, NOTIFY = "deliver", "notify"
@@ -104,6 +106,16 @@ class Extend(_Operation):
     extend_s: float
 
 
+class Answer(_Operation):
+    """Answer the request of another application, whose message has the header `channel-call`: with a body, or
+    with several parts; with neither, the handler has none."""
+
+    call: Annotated[str, msgspec.Meta(min_length=1, max_length=64)]
+    body: str | None = None
+    body_base64: str | None = None
+    parts: Annotated[list[Part], msgspec.Meta(max_length=MAX_PARTS)] | None = None
+
+
 class Register(_Operation):
     """Register as a service; its messages are those of the queue of its name. At a callback broker `origin`
     is the remote broker of the service."""
@@ -135,6 +147,7 @@ Operation = (
     | Ack
     | Nack
     | Extend
+    | Answer
     | Register
     | Deregister
     | Ping

@@ -13,6 +13,7 @@ from broker_app.base.refused import Refused
 from broker_app.base.shares import Shares
 from broker_app.config import Config
 from broker_app.engine import Engine
+from broker_app.features.channels.channels import Channels
 from broker_app.features.services.registry import ServiceRegistry
 from broker_app.net.auth.login import Identity, Logins
 from broker_app.net.broker_state import BrokerState
@@ -40,6 +41,7 @@ class JsonServer:
         config: Config,
         services: ServiceRegistry,
         live: LiveSubscribers,
+        channels: Channels,
         version: str,
         state: BrokerState | None = None,
     ) -> None:
@@ -53,6 +55,7 @@ class JsonServer:
         self.config = config
         self.services = services
         self.live = live
+        self.channels = channels
         self.version = version
         self.limits = RestLimits.of(config)
         self.blocks = message_json.Blocks()

@@ -17,6 +17,8 @@ from broker_app.core import commands as c
 from broker_app.core.destination import Destination, parse
 from broker_app.engine.client import EngineClient
 from broker_app.features.callbacks.arrival_feed import ArrivalFeed, Position
+from broker_app.features.channels.content import Content, joined
+from broker_app.features.channels.statuses import KEYEMPTY, OK
 from broker_app.net.auth.login import Identity
 from broker_app.net.auth.login_throttle import Slowed
 from broker_app.net.http.refusals import invalid
@@ -30,6 +32,7 @@ from broker_app.net.json.registrations import Registrations
 from broker_app.net.json.subscriptions import Deliveries, Notifications
 from broker_app.net.live_subscribers import WEBSOCKET, LiveSubscriber
 from broker_app.net.policy.access import Client, ConnectionInfo
+from broker_app.net.rest.messages.parts import Part
 from broker_app.rules.event import RECEIVE
 
 if TYPE_CHECKING:
@@ -343,6 +346,20 @@ class JsonSession:
     async def _extend(self, operation: o.Extend) -> None:
         self._receipts.extend(operation, self.user)
 
+    # ------------------------------------------------------------------ message channels
+
+    async def _answer(self, operation: o.Answer) -> None:
+        """Take the answer of a handler."""
+        peer, status, content = self.engine_client.peer, OK, Content(b"")
+        if operation.parts is not None:
+            content = joined([part.content() for part in operation.parts])
+        elif operation.body is not None or operation.body_base64 is not None:
+            content = Content(Part(operation.body, operation.body_base64).content())
+        else:
+            status = KEYEMPTY
+        self._server.channels.answer(peer, operation.call, status, content)
+        self._done(operation.ref)
+
     # ------------------------------------------------------------------ from the server
 
     def lost_login(self) -> Refused | None:
@@ -394,6 +411,7 @@ _HANDLERS: Final[dict[type, Callable[[JsonSession, Any], Awaitable[None]]]] = {
     o.Ack: JsonSession._ack,
     o.Nack: JsonSession._nack,
     o.Extend: JsonSession._extend,
+    o.Answer: JsonSession._answer,
     o.Register: JsonSession._register,
     o.Deregister: JsonSession._deregister,
     o.Ping: JsonSession._ping,

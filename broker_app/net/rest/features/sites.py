@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import base64
-import binascii
 from operator import attrgetter
-
-import msgspec
 
 from broker_app.base.refused import Refused
 from broker_app.features.channels.channels import Channels
@@ -17,36 +13,12 @@ from broker_app.features.channels.requests import DEFAULT_TIMEOUT_MS, MAX_TIMEOU
 from broker_app.features.channels.statuses import OK
 from broker_app.net.http.limits import RestLimits
 from broker_app.net.http.listing import Listing
-from broker_app.net.http.refusals import invalid
 from broker_app.net.http.replies import NO_CONTENT, Reply, json_reply
 from broker_app.net.http.requests import Request, boolean, decode, whole_number
 from broker_app.net.http.routing import Handlers
+from broker_app.net.rest.messages.parts import Parts, part_of
 
 _BYTES = b"application/octet-stream"
-
-
-class Part(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
-    """One part: a text, or any bytes."""
-
-    body: str | None = None
-    body_base64: str | None = None
-
-    def content(self) -> bytes:
-        """The bytes of the part. Raises Refused."""
-        if (self.body is None) == (self.body_base64 is None):
-            raise invalid("/parts", "exactly one of body and body_base64 is needed in each part")
-        if self.body_base64 is None:
-            return (self.body or "").encode()
-        try:
-            return base64.b64decode(self.body_base64, validate=True)
-        except (binascii.Error, ValueError):
-            raise invalid("/parts", "body_base64 is not base64") from None
-
-
-class Parts(msgspec.Struct, forbid_unknown_fields=True):
-    """A message or an answer of several parts."""
-
-    parts: list[Part]
 
 
 class SiteEndpoints:
@@ -100,7 +72,7 @@ class SiteEndpoints:
         if answer.status != OK:
             raise Refused(answer.status, answer.reason)
         if multiple:
-            return json_reply(Parts([_part(part) for part in answer.content.parts()]))
+            return json_reply(Parts([part_of(part) for part in answer.content.parts()]))
         return Reply(200, _BYTES, answer.content.body)
 
     async def _content(self, request: Request, query: dict[str, str]) -> Content:
@@ -110,10 +82,3 @@ class SiteEndpoints:
         if not boolean(query, "parts"):
             return Content(body)
         return joined([part.content() for part in decode(body, Parts).parts])
-
-
-def _part(body: bytes) -> Part:
-    try:
-        return Part(body.decode())
-    except UnicodeDecodeError:
-        return Part(body_base64=base64.b64encode(body).decode())
