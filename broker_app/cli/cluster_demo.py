@@ -23,7 +23,6 @@ from broker_app.base.private_files import write_for_owner_alone
 from broker_app.cli.base import contexts, invocation
 from broker_app.cli.base.failures import FAILED, Failure
 from broker_app.cli.base.output import Output
-from broker_app.cli.base.rest import Rest
 from broker_app.config import PREFIX
 
 _NAMES: Final = ("b1", "b2", "b3")
@@ -112,6 +111,8 @@ class _Broker:
         target = contexts.local(self.data)
         if self.token_file.exists() or target is None:
             return
+        from broker_app.cli.base.rest import Rest  # here, for the same reason
+
         self.token_file.write_text(Rest(target).call("POST", "/tokens", {"name": "demo"})["token"] + "\n")
 
     def last_lines(self) -> str:
