@@ -56,6 +56,7 @@ class Wire(asyncio.Transport):
         """Do nothing: all that is written leaves at once."""
 
     def get_write_buffer_size(self) -> int:
+        """Nothing waits to be sent."""
         return 0
 
     def pause_reading(self) -> None:

@@ -10,8 +10,6 @@ import socket
 import subprocess
 import sys
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -101,10 +99,12 @@ class _Broker:
                 where=str(self.log),
                 fix="delete the folder, or name another one, for a demo with new data",
             )
+        import urllib.request  # here: other commands start sooner without it
+
         try:
             with urllib.request.urlopen(f"{self.url}/health/ready", timeout=5):
                 return True
-        except (urllib.error.URLError, OSError):
+        except OSError:
             return False
 
     def keep_token(self) -> None:

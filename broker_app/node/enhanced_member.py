@@ -70,11 +70,15 @@ class EnhancedMember:
             journal=note.journal,
             epoch=note.epoch,
         )
-        self._run(
-            adopted.start(
-                policies_of(self._policy()), limits_of(self._config), self._cluster.members.addresses()
-            )
-        )
+        self._run(self._serve(adopted))
+
+    async def _serve(self, adopted: AdoptedBroker) -> None:
+        policies, limits = policies_of(self._policy()), limits_of(self._config)
+        try:
+            await adopted.start(policies, limits, self._cluster.members.addresses())
+        except Exception:
+            self._lost(adopted)  # its lease ends, and another broker takes it
+            raise
 
     def _lost(self, adopted: AdoptedBroker) -> None:
         """Serve a journal no longer that another broker has taken."""

@@ -16,6 +16,8 @@ from contextlib import AsyncExitStack
 from functools import partial
 from typing import Any, NamedTuple
 
+import msgspec
+
 from broker_app.base.internal_errors import internal_errors
 from broker_app.base.refused import Refused
 from broker_app.base.roles import CALLBACK
@@ -378,11 +380,14 @@ class Node:
             origins=callback_broker.status if callback_broker is not None else None,
             mirror=self.mirror,
             cluster=self._cluster_report,
+            cluster_uris=lambda: registry.failover_uris() if self.cluster is not None else (),
             record=lambda: self.cluster.record if self.cluster is not None else None,
             control_document=self._control_document,
         )
         self._when_engine_ends(rest.engine_ended)
-        self.operations = Operations(rest, callbacks, reflexes, self.mirror, self._cluster_report)
+        self.operations = Operations(
+            rest, callbacks, reflexes, self.mirror, self._cluster_report, registry.channels.report
+        )
         policy = PolicyFollower(
             *(self._started_with, engine, self.logins, registry, self.json, rest, bridges, callbacks),
             reflexes,
@@ -627,6 +632,10 @@ class Node:
     def _cluster_report(self) -> ClusterReport | None:
         return self.cluster.report() if self.cluster is not None else None
 
+    def _sites(self) -> list[Facts]:
+        """The sites of message channels."""
+        return [msgspec.to_builtins(site) for site in self.registry.channels.report().sites]
+
     def _cluster_status(self) -> Facts | None:
         return (
             cluster_status.status(self.cluster.report(interest=False)) if self.cluster is not None else None
@@ -653,6 +662,7 @@ class Node:
             cluster=self._cluster_status,
             components=self._components(statistics, store).all,
             alerts=alerts.state.open,
+            sites=self._sites,
         )
         return Metrics(
             NodeMetrics(self.broker, statistics, config.name, VERSION, sources),

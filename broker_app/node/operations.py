@@ -10,6 +10,7 @@ from broker_app.base.refused import Refused
 from broker_app.core.commands import DeleteQueue
 from broker_app.features.bridge.remote import Remote
 from broker_app.features.callbacks.webhooks.supervisor import Supervisor as Callbacks
+from broker_app.features.channels.report import ChannelReport
 from broker_app.features.cluster.report import ClusterReport
 from broker_app.features.mirror.mirror import Mirror
 from broker_app.net.rest.api import RestApi
@@ -30,12 +31,14 @@ class Operations:
         reflexes: Reflexes,
         mirror: Mirror | None,
         cluster: Callable[[], ClusterReport | None] = lambda: None,
+        channels: Callable[[], ChannelReport | None] = lambda: None,
     ) -> None:
         self._rest = rest
         self._callbacks = callbacks
         self._reflexes = reflexes
         self._mirror = mirror
         self._cluster = cluster
+        self._channels = channels
 
     async def list_bridges(self) -> Facts:
         """The status of all bridges, for administrators."""
@@ -104,6 +107,10 @@ class Operations:
         await client.inspect(
             lambda: administration.check_delete(DeleteQueue(client.peer, address, force=force))
         )
+
+    async def channel_report(self) -> ChannelReport | None:
+        """The sites of message channels, for all users."""
+        return self._channels()
 
     async def delete_queue(self, address: str, *, force: bool) -> None:
         """Delete a queue; one with messages or consumers only with `force`. Raises Refused."""

@@ -1,7 +1,7 @@
 """Accessibility of pages: widths, and axe's rules. All pages are walked through by
 `test_every_page`; here is what tests of a state need that only comes by doing something."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from axe_playwright_python.sync_playwright import Axe
@@ -11,7 +11,8 @@ DESKTOP: ViewportSize = {"width": 1440, "height": 900}
 PHONE: ViewportSize = {"width": 390, "height": 844}
 
 #: what a change of colours can break
-COLOURS = ["color-contrast", "link-in-text-block"]
+CONTRAST = "color-contrast"
+COLOURS = [CONTRAST, "link-in-text-block"]
 #: what another width can break, but for colours: the names of what only it shows, and what scrolls in it
 WIDTHS = [
     "aria-hidden-focus",
@@ -46,14 +47,67 @@ def assert_new_colours(page: Page) -> None:
         assert_no_violations(page, *COLOURS, within="[data-new]")
 
 
+#: marks the text that looks like none before, by its colours, its size, and what is behind it; returns the
+#: new looks. What is disabled needs no contrast, and of one letter alone axe does not know it.
+_MARK_LOOKS = """([frame, checked]) => {
+  const known = new Set(checked), found = new Set(), drawn = new Map();
+  const within = (root) => [...root.querySelectorAll("*")].flatMap(
+    (element) => element.shadowRoot ? [element, ...within(element.shadowRoot)] : [element]);
+  const host = (element) => element.getRootNode().host ?? null;
+  const behind = (element) => {
+    if (element === null) return "";
+    if (!drawn.has(element)) {
+      const style = getComputedStyle(element);
+      const own = [style.backgroundColor, style.backgroundImage, style.opacity, style.filter];
+      drawn.set(element, [behind(element.parentElement ?? host(element)), ...own].join(" "));
+    }
+    return drawn.get(element);
+  };
+  for (const element of within(document.body)) {
+    const text = [...element.childNodes].map((node) => node.nodeType === 3 ? node.data.trim() : "").join("");
+    if (!(text || element.matches("input, select, textarea")) || !element.checkVisibility()) continue;
+    if (frame && element.closest(frame)) continue;
+    const { color, fontSize, fontWeight, textShadow } = getComputedStyle(element);
+    const unclear = [element.closest(":disabled, [aria-disabled=true]") !== null, text.length === 1];
+    const look = [color, fontSize, fontWeight, textShadow, ...unclear, behind(element)].join("|");
+    if (!known.has(look)) {
+      found.add(look);
+      (host(element) ?? element).setAttribute("data-look", "");
+    }
+  }
+  return [...found];
+}"""
+
+
+class Contrasts:
+    """Contrast of text on one page after the other: a look that had enough of it is not checked again.
+
+    Checking all text of a page takes axe longer than its other ninety rules together.
+    """
+
+    def __init__(self) -> None:
+        self._checked: set[str] = set()
+
+    def check(self, page: Page, frame: bool) -> None:
+        """Fails if a new look of the page has too little of it; `frame` says whether what is the same on each
+        page counts."""
+        new = page.evaluate(_MARK_LOOKS, ["" if frame else ", ".join(_FRAME), list(self._checked)])
+        if new:
+            assert_no_violations(page, CONTRAST, within="[data-look]")
+        self._checked.update(new)
+
+
 #: what is the same on each page of the console
 _FRAME = ("header.top", ".explorer", "footer.bottom")
 OUTSIDE_THE_FRAME = {"include": [["html"]], "exclude": [[selector] for selector in _FRAME]}
 
 
-def assert_no_violations(page: Page, *rules: str, within: str | Mapping[str, Any] = "") -> None:
+def assert_no_violations(
+    page: Page, *rules: str, within: str | Mapping[str, Any] = "", without: Sequence[str] = ()
+) -> None:
     """None of axe's rules is broken, or none of those that are named, in what a selector or a context has."""
     options: dict[str, object] = {"resultTypes": ["violations"]}
+    options["rules"] = {rule: {"enabled": False} for rule in without}
     if rules:
         options["runOnly"] = list(rules)
     loaded = page.evaluate("'axe' in window")

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 import httpx
 import pytest
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import expect
 
 from tests.browser.conftest import OpenPage, sign_in, wait_live
 from tests.support.broker_process import BrokerProcess
@@ -92,10 +92,10 @@ def listens(port: int) -> bool:
 
 
 def test_the_console_is_live_and_all_its_addresses_are_below_the_path(
-    open_page: OpenPage, broker: Proxied, chromium: Browser
+    open_page: OpenPage, broker: Proxied
 ) -> None:
     strayed: list[str] = []
-    page = open_page(broker, f"{BASE}/console/", sign_in(chromium, broker))
+    page = open_page(broker, f"{BASE}/console/", sign_in(broker))
     page.on("request", lambda request: strayed.append(request.url))
     page.on("websocket", lambda socket: strayed.append(socket.url))
     page.reload()

@@ -271,9 +271,7 @@ def test_files_are_shown_with_their_errors(
     config = tmp_path / "zero.config"
     config.write_text("/config/mom/max_attempts = 7\n")
     broker = start_broker("--config-file", str(config))
-    browser = open_page(broker, "/login/").context.browser
-    assert browser is not None
-    page = open_page(broker, "/console/configuration/files", sign_in(browser, broker))
+    page = open_page(broker, "/console/configuration/files", sign_in(broker))
     expect(page.get_by_role("row", name="zero.config")).to_contain_text("read")
     config.write_text("/config/mom/max_attempts = \n")
     poll(lambda: "The configuration files are invalid" in page.goto("/console/configuration/files").text())  # type: ignore[union-attr]

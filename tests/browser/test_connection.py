@@ -5,7 +5,7 @@ import random
 import re
 
 import pytest
-from playwright.sync_api import Browser, Page, Route, StorageState, expect
+from playwright.sync_api import Page, Route, StorageState, expect
 
 from tests.browser.conftest import OpenPage, sign_in, wait_live
 from tests.support.broker_process import BrokerProcess, StartBroker
@@ -20,9 +20,9 @@ def own_broker(start_broker: StartBroker) -> BrokerProcess:
 
 
 @pytest.fixture
-def own_page(own_broker: BrokerProcess, chromium: Browser, open_page: OpenPage) -> Page:
+def own_page(own_broker: BrokerProcess, open_page: OpenPage) -> Page:
     own_broker.request("POST", "/api/v1/queues/kept/messages", b"safe", content_type="text/plain")
-    page = open_page(own_broker, "/console/", sign_in(chromium, own_broker))
+    page = open_page(own_broker, "/console/", sign_in(own_broker))
     wait_live(page)
     page.wait_for_load_state("networkidle")  # a page whose code is missing is loaded again
     return page

@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from playwright.sync_api import Browser, Locator, Page, StorageState, expect
+from playwright.sync_api import Locator, Page, StorageState, expect
 
 from tests.browser.conftest import OpenPage, sign_in, wait_live
 from tests.support.broker_process import BrokerProcess, StartBroker
@@ -38,10 +38,10 @@ def queues(open_page: OpenPage, broker: BrokerProcess, session: StorageState) ->
 
 
 def test_an_empty_list_has_hints_and_the_first_message_adds_a_row(
-    start_broker: StartBroker, chromium: Browser, open_page: OpenPage
+    start_broker: StartBroker, open_page: OpenPage
 ) -> None:
     broker = start_broker()
-    page = open_page(broker, "/console/queues/", sign_in(chromium, broker))
+    page = open_page(broker, "/console/queues/", sign_in(broker))
     wait_live(page)
     expect(page.get_by_role("heading", name="No queues yet")).to_be_visible()
     expect(page.locator(".empty pre")).to_have_count(3)

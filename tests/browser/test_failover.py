@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import OpenPage, sign_in, wait_live
 from tests.browser.looks import COLOURS, DESKTOP, PHONE, WIDTHS, assert_fits, assert_no_violations
@@ -85,12 +85,11 @@ def test_the_page_of_a_lost_broker_moves_to_the_mirror_that_serves(
     end: Callable[[BrokerProcess], None],
     mirrors: Mirrors,
     pair: tuple[BrokerProcess, BrokerProcess],
-    chromium: Browser,
     open_page: OpenPage,
     complaints: list[str],
 ) -> None:
     main, mirror = pair
-    page = open_page(main, "/console/queues/?q=kept", sign_in(chromium, main))
+    page = open_page(main, "/console/queues/?q=kept", sign_in(main))
     wait_prepared(page)
     there = f"http://{OTHER_HOST}:{mirror.port}"
     end(main)
@@ -111,10 +110,10 @@ def test_the_page_of_a_lost_broker_moves_to_the_mirror_that_serves(
 
 
 def test_a_page_with_unsaved_input_stays_and_shows_the_link(
-    pair: tuple[BrokerProcess, BrokerProcess], chromium: Browser, open_page: OpenPage, complaints: list[str]
+    pair: tuple[BrokerProcess, BrokerProcess], open_page: OpenPage, complaints: list[str]
 ) -> None:
     main, mirror = pair
-    page = open_page(main, "/console/queues/one?name=kept&tab=publish", sign_in(chromium, main))
+    page = open_page(main, "/console/queues/one?name=kept&tab=publish", sign_in(main))
     wait_prepared(page)
     body = page.get_by_role("textbox", name="Body")
     body.fill("not sent yet")
@@ -130,7 +129,6 @@ def test_behind_a_proxy_the_page_reconnects_and_reads_its_rows_from_the_mirror(
     mirrors: Mirrors,
     pair: tuple[BrokerProcess, BrokerProcess],
     proxy: Proxy,
-    chromium: Browser,
     open_page: OpenPage,
     complaints: list[str],
 ) -> None:
@@ -139,7 +137,7 @@ def test_behind_a_proxy_the_page_reconnects_and_reads_its_rows_from_the_mirror(
     main.request(
         "POST", "/api/v1/queues/kept/messages", b"lost", content_type="text/plain", mom_persistent="false"
     )
-    page = open_page(main, address, sign_in(chromium, main))
+    page = open_page(main, address, sign_in(main))
     wait_prepared(page)
     rows = page.locator("mom-message-browser tbody tr")
     expect(rows).to_have_count(2)
@@ -173,7 +171,6 @@ def looks(page: Page) -> None:
 def test_an_administrator_switches_over_on_the_page_of_mirrors_and_goes_on_at_the_mirror(
     mirrors: Mirrors,
     pair: tuple[BrokerProcess, BrokerProcess],
-    chromium: Browser,
     open_page: OpenPage,
     complaints: list[str],
 ) -> None:
@@ -182,7 +179,7 @@ def test_an_administrator_switches_over_on_the_page_of_mirrors_and_goes_on_at_th
         "POST", "/api/v1/queues/kept/messages", b"lost", content_type="text/plain", mom_persistent="false"
     )
     poll(lambda: status(main)["would_be_lost"]["non_persistent"] == 1)
-    page = open_page(main, "/console/mirrors/", sign_in(chromium, main))
+    page = open_page(main, "/console/mirrors/", sign_in(main))
     wait_prepared(page)
     ids = {one["role"]: one["id"] for one in status(main)["brokers"]}
     standby = page.get_by_role("row", name=re.compile(re.escape(ids[-1])))
@@ -220,10 +217,10 @@ def test_an_administrator_switches_over_on_the_page_of_mirrors_and_goes_on_at_th
 
 
 def test_shutting_a_broker_down_shows_its_mirror_which_then_serves_the_page(
-    pair: tuple[BrokerProcess, BrokerProcess], chromium: Browser, open_page: OpenPage, complaints: list[str]
+    pair: tuple[BrokerProcess, BrokerProcess], open_page: OpenPage, complaints: list[str]
 ) -> None:
     main, mirror = pair
-    page = open_page(main, "/console/settings/", sign_in(chromium, main))
+    page = open_page(main, "/console/settings/", sign_in(main))
     wait_prepared(page)
     (standby,) = (one["id"] for one in status(main)["brokers"] if one["role"] == -1)
     page.get_by_role("button", name="Shut down…").click()

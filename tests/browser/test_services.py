@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import OpenPage, sign_in, wait_live
 from tests.browser.looks import COLOURS, DESKTOP, PHONE, WIDTHS, assert_fits, assert_no_violations
@@ -139,12 +139,11 @@ def callback_broker(start_broker: StartBroker, tmp_path: Path) -> tuple[BrokerPr
 
 def test_a_callback_broker_shows_its_origins_and_is_shut_down(
     callback_broker: tuple[BrokerProcess, BrokerProcess],
-    chromium: Browser,
     open_page: OpenPage,
     complaints: list[str],
 ) -> None:
     remote, local = callback_broker
-    page = open_page(local, "/console/callbacks/", sign_in(chromium, local))
+    page = open_page(local, "/console/callbacks/", sign_in(local))
     wait_live(page)
     origin = page.get_by_role("row", name=re.compile("^ws:"))
     expect(origin).to_contain_text("connected")

@@ -28,6 +28,11 @@ async def test_a_client_that_knows_one_broker_goes_to_another_when_that_dies(nod
     async with mom_client.connect(url, login=b1.user, passcode=b1.password) as client:
         b2.start()  # the list with it comes over the topic
         await becomes(lambda: linked(b1), 1)
+        async with b1.rest() as http:
+            listed = (await http.get("/failover-list")).json()["uris"]
+        assert [uri for uri in listed if uri.startswith("stomp:")] == [
+            f"stomp://127.0.0.1:{node.stomp_port}" for node in (b2, b1)
+        ]
         await client.send(QUEUE, b"1")
         b1.kill()
         await client.send(QUEUE, b"2")

@@ -15,6 +15,7 @@ import pytest
 import mom_client
 from benchmarks.servers import ActiveMQ, RabbitMQ, Server
 from tests.support.account import Account, broker_may_end, client
+from tests.support.java import QUICK
 from tests.support.missing import missing
 from tests.support.node_process import NodeProcess, nodes_in, quick
 from tests.support.ports import reserve_ports
@@ -22,8 +23,13 @@ from tests.support.ports import reserve_ports
 pytestmark = pytest.mark.process
 
 #: messages over TCP; over WebSocket a tenth
-FOREIGN = int(os.environ.get("FOREIGN", "4000"))
+FOREIGN = int(os.environ.get("FOREIGN", "2000"))
 WINDOW = 500
+#: options with which they start sooner, and Erlang does not look for work while there is none
+QUICKER = {
+    "JAVA_TOOL_OPTIONS": " ".join(QUICK),
+    "ERL_FLAGS": "+S 1:1 +sbwt none +sbwtdcpu none +sbwtdio none",
+}
 #: how often connections may break: thrice on purpose, and again while theirs is not quite there
 BREAKS = 6
 
@@ -51,9 +57,12 @@ def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         missing(f"{kind.name} is not installed; `make bench-peers` does that")
     made = kind(tmp_path_factory.mktemp(kind.name.lower()))
     made.ports = tuple(reserve_ports(len(kind.ports)))
-    made.start()
-    yield made
-    made.stop()
+    with pytest.MonkeyPatch.context() as environment:
+        for name, options in QUICKER.items():
+            environment.setenv(name, options)
+        made.start()
+        yield made
+        made.stop()
 
 
 @pytest.fixture(scope="module")

@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -10,6 +11,26 @@ from tests.support.postgres import Postgres, debian_programs, postgres_server
 from tests.support.redis import Redis, redis_server
 
 from .stage import Reports
+
+FOLDER = Path(__file__).parent
+NEWER, OLDER = ("postgres", "redis"), ("older_postgres", "older_redis")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Has the tests of a server run in one process, so that it is made once in a run. Leaves journals with
+    threads on older servers to `make soak`: the threads are above the store, and older servers are tested
+    without them."""
+    for item in items:
+        if not item.path.is_relative_to(FOLDER):
+            continue
+        chosen = getattr(getattr(item, "callspec", None), "params", {})
+        names = {*getattr(item, "fixturenames", ()), *map(str, chosen.values())}
+        for server in (*NEWER, *OLDER):
+            if server in names and item.get_closest_marker("xdist_group") is None:
+                item.add_marker(pytest.mark.xdist_group(f"journal-{server}"))
+        if chosen.get("reports") == "in threads" and chosen.get("kind") in OLDER:
+            item.add_marker(pytest.mark.soak)
 
 
 @pytest.fixture(scope="session")

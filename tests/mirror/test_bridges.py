@@ -57,7 +57,7 @@ async def send_through(mirrors: Mirrors, account: Account) -> None:
     """Send until cancelled; the client repeats what has no receipt, with its dedup-id."""
     async with mirrors.client() as sender:
         while True:
-            await account.send(50, sender)
+            await account.send(20, sender)
             await asyncio.sleep(0.01)
 
 

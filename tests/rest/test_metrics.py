@@ -24,7 +24,7 @@ from broker_app.net.policy.policy import Grant
 from broker_app.net.rest.node.mirrors import ACTIVE, STANDBY
 from broker_app.telemetry.metrics import detailed_metrics, families, node_metrics
 from broker_app.telemetry.metrics.families import BATCH_BOUNDS_S, Histogram
-from broker_app.telemetry.metrics.node_metrics import of_cluster, of_mirrors
+from broker_app.telemetry.metrics.node_metrics import of_cluster, of_mirrors, of_sites
 from broker_app.telemetry.metrics.pipeline_metrics import RunFigures
 from tests.rest.bridging import report
 from tests.rest.conftest import Rest
@@ -206,6 +206,26 @@ def test_the_links_of_a_cluster_are_shown_and_the_keeper_where_there_is_one() ->
 
 
 # ---------------------------------------------------------------------- single destinations
+
+
+def test_the_sites_of_message_channels_are_shown() -> None:
+    here: dict[str, Any] = {
+        "name": "b1", "is_here": True, "handlers": 2, "in_flight": 0, "sent": 0, "received": 7,
+        "dropped": {"noserver": 3}, "failed": {}, "round_trip_ms": None,
+    }  # fmt: skip
+    there = {
+        **here, "name": "b2", "is_here": False, "handlers": None, "in_flight": 4, "sent": 9, "dropped": {},
+        "failed": {"timeout": 1}, "round_trip_ms": 1.5,
+    }  # fmt: skip
+    assert dict(of_sites([here, there])) == {
+        "mom_channel_handlers": {(): 2},
+        "mom_channel_in_flight": {("b1",): 0, ("b2",): 4},
+        "mom_channel_sent_total": {("b1",): 0, ("b2",): 9},
+        "mom_channel_received_total": {("b1",): 7, ("b2",): 7},
+        "mom_channel_dropped_total": {("b1", "noserver"): 3},
+        "mom_channel_failed_total": {("b2", "timeout"): 1},
+        "mom_channel_round_trip_seconds": {("b2",): 0.0015},
+    }
 
 
 async def test_destinations_are_shown_by_pattern(admin: Rest) -> None:

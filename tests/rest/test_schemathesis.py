@@ -36,7 +36,7 @@ CHECKS = (
 )
 HEADERS = {"Authorization": "Bearer mom_alice"}
 #: for each operation; `make fuzz` asks for more
-EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "3"))
+EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "2"))
 
 
 @schemathesis.serializer("application/x-ndjson")

@@ -75,7 +75,7 @@ class Account:
                     raise error
 
     async def send_for_ever(
-        self, broker: Broker, *, window: int = 50, pause_s: float = 0.0, **options: Any
+        self, broker: Broker, *, window: int = 20, pause_s: float = 0.0, **options: Any
     ) -> None:
         """Send until cancelled, through all that happens to the broker."""
         while True:

@@ -15,10 +15,11 @@ import pytest
 import mom_client
 from mom_client import Refused
 from tests.support.broker_process import BrokerProcess
+from tests.support.chance import rounds
 from tests.support.children import Child
 
 PASSWORD = "correct horse battery"
-ROUNDS = 8
+ROUNDS = len(rounds(4, 100))
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -24,7 +24,7 @@ CHECKS = (
     ignored_auth,
 )
 #: for each operation; `make fuzz` asks for more
-EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "3"))
+EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "2"))
 
 
 @pytest.fixture(scope="module")

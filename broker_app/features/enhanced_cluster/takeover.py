@@ -194,8 +194,21 @@ class JournalWatch:
         except LeaseHeld:
             store.release()
             return
-        self._registry.set_generation(note.member, note.generation + 1)
         took_s = round(time.monotonic() - began, 3)
+        try:
+            taken = self._note_taken(note, journal.epoch, took_s)
+        except JournalError:
+            journal.close()  # another broker, or a later attempt, takes it
+            raise
+        log.warning(
+            "broker %s has failed: this broker has taken over its journal %s in %.2f s, epoch %d",
+            *(note.holder, note.journal, took_s, journal.epoch),
+        )
+        self._call_soon(self._taken, TakenJournal(taken, journal, broker))
+
+    def _note_taken(self, note: JournalNote, epoch: int, took_s: float) -> JournalNote:
+        """Note that this broker serves a journal, and that its member is to begin with another one."""
+        self._registry.set_generation(note.member, note.generation + 1)
         taken = JournalNote(
             journal=note.journal,
             member=note.member,
@@ -203,16 +216,12 @@ class JournalWatch:
             holder=self._member.name,
             address=self._member.address,
             state="serving",
-            epoch=journal.epoch,
+            epoch=epoch,
             took_s=took_s,
         )
-        self.serve(taken)
         self._registry.write(taken)
-        log.warning(
-            "broker %s has failed: this broker has taken over its journal %s in %.2f s, epoch %d",
-            *(note.holder, note.journal, took_s, journal.epoch),
-        )
-        self._call_soon(self._taken, TakenJournal(taken, journal, broker))
+        self.serve(taken)
+        return taken
 
 
 def _is_over(lease: LeaseState) -> bool:

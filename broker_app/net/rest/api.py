@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from broker_app.base.refused import Refused
@@ -155,6 +155,7 @@ class RestApi:
         origins: ReadOrigins | None = None,
         mirror: MirrorOperations | None = None,
         cluster: ReadCluster = lambda: None,
+        cluster_uris: Callable[[], Sequence[str]] = tuple,
         record: ReadRecord = lambda: None,
         control_document: Mapping[str, Any] | None = None,
     ) -> None:
@@ -203,7 +204,7 @@ class RestApi:
             **ClusterRecordEndpoints(record, self._limits).handlers(),
             **JournalEndpoints(journal, config.name, rights, self._waiting).handlers(),
             **LiveSubscriberEndpoint(live, engine, self._limits).handlers(),
-            **MirrorEndpoints(mirror, alone).handlers(),
+            **MirrorEndpoints(mirror, alone, cluster_uris).handlers(),
             **NodeEndpoints(
                 *(self.engine_client, self._waiting, self._limits, document, event_document, nearly_full),
                 state,

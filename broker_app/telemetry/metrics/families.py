@@ -110,6 +110,17 @@ _CLUSTER: Final = (
     Family("mom_cluster_link_round_trip_seconds", GAUGE, "time of the last heart-beat's answer", ("broker",)),
     Family("mom_cluster_keeper_up", GAUGE, "1 while changes of the configuration are accepted"),
 )
+_CHANNELS: Final = (
+    Family("mom_channel_handlers", GAUGE, "handlers of applications at this site"),
+    Family("mom_channel_in_flight", GAUGE, "requests to a site that wait for an answer", ("site",)),
+    Family("mom_channel_sent_total", COUNTER, "messages and requests to applications at a site", ("site",)),
+    Family("mom_channel_received_total", COUNTER, "messages and requests from a site", ("site",)),
+    Family(
+        "mom_channel_dropped_total", COUNTER, "what came from a site, and was dropped", ("site", "reason")
+    ),
+    Family("mom_channel_failed_total", COUNTER, "requests to a site that failed", ("site", "status")),
+    Family("mom_channel_round_trip_seconds", GAUGE, "average time of the latest answers", ("site",)),
+)
 _BRIDGES: Final = (
     Family("mom_bridge_state", GAUGE, "1 for the state of the bridge", ("bridge", "state")),
     Family("mom_bridge_backlog_messages", GAUGE, "messages that wait to be forwarded", ("bridge",)),
@@ -183,6 +194,7 @@ AGGREGATED: Final = {
     "journal": _JOURNAL,
     "mirrors": _MIRRORS,
     "cluster": _CLUSTER,
+    "channels": _CHANNELS,
     "bridges": _BRIDGES,
     "callbacks": _CALLBACKS,
     "pipelines": _PIPELINE,

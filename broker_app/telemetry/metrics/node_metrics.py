@@ -49,7 +49,7 @@ class Sources(NamedTuple):
     """The parts of a node besides its broker: the figures of its journal, with the name of its `backend`; its
     connections and decisions; operations on many messages that are open, by name; the status of bridges; the
     totals of callbacks; the status of mirrors, which is None with a journal of its own, and that of the
-    cluster, None without one; what has a health; and open alerts."""
+    cluster, None without one; what has a health; open alerts; and the sites of message channels."""
 
     backend: str
     journal: Callable[[], Mapping[str, int]]
@@ -62,6 +62,7 @@ class Sources(NamedTuple):
     cluster: Callable[[], Facts | None] = lambda: None
     components: Callable[[], Iterable[Component]] = tuple
     alerts: Callable[[], Iterable[Alert]] = tuple
+    sites: Callable[[], Sequence[Facts]] = tuple
 
 
 class NodeMetrics:
@@ -92,6 +93,7 @@ class NodeMetrics:
         cluster = self._sources.cluster()
         if cluster is not None:
             yield from of_cluster(cluster)
+        yield from of_sites(self._sources.sites())
         yield from of_components(self._sources.components())
         firing = (alert for alert in self._sources.alerts() if alert.state == FIRING)
         yield "mom_alerts_firing", Counter((alert.rule, alert.severity) for alert in firing)
@@ -220,6 +222,29 @@ def of_cluster(status: Facts) -> Collected:
     )
     if status["keeper"]:
         yield "mom_cluster_keeper_up", _one(int(not status["keeper_state"]))
+
+
+def of_sites(sites: Sequence[Facts]) -> Collected:
+    """The sites of message channels, as a broker reports them."""
+    here = [site["handlers"] for site in sites if site["is_here"]]
+    if here:
+        yield "mom_channel_handlers", _one(here[0])
+    yield "mom_channel_in_flight", {(site["name"],): site["in_flight"] for site in sites}
+    for figure in ("sent", "received"):
+        yield f"mom_channel_{figure}_total", {(site["name"],): site[figure] for site in sites}
+    for figure in ("dropped", "failed"):
+        yield (
+            f"mom_channel_{figure}_total",
+            {(site["name"], why): count for site in sites for why, count in sorted(site[figure].items())},
+        )
+    yield (
+        "mom_channel_round_trip_seconds",
+        {
+            (site["name"],): site["round_trip_ms"] / 1000
+            for site in sites
+            if site["round_trip_ms"] is not None
+        },
+    )
 
 
 def of_bridges(reports: Sequence[Facts]) -> Collected:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import msgspec
@@ -85,11 +85,18 @@ class PauseOrder(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class MirrorEndpoints:
-    """Endpoints `mirrors…` and `failover-list`; `mirror` is None where the journal is not shared."""
+    """Endpoints `mirrors…` and `failover-list`; `mirror` is None where the journal is not shared.
+    `cluster_uris` returns the addresses that a broker of a cluster sends its clients, none elsewhere."""
 
-    def __init__(self, mirror: MirrorOperations | None, own_list: dict[str, Any]) -> None:
+    def __init__(
+        self,
+        mirror: MirrorOperations | None,
+        own_list: dict[str, Any],
+        cluster_uris: Callable[[], Sequence[str]] = tuple,
+    ) -> None:
         self._mirror = mirror
         self._own_list = own_list
+        self._cluster_uris = cluster_uris
 
     def handlers(self) -> Handlers:
         """The endpoints by operation."""
@@ -105,9 +112,13 @@ class MirrorEndpoints:
         }
 
     async def failover_list(self, request: Request) -> Reply:
-        """GET failover-list: the brokers of this name, the active one first. Needs no login."""
+        """GET failover-list: the brokers of this name, the active one first; in a cluster those that clients
+        may go to. Needs no login."""
         request.query()
         found = self._mirror.failover_list() if self._mirror is not None else self._own_list
+        uris = self._cluster_uris()
+        if uris:
+            found = {**found, "uris": list(uris)}
         return json_reply(found, headers=_ANY_ORIGIN)
 
     async def all(self, request: Request) -> Reply:

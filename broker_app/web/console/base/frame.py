@@ -65,6 +65,7 @@ NAVIGATION: tuple[tuple[StrPromise | str, tuple[NavItem, ...]], ...] = (
         (
             NavItem("console:alerts", _("Alerts"), "bell", key="a"),
             NavItem("console:cluster", _("Cluster"), "waypoints", key="l"),
+            NavItem("console:channels", _("Channels"), "send", True),
             NavItem("console:mirrors", _("Mirrors"), "network", key="m"),
             NavItem("console:jobs", _("Jobs"), "list-checks", True, key="j"),
             NavItem("console:events", _("Events"), "history", key="e"),

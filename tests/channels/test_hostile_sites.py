@@ -1,0 +1,116 @@
+"""A site that has the secret of the cluster, and does not keep to the protocol: it costs others nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from broker_app.features.channels.handlers import MOST_CALLS
+from broker_app.features.cluster import frames as f
+from broker_app.features.cluster.handshake import Handshake
+from tests.cluster.conftest import SECRET, Brokers
+from tests.support.node_process import nodes_in
+from tests.support.patience import patient
+
+REQUESTS = "/topic/$channel.requests"
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Brokers]:
+    """The broker b1, whose cluster has the address of no other."""
+    with nodes_in(tmp_path_factory.mktemp("hostile")) as made:
+        brokers = Brokers(made, 1)
+        brokers.start()
+        yield brokers
+
+
+class Site:
+    """A linked site that sends what a test says. `received` are the frames that came, without the usual."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._frames = f.Reader(64 * f.MIB)
+        self._received: list[Any] = []
+
+    @classmethod
+    async def link(cls, port: int) -> Site:
+        """Connect, and prove to be of the cluster."""
+        site = cls(*await asyncio.open_connection("127.0.0.1", port))
+        handshake = Handshake(SECRET, dials=True, send=site.send)
+        handshake.begin()
+        while not handshake.is_proven:
+            handshake.receive(await site.next(f.Challenge, f.Proof))
+        identity = await site.next(f.Identity)
+        own = identity.settings
+        site.send(f.Identity("hostile", "1", identity.version, "127.0.0.1:1", [], "", own, []))
+        await site.next(f.ChannelHandlers)
+        return site
+
+    def send(self, *frames: f.Frame) -> None:
+        self._writer.write(b"".join(map(f.encode, frames)))
+
+    async def next(self, *kinds: type) -> Any:
+        """The next frame of one of these kinds, or that ends the link."""
+        async with asyncio.timeout(patient(10)):
+            while True:
+                while not self._received:
+                    data = await self._reader.read(65_536)
+                    if not data:
+                        raise EOFError
+                    self._received += self._frames.feed(data)
+                frame = self._received.pop(0)
+                if isinstance(frame, (*kinds, f.Refuse)):
+                    return frame
+
+    async def close(self) -> None:
+        self._writer.close()
+        with contextlib.suppress(ConnectionError):
+            await self._writer.wait_closed()
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        f.ChannelCall(0, 0, False, "2,2", b"abc"),
+        f.ChannelCall(1, 1_000, False, "-1,4", b"abc"),
+        f.ChannelCall(1, 1_000, False, "0," * 1_000 + "3", b"abc"),
+        f.ChannelCall(1, 1_000, False, "9" * 5_000, b"abc"),
+        f.ChannelAnswer(1, "fine", None, b""),
+        f.ChannelAnswer(1, "ok", "1", b""),
+    ],
+)
+async def test_a_frame_that_no_broker_sends_ends_its_link_alone(broker: Brokers, frame: f.Frame) -> None:
+    site = await Site.link(broker.ports[0])
+    site.send(frame)
+    refused = await site.next()
+    await site.close()
+    assert refused.code == "protocol-error"
+    async with broker[0].stomp() as client:
+        reply = await client.request("/channel/b1", b"?")
+        assert reply.headers["channel-status"] == "noserver"
+
+
+async def test_a_flood_of_requests_and_of_answers_to_none_is_bounded(broker: Brokers) -> None:
+    async with broker[0].stomp() as client, client.subscribe(REQUESTS, ack="auto") as calls:
+        site = await Site.link(broker.ports[0])
+        for number in range(1, 3 * MOST_CALLS):
+            site.send(
+                f.ChannelCall(number, 1 << 60, False, None, b"?"), f.ChannelAnswer(number, "ok", None, b"!")
+            )
+        busy = [await site.next(f.ChannelAnswer) for _ in range(2 * MOST_CALLS - 1)]
+        assert {(answer.status, answer.number > MOST_CALLS) for answer in busy} == {("rep-unavail", True)}
+        async with asyncio.timeout(patient(10)):
+            call = await anext(calls)
+        await client.send("/channel/$answer", b"yes", headers={"channel-call": call.headers["channel-call"]})
+        answer = await site.next(f.ChannelAnswer)
+        assert (answer.number, answer.status, answer.body) == (1, "ok", b"yes")
+        async with broker[0].rest() as http:
+            rows = (await http.get("/sites")).json()["items"]
+        (hostile,) = [row for row in rows if row["name"] == "hostile"]
+        assert hostile["dropped"] == {"late": 3 * MOST_CALLS - 1}
+        await site.close()
