@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hmac
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 
 from broker_app.base.refused import Refused
 from broker_app.features.cluster import frames as f
@@ -45,7 +45,9 @@ class Stranger:
                 reason = next((one for one in found if isinstance(one, f.Refuse)), reason)
         return reason
 
-    async def log_in(self, settings: dict[str, str], name: str = "b9", secret: str = SECRET) -> None:
+    async def log_in(
+        self, settings: dict[str, str], name: str = "b9", secret: str = SECRET, brokers: Sequence[str] = ()
+    ) -> None:
         """Be a member of the cluster."""
         handshake = Handshake(secret, dials=True, send=self.say)
         handshake.begin()
@@ -58,7 +60,9 @@ class Stranger:
                 if isinstance(frame, f.Refuse):
                     raise Refused(frame.code, frame.detail)
                 if handshake.receive(frame):
-                    self.say(f.Identity(name, name, "0", f"{name}.example:1", [], "", settings, []))
+                    self.say(
+                        f.Identity(name, name, "0", f"{name}.example:1", [], "", settings, list(brokers))
+                    )
 
 
 def proof(secret: str, acceptor_nonce: bytes) -> f.Proof:

@@ -18,7 +18,7 @@ from broker_app.features.cluster import frames as f
 from broker_app.features.cluster.settings import must_be_equal
 from tests.cluster.conftest import SECRET
 from tests.cluster.stranger import NONCE, Stranger, proof, stranger
-from tests.support.awaiting import becomes
+from tests.support.awaiting import becomes, until
 from tests.support.node_process import NodeProcess, nodes_in
 from tests.support.patience import patient
 from tests.support.ports import reserve_port
@@ -243,6 +243,25 @@ async def test_a_member_that_is_silent_or_reads_nothing_loses_its_link_and_holds
     assert "nothing came from it for 5 s" in log
     assert "it has read nothing for 5 s" in log
     await check_harmless(broker)
+
+
+async def test_an_address_whose_broker_refuses_the_link_as_one_too_many_is_connected_to_again(
+    broker: NodeProcess,
+) -> None:
+    dialled = 0
+
+    async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal dialled
+        dialled += 1
+        writer.write(f.encode(f.Refuse("duplicate", "another connection between these brokers is kept")))
+        writer.close()
+
+    async with await asyncio.start_server(refuse, "127.0.0.1", 0) as server:
+        address = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        async with stranger(port_of(broker)) as member:
+            await member.log_in(SETTINGS, brokers=[address])
+            await until(lambda: dialled > 1)
+    await becomes(lambda: has_no_links(broker), True)
 
 
 def memory_mib(broker: NodeProcess) -> float:
