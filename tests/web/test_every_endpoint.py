@@ -18,7 +18,7 @@ METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 #: what is done to destinations is decided by rules, or visible to all users; the rest is administration
 EVERYBODYS = frozenset(
     "queues topics messages leases jobs bulk subscriptions connections stats node limits health tokens"
-    " explain callbacks webhooks services profiles seeds subscribers".split()
+    " explain callbacks webhooks services profiles seeds sites subscribers".split()
 )
 
 

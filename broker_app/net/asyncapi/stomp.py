@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 
 from broker_app.core import dead_letter_headers, reasons
 from broker_app.core.commands import ACK_MODES, AUTO
+from broker_app.features.channels.statuses import BERKELEY_DB, KEYEMPTY, OK
 from broker_app.net.asyncapi.part import RECEIVE, SEND, Part, channel, message, operation, websocket_channel
 from broker_app.net.problems import MEDIA_TYPE
 from broker_app.net.rest.openapi.schemas import SELECTOR_TEXT, TEXT, Json, object_of, ref
@@ -65,6 +66,15 @@ _SEND: Final[Json] = {
     "delay-s": {**_SECONDS, "description": "seconds before which it is not delivered"},
     "deliver-at": {**_WHOLE, "description": "ms since 1970"},
     "max-copies": {**_WHOLE, "description": "of a message to a profile"},
+    "parts": {
+        **TEXT,
+        "description": "to a site (/channel/SITE): the lengths of its parts, with commas",
+    },
+    "channel-open": {**_BOOLEAN, "description": "to a site: only ask whether it can be reached"},
+    "timeout-ms": {**_WHOLE, "description": "of a request to a site"},
+    "multiple": {**_BOOLEAN, "description": "of a request to a site: the answer may have several parts"},
+    "channel-call": {**TEXT, "description": "of the answer of a handler (/channel/$answer)"},
+    "channel-status": {"enum": [OK, KEYEMPTY], "description": "of the answer of a handler"},
     "transaction": _TRANSACTION,
     bridge_flows.FLOW: TEXT,
     "content-length": _WHOLE,
@@ -126,6 +136,11 @@ _MESSAGE: Final[Json] = {
     "seq": {**_WHOLE, "description": "of a history: where to continue it"},
     **_OF_MESSAGE,
     **dict.fromkeys(dead_letter_headers.FACTS, TEXT),
+    "parts": {**TEXT, "description": "from a site: the lengths of its parts, with commas"},
+    "channel-call": {**TEXT, "description": "of a request from a site: names it in the answer"},
+    "channel-from": {**TEXT, "description": "the site that has sent it"},
+    "need-response": {**_BOOLEAN, "description": "of what comes from a site: it is a request"},
+    "channel-status": {"enum": list(BERKELEY_DB), "description": "of the answer from a site"},
     "dead-reason": {"enum": list(reasons.REASONS[1:])},
 }
 _REFUSAL: Final[Json] = {

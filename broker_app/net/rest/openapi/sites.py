@@ -74,11 +74,10 @@ SCHEMAS: Json = {
 }
 
 _SITE = in_path("site", "name of its broker, or `$master`", {"type": "string", "minLength": 1})
-_PARTS = parameter("parts", BOOLEAN, "true: the body is JSON with the parts; else it is one part as it is")
-_BODY: Json = {
-    "required": False,
-    "content": {"*/*": {}, "application/json": {"schema": ref("Parts")}},
-}
+_PARTS = parameter(
+    "parts", BOOLEAN, "true: the body is JSON with the parts, as in `Parts`; else it is one part as it is"
+)
+_BODY: Json = {"required": False, "content": {"*/*": {}}}
 PATHS: Json = {
     "/sites": {
         "get": operation(
