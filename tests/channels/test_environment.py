@@ -29,7 +29,7 @@ ECHO: list[bytes] = [b"a", b"", b"c" * 3]
 def sites(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Brokers]:
     """Three sites; b1 is the master."""
     with nodes_in(tmp_path_factory.mktemp("sites")) as nodes:
-        brokers = Brokers(nodes, 3, keeper=0)
+        brokers = Brokers(nodes, 3, keeper=0, cluster_dynamic_keeper=True)
         brokers.start()
         asyncio.run(_linked(brokers))
         yield brokers
@@ -240,3 +240,27 @@ async def ask(program: asyncio.subprocess.Process, line: str, answers: int = 1) 
     program.stdin.write(f"{line}\n".encode())
     lines = [await asyncio.wait_for(program.stdout.readline(), patient(20)) for _ in range(answers)]
     return b"".join(lines).decode().rstrip()
+
+
+async def test_a_channel_to_the_master_follows_it_to_another_site(sites: Brokers) -> None:
+    b1, b2, b3 = sites
+    old, new = Echo(), Echo()
+    async with at(b1, old.__call__), at(b3, new.__call__), at(b2) as env:
+        channel = await env.repmgr_channel(MASTER)
+        assert await channel.send_request([b"1"]) == b"1"
+        for keeper, chosen, echo in ((b1, "b3", new), (b3, "b1", old)):
+            echo.got.clear()
+            async with keeper.rest() as http:
+                answer = await http.put("/cluster/keeper", json={"broker": chosen})
+            assert answer.status_code == 200, answer.text
+
+            async def answered_by(chosen: str = chosen) -> bool:
+                async with b2.rest() as http:
+                    found = (await http.get("/sites")).json()["items"]
+                return [site["name"] for site in found if site["is_master"]] == [chosen]
+
+            await becomes(answered_by, True)
+            assert await channel.send_request([b"2"]) == b"2"
+            assert len(echo.got) == 1
+        assert len(old.got) == 1
+        assert len(new.got) == 1

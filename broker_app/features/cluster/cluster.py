@@ -294,9 +294,10 @@ class Cluster:
     def master(self) -> str:
         """The name of the broker that keeps the change record; empty without one, or until it is known."""
         settings = self._settings
-        if settings.keeper == settings.address:
+        keeper = self.record.propagation.keeper if self.record is not None else settings.keeper
+        if keeper == settings.address:
             return settings.name
-        return next((one.name for one in self.members.all() if one.address == settings.keeper), "")
+        return next((one.name for one in self.members.all() if one.address == keeper), keeper)
 
     # ------------------------------------------------------------------ reports
 
