@@ -259,7 +259,10 @@ Frame = (
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder: msgspec.msgpack.Decoder[Frame] = msgspec.msgpack.Decoder(Frame)
-_large_decoder = msgspec.msgpack.Decoder(_LargeDelivery)
+#: of long frames: many small parts would take long to read
+_large_decoder: msgspec.msgpack.Decoder[_LargeDelivery | ChannelCall | ChannelAnswer] = (
+    msgspec.msgpack.Decoder(_LargeDelivery | ChannelCall | ChannelAnswer)
+)
 
 
 def encode(frame: Frame) -> bytes:
@@ -307,7 +310,7 @@ def _decoded(content: memoryview) -> Frame:
     if len(content) <= MOST_USUAL_BYTES:
         return _decoder.decode(content)
     large = _large_decoder.decode(content)
-    return Deliver(large.envelopes, large.messages)
+    return Deliver(large.envelopes, large.messages) if isinstance(large, _LargeDelivery) else large
 
 
 def settled(acked: list[int], returned: list[int], failed: list[Failed]) -> Iterator[Settled]:

@@ -61,14 +61,14 @@ class ClusterEndpoints:
 
     async def links(self, request: Request) -> Reply:
         """GET cluster/links: the other brokers, as this one sees them"""
-        report = self._report(request)
         query = request.query(self._links.parameters)
+        report = self._report(request)
         return json_reply(self._links.page(map(status_of_link, report.links), query)._asdict())
 
     async def consumers(self, request: Request) -> Reply:
         """GET cluster/consumers: which broker has consumers of what"""
-        report = self._report(request)
         query = request.query((*self._consumers.parameters, "destination"))
+        report = self._report(request)
         wanted = query.pop("destination", "")
         if wanted and not wanted.startswith("/"):
             wanted = f"/{QUEUE}/{wanted}"

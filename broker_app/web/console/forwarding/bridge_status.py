@@ -37,7 +37,7 @@ EVENT_LABELS: Final = {
     "subscription replaced": _("subscription replaced"), "subscription deleted": _("subscription deleted"),
     "subscription kept": _("subscription kept"),
     "not delivered": _("not delivered"),
-    "took over": _("took over"), "active without main": _("active without main"),
+    "took over": _("took over"), "drained": _("drained"), "active without main": _("active without main"),
     "mirror joined": _("mirror joined"), "mirror left": _("mirror left"),
     "settings differ": _("settings differ"),
     "link up": _("link up"), "link down": _("link down"), "link refused": _("link refused"),
