@@ -155,6 +155,11 @@ class DeliverRemote:
     address: str
     messages: list[RemoteMessage]
 
+    @property
+    def peer(self) -> Peer:
+        """The link, which takes turns with clients."""
+        return self.origin.peer
+
 
 @dataclass(slots=True)
 class PublishRemote:
@@ -162,6 +167,11 @@ class PublishRemote:
 
     origin: Origin
     messages: list[RemoteMessage]
+
+    @property
+    def peer(self) -> Peer:
+        """The link, which takes turns with clients."""
+        return self.origin.peer
 
 
 @dataclass(slots=True)

@@ -103,6 +103,11 @@ def _forwarded_name(address: str) -> str:
     return address if found is None else found.name
 
 
+def is_topic(address: str) -> bool:
+    """Return whether an address is that of a topic, or of a filter of topics, temporary or not."""
+    return address.startswith((f"/{TOPIC}/", f"/{TEMP_TOPIC}/"))
+
+
 def is_forwarded(address: str) -> bool:
     """Return whether `address`, which must be valid, is a store-and-forward queue."""
     return address.startswith(_FORWARDED) and not address.endswith(DEAD_SUFFIX)

@@ -33,6 +33,10 @@ from broker_app.core.turn import Turn
 MAX_COUNTED_TOPICS, OLDEST_TOPICS = 1_000, 8
 
 
+#: messages of another broker between two looks at the clock
+_REMOTE = 16
+
+
 class Publisher:
     """Routes admitted messages; knows schedules, duplicates and histories."""
 
@@ -207,10 +211,12 @@ class Publisher:
             counters["delivered"] += len(fanout.members)
             counters["delivered_of_topics"] += len(fanout.members)
 
-    def publish_remote(self, command: c.PublishRemote) -> None:
+    def publish_remote(self, command: c.PublishRemote) -> c.PublishRemote | None:
         """Publish messages of another broker to the subscribers of this one that have no name: the others
-        are served from their queues at each broker."""
-        for message in command.messages:
+        are served from their queues at each broker. Returns the rest when the deadline has passed."""
+        for at, message in enumerate(command.messages):
+            if at and at % _REMOTE == 0 and self._turn.deadline.passed:
+                return c.PublishRemote(command.origin, command.messages[at:])
             message.position = self._turn.transient_position()
             kind, _, name = message.envelope.address[1:].partition("/")
             topics = self._destinations.topics if kind == TOPIC else self._destinations.temporary_topics
@@ -221,6 +227,7 @@ class Publisher:
             for subscription in matching.singles:
                 if not subscription.remote:
                     self._topic_delivery.deliver(subscription, message)
+        return None
 
     def _drop_topic_count(self) -> None:
         """Stop counting one of the topics that were idle longest, preferably one without subscribers."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
+from itertools import count
 
 from broker_app.core import commands as c
 from broker_app.core.destination import DURABLE_PREFIX, SHARED_PREFIX, parse
@@ -21,6 +22,8 @@ from broker_app.core.selective.delivery import SelectiveDelivery
 from broker_app.core.timers import Leases
 from broker_app.core.turn import Turn
 
+#: messages that are handed over between two looks at the clock
+_HANDED_OVER = 256
 #: messages of queues with selective delivery that are looked at in one turn
 _LOOKED_AT = 256
 
@@ -83,9 +86,12 @@ class RemoteMessages:
         assert waiting is not None
         if queue.selective is None:
             available = queue.available
-            while waiting:
-                subscription = _first_local(available)
+            for at in count(1):
+                subscription = _first_local(available) if waiting else None
                 if subscription is None:
+                    break
+                if at % _HANDED_OVER == 0 and self._turn.deadline.passed:
+                    self._store.mark_dirty(queue)
                     break
                 message = waiting.popleft()
                 group = queue.group_of(message)

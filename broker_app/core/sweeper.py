@@ -52,8 +52,6 @@ class Sweeper:
         self._dedup_windows = dedup_windows
         self._unsettled = unsettled
         self._each_second = each_second
-        #: whether other brokers of a cluster use a queue, which then stays
-        self.is_wanted: Callable[[str], bool] = lambda address: False
         self.sweep_ms = 0
         #: queues that the present sweep has not checked yet
         self._unswept: list[Queue] = []
@@ -120,9 +118,6 @@ class Sweeper:
         elif not queue.idle_since_ms:
             queue.idle_since_ms = self._turn.now_ms
         elif 0 < self._turn.limits.idle_queue_ms <= self._turn.now_ms - queue.idle_since_ms:
-            if self.is_wanted(queue.address):
-                queue.idle_since_ms = 0
-                return
             del self._destinations.queues[queue.address]
             self._turn.emit_destination(DestinationDeleted(queue.address, UNUSED))
 

@@ -268,23 +268,6 @@ class TestIdleQueues:
                 stage.pass_time(1_000)
         assert "/queue/a" in stage.queues
 
-    def test_a_queue_that_other_brokers_use_stays(self) -> None:
-        stage = Stage(idle_queue_ms=2_000)
-        wanted = {"/queue/a"}
-        stage.broker.sweeper.is_wanted = wanted.__contains__
-        for address in ("/queue/a", "/queue/b"):
-            taker = stage.client()
-            fill(stage, b"1", address=address)
-            taker.subscribe(address, c.AUTO)
-            taker.disconnect()
-        for _ in range(8):
-            stage.pass_time(1_000)
-        assert list(stage.queues) == ["/queue/a"]
-        wanted.clear()
-        for _ in range(4):
-            stage.pass_time(1_000)
-        assert not stage.queues
-
     def test_a_queue_whose_arrivals_are_watched_stays(self) -> None:
         stage = Stage(idle_queue_ms=2_000)
         fill(stage, b"1")

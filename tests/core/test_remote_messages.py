@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from itertools import count
+
 import pytest
 
+from broker_app.base.deadline import Deadline
 from broker_app.base.refused import Refused
 from broker_app.core import commands as c
 from broker_app.core.message import DeliveryOptions, Envelope
@@ -24,6 +27,15 @@ class Owner:
         self.tag = 0
 
     def deliver(self, *bodies: bytes, address: str = QUEUE, group: str = "", block: bytes = b"") -> None:
+        messages = self.messages(*bodies, address=address, group=group, block=block)
+        if address.startswith("/topic/"):
+            self.stage.decide(c.PublishRemote(self.origin, messages))
+        else:
+            self.stage.decide(c.DeliverRemote(self.origin, address, messages))
+
+    def messages(
+        self, *bodies: bytes, address: str, group: str = "", block: bytes = b""
+    ) -> list[RemoteMessage]:
         options = DeliveryOptions(group=group) if group else None
         envelope = Envelope(address, block, options=options)
         messages = []
@@ -32,10 +44,7 @@ class Owner:
             messages.append(
                 RemoteMessage(self.origin, self.tag, envelope, body, self.stage.now_ms, b"id-" + body)
             )
-        if address.startswith("/topic/"):
-            self.stage.decide(c.PublishRemote(self.origin, messages))
-        else:
-            self.stage.decide(c.DeliverRemote(self.origin, address, messages))
+        return messages
 
     @property
     def returned(self) -> list[ReturnedDelivery]:
@@ -285,3 +294,27 @@ def test_messages_of_other_brokers_use_no_limit_here(stage: Stage, owner: Owner)
     with pytest.raises(Refused, match="queue-full"):
         producer.publish(QUEUE, b"")
     assert stage.queue(QUEUE).limit_usage.bytes == 10
+
+
+@pytest.mark.parametrize("address", [QUEUE, "/topic/prices"])
+def test_many_messages_of_another_broker_take_several_turns_and_keep_their_order(
+    stage: Stage, owner: Owner, address: str
+) -> None:
+    consumer = stage.client()
+    consumer.subscribe(address, c.AUTO)
+    bodies = [b"%d" % number for number in range(3_000)]
+    messages = owner.messages(*bodies, address=address)
+    command = (
+        c.PublishRemote(owner.origin, messages)
+        if address.startswith("/topic/")
+        else c.DeliverRemote(owner.origin, address, messages)
+    )
+    turns, passed = 0, Deadline(count().__next__)
+    stage.broker.decide([command], stage.now_us, None, passed)
+    while stage.broker.is_behind:
+        turns += 1
+        stage.broker.decide((), stage.now_us, stage.broker.turn.out, passed)
+    assert turns >= 3
+    stage.broker.turn.out.close_fanouts()
+    fanned_out = [m.body for fanout in stage.broker.turn.out.fanouts for m in fanout.messages]
+    assert [message.body for _, _, message in consumer.peer.deliveries] + fanned_out == bodies
