@@ -11,15 +11,12 @@ from broker_app.config import Config
 from broker_app.core.broker import Broker
 from broker_app.features.cluster.cluster import Cluster
 from broker_app.features.enhanced_cluster.adopted_broker import AdoptedBroker
-from broker_app.features.enhanced_cluster.takeover import JournalWatch, Member, TakenJournal
+from broker_app.features.enhanced_cluster.takeover import JournalWatch, OwnBroker, TakenJournal
 from broker_app.net.policy.policy import Policy
 from broker_app.node.policy_follower import limits_of, policies_of
-from broker_app.telemetry.event_log import EventLog
+from broker_app.telemetry.event_log import CLUSTER, EventLog
 
 log = logging.getLogger(__name__)
-
-#: of events about takeovers in the event log
-TAKEOVERS = "cluster"
 
 
 class EnhancedMember:
@@ -43,7 +40,7 @@ class EnhancedMember:
         uri = settings.uris[0] if settings.uris else ""
         self.watch = JournalWatch(
             config,
-            Member(settings.name, settings.address, uri),
+            OwnBroker(settings.name, settings.address, uri),
             asyncio.get_running_loop().call_soon_threadsafe,
             make_broker=lambda: Broker(limits=limits_of(config), policies=policies_of(policy())),
             policies=lambda: policies_of(policy()),
@@ -61,7 +58,7 @@ class EnhancedMember:
         self._adopted[taken.note.journal] = adopted
         note = taken.note
         self._events.note(
-            TAKEOVERS,
+            CLUSTER,
             note.member,
             "took over",
             code="CLUSTER_TAKEOVER",
@@ -100,7 +97,7 @@ class EnhancedMember:
         note = adopted.note
         log.info("nothing is left in the journal %s: it is served no longer", note.journal)
         detail = "all messages that it had stored are delivered"
-        self._events.note(TAKEOVERS, note.member, "drained", detail=detail, journal=note.journal)
+        self._events.note(CLUSTER, note.member, "drained", detail=detail, journal=note.journal)
 
     def _run(self, work: Any) -> None:
         task = asyncio.ensure_future(work)

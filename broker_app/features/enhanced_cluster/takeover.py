@@ -10,6 +10,7 @@ from functools import partial
 from threading import Event, Thread
 from typing import Final, NamedTuple
 
+from broker_app.base.internal_errors import internal_errors
 from broker_app.config import Config
 from broker_app.core.broker import Broker
 from broker_app.core.policy import Policies
@@ -17,7 +18,7 @@ from broker_app.features.enhanced_cluster.registry import JournalNote, Registry,
 from broker_app.features.mirror.follower import Follower
 from broker_app.journal.errors import JournalError
 from broker_app.journal.shared.shared_journal import SharedJournal
-from broker_app.journal.store import Holder, LeaseHeld, LeaseState, Store
+from broker_app.journal.store import Holder, LeaseHeld, LeaseState, Store, Unreachable
 from broker_app.journal.worker import CallSoon
 from broker_app.storage.factory import make_shared, store_at
 
@@ -38,8 +39,8 @@ class TakenJournal(NamedTuple):
     broker: Broker
 
 
-class Member(NamedTuple):
-    """This broker: its name, the address of its cluster port, and where clients connect."""
+class OwnBroker(NamedTuple):
+    """This broker for the others: its name, the address of its cluster port, and where clients connect."""
 
     name: str
     address: str
@@ -56,7 +57,7 @@ class JournalWatch:
     def __init__(
         self,
         config: Config,
-        member: Member,
+        member: OwnBroker,
         call_soon_threadsafe: CallSoon,
         *,
         make_broker: Callable[[], Broker],
@@ -83,8 +84,8 @@ class JournalWatch:
         self._due = Event()
         self._thread: Thread | None = None
         self._is_reachable = True
-        #: whether it takes over nothing, because it stops
-        self._is_quiet = False
+        #: journals that could not be taken over when that was tried last
+        self._failed: set[str] = set()
 
     def start(self, epoch: int) -> None:
         """Note that this broker serves its own journal, and watch the others."""
@@ -124,7 +125,6 @@ class JournalWatch:
 
     def close(self) -> None:
         """Take over nothing more, and end. Blocks."""
-        self._is_quiet = True
         self._closing.set()
         self._due.set()
         if self._thread is not None:
@@ -149,6 +149,8 @@ class JournalWatch:
                 if self._is_reachable:
                     log.warning("the journals of the cluster cannot be read now: %s", error)
                 self._is_reachable = False
+            except Exception as error:  # or no member would be taken over any more
+                internal_errors.note("the watch over the journals of the cluster", error)
             self._due.wait(max(0.05, BEAT_S - (time.monotonic() - begun)))
             self._due.clear()
 
@@ -159,8 +161,25 @@ class JournalWatch:
         addresses = sorted({seen.note.address for seen in self.seen if seen.note.holder != self._member.name})
         self._call_soon(self._found, addresses)
         for seen in self.seen:
-            if seen.note.journal not in self.serving and not self._closing.is_set() and self._is_free(seen):
+            if seen.note.journal not in self.serving and not self._closing.is_set():
+                self._take_if_free(seen)
+
+    def _take_if_free(self, seen: Seen) -> None:
+        """Take a journal over that has no holder. One that cannot be taken, as a damaged one, keeps this
+        broker from no other."""
+        journal = seen.note.journal
+        try:
+            if self._is_free(seen):
                 self._take(seen.note)
+            self._failed.discard(journal)
+        except Unreachable:
+            raise
+        except JournalError as error:
+            if journal not in self._failed:
+                log.error("the journal %s of %s cannot be taken over: %s", journal, seen.note.member, error)
+            self._failed.add(journal)
+        except Exception as error:  # or the others would stay without a holder
+            internal_errors.note("a takeover of a journal", error)
 
     def _is_free(self, seen: Seen) -> bool:
         """Return whether a journal has no holder, and is to have one."""
@@ -181,19 +200,15 @@ class JournalWatch:
         """Take a journal over, unless another broker is faster."""
         began = time.monotonic()
         store = self._make_store(note.journal)
-        follower = Follower(store, self._make_broker)
-        while not follower.catch_up():
-            if self._closing.is_set():
-                store.release()
-                return
-        holder = Holder(self._member.name, self._member.uri)
-        config = replace(self._config, private_journal=None)
-        journal = make_shared(config, store, holder, self._call_soon)
         try:
-            broker = follower.take_over(journal, self._policies())
-        except LeaseHeld:
+            opened = self._open(store)
+        except BaseException:
+            store.release()
+            raise
+        if opened is None:
             store.release()
             return
+        journal, broker = opened
         took_s = round(time.monotonic() - began, 3)
         try:
             taken = self._note_taken(note, journal.epoch, took_s)
@@ -205,6 +220,21 @@ class JournalWatch:
             *(note.holder, note.journal, took_s, journal.epoch),
         )
         self._call_soon(self._taken, TakenJournal(taken, journal, broker))
+
+    def _open(self, store: Store) -> tuple[SharedJournal, Broker] | None:
+        """The journal in a store, opened, and its broker; None if another broker was faster, or this one
+        stops."""
+        follower = Follower(store, self._make_broker)
+        while not follower.catch_up():
+            if self._closing.is_set():
+                return None
+        holder = Holder(self._member.name, self._member.uri)
+        config = replace(self._config, private_journal=None)
+        journal = make_shared(config, store, holder, self._call_soon)
+        try:
+            return journal, follower.take_over(journal, self._policies())
+        except LeaseHeld:
+            return None
 
     def _note_taken(self, note: JournalNote, epoch: int, took_s: float) -> JournalNote:
         """Note that this broker serves a journal, and that its member is to begin with another one."""

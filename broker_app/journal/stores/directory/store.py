@@ -210,14 +210,21 @@ class FileStore:
         return self._read_identity()
 
     def _read_identity(self) -> tuple[int, int]:
-        """The tag and the time of creation, which are there. Raises JournalFailed."""
-        found = json.loads(self._files.content(_IDENTITY))
-        if found["format"] != FORMAT:
+        """The tag and the time of creation, which are there. Raises JournalFailed and JournalDamaged."""
+        try:
+            found = json.loads(self._files.content(_IDENTITY))
+            version, tag, created_us = found["format"], found["tag"], found["created_us"]
+        except (ValueError, TypeError, KeyError) as error:
+            raise JournalDamaged(
+                f"{self._files.directory / _IDENTITY} does not say which journal this is ({error!r}): "
+                "restore the file from a backup of the directory"
+            ) from error
+        if version != FORMAT:
             raise JournalFailed(
-                f"{self.description} has format {found['format']}; this version of MOM needs {FORMAT}: use "
+                f"{self.description} has format {version}; this version of MOM needs {FORMAT}: use "
                 "the version that wrote it, or an empty directory"
             )
-        return found["tag"], found["created_us"]
+        return tag, created_us
 
     def _first(self) -> Files:
         """The directory of a journal that was never held, complete before it has its name."""
