@@ -52,7 +52,6 @@ MAX_CALLS: Final = 16
 #: seconds beyond its own time in which the broker must have answered a request
 _MARGIN_S: Final = 5.0
 _REQUESTS: Final = "/topic/$channel.requests"
-_ANSWER: Final = "/channel/$answer"
 
 Part = bytes | bytearray | memoryview
 Handler = Callable[[Any, list[bytes], bool], Any]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -12,7 +11,8 @@ from urllib.parse import quote
 import typer
 
 from broker_app.cli.base import invocation
-from broker_app.cli.base.failures import FAILED, USAGE, Failure
+from broker_app.cli.base.exec_option import words_of
+from broker_app.cli.base.failures import FAILED, Failure
 from broker_app.cli.base.options import span
 from broker_app.cli.messages.publish import content
 
@@ -117,7 +117,9 @@ def serve(
     site take turns.
     """
     given = invocation.of(ctx)
-    served = _Served(_command(execute), answer.encode(), count, given.output.row, given.output.warn)
+    served = _Served(
+        words_of(execute, "./prices {}"), answer.encode(), count, given.output.row, given.output.warn
+    )
     import asyncio  # here, and below: other commands start sooner without it
 
     asyncio.run(_serve(given, served))
@@ -191,20 +193,6 @@ async def _serve(given: invocation.Invocation, served: _Served) -> None:
             await env.repmgr_start()
             given.output.say(f"serves the requests of site {env.site}; Ctrl-C to stop")
             await finished.wait()
-
-
-def _command(text: str | None) -> list[str]:
-    if text is None:
-        return []
-    try:
-        words = shlex.split(text)
-    except ValueError as error:
-        raise Failure(
-            USAGE, f"--exec cannot be parsed: {error}", fix="quote it like a shell command"
-        ) from error
-    if not words:
-        raise Failure(USAGE, "--exec is empty", fix="give a command, such as --exec './prices {}'")
-    return words
 
 
 def _path(site: str, kind: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import shlex
 import sys
 from collections.abc import Awaitable, Callable
 from enum import StrEnum
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypedDict
 import typer
 
 from broker_app.cli.base import completion, invocation
+from broker_app.cli.base.exec_option import words_of
 from broker_app.cli.base.failures import FAILED, USAGE, Failure
 from broker_app.cli.destinations import address, queue_name
 
@@ -120,7 +120,7 @@ def sub(
     import asyncio
 
     given = invocation.of(ctx)
-    command = _command(execute)
+    command = words_of(execute, "process {}")
     if notify:
         from broker_app.cli.messages import notifications
 
@@ -171,20 +171,6 @@ def _check_notify(ack: Ack, credit: int, *others: object) -> None:
             "--notify takes no messages, so only --count and --exec can be given with it",
             fix="leave the other options out, or leave --notify out to receive the messages",
         )
-
-
-def _command(text: str | None) -> list[str]:
-    if text is None:
-        return []
-    try:
-        words = shlex.split(text)
-    except ValueError as error:
-        raise Failure(
-            USAGE, f"--exec cannot be parsed: {error}", fix="quote it like a shell command"
-        ) from error
-    if not words:
-        raise Failure(USAGE, "--exec is empty", fix="give a command, such as --exec 'process {}'")
-    return words
 
 
 async def _receive(
