@@ -15,7 +15,7 @@ from broker_app.core.message import Envelope
 from broker_app.core.model import Subscription
 from broker_app.features.cluster.client_lists import ClientLists
 from broker_app.features.cluster.cluster import Cluster
-from broker_app.features.cluster.rebalancing import plan
+from broker_app.features.cluster.rebalance_plan import plan
 from broker_app.net.stomp.session import StompSession
 from broker_app.net.stomp.session_registry import SessionRegistry
 from broker_app.node.system_events import SystemPublisher

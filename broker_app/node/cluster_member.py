@@ -23,8 +23,8 @@ from broker_app.telemetry.event_log import CLUSTER, EventLog
 
 _TLS = "tls"
 #: the answer to brokers without TLS
-_NO_TLS = f.encode(
-    f.Refuse("tls-required", "this port speaks TLS: set cluster_transport to tls at each broker")
+_NO_TLS = bytes(
+    f.encode(f.Refuse("tls-required", "this port speaks TLS: set cluster_transport to tls at each broker"))
 )
 
 

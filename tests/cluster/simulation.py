@@ -64,7 +64,7 @@ class Side:
     def __init__(self, home: Home, other: Home) -> None:
         engine: Engine = home  # type: ignore[assignment]
         self.home, self.other = home, other
-        self.wire: deque[bytes] = deque()
+        self.wire: deque[bytearray] = deque()
         self._reader = f.Reader(f.MIB)
         self.consumers = RemoteConsumers(engine, other.name, self._send, self._fail)
         self.queues = RemoteQueues(engine, other.name, self._send)

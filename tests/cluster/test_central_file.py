@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from broker_app.base.refused import Refused
 from broker_app.config import ConfigError
 from broker_app.features.cluster import central_file, properties, settings
 
@@ -175,22 +174,12 @@ def server() -> Iterator[WebServer]:
         thread.join()
 
 
-async def test_the_list_of_brokers_is_read_again_over_http(server: WebServer) -> None:
+def test_the_file_comes_over_http_bounded_and_an_error_says_why(server: WebServer) -> None:
     environment = OWN | {"MOM_CLUSTER_URL": server.url, "MOM_CLUSTER_HOST": "b1.example"}
-    running = settings.load(environment)
-    assert running.cluster == ("b1.example:7676", "b2.example")
-    server.body = ALL.replace("b2.example", "b2.example,b3.example")
-    assert await central_file.reload(running, 7676, environment) == ("b2.example:7676", "b3.example:7676")
-
-
-async def test_a_list_that_cannot_be_read_again_changes_nothing(server: WebServer) -> None:
-    environment = OWN | {"MOM_CLUSTER_URL": server.url}
-    running = settings.load(environment)
+    assert settings.load(environment).cluster == ("b1.example:7676", "b2.example")
     server.status = 404
-    with pytest.raises(Refused, match="stays as it is: the central file"):
-        await central_file.reload(running, 7676, environment)
+    with pytest.raises(ConfigError, match="the central file"):
+        settings.load(environment)
     server.status, server.body = 200, "#" * 100_000
-    with pytest.raises(Refused, match="is longer than 60,000 bytes"):
-        await central_file.reload(running, 7676, environment)
-    with pytest.raises(Refused, match="has no central file"):
-        await central_file.reload(settings.load({}), 7676, {})
+    with pytest.raises(ConfigError, match="is longer than 60,000 bytes"):
+        settings.load(environment)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from broker_app.features.cluster.report import ClusterReport, Interest, LinkReport
+from broker_app.features.cluster.report import ClusterReport, InterestReport, LinkReport
 
 
 def a_link(broker: str = "b2", **facts: Any) -> LinkReport:
@@ -19,9 +19,9 @@ def a_link(broker: str = "b2", **facts: Any) -> LinkReport:
     )  # fmt: skip
 
 
-def an_interest(broker: str, address: str, **facts: Any) -> Interest:
+def an_interest(broker: str, address: str, **facts: Any) -> InterestReport:
     """One consumer with credit 100, unless `facts` have other numbers."""
-    return Interest(broker=broker, address=address, **{"consumers": 1, "credit": 100, **facts})
+    return InterestReport(broker=broker, address=address, **{"consumers": 1, "credit": 100, **facts})
 
 
 def a_report(*links: LinkReport, **facts: Any) -> ClusterReport:

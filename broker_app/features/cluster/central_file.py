@@ -7,17 +7,15 @@ over HTTP, and has names of GlassFish MQ (`imq_names`) or those of settings.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
 from broker_app import config
-from broker_app.base.refused import Refused
 from broker_app.base.suggestions import suggestion
-from broker_app.config import CentralValue, Config, ConfigError
-from broker_app.features.cluster import properties, settings
+from broker_app.config import CentralValue, ConfigError
+from broker_app.features.cluster import properties
 from broker_app.features.cluster.imq_names import NAMES, NO_KEEPER
 from broker_app.peers.http_client.address_filter import AddressFilter
 from broker_app.peers.http_client.client import HttpClient
@@ -46,18 +44,6 @@ _TEXTS: Final = frozenset(
     }
 )
 _OWN_NUMBERS: Final = frozenset({"role"})
-
-
-async def reload(running: Config, port: int, environment: Mapping[str, str] | None = None) -> tuple[str, ...]:
-    """The addresses of the other brokers by the central file of now. Raises Refused."""
-    if running.cluster_url is None:
-        raise Refused(
-            "conflict", "the broker has no central file; start it with cluster_url, the address of one"
-        )
-    try:
-        return settings.others(await asyncio.to_thread(settings.load, environment), port)
-    except ConfigError as error:
-        raise Refused("invalid", f"the list of brokers stays as it is: {error}") from error
 
 
 def read(url: str) -> list[CentralValue]:

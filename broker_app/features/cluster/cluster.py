@@ -22,7 +22,13 @@ from broker_app.features.cluster import frames as f
 from broker_app.features.cluster.link import Link, stopped
 from broker_app.features.cluster.members import Member, Members
 from broker_app.features.cluster.replicated_record import ReplicatedRecord
-from broker_app.features.cluster.report import AdoptedReport, ClusterReport, Interest, LinkReport, LinkState
+from broker_app.features.cluster.report import (
+    AdoptedReport,
+    ClusterReport,
+    InterestReport,
+    LinkReport,
+    LinkState,
+)
 from broker_app.features.cluster.settings import difference, mismatch
 from broker_app.features.cluster.shared_limits import SharedLimits
 from broker_app.features.cluster.traffic import Traffic
@@ -86,7 +92,7 @@ class Cluster:
 
     def __init__(self, engine: Engine, settings: ClusterSettings, clients: Callable[[], int]) -> None:
         self._engine = engine
-        self.settings = self._settings = settings
+        self.settings = settings
         self._clients = clients
         self._incarnation = secrets.token_hex(8)
         self.members = Members(
@@ -121,8 +127,8 @@ class Cluster:
         interest.watched = True
         self._engine.listeners.add(self._on_events)
         make_link = partial(self._make_link, dials=False)
-        if listener is not None and self._settings.listen_tls is not None:
-            self._tls_server = self._settings.listen_tls(listener, make_link)
+        if listener is not None and self.settings.listen_tls is not None:
+            self._tls_server = self.settings.listen_tls(listener, make_link)
         elif listener is not None:
             self._server = await asyncio.get_running_loop().create_server(make_link, sock=listener)
         self._looking = asyncio.create_task(supervised("messages of other brokers", self._look))
@@ -144,7 +150,7 @@ class Cluster:
         self._engine.broker.interest.watched = False
 
     def _make_link(self, *, dials: bool) -> Link:
-        settings = self._settings
+        settings = self.settings
         return Link(self._engine, self, settings.secret, settings.most_bytes, dials=dials)
 
     def connected(self, link: Link) -> None:
@@ -210,7 +216,7 @@ class Cluster:
 
     def identity(self) -> f.Identity:
         """This broker, as others see it."""
-        settings = self._settings
+        settings = self.settings
         return f.Identity(
             *(settings.name, self._incarnation, settings.version, settings.address),
             *(list(settings.uris), settings.web, settings.must_be_equal, self.members.addresses()),
@@ -220,14 +226,13 @@ class Cluster:
         """Take a link whose broker is known. Raises Refused for one that is not wanted."""
         broker = link.broker
         assert broker is not None
-        settings = self._settings
+        settings = self.settings
         found = difference(settings.must_be_equal, broker.settings)
         if found is not None:
             raise mismatch(settings.name, broker.name, found)
         self.members.admit(link, self.identity())
         self._strangers.pop(link, None)
         self._refused.pop(broker.name, None)
-        log.info("broker %s at %s is linked", broker.name, broker.address)
         self.listeners("up", broker.name, "")
         self.members.learn(broker.brokers)
         self._announced = None  # it may have changed in the meantime, and change back
@@ -248,7 +253,6 @@ class Cluster:
             self.calls.link_ended(link)
         name = link.broker.name if link.broker is not None else ""
         if was_linked:
-            log.info("the link to broker %s has ended: %s", name, reason.detail)
             self._shared_limits.forget(name)
             if self.record is not None:
                 self.record.propagation.disconnected(name)
@@ -259,7 +263,6 @@ class Cluster:
             and (self._refused.get(name) != reason.detail)
         ):
             self._refused[name] = reason.detail
-            log.warning("broker %s is not linked: %s", name, reason.detail)
             self.listeners("refused", name, reason.detail)
 
     def receive_record(self, link: Link, message: bytes) -> None:
@@ -293,7 +296,7 @@ class Cluster:
     @property
     def master(self) -> str:
         """The name of the broker that keeps the change record; empty without one, or until it is known."""
-        settings = self._settings
+        settings = self.settings
         keeper = self.record.propagation.keeper if self.record is not None else settings.keeper
         if keeper == settings.address:
             return settings.name
@@ -319,7 +322,7 @@ class Cluster:
     @property
     def client_uris(self) -> tuple[str, ...]:
         """The addresses for clients of this broker."""
-        return self._settings.uris
+        return self.settings.uris
 
     def uris(self) -> dict[str, tuple[str, ...]]:
         """The addresses for clients of the other brokers that are linked."""
@@ -331,7 +334,7 @@ class Cluster:
     def report(self, *, interest: bool = True) -> ClusterReport:
         """The cluster as this broker sees it; without `interest`, which may be much, at a cost that does not
         depend on consumers."""
-        settings = self._settings
+        settings = self.settings
         record = self.record
         propagation = record.propagation if record is not None else None
         refusal = propagation.refusal if propagation is not None else None
@@ -349,12 +352,12 @@ class Cluster:
             interest=self._interest() if interest else [],
         )
 
-    def _interest(self) -> list[Interest]:
+    def _interest(self) -> list[InterestReport]:
         """The interest of the consumers of all brokers."""
         interest = self._engine.broker.interest
         own = [
-            Interest(
-                broker=self._settings.name,
+            InterestReport(
+                broker=self.settings.name,
                 address=want.address,
                 selector=want.selector,
                 consumers=interest.consumers(want),

@@ -265,10 +265,12 @@ _large_decoder: msgspec.msgpack.Decoder[_LargeDelivery | ChannelCall | ChannelAn
 )
 
 
-def encode(frame: Frame) -> bytes:
+def encode(frame: Frame) -> bytearray:
     """The bytes of a frame, with its length."""
-    content = _encoder.encode(frame)
-    return _LENGTH.pack(len(content)) + content
+    found = bytearray(_LENGTH.size)
+    _encoder.encode_into(frame, found, _LENGTH.size)  # so that a large body is copied once
+    _LENGTH.pack_into(found, 0, len(found) - _LENGTH.size)
+    return found
 
 
 class Reader:
@@ -278,7 +280,7 @@ class Reader:
         self.most = most
         self._buffer = bytearray()
 
-    def feed(self, data: bytes) -> Iterator[Frame]:
+    def feed(self, data: bytes | bytearray) -> Iterator[Frame]:
         """The frames that are complete. Raises Refused("protocol-error") for others than a broker sends."""
         buffer = self._buffer
         buffer += data

@@ -121,14 +121,6 @@ class Members:
             keep = supervised(f"link to {address}", partial(self._keep, address))
             self._tasks[address] = asyncio.create_task(keep)
 
-    def replace(self, addresses: tuple[str, ...]) -> None:
-        """Use another list of brokers: those that are not in it, and have no link, are forgotten."""
-        for address, member in list(self._members.items()):
-            if address not in addresses and member.link is None:
-                del self._members[address]
-                self._tasks.pop(address).cancel()
-        self.learn(addresses)
-
     # ------------------------------------------------------------------ links
 
     def admit(self, link: Link, own: f.Identity) -> None:

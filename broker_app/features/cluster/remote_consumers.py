@@ -12,12 +12,12 @@ from typing import Final
 
 from broker_app.base.refused import Refused
 from broker_app.core import commands as c
-from broker_app.core.destination import DURABLE_PREFIX, SHARED_PREFIX, is_reserved
+from broker_app.core.destination import DURABLE_PREFIX, SHARED_PREFIX, is_reserved, is_topic
 from broker_app.core.message import Envelope, Message
 from broker_app.core.model import Delivery, InnerReceiver, Peer, Subscription
 from broker_app.engine import Engine
 from broker_app.features.cluster import frames as f
-from broker_app.features.cluster.report import Interest
+from broker_app.features.cluster.report import InterestReport
 
 #: bytes of deliveries that are not settled, beyond which nothing more is sent
 WINDOW_BYTES: Final = 32 * f.MIB
@@ -84,17 +84,17 @@ class RemoteConsumers(InnerReceiver):
             raise Refused("too-many", f"a broker may have {MOST_SUBSCRIPTIONS} subscriptions")
         if is_reserved(frame.address.split("/", 2)[-1]):
             raise Refused("protocol-error", f"{frame.address} is of its own broker only")
-        is_topic = frame.terms is None and frame.address.startswith(("/topic/", "/temp-topic/"))
+        of_topic = frame.terms is None and is_topic(frame.address)
         credit = _bounded(frame.credit)
         consumers = self._consumers[frame.number] = _Consumers(
             frame.address, frame.selector, frame.consumers, credit
         )
-        self._topics += is_topic
+        self._topics += of_topic
         command = c.Subscribe(
             self.peer,
             str(frame.number),
             frame.address,
-            c.AUTO if is_topic else c.INDIVIDUAL,
+            c.AUTO if of_topic else c.INDIVIDUAL,
             consumers.credit,
             selector=frame.selector,
             exclusive=frame.exclusive_since_us > 0,
@@ -128,7 +128,7 @@ class RemoteConsumers(InnerReceiver):
         self._reduced.discard(number)
         if consumers is None:
             return False
-        self._topics -= consumers.address.startswith(("/topic/", "/temp-topic/"))
+        self._topics -= is_topic(consumers.address)
         return True
 
     def end(self) -> None:
@@ -270,10 +270,10 @@ class RemoteConsumers(InnerReceiver):
             self._ids.discard(self._oldest_ids.popleft())
         return False
 
-    def interest(self) -> list[Interest]:
+    def interest(self) -> list[InterestReport]:
         """The interest of the other broker's consumers."""
         return [
-            Interest(
+            InterestReport(
                 broker=self._broker,
                 address=one.address,
                 selector=one.selector,

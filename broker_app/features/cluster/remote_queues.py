@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 from broker_app.base.refused import Refused
 from broker_app.core import commands as c
-from broker_app.core.destination import parse
+from broker_app.core.destination import is_topic, parse
 from broker_app.core.interest import Want
 from broker_app.core.message import DeliveryOptions, Envelope
 from broker_app.core.model import InnerReceiver, Peer
@@ -158,8 +158,7 @@ class RemoteQueues(InnerReceiver):
                 messages.append(message)
                 size += message.size
                 self.unsettled += delivery.tag > 0
-            is_topic = want.terms is None and want.address.startswith(("/topic/", "/temp-topic/"))
-            if is_topic:
+            if is_topic(want.address):
                 submit(c.PublishRemote(origin, messages), size)
             else:
                 submit(c.DeliverRemote(origin, want.address, messages), size)

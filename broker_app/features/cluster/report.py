@@ -39,7 +39,7 @@ class LinkReport(msgspec.Struct, frozen=True, kw_only=True):
     web: str = ""
 
 
-class Interest(msgspec.Struct, frozen=True, kw_only=True):
+class InterestReport(msgspec.Struct, frozen=True, kw_only=True):
     """Consumers of one broker that want the same: of `address` ("/queue/orders", "/topic/prices.*",
     "/topic-subscription/NAME"), with this `selector`. `credit` is what they take together."""
 
@@ -75,4 +75,4 @@ class ClusterReport(msgspec.Struct, frozen=True, kw_only=True):
     quiesced: bool = False
     adopted: list[AdoptedReport] = []
     links: list[LinkReport] = []
-    interest: list[Interest] = []
+    interest: list[InterestReport] = []

@@ -10,7 +10,7 @@ import msgspec
 from broker_app.base.times import rfc3339
 from broker_app.core.destination import TOPIC, parse
 from broker_app.core.topic import matches
-from broker_app.features.cluster.report import ClusterReport, Interest, LinkReport
+from broker_app.features.cluster.report import ClusterReport, InterestReport, LinkReport
 from broker_app.telemetry.component_health import LINK, health_of
 
 Facts = dict[str, Any]
@@ -41,7 +41,7 @@ def status_of_link(link: LinkReport) -> Facts:
     }
 
 
-def consumers_of(report: ClusterReport, address: str) -> Iterator[Interest]:
+def consumers_of(report: ClusterReport, address: str) -> Iterator[InterestReport]:
     """The consumers of all brokers that receive what is sent to `address`. Raises Refused for an address that
     is none."""
     destination = parse(address)

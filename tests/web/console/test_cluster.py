@@ -11,7 +11,7 @@ import pytest
 from django.test import Client
 
 from broker_app.features.cluster.report import AdoptedReport, ClusterReport
-from broker_app.web.console.forwarding.cluster_drawing import HEIGHT, draw
+from broker_app.web.console.forwarding.cluster_topology import HEIGHT, draw
 from tests.support.answering_node import answering
 from tests.support.clusters import a_link, a_report, an_interest
 

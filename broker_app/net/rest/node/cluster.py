@@ -7,7 +7,7 @@ from operator import attrgetter, itemgetter
 
 from broker_app.base.refused import Refused
 from broker_app.core.destination import QUEUE
-from broker_app.features.cluster.report import ClusterReport, Interest, LinkReport
+from broker_app.features.cluster.report import ClusterReport, InterestReport, LinkReport
 from broker_app.features.cluster.status import HOW_TO_MAKE_ONE, Facts, consumers_of, status, status_of_link
 from broker_app.net.http.limits import RestLimits
 from broker_app.net.http.listing import Listing
@@ -34,7 +34,7 @@ class ClusterEndpoints:
             sort="broker",
             last="broker",
         )
-        self._consumers = Listing[Interest](
+        self._consumers = Listing[InterestReport](
             {
                 "id": lambda one: f"{one.address} {one.broker} {one.selector}".rstrip(),
                 **{name: attrgetter(name) for name in _OF_CONSUMERS},

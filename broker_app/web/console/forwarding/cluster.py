@@ -10,8 +10,8 @@ from django.shortcuts import render
 from broker_app.features.cluster.report import ClusterReport
 from broker_app.features.cluster.status import HOW_TO_MAKE_ONE
 from broker_app.web.console.base.frame import AdministratorsPage
-from broker_app.web.console.forwarding.cluster_drawing import draw
 from broker_app.web.console.forwarding.cluster_status import report_of, shown, shown_consumers, words
+from broker_app.web.console.forwarding.cluster_topology import draw
 
 #: rows of consumers
 _SHOWN = 200

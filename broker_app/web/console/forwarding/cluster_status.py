@@ -10,7 +10,7 @@ from django.utils.translation import gettext_lazy as _
 from broker_app.base import durations
 from broker_app.base.refused import Refused
 from broker_app.core.destination import QUEUE, TOPIC
-from broker_app.features.cluster.report import ClusterReport, Interest, LinkReport, LinkState
+from broker_app.features.cluster.report import ClusterReport, InterestReport, LinkReport, LinkState
 from broker_app.features.cluster.status import status_of_link
 from broker_app.telemetry.system_topics import WILDCARDS
 from broker_app.web.console.base.health import State
@@ -79,12 +79,12 @@ def _link(link: LinkReport) -> Facts:
     }
 
 
-def words(one: Interest) -> str:
+def words(one: InterestReport) -> str:
     """The text that a filter is compared with."""
     return f"{one.address} {one.broker} {one.selector}".casefold()
 
 
-def shown_consumers(one: Interest) -> Facts:
+def shown_consumers(one: InterestReport) -> Facts:
     """Consumers of one broker for a template, with the name of the queue or topic that has a page."""
     kind, _, name = one.address.removeprefix("/").partition("/")
     # A filter with wildcards is no topic, and has no page.
