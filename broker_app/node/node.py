@@ -687,7 +687,7 @@ class Node:
         topics = SystemTopics(
             self.broker,
             statistics,
-            SystemMessages(self.broker, publisher, rights),
+            SystemMessages(self.broker, publisher, rights, asyncio.get_running_loop().call_soon),
             name=config.name,
             boot=secrets.token_hex(4),
             connections=connections.all,

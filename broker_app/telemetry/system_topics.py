@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, assert_never
 
 from broker_app.base.times import rfc3339
@@ -226,9 +226,11 @@ class SystemTopics:
 
     def publish(self) -> None:
         """Publish the events and statistics that have subscribers; called after each pass of the
-        statistics."""
+        statistics. While those of the last call are being sent, events wait, and statistics are left out."""
         if not self.has_subscribers:
             self._forget()
+            return
+        if self._messages.is_publishing:
             return
         self._check_full()
         self._check_slow()
@@ -243,9 +245,7 @@ class SystemTopics:
         missed, self._missed = self._missed, 0
         if missed and events:
             events[-1][1]["missed"] = missed
-        messages = list(self._numbers())
-        messages += [_cloud_event(topic, event) for topic, event in events if self._is_subscribed(topic)]
-        self._messages.publish(messages)
+        self._messages.publish(chain(self._numbers(), self._subscribed(events)))
 
     def _forget(self) -> None:
         self._events.clear()
@@ -263,6 +263,11 @@ class SystemTopics:
     def _is_subscribed(self, topic: str) -> bool:
         return any(self._broker.destinations.topics.match(topic))
 
+    def _subscribed(self, events: Iterable[tuple[str, Facts]]) -> Iterator[SystemMessage]:
+        for topic, event in events:
+            if self._is_subscribed(topic):
+                yield _cloud_event(topic, event)
+
     def _numbers(self) -> Iterator[SystemMessage]:
         if self._is_subscribed(NODE_TOPIC):
             yield SystemMessage(NODE_TOPIC, self._of_node())
@@ -274,7 +279,7 @@ class SystemTopics:
             yield SystemMessage(STATS_TOPIC, self._statistics.latest())
         for address in self._statistics.moving():
             topic = f"{STATS_TOPIC}.{_in_topic(address)}"
-            if self._is_subscribed(topic):
+            if self._is_subscribed(topic) and self._statistics.exists(address):
                 yield self._of_destination(topic, address)
 
     def _of_node(self) -> Facts:
@@ -348,73 +353,56 @@ class SystemTopics:
 
     # ------------------------------------------------------------------ snapshots
 
-    def snapshot(self, address: str) -> list[SystemMessage]:
+    def snapshot(self, address: str) -> Iterator[SystemMessage]:
         """The present state for a new subscriber of the filter `address`: one message for each topic, with at
-        most `MAX_ITEMS` items."""
+        most `MAX_ITEMS` items. It may be read over several turns of the loop."""
         included = partial(matches, parse(address).name)
-        entries: list[SystemMessage] = []
         if included(NODE_TOPIC):
-            entries.append(SystemMessage(NODE_TOPIC, self._of_node()))
+            yield SystemMessage(NODE_TOPIC, self._of_node())
         if included(STATS_TOPIC):
-            entries.append(SystemMessage(STATS_TOPIC, self._statistics.latest()))
-        addresses = [row["name"] for row in self._statistics.latest()["destinations"]]
-        for known in addresses:
+            yield SystemMessage(STATS_TOPIC, self._statistics.latest())
+        for known in [row["name"] for row in self._statistics.latest()["destinations"]]:
             topic = f"{STATS_TOPIC}.{_in_topic(known)}"
             # The list is that of the last pass; since then a destination may have gone.
             if included(topic) and self._statistics.exists(known):
-                entries.append(self._of_destination(topic, known))
-        for topic, things in (
-            (MADE, self._destinations()),
-            (FULL, self._full_destinations()),
-            (OPENED, iter(self._connections())),
-            (ALERT, self._alerts()),
-            (
-                SLOW,
-                (
-                    consumer(self._broker, subscription)
-                    for subscription in self._broker.subscriptions.slow_consumers
-                ),
-            ),
-        ):
+                yield self._of_destination(topic, known)
+        for topic, things in self._lists():
             if included(topic):
-                entries.append(self._state(topic, things))
-        bridges = ((_of_bridge(bridge), bridge) for bridge in self._bridge_changes.read())
-        entries += [
-            self._state(topic, [brief(bridge)])
-            for topic, bridge in islice(bridges, MAX_ITEMS)
-            if included(topic)
-        ]
-        entries += [
-            self._state(_of_callback(callback), [callback])
-            for callback in islice(self._callback_changes.read(), MAX_ITEMS)
-            if included(_of_callback(callback))
-        ]
-        entries += [
-            self._state(f"{JOB}.{job['id']}", [job])
-            for job in islice(self._jobs(), MAX_ITEMS)
-            if included(f"{JOB}.{job['id']}")
-        ]
+                yield self._state(topic, things())
+        for topic, thing in list(self._single_things()):
+            if included(topic):
+                yield self._state(topic, [thing])
+        for topic, consumers in self._consumers(included).items():
+            yield self._state(topic, (consumer(self._broker, subscription) for subscription in consumers))
+
+    def _lists(self) -> Iterator[tuple[str, Callable[[], Iterable[Facts]]]]:
+        """Topics whose state is a list of what there is."""
+        yield MADE, self._destinations
+        yield FULL, self._full_destinations
+        yield OPENED, self._connections
+        yield ALERT, self._alerts
+        yield SLOW, self._slow_consumers
+
+    def _single_things(self) -> Iterator[tuple[str, Facts]]:
+        """What has a topic of its own, with that topic."""
+        for bridge in islice(self._bridge_changes.read(), MAX_ITEMS):
+            yield _of_bridge(bridge), brief(bridge)
+        for callback in islice(self._callback_changes.read(), MAX_ITEMS):
+            yield _of_callback(callback), callback
+        for job in islice(self._jobs(), MAX_ITEMS):
+            yield f"{JOB}.{job['id']}", job
         mirrors = self._mirror_changes.read()
-        if mirrors is not None and included(_of_mirrors(mirrors)):
-            entries.append(self._state(_of_mirrors(mirrors), [mirrors]))
-        entries += [
-            self._state(_of_cluster(cluster), [without_name(cluster)])
-            for cluster in self._cluster_changes.read()
-            if included(_of_cluster(cluster))
-        ]
-        consumed: dict[str, list[Facts]] = {}
-        for subscription in self._consumers():
-            topic = f"{CONSUMER}.{_in_topic(subscription.address)}"
-            if (topic in consumed or len(consumed) < MAX_ITEMS) and included(topic):
-                consumed.setdefault(topic, []).append(consumer(self._broker, subscription))
-        return entries + [self._state(topic, iter(things)) for topic, things in consumed.items()]
+        if mirrors is not None:
+            yield _of_mirrors(mirrors), mirrors
+        for cluster in self._cluster_changes.read():
+            yield _of_cluster(cluster), without_name(cluster)
 
     def _state(self, topic: str, things: Iterable[Facts]) -> SystemMessage:
         things = iter(things)
         items = list(islice(things, MAX_ITEMS))
         data = {"items": items, "complete": next(things, None) is None}
         event = self._event(f"{topic.removeprefix('$')}.snapshot", topic, data)
-        return _cloud_event(topic, {**event, "snapshot": True})
+        return SystemMessage(topic, data, {**event, "snapshot": True}, is_state=True)
 
     def _destinations(self) -> Iterator[Facts]:
         for address in self._broker.destinations.queues:
@@ -426,12 +414,22 @@ class SystemTopics:
             if self._broker.destination_limits.is_full(queue):
                 yield {"destination": address, "full": True, "detail": ""}
 
-    def _consumers(self) -> Iterator[Subscription]:
+    def _slow_consumers(self) -> Iterator[Facts]:
+        for subscription in self._broker.subscriptions.slow_consumers:
+            yield consumer(self._broker, subscription)
+
+    def _consumers(self, included: Callable[[str], bool]) -> dict[str, list[Subscription]]:
+        """The consumers of at most `MAX_ITEMS` destinations, by the topic of each."""
+        consumers: dict[str, list[Subscription]] = {}
         for peer in self._broker.unsettled.peers:
             for subscription in peer.subscriptions.values():
                 destination = parse(subscription.address)
-                if not (destination.kind.startswith("temp-") or is_system_topic(destination)):
-                    yield subscription
+                if destination.kind.startswith("temp-") or is_system_topic(destination):
+                    continue
+                topic = f"{CONSUMER}.{_in_topic(subscription.address)}"
+                if topic in consumers or (len(consumers) < MAX_ITEMS and included(topic)):
+                    consumers.setdefault(topic, []).append(subscription)
+        return consumers
 
 
 def _of_bridge(bridge: Facts) -> str:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections import deque
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from broker_app.base.deadline import TURN_S
 from broker_app.core import commands as c
 from broker_app.core.message import Envelope
 from broker_app.core.outcome import Outcome
@@ -48,8 +51,14 @@ class Heard(Stage):
         self.cluster: Body | None = None
         self.voice = self.client("$mom")
         self.statistics = Statistics(self.broker, "mom", "1")
+        #: seconds that each look at the clock takes
+        self.look_s = 0.0
+        self.clock = 0.0
+        #: turns of the loop that are due
+        self.turns: deque[Callable[[], None]] = deque()
+        self.messages = SystemMessages(self.broker, self, Everything(), self.turns.append, self.read_clock)
         self.system_topics = SystemTopics(
-            self.broker, self.statistics, SystemMessages(self.broker, self, Everything()),
+            self.broker, self.statistics, self.messages,
             name="mom", boot="b",
             connections=lambda: self.connections, bridges=lambda: self.bridges, jobs=lambda: self.jobs,
             callbacks=lambda: self.callbacks,
@@ -63,6 +72,14 @@ class Heard(Stage):
         self.system_topics.on_events(outcome.take_events())
         return outcome
 
+    def read_clock(self) -> float:
+        self.clock += self.look_s
+        return self.clock
+
+    def take_turns(self) -> None:
+        while self.turns:
+            self.turns.popleft()()
+
     def deliver(self, subscription: Receiving, entries: list[tuple[Envelope, bytes]]) -> None:
         self.published += [envelope.address for envelope, _ in entries]
         self.decide(c.DeliverTo(subscription, entries))
@@ -71,6 +88,7 @@ class Heard(Stage):
         self.pass_time(1_000)
         self.statistics.sample(self.now_us / 1e6)
         self.system_topics.publish()
+        self.take_turns()
 
     def listener(self, *filters: str, snapshot: bool = False) -> Client:
         client = self.client("listener")
@@ -80,6 +98,7 @@ class Heard(Stage):
                     client.peer, str(number), f"/topic/{name}", c.AUTO, snapshot=snapshot, render_key="look"
                 )
             )
+        self.take_turns()
         return client
 
 
@@ -111,6 +130,52 @@ def test_nothing_is_recorded_or_published_without_subscribers(monkeypatch: pytes
     stage.second()
     assert stage.published == []
     assert not stage.system_topics._events
+
+
+def test_what_takes_long_is_sent_in_turns_of_the_loop_and_in_order() -> None:
+    stage = Heard()
+    listeners = [stage.listener("$mom.dest.created") for _ in range(20)]
+    for number in range(30):
+        stage.client().subscribe(f"/queue/{number}")
+    stage.pass_time(1_000)
+    stage.look_s = TURN_S / 10
+    stage.system_topics.publish()
+    assert stage.messages.is_publishing
+    turns = 0
+    while stage.turns:
+        before = len(stage.published)
+        stage.turns.popleft()()
+        turns += 1
+        assert len(stage.published) - before <= 10
+        if turns == 3:
+            stage.client().subscribe("/queue/last")
+            stage.system_topics.publish()  # waits for those of the former second
+    assert turns >= 20 * 30 / 10
+    stage.look_s = 0.0
+    stage.second()
+    for listener in listeners:
+        found = [data["destination"] for _, _, data in events(listener)]
+        assert found == [f"/queue/{number}" for number in (*range(30), "last")]
+
+
+def test_a_snapshot_is_sent_before_what_happens_after_it_although_it_takes_turns() -> None:
+    stage = Heard()
+    for number in range(30):
+        stage.client().subscribe(f"/queue/{number}")
+    stage.look_s = TURN_S / 10
+    listener = stage.client()
+    listener.do(
+        c.Subscribe(listener.peer, "1", "/topic/$mom.consumer.>", c.AUTO, snapshot=True, render_key="look")
+    )
+    stage.turns.popleft()()
+    assert stage.turns
+    stage.client().subscribe("/queue/0")
+    stage.second()
+    found = bodies(listener)
+    assert [body["data"]["items"][0]["destination"] for _, body in found[:30]] == [
+        f"/queue/{number}" for number in range(30)
+    ]
+    assert [body["type"] for _, body in found[30:]] == ["mom.consumer.joined"]
 
 
 def test_topics_without_subscribers_are_not_published_although_others_are() -> None:
