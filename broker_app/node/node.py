@@ -415,7 +415,7 @@ class Node:
         engine.clock_listeners.add(alerts.clock_stepped)
         if self._shared is not None:
             self._serve_as_mirror(self._shared, housekeeping, tasks, publisher)
-        for listener in (connections.check_slow, alerts.evaluate, topics.publish, lags.pass_second):
+        for listener in (connections.check_slow, alerts.evaluate_if_due, topics.publish, lags.pass_second):
             housekeeping.each_second.add(listener)
 
         statistics.loop_lag.start()

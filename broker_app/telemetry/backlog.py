@@ -6,9 +6,12 @@ what rests costs a line of a loop.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Generator, Iterator, Mapping
+from itertools import chain
 from typing import NamedTuple
 
+from broker_app.base.deadline import Deadline
 from broker_app.core.model import Queue
 
 
@@ -79,23 +82,29 @@ class Backlog:
         """Those that hold anything."""
         return iter(self._held.values())
 
-    def sum(self, queues: Mapping[str, Queue]) -> BacklogTotals:
-        """Over those that are still among `queues`; the others are forgotten."""
+    def sum(self, queues: Mapping[str, Queue]) -> Generator[None, None, BacklogTotals]:
+        """Return the totals of those that are still among `queues`; the others are forgotten. Messages may
+        be moved at each step."""
         backlog = unsettled = dead = 0
         since_ms: int | None = None
         gone = []
-        for address, held in self._held.items():
-            if queues.get(address) is not held.queue:
-                gone.append(address)
-                continue
-            unsettled += held.queue.unsettled
-            if held.is_dead:
-                dead += held.depth
-                continue
-            backlog += held.depth
-            if held.since_ms is not None and (since_ms is None or held.since_ms < since_ms):
-                since_ms = held.since_ms
+        remaining, deadline = iter(list(self._held.items())), Deadline(time.monotonic)
+        for first in remaining:
+            deadline.begin()
+            for address, held in chain((first,), deadline.each(remaining)):
+                if queues.get(address) is not held.queue:
+                    gone.append(address)
+                    continue
+                unsettled += held.queue.unsettled
+                if held.is_dead:
+                    dead += held.depth
+                    continue
+                backlog += held.depth
+                if held.since_ms is not None and (since_ms is None or held.since_ms < since_ms):
+                    since_ms = held.since_ms
+            yield
         for address in gone:
-            del self._held[address]
-            self._restored.pop(address, None)
+            if queues.get(address) is not self._held[address].queue:
+                del self._held[address]
+                self._restored.pop(address, None)
         return BacklogTotals(backlog, unsettled, dead, since_ms)

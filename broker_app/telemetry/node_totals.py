@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from broker_app.core.broker import Broker
@@ -91,6 +92,10 @@ class NodeTotals:
             self._own_published += new
             self._own_delivered += new * subscriptions
 
+    def add_up(self) -> Iterator[None]:
+        """Add up the backlog in turns: messages may be moved at each step of the iterator."""
+        self.sums = yield from self.backlog.sum(self._broker.destinations.queues)
+
     def end(self, second: int, time_s: float, connections: int) -> None:
         """End a sample: add a row to the history."""
         counters, before = self._broker.turn.counters, self.totals
@@ -102,8 +107,7 @@ class NodeTotals:
             max(self.of_topics[1], counters["delivered_of_topics"] - self._own_delivered),
         )
         self.moved = published - before[0], delivered - before[1]
-        self.sums = sums = self.backlog.sum(self._broker.destinations.queues)
-        gauges = sums.backlog, sums.unsettled, sums.dead, connections
+        gauges = self.sums.backlog, self.sums.unsettled, self.sums.dead, connections
         row = *self.moved, self._died, *gauges, self.oldest_s(time_s), self._longest_wait_s
         self.history.put(second, row)
 

@@ -105,6 +105,7 @@ class Statistics:
                 yield
                 deadline.begin()
         yield
+        yield from self._node_totals.add_up()
         for name, published in list(self._broker.publisher.topic_published.items()):
             if is_reserved(name):
                 self._node_totals.note_own_topic(name, published, self._subscriptions(name)[0])

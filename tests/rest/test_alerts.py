@@ -11,7 +11,7 @@ async def with_alert(rest: Rest) -> Alert:
     """The alert of files that were refused, for alice, who administers."""
     make_admin(rest, "alice")
     rest.events.note("files", "reload", "refused", code="CONFIG", detail="zero.config:3: no")
-    rest.alerts.evaluate()
+    await rest.alerts.evaluate()
     return rest.alerts.all()[0]
 
 
@@ -43,7 +43,7 @@ async def test_an_ended_alert_is_listed_and_cannot_be_changed(rest: Rest) -> Non
     alert = await with_alert(rest)
     rest.events.note("files", "reload", "applied")
     rest.now += 60
-    rest.alerts.evaluate()
+    await rest.alerts.evaluate()
     assert [row["state"] for row in (await rest.alice.get("/alerts")).json()["items"]] == ["ended"]
     reply = await rest.alice.post(f"/alerts/{alert.id}/acknowledge")
     assert (reply.status_code, reply.json()["type"]) == (409, "/docs/problems/conflict")

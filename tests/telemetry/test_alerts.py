@@ -167,16 +167,17 @@ class Broken(Stage):
             cluster=lambda: self.cluster,
         )  # fmt: skip
 
-    def look(self, seconds: int = 0) -> None:
+    async def look(self, seconds: int = 0) -> None:
         self.pass_time(seconds * 1_000)
         self.statistics.sample(self.now_us / 1e6)
-        self.checks.update(self.now_us / 1e6)
+        await self.checks.update(self.now_us / 1e6)
 
-    def found(self, rule: str, **other: Any) -> dict[str, float]:
-        return {one.subject: one.value for one in self.checks.find(replace(DEFAULT_RULES[rule], **other))}
+    async def found(self, rule: str, **other: Any) -> dict[str, float]:
+        found = await self.checks.find(replace(DEFAULT_RULES[rule], **other))
+        return {one.subject: one.value for one in found}
 
 
-def test_what_fails_and_what_works_in_part_have_one_condition_each_whatever_it_is() -> None:
+async def test_what_fails_and_what_works_in_part_have_one_condition_each_whatever_it_is() -> None:
     stage = Broken()
     stage.components = [
         Component("store", "journal", "failing", "no space"),
@@ -187,13 +188,13 @@ def test_what_fails_and_what_works_in_part_have_one_condition_each_whatever_it_i
         Component("callback", "p", "paused", ""),
     ]
     failing = {"store/journal": 1, "callback/erp": 1, "pipeline/archive": 1}
-    assert stage.found("failing") == failing
-    assert stage.found("failing", pattern="callback/*") == {"callback/erp": 1}
-    assert stage.found("degraded") == {"mirror/B": 1}
+    assert await stage.found("failing") == failing
+    assert await stage.found("failing", pattern="callback/*") == {"callback/erp": 1}
+    assert await stage.found("degraded") == {"mirror/B": 1}
     stage.components = [Component("store", "journal", "degraded", "80 %")]
-    assert stage.found("degraded") == {}, "it is the alert `store`"
+    assert await stage.found("degraded") == {}, "it is the alert `store`"
     stage.components = [Component("callback", "erp", "failing", "the answer was 500")]
-    (found,) = stage.checks.find(replace(DEFAULT_RULES["failing"], pattern="callback/*"))
+    (found,) = await stage.checks.find(replace(DEFAULT_RULES["failing"], pattern="callback/*"))
     alert = Alert(
         "1", "failing", "failing", "critical", found.subject, 1, NOW, NOW, found.value, dict(found.facts)
     )
@@ -201,83 +202,83 @@ def test_what_fails_and_what_works_in_part_have_one_condition_each_whatever_it_i
     assert shown(alert)["page"] == "callbacks/one?name=erp"
 
 
-def test_a_bridge_that_fails_has_an_alert_also_without_waiting_messages_and_only_one() -> None:
+async def test_a_bridge_that_fails_has_an_alert_also_without_waiting_messages_and_only_one() -> None:
     stage = Broken()
     stage.components = [Component("bridge", name, "failing", "refused") for name in ("idle", "west")]
     rest = {"state": "retrying", "desired": "running", "error": None}
     stage.bridges = [{"name": "idle", "flows": [], **rest}]
     stage.bridges.append({"name": "west", "flows": [flow("retrying", 7)], **rest})
-    stage.look()
-    assert stage.found("failing") == {"bridge/idle": 1}
-    assert stage.found("bridge-stalled") == {"west": 7}
-    (found,) = stage.checks.find(DEFAULT_RULES["failing"])
+    await stage.look()
+    assert await stage.found("failing") == {"bridge/idle": 1}
+    assert await stage.found("bridge-stalled") == {"west": 7}
+    (found,) = await stage.checks.find(DEFAULT_RULES["failing"])
     alert = Alert(
         "1", "failing", "failing", "critical", found.subject, 1, NOW, NOW, found.value, dict(found.facts)
     )
     assert shown(alert)["page"] == "bridges/one?name=idle"
 
 
-def test_a_message_that_waits_too_long_for_its_consumers() -> None:
+async def test_a_message_that_waits_too_long_for_its_consumers() -> None:
     stage = Broken()
     producer, taker = stage.client(), stage.client()
     taker.subscribe("/queue/a", credit=1)
     for _ in range(3):
         producer.publish("/queue/a")
-    stage.look(299)
-    assert stage.found("oldest") == {}
-    stage.look(1)
-    assert stage.found("oldest") == {"/queue/a": 300}
-    assert stage.found("oldest", pattern="/queue/b>") == {}
-    assert stage.found("oldest", pattern="/queue/*a") == {"/queue/a": 300}
-    assert stage.found("no-consumer") == {}
+    await stage.look(299)
+    assert await stage.found("oldest") == {}
+    await stage.look(1)
+    assert await stage.found("oldest") == {"/queue/a": 300}
+    assert await stage.found("oldest", pattern="/queue/b>") == {}
+    assert await stage.found("oldest", pattern="/queue/*a") == {"/queue/a": 300}
+    assert await stage.found("no-consumer") == {}
 
 
-def test_a_queue_without_consumers() -> None:
+async def test_a_queue_without_consumers() -> None:
     stage = Broken()
     stage.client().publish("/queue/a")
     stage.client().publish("/queue/a.dead")
     stage.client().publish("/queue/storeAndForward:west/queue/a")
-    stage.look()
-    assert stage.found("no-consumer") == {"/queue/a": 1}
-    assert stage.found("no-consumer", threshold=2) == {}
+    await stage.look()
+    assert await stage.found("no-consumer") == {"/queue/a": 1}
+    assert await stage.found("no-consumer", threshold=2) == {}
 
 
-def test_dead_letters_that_come_are_counted_for_ten_minutes_and_those_of_before_are_not() -> None:
+async def test_dead_letters_that_come_are_counted_for_ten_minutes_and_those_of_before_are_not() -> None:
     stage = Broken()
     producer = stage.client()
     producer.publish("/queue/a.dead")
-    stage.look(1)
-    assert stage.found("dead-letters") == {}
+    await stage.look(1)
+    assert await stage.found("dead-letters") == {}
     for _ in range(3):
         producer.publish("/queue/a.dead")
     producer.publish("/queue/b.dead")
-    stage.look(5)
-    assert stage.found("dead-letters") == {"/queue/a.dead": 3, "/queue/b.dead": 1}
+    await stage.look(5)
+    assert await stage.found("dead-letters") == {"/queue/a.dead": 3, "/queue/b.dead": 1}
     producer.purge("/queue/a.dead")
     for _ in range(119):
-        stage.look(5)
-    assert stage.found("dead-letters") == {"/queue/a.dead": 3, "/queue/b.dead": 1}
+        await stage.look(5)
+    assert await stage.found("dead-letters") == {"/queue/a.dead": 3, "/queue/b.dead": 1}
     for _ in range(12):
-        stage.look(5)
-    assert stage.found("dead-letters") == {}
+        await stage.look(5)
+    assert await stage.found("dead-letters") == {}
 
 
-def test_dead_letter_queues_that_were_deleted_take_no_place_of_new_ones(
+async def test_dead_letter_queues_that_were_deleted_take_no_place_of_new_ones(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("broker_app.telemetry.alerts.conditions.MAX_GROWING", 2)
     stage = Broken()
     producer = stage.client()
-    stage.look()
+    await stage.look()
     for name in ("a", "b"):
         producer.publish(f"/queue/{name}.dead")
-        stage.look(30)
+        await stage.look(30)
         producer.do(c.DeleteQueue(producer.peer, f"/queue/{name}.dead", True))
     for _ in range(21):
-        stage.look(30)
+        await stage.look(30)
     producer.publish("/queue/c.dead")
-    stage.look(30)
-    assert stage.found("dead-letters") == {"/queue/c.dead": 1}
+    await stage.look(30)
+    assert await stage.found("dead-letters") == {"/queue/c.dead": 1}
 
 
 def flow(state: str, depth: int, *, paused: bool = False, code: str = "") -> dict[str, Any]:
@@ -285,7 +286,7 @@ def flow(state: str, depth: int, *, paused: bool = False, code: str = "") -> dic
     return {"state": state, "depth": depth, "paused": paused, "error": error}
 
 
-def test_bridges_that_stall_with_messages_before_them() -> None:
+async def test_bridges_that_stall_with_messages_before_them() -> None:
     stage = Broken()
     rest = {"desired": "running", "error": None}
     stage.bridges = [
@@ -300,33 +301,38 @@ def test_bridges_that_stall_with_messages_before_them() -> None:
         },
         {**rest, "name": "off", "state": "suspended", "flows": [flow("failed", 4)], "desired": "paused"},
     ]
-    stage.look()
-    found = stage.checks.find(DEFAULT_RULES["bridge-stalled"])
+    await stage.look()
+    found = await stage.checks.find(DEFAULT_RULES["bridge-stalled"])
     assert [(one.subject, one.value, one.facts["state"], one.facts["error"]) for one in found] == [
         ("west", 7, "retrying", "REFUSED"), ("slow", 3, "stalled", ""),
     ]  # fmt: skip
 
 
-def test_a_full_store_a_flapping_client_and_refused_files() -> None:
+async def test_a_full_store_a_flapping_client_and_refused_files() -> None:
     stage = Broken()
-    stage.look()
-    assert stage.found("store") == stage.found("flapping") == stage.found("configuration") == {}
+    await stage.look()
+    assert (
+        await stage.found("store")
+        == await stage.found("flapping")
+        == await stage.found("configuration")
+        == {}
+    )
     stage.taken = 0.815
     stage.flaps = [
         (ClientIdentity("ann", "shop", "10.0.0.1"), 12, NOW, "gone"),
         (ClientIdentity("bob", "shop", "h"), 9, NOW, ""),
     ]
     stage.events.note(FILES, "reload", "refused", code="CONFIG", detail="zero.config:3: no")
-    assert stage.found("store") == {"store": 81.5}
-    assert stage.found("flapping") == {"ann@10.0.0.1": 12}
-    assert stage.found("configuration") == {"files": 1}
+    assert await stage.found("store") == {"store": 81.5}
+    assert await stage.found("flapping") == {"ann@10.0.0.1": 12}
+    assert await stage.found("configuration") == {"files": 1}
     stage.events.note(FILES, "reload", "applied")
-    assert stage.found("configuration") == {}
+    assert await stage.found("configuration") == {}
 
 
-def test_links_of_a_cluster_that_are_down_or_refused_and_a_keeper_that_is_away() -> None:
+async def test_links_of_a_cluster_that_are_down_or_refused_and_a_keeper_that_is_away() -> None:
     stage = Broken()
-    assert [stage.found(rule) for rule in ("link-down", "link-refused", "keeper-away")] == [{}, {}, {}]
+    assert [await stage.found(rule) for rule in ("link-down", "link-refused", "keeper-away")] == [{}, {}, {}]
     b4 = a_link("b4", state="refused", reason="autocreate.queue is false here and true there")
     report = a_report(
         a_link("b2"), a_link("b3", state="connecting", reason="no route to host"), b4,
@@ -334,17 +340,18 @@ def test_links_of_a_cluster_that_are_down_or_refused_and_a_keeper_that_is_away()
         keeper="b3:7676", keeper_state="the keeper b3:7676 cannot be reached",
     )  # fmt: skip
     stage.cluster = status(report)
-    assert stage.found("link-down") == {"b3": 1, "b5": 1}
-    assert stage.found("link-refused") == {"b4": 1}
-    assert stage.found("keeper-away") == {"b3:7676": 1}
-    assert stage.found("link-down", pattern="b5") == {"b5": 1}
+    assert await stage.found("link-down") == {"b3": 1, "b5": 1}
+    assert await stage.found("link-refused") == {"b4": 1}
+    assert await stage.found("keeper-away") == {"b3:7676": 1}
+    assert await stage.found("link-down", pattern="b5") == {"b5": 1}
     stage.components = [
         Component("link", "b3", "degraded", ""), Component("link", "b4", "failing", "")
     ]  # fmt: skip
-    assert stage.found("failing") == stage.found("degraded") == {}, "they have conditions of their own"
+    unhealthy = [await stage.found(rule) for rule in ("failing", "degraded")]
+    assert unhealthy == [{}, {}], "they have conditions of their own"
     texts = []
     for rule in ("link-down", "link-refused", "keeper-away"):
-        found = stage.checks.find(DEFAULT_RULES[rule])[0]
+        found = (await stage.checks.find(DEFAULT_RULES[rule]))[0]
         facts = dict(found.facts)
         alert = Alert(
             "1", rule, DEFAULT_RULES[rule].condition, "warning", found.subject, 1, NOW, NOW, 1, facts
@@ -412,7 +419,9 @@ class OnDuty(Broken):
         for _ in range(seconds):
             self.pass_time(1_000)
             self.statistics.sample(self.now_us / 1e6)
-            self.evaluator.evaluate()
+            self.evaluator.evaluate_if_due()
+            for evaluation in asyncio.all_tasks() - {asyncio.current_task()}:
+                await evaluation
 
 
 async def test_acknowledgements_and_silences_survive_a_restart(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from broker_app.base.turns import in_turns
 from broker_app.core.broker import Broker
 from broker_app.core.destination import is_forwarded
 from broker_app.telemetry import component_health
@@ -66,7 +67,8 @@ class ConditionChecks:
         self._cluster = cluster
         self._now = 0.0
         self._growth = _Growth()
-        self._checks: dict[str, Callable[[AlertRule], Iterator[Violation]]] = {
+        #: what makes short steps, and yields what it finds in them
+        self._checks: dict[str, Callable[[AlertRule], Iterator[Violation | None]]] = {
             condition.OLDEST_MESSAGE_AGE: self._oldest_message_age,
             condition.DEAD_LETTERS: self._dead_letters,
             condition.NO_CONSUMER: self._no_consumer,
@@ -87,23 +89,27 @@ class ConditionChecks:
         """The clock was set: shift all times."""
         self._growth.shift(by_s)
 
-    def update(self, now: float) -> None:
-        """Called before `find`, with the present time."""
+    async def update(self, now: float) -> None:
+        """Called before `find`, with the present time. Others are served meanwhile, as in `find`."""
         self._now = now
         dead = {
-            queue.address: queue.counters.published for queue, depth, is_dead, _ in self._waiting() if is_dead
+            held.queue.address: held.queue.counters.published
+            async for held in in_turns(self._waiting())
+            if held.is_dead
         }
         self._growth.note(now, dead, self._broker.destinations.queues)
 
-    def find(self, rule: AlertRule) -> list[Violation]:
+    async def find(self, rule: AlertRule) -> list[Violation]:
         """All findings of the rule, the worst first."""
-        found = [one for one in self._checks[rule.condition](rule) if rule.is_about(one.subject)]
+        steps = in_turns(self._checks[rule.condition](rule))
+        found = [one async for one in steps if one is not None and rule.is_about(one.subject)]
         return sorted(found, key=lambda one: -one.value)
 
     # ------------------------------------------------------------------ one condition each
 
-    def _oldest_message_age(self, rule: AlertRule) -> Iterator[Violation]:
+    def _oldest_message_age(self, rule: AlertRule) -> Iterator[Violation | None]:
         for queue, depth, is_dead, since_ms in self._waiting():
+            yield None
             if is_dead or since_ms is None or not queue.consumers:
                 continue
             age_s = self._now - since_ms / 1000
@@ -115,8 +121,9 @@ class ConditionChecks:
             if grown >= max(1, rule.threshold):
                 yield Violation(address, grown, {"depth": self._depth(address)})
 
-    def _no_consumer(self, rule: AlertRule) -> Iterator[Violation]:
+    def _no_consumer(self, rule: AlertRule) -> Iterator[Violation | None]:
         for queue, depth, is_dead, _ in self._waiting():
+            yield None
             # Store-and-forward queues have bridges; durable subscriptions may wait for their consumer.
             if is_dead or queue.consumers or queue.named or not queue.durable or is_forwarded(queue.address):
                 continue
@@ -171,8 +178,8 @@ class ConditionChecks:
 
     # ------------------------------------------------------------------ reading the broker
 
-    def _waiting(self) -> Iterator[QueueBacklog]:
-        return self._statistics.waiting()
+    def _waiting(self) -> list[QueueBacklog]:
+        return list(self._statistics.waiting())
 
     def _depth(self, address: str) -> int:
         queue = self._broker.destinations.queues.get(address)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
-from broker_app.base.internal_errors import EventListeners
+from broker_app.base.internal_errors import EventListeners, internal_errors
 from broker_app.telemetry.alerts.alert import Alert
 from broker_app.telemetry.alerts.alert_state import AlertEvent, AlertState
 from broker_app.telemetry.alerts.conditions import ConditionChecks
@@ -37,6 +37,7 @@ class AlertEvaluator:
         self._rules = rules
         self._clock = clock
         self._evaluated_at = 0.0
+        self._evaluating: asyncio.Task[None] | None = None
         self._keeping: asyncio.Task[None] | None = None
         self.state = AlertState()
         #: called with each event of an alert
@@ -54,14 +55,25 @@ class AlertEvaluator:
             log.warning("%s cannot be used, so acknowledgements and silences are lost: %s", self._file, error)
             self.state = AlertState()
 
-    def evaluate(self) -> None:
-        """Evaluate the rules, if it is time; called once a second."""
-        now = self._clock()
-        if now - self._evaluated_at < EVERY_S - 0.5:
-            return
-        self._evaluated_at = now
-        self._checks.update(now)
-        self._notify(self.state.evaluate(now, self._rules(), self._checks.find))
+    def evaluate_if_due(self) -> None:
+        """Begin to evaluate the rules, if it is time; called once a second."""
+        is_due = self._clock() - self._evaluated_at >= EVERY_S - 0.5
+        if is_due and (self._evaluating is None or self._evaluating.done()):
+            self._evaluating = asyncio.create_task(self._evaluate_safely())
+
+    async def _evaluate_safely(self) -> None:
+        try:
+            await self.evaluate()
+        except Exception as error:  # or it would be noticed by nobody
+            internal_errors.note("the evaluation of alerts", error)
+
+    async def evaluate(self) -> None:
+        """Evaluate the rules; others are served meanwhile."""
+        now = self._evaluated_at = self._clock()
+        await self._checks.update(now)
+        rules = self._rules()
+        found = {rule.name: await self._checks.find(rule) for rule in rules if rule.enabled}
+        self._notify(self.state.evaluate(now, rules, lambda rule: found[rule.name]))
         if self.state.changed and (self._keeping is None or self._keeping.done()):
             self._keeping = asyncio.create_task(self._keep())
 
@@ -72,7 +84,10 @@ class AlertEvaluator:
         self.state.clock_stepped(by_s)
 
     async def stop(self) -> None:
-        """Store the changes that are not stored yet."""
+        """End an evaluation, and store the changes that are not stored yet."""
+        if self._evaluating is not None:
+            self._evaluating.cancel()
+            await asyncio.wait([self._evaluating])
         if self._keeping is not None:
             await self._keeping
         if self.state.changed:
