@@ -655,7 +655,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         what = f"{setting.rule.about}{unit} ({setting.variable}{_default_text(setting)})"
         name = setting.option.removeprefix("--").replace("-", "_")
         if setting.rule.public:
-            parser.add_argument(f"--{setting.name}", metavar=setting.name.upper(), help=what)
+            plain = setting.option.removesuffix("-file")
+            parser.add_argument(plain, metavar=setting.name.upper(), help=what)
         if setting.type == "bool":
             parser.add_argument(
                 setting.option, dest=name, nargs="?", const="true", metavar="true|false", help=what

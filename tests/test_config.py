@@ -139,6 +139,9 @@ def test_no_secret_is_an_option_and_every_option_names_its_variable() -> None:
     for setting in config.settings():
         assert setting.option in text
         assert setting.variable in text
+    options = [word for action in parser._actions for word in action.option_strings]
+    assert [option for option in options if "_" in option] == []
+    assert config.options_in(["--channel-layer", "redis://h"]) == {"MOM_CHANNEL_LAYER": "redis://h"}
 
 
 def test_a_file_gives_settings_that_variables_replace(tmp_path: Path) -> None:
