@@ -1,0 +1,34 @@
+"""`make soak` runs every test that does more there."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+_ROOT = Path(__file__).resolve().parents[2]
+#: what a module has that is marked for `make soak`, or reads a number that it sets
+_MORE = re.compile(
+    r"""mark\.soak\b|["'](?:SOAK|EVERY_LOOK|FUZZ_SECONDS|FOREIGN|TAKEOVERS|[A-Z_]*(?:KILLS|STORMS))["']"""
+)
+
+
+def commands_of_soak() -> str:
+    dry_run = ["make", "--dry-run", "soak"]
+    return subprocess.run(dry_run, cwd=_ROOT, capture_output=True, text=True, check=True).stdout
+
+
+def test_make_soak_runs_every_test_that_does_more_there() -> None:
+    run = [_ROOT / word for word in commands_of_soak().split() if word.startswith("tests/")]
+    missing = [
+        str(module.relative_to(_ROOT))
+        for module in (_ROOT / "tests").rglob("test_*.py")
+        if module != Path(__file__).resolve()
+        and _MORE.search(module.read_text())
+        and not any(module.is_relative_to(path) for path in run)
+    ]
+    if not run:
+        pytest.fail("`make soak` names no tests")
+    assert missing == []
