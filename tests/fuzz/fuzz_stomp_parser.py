@@ -14,7 +14,7 @@ with atheris.instrument_imports(include=["mom_client"]):
     from mom_client.stomp import AckRun, Frame, Headers, Limits, Malformed, Parser, ReceiptRun
     from mom_client.stomp import frame as wire
 
-LIMITS = Limits(max_header_bytes=1000, max_headers=8, max_header_line=100, max_command=20, max_body=200)
+LIMITS = Limits(max_header_bytes=1000, max_headers=8, max_header_line=280, max_command=20, max_body=200)
 VERSIONS = ("1.2", "1.1", "1.0")
 SEEDS = (
     b"\x00\x05CONNECT\naccept-version:1.2\nhost:/\n\n\0",
@@ -67,7 +67,7 @@ def main() -> None:
     for number, seed in enumerate(SEEDS):
         check(seed)
         (corpus / str(number)).write_bytes(seed)
-    limits = f"-max_total_time={seconds}", "-max_len=600", "-timeout=10", "-verbosity=0"
+    limits = f"-max_total_time={seconds}", "-max_len=800", "-timeout=10", "-verbosity=0"
     atheris.Setup([sys.argv[0], *limits, str(corpus)], check)
     atheris.Fuzz()
 
