@@ -13,7 +13,7 @@ handed over is refused, and a request whose outcome is not known says so.
 import asyncio
 import inspect
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from typing import Any, Final, Self
 
 from .client import Client, connect
@@ -144,10 +144,10 @@ class Environment:
         self._channels: dict[Channel, None] = {}
         self._is_started = False
 
-    def __await__(self) -> Any:
+    def __await__(self) -> Generator[Any, None, Self]:
         return self._self().__await__()
 
-    async def _self(self) -> "Environment":
+    async def _self(self) -> Self:
         return self
 
     async def __aenter__(self) -> Self:

@@ -384,7 +384,7 @@ class SystemTopics:
         yield SLOW, self._slow_consumers
 
     def _single_things(self) -> Iterator[tuple[str, Facts]]:
-        """What has a topic of its own, with that topic."""
+        """Things that have a topic of their own, with that topic."""
         for bridge in islice(self._bridge_changes.read(), MAX_ITEMS):
             yield _of_bridge(bridge), brief(bridge)
         for callback in islice(self._callback_changes.read(), MAX_ITEMS):

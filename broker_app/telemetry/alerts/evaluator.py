@@ -64,7 +64,7 @@ class AlertEvaluator:
     async def _evaluate_safely(self) -> None:
         try:
             await self.evaluate()
-        except Exception as error:  # or it would be noticed by nobody
+        except Exception as error:  # of a task, which would end unseen
             internal_errors.note("the evaluation of alerts", error)
 
     async def evaluate(self) -> None:
