@@ -239,7 +239,6 @@ class Node:
         started.callback(pauses.stop)
 
         parts = self._parts(config)
-        statistics, connections = parts.statistics, parts.connections
         ports = Ports(self.web_port or 0, _port_of(stomp), _port_of(stomp_tls), _port_of(cluster))
         self.features = features = Features(parts, self._given_with(cluster, ports))
         self.json = JsonServer(
@@ -251,11 +250,9 @@ class Node:
         self.logins.present = lambda: (*self.registry.identities(), *self.json.identities())
         store = StoreUsage(config, self._journal, self.events)
         telemetry = Telemetry(parts, features, store, self.decisions, self._given.pipeline)
-        alerts, topics = telemetry.alerts, telemetry.topics
-        events = SystemEvents(config, self.logins, self.events, connections, topics, parts.publisher)
-        started.push_async_callback(events.notifications.stop)
-        alerts.start()
-        started.push_async_callback(alerts.stop)
+        telemetry.start()
+        started.push_async_callback(telemetry.stop)
+        # Its endpoints need what the other features report.
         features.list.append(self._operation(parts, telemetry, store))
         self.rest = rest = self._rest_api(parts)
         for engine_ended in (
@@ -268,33 +265,20 @@ class Node:
             self._started_with, engine, self.logins, self.registry, self.json, rest, features
         )
         browser_sessions = BrowserSessions(self.logins, self.registry, self.json, rest)
-        self._services = Services(policy, browser_sessions, events)
-
-        notices = BrokerNotices(
-            config.name, state, self.events, lambda: sum(self._clients(connections).values())
-        )
-        state.listeners.add(notices.ordered)
-        state.listeners.add(self._state_changed)
-        engine.listeners.add(topics.on_events)
-        self.registry.listeners.add(events.connection)
-        self.events.listeners.add(lambda event: topics.logged(event.shown()))
-        alerts.listeners.add(events.alert)
-        engine.clock_listeners.add(statistics.clock_stepped)
-        engine.clock_listeners.add(alerts.clock_stepped)
+        self._services = Services(policy, browser_sessions, telemetry.events)
         housekeeping = Housekeeping(
-            config, engine, self._journal, statistics, self.registry, features.jobs.jobs
+            config, engine, self._journal, parts.statistics, self.registry, features.jobs.jobs
         )
         for listener in (
-            *(pauses.check, store.check, notices.each_second),
+            *(pauses.check, store.check, self._notices(parts).each_second),
             *(feature.each_second for feature in features.list),
-            *(alerts.evaluate_if_due, topics.publish),
+            *(telemetry.alerts.evaluate_if_due, telemetry.topics.publish),
         ):
             housekeeping.each_second.add(listener)
+        state.listeners.add(self._state_changed)
 
         tasks = TaskSupervisor()
         started.push_async_callback(tasks.stop)
-        statistics.loop_lag.start()
-        started.callback(statistics.loop_lag.stop)
         tasks.start("time limits of sessions", self.registry.keep_time)
         tasks.start("policy", policy.run)
         tasks.start("browser sessions", browser_sessions.run)
@@ -307,7 +291,7 @@ class Node:
         started.callback(rest.stop)
 
     def _parts(self, config: Config) -> Parts:
-        """What features may use."""
+        """The parts that features may use."""
         engine, logins = self.engine, self.logins
         access = Access(logins, self.decisions.note)
         self.registry = registry = SessionRegistry(
@@ -335,7 +319,7 @@ class Node:
         )
 
     def _given_with(self, cluster: socket.socket | None, ports: Ports) -> Given:
-        """What the caller gave, with the listener for other brokers of the cluster."""
+        """The things that the caller gave, with the listener for other brokers of the cluster."""
         if cluster is None:
             return self._given
         epoch = self._shared.taken.journal.epoch if self._shared is not None else None
@@ -378,6 +362,13 @@ class Node:
         for feature in self.features.list:
             await feature.start()
             started.push_async_callback(feature.finish)
+
+    def _notices(self, parts: Parts) -> BrokerNotices:
+        """Notices of orders, from now on."""
+        clients = partial(self._clients, parts.connections)
+        notices = BrokerNotices(parts.config.name, self.state, self.events, lambda: sum(clients().values()))
+        self.state.listeners.add(notices.ordered)
+        return notices
 
     def _clients(self, connections: Connections) -> dict[str, int]:
         """The connections of clients by protocol; of REST, the requests that wait for messages."""

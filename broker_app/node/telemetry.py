@@ -16,6 +16,7 @@ from broker_app.net.stomp.session import VERSION
 from broker_app.node.features.feature import Parts
 from broker_app.node.features.features import Features
 from broker_app.node.store_usage import StoreUsage
+from broker_app.node.system_events import SystemEvents
 from broker_app.telemetry import SystemTopics
 from broker_app.telemetry.alerts import AlertEvaluator, ConditionChecks
 from broker_app.telemetry.alerts.texts import shown
@@ -28,7 +29,7 @@ from broker_app.telemetry.system_messages import SystemMessages
 
 
 class Telemetry:
-    """Made once, when the features are there; nothing of it runs by itself."""
+    """Made once, when the features are there."""
 
     def __init__(
         self,
@@ -43,7 +44,28 @@ class Telemetry:
         self._store = store
         self.alerts = self._make_alerts()
         self.metrics = self._make_metrics(decisions, pipeline)
-        self.topics = self._make_topics()
+        self.topics = topics = self._make_topics()
+        self.events = SystemEvents(
+            *(parts.config, parts.logins, parts.events, parts.connections, topics, parts.publisher)
+        )
+
+    def start(self) -> None:
+        """Begin to listen."""
+        parts, topics = self._parts, self.topics
+        self.alerts.start()
+        self.alerts.listeners.add(self.events.alert)
+        parts.engine.listeners.add(topics.on_events)
+        parts.sessions.listeners.add(self.events.connection)
+        parts.events.listeners.add(lambda event: topics.logged(event.shown()))
+        for clock_stepped in (parts.statistics.clock_stepped, self.alerts.clock_stepped):
+            parts.engine.clock_listeners.add(clock_stepped)
+        parts.statistics.loop_lag.start()
+
+    async def stop(self) -> None:
+        """Store the alerts, and drop notifications that could not be delivered."""
+        self._parts.statistics.loop_lag.stop()
+        await self.alerts.stop()
+        await self.events.notifications.stop()
 
     def _components(self) -> Iterable[Component]:
         alarm = self._parts.engine.broker.resource_alarms.alarm

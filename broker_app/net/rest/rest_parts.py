@@ -1,4 +1,4 @@
-"""What endpoints share: the client of the engine, waiting requests, limits, and how messages are read and
+"""The parts that endpoints share: the client of the engine, waiting requests, limits, and how messages are read and
 published."""
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""What a node does, feature by feature: `feature` is what each declares, `features` their list."""
+"""The features of a node: `feature` is what each declares, `features` their list."""

@@ -31,7 +31,7 @@ Facts = dict[str, Any]
 
 
 class Membership(NamedTuple):
-    """How a broker is reached by the others of its cluster: their listener, and all its ports."""
+    """The means by which the others of its cluster reach a broker: the listener for them, and all its ports."""
 
     listener: socket.socket
     ports: Ports

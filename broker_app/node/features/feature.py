@@ -34,7 +34,7 @@ Task = Callable[[], Coroutine[Any, Any, Any]]
 
 
 class Parts(NamedTuple):
-    """What all features may use."""
+    """The parts of a node that all features may use."""
 
     config: Config
     engine: Engine
@@ -99,5 +99,5 @@ class Feature:
         return iter(())
 
     def components(self) -> Iterable[Component]:
-        """What has a health: for alerts, metrics and the console."""
+        """Everything that has a health: for alerts, metrics and the console."""
         return iter(())

@@ -30,7 +30,7 @@ from broker_app.telemetry.pipeline_store import NoPipeline, PipelineStore
 
 
 class Given(NamedTuple):
-    """What the caller of a node gives to its features."""
+    """Things that the caller of a node gives to its features."""
 
     #: the journal, if it was taken over
     shared: Shared | None = None
@@ -86,5 +86,5 @@ class Features:
         return chain.from_iterable(one.metrics() for one in self.list)
 
     def components(self) -> Iterable[Component]:
-        """What has a health, of all."""
+        """Everything that has a health, of all."""
         return chain.from_iterable(one.components() for one in self.list)

@@ -25,7 +25,7 @@ from broker_app.node.features.feature import Feature, Parts
 
 
 class MessageFeature(Feature):
-    """The broker itself, for clients of REST. Why messages wait may be a matter of `bridges` and `cluster`."""
+    """The broker itself, for clients of REST. Messages may wait for `bridges` and `cluster`."""
 
     def __init__(self, parts: Parts, bridges: BridgeFeature, cluster: ClusterFeature) -> None:
         self._parts = parts

@@ -1,4 +1,4 @@
-"""What operators see and order: the broker as a whole, alerts, events, metrics."""
+"""The things that operators see and order: the broker as a whole, alerts, events, metrics."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from broker_app.node.features.feature import Feature, Parts
 
 
 class Orders(NamedTuple):
-    """How the process is stopped, or started again if `stop` is called with True, unless there is a
+    """Orders to the process: to stop, or to be started again if `stop` is called with True, unless there is a
     `restart_refusal`."""
 
     stop: Callable[[bool], None]
