@@ -122,7 +122,12 @@ class Node:
         self._started_with = config
         self._control_document = control_document
         self._certificates = certificates
-        self._given = Given(shared, None, reflexes, pipeline or NoPipeline(), make_poster)
+        self._given = Given(
+            shared=shared,
+            reflexes=reflexes,
+            pipeline=pipeline or NoPipeline(),
+            make_poster=make_poster,
+        )
         self._configuration = configuration
         config = overridden(config, logins.policy.broker)
         self.loop = loop = asyncio.get_running_loop()

@@ -1,5 +1,5 @@
-"""The parts that endpoints share: the client of the engine, waiting requests, limits, and how messages are read and
-published."""
+"""The parts that endpoints share: the client of the engine, waiting requests, limits, and readers and
+publishers of messages."""
 
 from __future__ import annotations
 

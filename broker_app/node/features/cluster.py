@@ -31,7 +31,7 @@ Facts = dict[str, Any]
 
 
 class Membership(NamedTuple):
-    """The means by which the others of its cluster reach a broker: the listener for them, and all its ports."""
+    """The means to join a cluster: the listener for its other brokers, and all ports of this one."""
 
     listener: socket.socket
     ports: Ports

@@ -24,7 +24,7 @@ class JobFeature(Feature):
         self.jobs = JobManager(parts.engine, parts.engine.records, parts.config.data / "jobs", lines)
 
     def owner(self, job_id: str) -> JobOwner | None:
-        """Who may see the progress of a job; None if there is none."""
+        """The owner of a job, who may see its progress; None if there is none."""
         try:
             job = self.jobs.get(job_id)
         except Refused:

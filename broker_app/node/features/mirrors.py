@@ -72,7 +72,7 @@ class MirrorFeature(Feature):
         return of_mirrors(status) if status is not None else iter(())
 
     def components(self) -> Iterable[Component]:
-        """The health of this broker and its standbys: could one take over."""
+        """The health of this broker with its standbys."""
         status = self.status()
         return [mirror_component(status)] if status is not None else ()
 
